@@ -1,0 +1,70 @@
+# `make` explains itself. The environment lives in .venv, and a stamp in it remembers what is installed: as long
+# as pyproject.toml stays the same, nothing is installed again and no network is needed.
+
+NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+
+# The first interpreter that is new enough. To choose another: make PYTHON=/path/to/python test
+PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python; do \
+	$$python -c '$(NEW_ENOUGH)' 2>/dev/null && { echo $$python; break; }; done)
+
+# Tools run as modules: their scripts break when the path to .venv is long or has blanks in it.
+RUN := .venv/bin/python
+INSTALL := PIP_DISABLE_PIP_VERSION_CHECK=1 $(RUN) -m pip install --quiet --editable
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench clean
+
+help: ## list what can be made
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' Makefile
+
+demo: .venv/.package ## see the package at work
+	@echo "==> running examples/demo.py"
+	@$(RUN) examples/demo.py
+
+test: .venv/.dev ## everything that must hold: lint, format, types, tests
+	@echo "==> lint: ruff check"
+	@$(RUN) -m ruff check .
+	@echo "==> format: ruff format --check"
+	@$(RUN) -m ruff format --check .
+	@echo "==> types: mypy"
+	@$(RUN) -m mypy
+	@echo "==> tests: pytest"
+	@$(RUN) -m pytest -n 2 -q
+
+check: .venv/.dev ## apply the format and the safe fixes, then check lint and types
+	@echo "==> format: ruff format"
+	@$(RUN) -m ruff format .
+	@echo "==> lint: ruff check --fix"
+	@$(RUN) -m ruff check --fix .
+	@echo "==> types: mypy"
+	@$(RUN) -m mypy
+
+bench: .venv/.package ## measure the overhead per node
+	@echo "==> running benchmarks/run.py"
+	@$(RUN) benchmarks/run.py
+
+clean: ## remove .venv and everything else that was made
+	@echo "==> removing .venv, caches and builds"
+	@rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks build dist
+	@find src tests examples benchmarks -name __pycache__ -prune -exec rm -rf {} +
+
+# An environment that works is kept, whoever made it; a broken or outdated one is made anew.
+.venv/.created:
+	@$(RUN) -c 'import pip; $(NEW_ENOUGH)' 2>/dev/null || { \
+		"$(PYTHON)" -c '$(NEW_ENOUGH)' 2>/dev/null || { \
+			echo "hypergraph needs Python 3.11 or newer; '$(or $(PYTHON),python3)' is not." >&2; \
+			echo "Install one, or say where it is: make PYTHON=/path/to/python $(MAKECMDGOALS)" >&2; exit 1; }; \
+		echo "==> creating .venv with $$("$(PYTHON)" --version)"; \
+		"$(PYTHON)" -m venv --clear .venv; }
+	@touch $@
+
+.venv/.package: pyproject.toml .venv/.created
+	@echo "==> installing hypergraph into .venv"
+	@$(INSTALL) .
+	@touch $@
+
+# The tools come with the package, so `make demo` has nothing left to install afterwards.
+.venv/.dev: pyproject.toml .venv/.created
+	@echo "==> installing hypergraph and the development tools into .venv (a minute, the first time)"
+	@$(INSTALL) '.[dev]'
+	@touch .venv/.package $@
