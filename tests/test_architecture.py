@@ -1,0 +1,198 @@
+"""The shape of the package, read from its sources: layers, sizes, who may wait.
+
+Every rule is a function from (path below the package, source text) to a list of findings, and is first tried
+on a source that breaks it.
+"""
+
+import ast
+import re
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "src" / "hypergraph"
+PUBLIC = "the package itself"  # what comes below it may use its public names
+LAYERS = [  # a module imports from its own layer and from those above it
+    *("exceptions", "display", "layout", "records", "nodes", "graph", "plan", "admission", "values"),
+    *("engine", "events", "runs", "cache", "checkpointers", "durability", "runners", "viz"),
+    *(PUBLIC, "testing", "views", "cli", "ui", "integrations"),
+]
+BLIND = {"checkpointers": {"nodes", "graph", "plan", "admission", "engine"}}  # a store knows no graph
+MAY_WAIT = {
+    "engine/kernels.py",  # the one place that waits
+    "runners/async_.py",  # the runner that has an event loop
+    "runners/handles.py",  # a handle is awaited
+}
+MACHINE_PATH = re.compile(r"(?<![\w.])/(home|root|Users|work|tmp|mnt|opt|srv)/\w|\b[A-Z]:\\+Users\b")
+
+Rule = Callable[[str, str], list[str]]
+
+
+class Imports(ast.NodeVisitor):
+    """Every import that happens at run time: (line, dotted name, innermost function or None)."""
+
+    def __init__(self, path: str, source: str) -> None:
+        self.package = ["hypergraph", *PurePosixPath(path).parent.parts]
+        self.functions: list[str] = []
+        self.found: list[tuple[int, str, str | None]] = []
+        self.visit(ast.parse(source))
+
+    def add(self, node: ast.AST, name: str) -> None:
+        self.found.append((node.lineno, name, self.functions[-1] if self.functions else None))
+
+    def visit_Import(self, node: ast.Import) -> None:
+        for alias in node.names:
+            self.add(node, alias.name)
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        base = self.package[: len(self.package) - node.level + 1] if node.level else []
+        for alias in node.names:
+            self.add(node, ".".join([*base, *filter(None, [node.module]), alias.name]))
+
+    def visit_Call(self, node: ast.Call) -> None:
+        if ast.unparse(node.func) in ("__import__", "import_module", "importlib.import_module"):
+            name = node.args and isinstance(node.args[0], ast.Constant) and str(node.args[0].value)
+            if name:
+                self.add(node, "hypergraph" + name if name.startswith(".") else name)
+        self.generic_visit(node)
+
+    def visit_If(self, node: ast.If) -> None:
+        type_only = ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
+        for child in node.orelse if type_only else ast.iter_child_nodes(node):
+            self.visit(child)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> None:
+        self.functions.append(getattr(node, "name", "lambda"))
+        self.generic_visit(node)
+        self.functions.pop()
+
+    visit_AsyncFunctionDef = visit_Lambda = visit_FunctionDef
+
+
+def is_ours(name: str) -> bool:
+    return name.partition(".")[0] == "hypergraph"
+
+
+def layers_import_one_way(path: str, source: str) -> list[str]:
+    if path == "__init__.py":  # it gathers the public names of all layers
+        return []
+    own = PurePosixPath(path).parts[0].removesuffix(".py")
+    if own not in LAYERS:
+        return [f"{path}: {own!r} has no place in LAYERS"]
+    findings = []
+    for line, name, _ in Imports(path, source).found:
+        target = [*name.split("."), ""][1]
+        layer = target if target in LAYERS else PUBLIC
+        if is_ours(name) and (LAYERS.index(layer) > LAYERS.index(own) or layer in BLIND.get(own, ())):
+            findings.append(f"{path}:{line}: {own} imports {name}, which is of a layer it must not know")
+    return findings
+
+
+def our_imports_stand_on_top(path: str, source: str) -> list[str]:
+    lazy = "__getattr__" if path.endswith("__init__.py") else None  # the one function that may import late
+    return [
+        f"{path}:{line}: {function}() imports {name}; move it to the top"
+        for line, name, function in Imports(path, source).found
+        if function not in (None, lazy) and is_ours(name)
+    ]
+
+
+def only_a_few_know_asyncio(path: str, source: str) -> list[str]:
+    names = [] if path in MAY_WAIT else Imports(path, source).found
+    return [f"{path}:{line}: imports asyncio" for line, name, _ in names if name.split(".")[0] == "asyncio"]
+
+
+def files_are_short(path: str, source: str) -> list[str]:
+    lines = len(source.splitlines())
+    return [f"{path}: {lines} lines, the limit is 299"] if lines >= 300 else []
+
+
+def functions_are_short(path: str, source: str) -> list[str]:
+    """Count from `def` to the last line; decorators and the docstring are free, all else counts."""
+    findings = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            first = node.body[0]
+            has_docstring = ast.get_docstring(node, clean=False) is not None
+            free = first.end_lineno - first.lineno + 1 if has_docstring else 0
+            lines = node.end_lineno - node.lineno + 1 - free
+            if lines >= 40:
+                findings.append(f"{path}:{node.lineno}: {node.name}() has {lines} lines, the limit is 39")
+    return findings
+
+
+def no_machine_paths(path: str, source: str) -> list[str]:
+    return [f"{path}: mentions {match.group()!r}..." for match in MACHINE_PATH.finditer(source)]
+
+
+LONG_BODY = "    x = 1\n" * 39
+BROKEN: list[tuple[Rule, str, str]] = [
+    (layers_import_one_way, "nodes/base.py", "from hypergraph.graph import Graph"),
+    (layers_import_one_way, "nodes/base.py", "from ..graph.graph import Graph"),
+    (layers_import_one_way, "nodes/base.py", "from .. import runners"),
+    (layers_import_one_way, "display.py", "import hypergraph.records"),
+    (layers_import_one_way, "engine/execute.py", "def f():\n    from ..runners import SyncRunner"),
+    (layers_import_one_way, "viz.py", "from hypergraph import Graph"),
+    (layers_import_one_way, "checkpointers/base.py", "from hypergraph.graph import Graph"),
+    (layers_import_one_way, "helpers.py", ""),
+    (our_imports_stand_on_top, "plan.py", "def f():\n    import hypergraph.graph"),
+    (
+        our_imports_stand_on_top,
+        "plan.py",
+        "class A:\n    async def f(self):\n        from .graph import Graph",
+    ),
+    (our_imports_stand_on_top, "plan.py", "f = lambda: import_module('.graph')"),
+    (our_imports_stand_on_top, "plan.py", "def __getattr__(name):\n    from . import graph"),
+    (only_a_few_know_asyncio, "engine/execute.py", "def f():\n    from asyncio import sleep"),
+    (only_a_few_know_asyncio, "runners/sync.py", "import asyncio.events"),
+    (files_are_short, "plan.py", "\n" * 300),
+    (functions_are_short, "plan.py", "def f():\n" + LONG_BODY),
+    (functions_are_short, "plan.py", "class A:\n    async def f(self):\n" + "        x = 1\n" * 39),
+    (no_machine_paths, "cache.py", "PATH = '/home/ann/cache'"),
+    (no_machine_paths, "cache.py", r"PATH = 'C:\\Users\\ann'"),
+]
+SOUND: list[tuple[Rule, str, str]] = [
+    (
+        layers_import_one_way,
+        "graph/graph.py",
+        "import ast\nfrom ..nodes import base\nfrom .wiring import edges",
+    ),
+    (layers_import_one_way, "nodes/base.py", "if TYPE_CHECKING:\n    from hypergraph.graph import Graph"),
+    (layers_import_one_way, "cli/main.py", "from hypergraph import Graph"),
+    (layers_import_one_way, "__init__.py", "from hypergraph.runners import SyncRunner"),
+    (our_imports_stand_on_top, "plan.py", "def f():\n    import networkx"),
+    (our_imports_stand_on_top, "__init__.py", "def __getattr__(name):\n    from .runners import AsyncRunner"),
+    (only_a_few_know_asyncio, "engine/kernels.py", "import asyncio"),
+    (files_are_short, "plan.py", "\n" * 299),
+    (
+        functions_are_short,
+        "plan.py",
+        "@d\n@d\ndef f():\n    '''One.\n\n    Two.\n    '''\n" + LONG_BODY[:-10],
+    ),
+    (no_machine_paths, "cache.py", "URL = 'https://example.org/home/ann'"),
+]
+RULES = list(dict.fromkeys(rule for rule, _, _ in BROKEN))
+
+
+@pytest.mark.parametrize(("rule", "path", "source"), BROKEN)
+def test_rule_finds_what_breaks_it(rule: Rule, path: str, source: str) -> None:
+    assert rule(path, source)
+
+
+@pytest.mark.parametrize(("rule", "path", "source"), SOUND)
+def test_rule_accepts_what_keeps_it(rule: Rule, path: str, source: str) -> None:
+    assert rule(path, source) == []
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_the_package_keeps_the_rule(rule: Rule) -> None:
+    files = sorted(PACKAGE.rglob("*" if rule is no_machine_paths else "*.py"))
+    sources = {
+        file.relative_to(PACKAGE).as_posix(): file.read_text(encoding="utf-8", errors="replace")
+        for file in files
+        if file.is_file() and file.suffix != ".pyc"
+    }
+    assert sources
+    findings = [finding for path, source in sources.items() for finding in rule(path, source)]
+    assert not findings, "\n".join(["", *findings])
