@@ -1,0 +1,271 @@
+"""Every error this package raises on purpose, in one tree.
+
+    HypergraphError
+    ├── GraphConfigError          the graph was built wrong           .findings
+    ├── RenameError               a rename that cannot be carried out
+    ├── MissingInputError         the call lacks inputs               .missing .provided .message
+    ├── IncompatibleRunnerError   this runner cannot run this graph   .message .node_name .capability
+    ├── InfiniteLoopError         a loop did not end in time          .max_iterations .values .log
+    ├── ExecutionError            base of run evidence                .partial_state
+    │   └── NodeError             what is known about one failure
+    ├── PanicError                a node raised SystemExit or alike   .node_name .value .stack
+    ├── NodeTimeoutError          one attempt took too long           .node_name .timeout
+    └── CancellationError         the run was asked to stop           .node_name .values .cause .was_executing
+        └── RunTimeoutError       the run's own time was up           .timeout
+
+The text of an error raised without arguments is the docstring of its class. Errors carry their
+data as attributes and survive pickling and copying.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+_EVIDENCE = "__hypergraph_evidence__"
+_NOTE_PREFIX = "[hypergraph] "
+
+
+def _rebuild(cls: type[HypergraphError], args: tuple[Any, ...], state: dict[str, Any]) -> HypergraphError:
+    error = cls.__new__(cls, *args)
+    error.args = args
+    error.__dict__.update(state)
+    return error
+
+
+class HypergraphError(Exception):
+    """Something this package noticed went wrong."""
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message if message is not None else type(self).__doc__ or type(self).__name__)
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.args, {k: v for k, v in self.__dict__.items() if k != _EVIDENCE})
+
+
+class GraphConfigError(HypergraphError):
+    """The graph cannot work as it is put together; every finding says how to fix it."""
+
+    def __init__(self, message: str | None = None, findings: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.findings: tuple[str, ...] = tuple(findings) or (str(self),)
+
+    @classmethod
+    def from_findings(cls, findings: Sequence[str]) -> GraphConfigError:
+        """Join all findings into one error whose text begins with the first."""
+        text = findings[0]
+        if len(findings) > 1:
+            text += f"\n\nThe graph has {len(findings)} problems; the others are:"
+            text += "".join(f"\n\n{number}. {finding}" for number, finding in enumerate(findings[1:], 2))
+        return cls(text, findings)
+
+
+class RenameError(HypergraphError):
+    """A rename names something that is not there, or would give two things one name."""
+
+
+class MissingInputError(HypergraphError):
+    """The run lacks inputs it cannot do without; pass them in `values` or bind them to the graph."""
+
+    def __init__(
+        self, message: str | None = None, missing: Sequence[str] = (), provided: Sequence[str] = ()
+    ) -> None:
+        super().__init__(message)
+        self.message = str(self)
+        self.missing = list(missing)
+        self.provided = list(provided)
+
+
+class IncompatibleRunnerError(HypergraphError):
+    """The graph needs something this runner cannot do; use AsyncRunner."""
+
+    def __init__(
+        self, message: str | None = None, node_name: str | None = None, capability: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.message = str(self)
+        self.node_name = node_name
+        self.capability = capability
+
+
+class InfiniteLoopError(HypergraphError):
+    """The run exceeded maximum iterations; check the loop's gate or raise max_iterations."""
+
+    def __init__(
+        self,
+        max_iterations: int,
+        message: str | None = None,
+        *,
+        values: Mapping[str, Any] | None = None,
+        log: Any = None,
+    ) -> None:
+        super().__init__(
+            message
+            or f"The run exceeded maximum iterations ({max_iterations}) and still had nodes to execute. "
+            "Check that the loop's gate can decide END, or raise max_iterations."
+        )
+        self.message = str(self)
+        self.max_iterations = max_iterations
+        self.values: Mapping[str, Any] = values if values is not None else {}
+        self.log = log
+
+
+MaxIterationsError = InfiniteLoopError
+
+
+class ExecutionError(HypergraphError):
+    """A run failed; `partial_state` holds what it had produced until then."""
+
+    def __init__(self, message: str | None = None, partial_state: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.partial_state: Mapping[str, Any] = partial_state if partial_state is not None else {}
+
+
+class NodeError(ExecutionError):
+    """The evidence about one failure: where it happened, on what inputs, in which state.
+
+    It is never raised out of a run. `NodeError.of(exc)` finds it for an exception that a run raised,
+    `result.failure` holds it for a run that returned.
+    """
+
+    def __init__(
+        self,
+        node_name: str,
+        cause: BaseException,
+        *,
+        op: str = "execute",
+        superstep: int = 0,
+        item_index: int | None = None,
+        values: Mapping[str, Any] | None = None,
+        inputs: Mapping[str, Any] | None = None,
+        result: Any = None,
+        map_result: Any = None,
+    ) -> None:
+        # The message is built on demand: a cause's own __str__ may be slow or may raise.
+        Exception.__init__(self)
+        self.partial_state = values if values is not None else MappingProxyType({})
+        self.node_name = node_name
+        self.cause = cause
+        self.op = op
+        self.superstep = superstep
+        self.item_index = item_index
+        self.inputs: Mapping[str, Any] = inputs if inputs is not None else MappingProxyType({})
+        self.map_result = map_result
+        self.result = result
+
+    @property
+    def values(self) -> Mapping[str, Any]:
+        """The state at the point of failure, inputs included."""
+        return self.partial_state
+
+    @property
+    def log(self) -> Any:
+        """The run log, the failed node included."""
+        return getattr(self.result, "log", None)
+
+    @property
+    def run_id(self) -> str | None:
+        """The id of the run that failed."""
+        return getattr(self.result, "run_id", None)
+
+    @property
+    def workflow_id(self) -> str | None:
+        """The id of the stored workflow, if the run had one."""
+        return getattr(self.result, "workflow_id", None)
+
+    def __str__(self) -> str:
+        return f"node {self.node_name}: {self.op}: {safe_text(self.cause)}"
+
+    @staticmethod
+    def of(error: BaseException | None) -> NodeError | None:
+        """Return the evidence for an exception that came out of a run, None for any other."""
+        evidence = getattr(error, "__dict__", {}).get(_EVIDENCE)
+        return evidence if isinstance(evidence, NodeError) else None
+
+
+class PanicError(HypergraphError):
+    """A node raised something that is meant to end the process; the process goes on."""
+
+    def __init__(self, node_name: str, value: BaseException) -> None:
+        super().__init__(f"node {node_name} panicked: {safe_text(value)}")
+        self.node_name = node_name
+        self.value = value
+
+    @property
+    def stack(self) -> str:
+        """The formatted traceback; formatted on access, because that is slow."""
+        return "".join(traceback.format_exception(self.value))
+
+
+class NodeTimeoutError(HypergraphError, TimeoutError):
+    """One attempt of a node took longer than its timeout."""
+
+    def __init__(self, node_name: str, timeout: float) -> None:
+        super().__init__(f"node {node_name} took longer than its timeout of {timeout:g} s")
+        self.node_name = node_name
+        self.timeout = timeout
+
+
+class CancellationError(HypergraphError):
+    """The run was asked to stop before it was done; `values` holds the state of all completed nodes."""
+
+    def __init__(
+        self,
+        node_name: str,
+        cause: BaseException,
+        *,
+        values: Mapping[str, Any] | None = None,
+        was_executing: bool = False,
+    ) -> None:
+        when = "during" if was_executing else "before"
+        super().__init__(f"cancelled {when} node {node_name}: {safe_text(cause)}")
+        self.node_name = node_name
+        self.cause = cause
+        self.values: Mapping[str, Any] = values if values is not None else {}
+        self.was_executing = was_executing
+
+
+class RunTimeoutError(CancellationError, TimeoutError):
+    """The run took longer than the timeout given to it."""
+
+    timeout: float = 0.0
+
+
+class StopRequested(Exception):
+    """Somebody asked the run to stop; the cause inside a CancellationError."""
+
+    def __init__(self, info: Any = None) -> None:
+        super().__init__("stop requested" if info is None else f"stop requested: {safe_text(info)}")
+        self.info = info
+
+
+def safe_text(value: object) -> str:
+    """Return str(value), or a placeholder when that raises."""
+    try:
+        return str(value)
+    except Exception as error:
+        return f"<{type(value).__name__} whose text raises {type(error).__name__}>"
+
+
+def attach_evidence(error: BaseException, evidence: NodeError) -> None:
+    """Remember the evidence on the exception itself, which may refuse ordinary attributes."""
+    try:
+        error.__dict__[_EVIDENCE] = evidence
+    except Exception:  # noqa: S110 - a hostile exception class loses its evidence, not its identity
+        pass
+
+
+def annotate(error: BaseException, note: str) -> None:
+    """Put one note of ours on the exception, in place of an earlier one."""
+    try:
+        notes = getattr(error, "__notes__", None)
+        if notes:
+            notes[:] = [text for text in notes if not str(text).startswith(_NOTE_PREFIX)]
+        error.add_note(_NOTE_PREFIX + note)
+    except Exception:  # noqa: S110 - a note is a courtesy
+        pass

@@ -1,0 +1,288 @@
+"""The immutable graph: nodes, wiring, and copies with other bindings, selections and entry points."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal, Self
+
+from hypergraph.exceptions import GraphConfigError
+from hypergraph.graph.findings import did_you_mean, finding
+from hypergraph.graph.inputs import InputSpec, compute_input_spec
+from hypergraph.graph.networks import flat_network, network
+from hypergraph.graph.text import describe
+from hypergraph.graph.validation import Draft, validate_graph
+from hypergraph.graph.wiring import Edge, Wiring
+from hypergraph.nodes.base import Frozen, HyperNode
+from hypergraph.nodes.fingerprint import sha256
+from hypergraph.nodes.gate import GateNode
+from hypergraph.nodes.graph_node import GraphNode
+
+
+class Graph(Frozen):
+    """Join nodes by the names of their inputs and outputs, or by explicit edges.
+
+    Raises GraphConfigError with all findings when the nodes cannot work together, TypeError for things
+    that are no nodes.
+    """
+
+    name: str | None
+    strict_types: bool
+    wiring: Wiring
+    selected: tuple[str, ...] | None
+    entrypoints_config: tuple[str, ...] | None
+    _bound: dict[str, Any]
+    memo: dict[str, Any]
+
+    def __init__(
+        self,
+        nodes: Iterable[HyperNode],
+        *,
+        edges: Iterable[Any] | None = None,
+        name: str | None = None,
+        strict_types: bool = False,
+    ) -> None:
+        listed = [_checked_node(node) for node in nodes]
+        if name is not None and not isinstance(name, str):
+            raise TypeError(f"A graph's name must be a string, got {type(name).__name__} {name!r}")
+        wiring = Wiring(listed, edges)
+        validate_graph(Draft(listed, wiring, name, strict_types))
+        self.__dict__.update(
+            name=name,
+            strict_types=bool(strict_types),
+            wiring=wiring,
+            selected=None,
+            entrypoints_config=None,
+            _bound={},
+            memo={},
+        )
+
+    # -- what it is made of --------------------------------------------------------------------------
+
+    @property
+    def nodes(self) -> dict[str, HyperNode]:
+        """The nodes by name, in construction order; a copy."""
+        return dict(self.wiring.nodes)
+
+    def iter_nodes(self) -> Iterator[HyperNode]:
+        """Iterate over the nodes in construction order."""
+        return iter(self.wiring.nodes.values())
+
+    @property
+    def edges(self) -> list[Edge]:
+        """The edges with their type and the names of the values they carry."""
+        return self.wiring.edges
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """All output names, emit names included, in node order."""
+        return tuple(self.wiring.producers)
+
+    @property
+    def data_outputs(self) -> dict[str, list[str]]:
+        """The outputs that carry values, each with its producers."""
+        return self.wiring.data_producers
+
+    @property
+    def leaf_outputs(self) -> tuple[str, ...]:
+        """The outputs of nodes without outgoing edges."""
+        leaves = (node for node in self.iter_nodes() if not self.wiring.successors[node.name])
+        return tuple(dict.fromkeys(output for node in leaves for output in node.outputs))
+
+    @property
+    def inputs(self) -> InputSpec:
+        """What the graph takes; computed once."""
+        spec = self.memo.get("inputs")
+        if spec is None:
+            spec = compute_input_spec(self.wiring, self._bound, self.selected, self.entrypoints_config)
+            self.memo["inputs"] = spec
+        return spec  # type: ignore[no-any-return]  # the memo holds what was put there two lines above
+
+    @property
+    def bound(self) -> dict[str, Any]:
+        """The values bound to this very graph; a copy."""
+        return dict(self._bound)
+
+    @property
+    def controlled_by(self) -> dict[str, list[str]]:
+        """The gates that target each node."""
+        controlled: dict[str, list[str]] = {}
+        for name, gate in self.wiring.gates.items():
+            for target in gate.target_names:
+                controlled.setdefault(target, []).append(name)
+        return controlled
+
+    @property
+    def self_producers(self) -> dict[str, set[str]]:
+        """The producers of each output."""
+        return {output: set(producers) for output, producers in self.wiring.producers.items()}
+
+    @property
+    def sole_producers(self) -> dict[str, str]:
+        """The producer of each output that has exactly one."""
+        return {output: found[0] for output, found in self.wiring.producers.items() if len(found) == 1}
+
+    def consumers_of(self, name: str) -> list[HyperNode]:
+        """Return the nodes that take this input."""
+        return [self.wiring.nodes[consumer] for consumer in self.wiring.consumers.get(name, ())]
+
+    def producers_of(self, name: str) -> list[HyperNode]:
+        """Return the nodes that produce this output."""
+        return [self.wiring.nodes[producer] for producer in self.wiring.producers.get(name, ())]
+
+    @property
+    def has_cycles(self) -> bool:
+        """Whether edges of any type form a cycle."""
+        return bool(self.wiring.cycles)
+
+    @property
+    def has_async_nodes(self) -> bool:
+        """Whether some node, at any depth, is async."""
+        return any(node.is_async for node in self.iter_nodes())
+
+    @property
+    def interrupt_nodes(self) -> list[HyperNode]:
+        """The interrupts of this graph itself."""
+        return [node for node in self.iter_nodes() if node.is_interrupt]
+
+    @property
+    def has_interrupts(self) -> bool:
+        """Whether the graph, or a graph inside it, has an interrupt."""
+        if "has_interrupts" not in self.memo:
+            self.memo["has_interrupts"] = any(
+                n.is_interrupt or (n.nested_graph is not None and n.nested_graph.has_interrupts)
+                for n in self.iter_nodes()
+            )
+        return bool(self.memo["has_interrupts"])
+
+    @property
+    def definition_hash(self) -> str:
+        """A hash over structure and code, independent of bindings and of the order of nodes."""
+        if "hash" not in self.memo:
+            definitions = sorted(f"{node.name}:{node.definition_hash}" for node in self.iter_nodes())
+            self.memo["hash"] = sha256(*definitions, "edges", *sorted(self._edge_texts()))
+        return str(self.memo["hash"])
+
+    def _edge_texts(self) -> Iterator[str]:
+        for edge in self.edges:
+            if edge.edge_type != "data":
+                yield f"{edge.source}->{edge.target}:{edge.edge_type}"
+        for name, node in self.wiring.nodes.items():
+            for param in node.inputs:
+                for feeder in self.wiring.feeders(name, param):
+                    yield f"{feeder}->{name}:{param}"
+
+    # -- copies --------------------------------------------------------------------------------------
+
+    def bind(self, **values: Any) -> Self:
+        """Return a graph with these inputs or outputs filled in. Raises ValueError for unknown names."""
+        for name in values:
+            if name not in self.wiring.consumers and name not in self.wiring.data_producers:
+                if name in self.wiring.producers:
+                    raise ValueError(f"Cannot bind {name!r}: an emit name orders nodes and carries no value.")
+                known = (*self.wiring.consumers, *self.wiring.data_producers)
+                hint = did_you_mean(name, known)
+                raise ValueError(f"Cannot bind {name!r}: not a graph input or output. {hint or ''}".rstrip())
+        return self._copy(_bound={**self._bound, **values})
+
+    def unbind(self, *keys: str) -> Self:
+        """Return a graph without these bindings; unknown keys are ignored."""
+        return self._copy(_bound={name: value for name, value in self._bound.items() if name not in keys})
+
+    def select(self, *names: str) -> Self:
+        """Return a graph that returns only these outputs. Raises ValueError for unknown or repeated names."""
+        unknown = [name for name in names if name not in self.wiring.data_producers]
+        if unknown:
+            raise ValueError(
+                f"Cannot select {unknown}: not graph outputs. Outputs: {tuple(self.wiring.data_producers)}"
+            )
+        if len(set(names)) < len(names):
+            raise ValueError(f"select() needs unique output names, got {names}")
+        return self._copy(selected=names or None)
+
+    def with_entrypoint(self, *names: str) -> Self:
+        """Return a graph in which only these nodes and what follows them ever run.
+
+        Raises GraphConfigError for unknown nodes and gates.
+        """
+        for name in names:
+            node = self.wiring.nodes.get(name)
+            if node is None:
+                hint = did_you_mean(name, self.wiring.nodes)
+                raise GraphConfigError(
+                    finding(f"Unknown entry point {name!r}", *([hint] if hint else []), fix="name a node of the graph.")
+                )
+            if isinstance(node, GateNode):
+                raise GraphConfigError(
+                    finding(f"Entry point {name!r} is a gate", fix="enter at the node whose output the gate reads.")
+                )
+        merged = tuple(dict.fromkeys((*(self.entrypoints_config or ()), *names)))
+        return self._copy(entrypoints_config=merged or None)
+
+    def add_nodes(self, *nodes: HyperNode) -> Self:
+        """Return a graph with further nodes; bindings and selection are kept, entry points are dropped.
+
+        Raises GraphConfigError for a graph with explicit edges, ValueError for a binding that no longer fits.
+        """
+        if not nodes:
+            return self
+        if self.wiring.explicit:
+            raise GraphConfigError(
+                finding(
+                    "Cannot use add_nodes on a graph with explicit edges",
+                    "nothing would say how the new nodes are joined",
+                    fix="build a new Graph with all nodes and edges.",
+                )
+            )
+        grown = type(self)(
+            [*self.iter_nodes(), *nodes], name=self.name, strict_types=self.strict_types
+        )
+        try:
+            bound = grown.bind(**self._bound)
+        except ValueError as error:
+            raise ValueError(f"A binding is no longer valid after add_nodes: {error} Call unbind() first.") from error
+        return bound.select(*self.selected) if self.selected else bound
+
+    def as_node(
+        self,
+        *,
+        name: str | None = None,
+        durability: Literal["nested", "atomic"] = "nested",
+        lift: str | Sequence[str] | None = None,
+    ) -> GraphNode:
+        """Return this graph as a node for another graph. Raises ValueError without a usable name."""
+        return GraphNode(self, name, durability=durability, lift=lift)
+
+    def _copy(self, **changes: Any) -> Self:
+        clone = object.__new__(type(self))
+        clone.__dict__.update(self.__dict__)
+        clone.__dict__.update(changes, memo={})
+        return clone
+
+    # -- looking at it -------------------------------------------------------------------------------
+
+    @property
+    def nx_graph(self) -> Any:
+        """The graph as a networkx DiGraph. Raises ImportError without the extra `viz`."""
+        if "network" not in self.memo:
+            self.memo["network"] = network(self.wiring)
+        return self.memo["network"]
+
+    def to_flat_graph(self) -> Any:
+        """Return a networkx DiGraph with nested nodes under "parent/child" ids. Raises ImportError."""
+        return flat_network(self)
+
+    def describe(self, *, show_types: bool = True) -> str:
+        """Return the inputs, outputs and nodes as text."""
+        return describe(self, show_types=show_types)
+
+    def __repr__(self) -> str:
+        return f"Graph({self.name or 'unnamed'}, {len(self.wiring.nodes)} nodes, outputs={self.outputs})"
+
+
+def _checked_node(node: Any) -> HyperNode:
+    if isinstance(node, HyperNode):
+        return node
+    if isinstance(node, Graph):
+        raise TypeError(f"{node!r} is a graph, not a node; use its as_node().")
+    hint = "decorate it with @node(output_name=...)" if callable(node) else "a graph takes nodes"
+    raise TypeError(f"{node!r} is not a node; {hint}.")

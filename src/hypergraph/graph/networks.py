@@ -1,0 +1,57 @@
+"""A graph as networkx graphs, for those who want its algorithms; networkx is loaded only then."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from hypergraph.graph.wiring import Wiring
+
+if TYPE_CHECKING:
+    from hypergraph.graph.graph import Graph
+
+
+def _networkx() -> Any:
+    try:
+        return importlib.import_module("networkx")
+    except ImportError as error:
+        raise ImportError(
+            'This needs networkx: pip install "hypergraph[viz]". Everything else works without it.'
+        ) from error
+
+
+def network(wiring: Wiring) -> Any:
+    """Return a DiGraph of one level. Raises ImportError naming the extra."""
+    built = _networkx().DiGraph()
+    for name, node in wiring.nodes.items():
+        built.add_node(name, **node.nx_attrs, parent=None)
+    for edge in wiring.edges:
+        built.add_edge(edge.source, edge.target, edge_type=edge.edge_type, value_names=list(edge.value_names))
+    return built
+
+
+def flat_network(graph: Graph) -> Any:
+    """Return a DiGraph of all levels with ids "parent/child". Raises ImportError naming the extra."""
+    spec = graph.inputs
+    built = _networkx().DiGraph(
+        input_spec={
+            "required": spec.required,
+            "optional": spec.optional,
+            "bound": dict(spec.bound),
+            "entrypoints": dict(spec.entrypoints),
+        },
+        output_to_sources={output: list(found) for output, found in graph.wiring.data_producers.items()},
+    )
+    levels: list[tuple[str | None, Any]] = [(None, graph)]
+    while levels:
+        parent, level = levels.pop(0)
+        prefix = f"{parent}/" if parent else ""
+        for node in level.iter_nodes():
+            built.add_node(prefix + node.name, **{**node.nx_attrs, "parent": parent, "original_name": node.name})
+            if node.nested_graph is not None:
+                levels.append((prefix + node.name, node.nested_graph))
+        for edge in level.edges:
+            built.add_edge(
+                prefix + edge.source, prefix + edge.target, edge_type=edge.edge_type, value_names=list(edge.value_names)
+            )
+    return built

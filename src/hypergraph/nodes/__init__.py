@@ -1,0 +1,29 @@
+"""Nodes: what a graph is made of."""
+
+from hypergraph.exceptions import RenameError
+from hypergraph.nodes.base import HyperNode, RenameEntry
+from hypergraph.nodes.context import NodeContext
+from hypergraph.nodes.function import FunctionNode, node
+from hypergraph.nodes.gate import END, GateNode, IfElseNode, RouteNode, ifelse, route
+from hypergraph.nodes.graph_node import GraphNode
+from hypergraph.nodes.interrupt import InterruptNode, interrupt
+from hypergraph.nodes.retry import RetryPolicy
+
+__all__ = [
+    "END",
+    "FunctionNode",
+    "GateNode",
+    "GraphNode",
+    "HyperNode",
+    "IfElseNode",
+    "InterruptNode",
+    "NodeContext",
+    "RenameEntry",
+    "RenameError",
+    "RetryPolicy",
+    "RouteNode",
+    "ifelse",
+    "interrupt",
+    "node",
+    "route",
+]

@@ -1,0 +1,148 @@
+"""Function nodes: a plain function, sync or async, generator or not, with named outputs."""
+
+from __future__ import annotations
+
+import typing
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any, overload
+
+from hypergraph.nodes.callable_node import CallableNode, Names
+from hypergraph.nodes.base import as_names
+from hypergraph.nodes.retry import RetryPolicy
+
+
+class FunctionNode(CallableNode):
+    """Make a node from a callable (or from the function of another node).
+
+    Raises TypeError for what is not callable or has no readable signature, ValueError for overlapping
+    emit, wait_for, input and output names or a timeout that is not positive, RenameError for unknown inputs.
+    """
+
+    cache: bool
+    hide: bool
+    retry: RetryPolicy | None
+    timeout: float | None
+    offload: bool
+
+    def __init__(
+        self,
+        source: Callable[..., Any],
+        name: str | None = None,
+        output_name: Names = None,
+        *,
+        rename_inputs: Mapping[str, str] | None = None,
+        cache: bool = False,
+        hide: bool = False,
+        emit: Names = None,
+        wait_for: Names = None,
+        retry: RetryPolicy | None = None,
+        timeout: float | None = None,
+        offload: bool = False,
+    ) -> None:
+        self._set_up(
+            source,
+            name,
+            as_names(output_name, "output_name"),
+            rename_inputs=rename_inputs,
+            emit=emit,
+            wait_for=wait_for,
+            cache=bool(cache),
+            hide=bool(hide),
+            retry=_checked_retry(retry),
+            timeout=_checked_timeout(timeout),
+            offload=bool(offload),
+        )
+        if not self.data_outputs:
+            self._warn_about_dropped_result()
+
+    def _warn_about_dropped_result(self) -> None:
+        returned = self.signature.hints.get("return")
+        if returned is not None and returned is not type(None):
+            warnings.warn(
+                f"Node {self.name!r} has return type {returned!r} but no output_name, so its result is dropped. "
+                f"Add @node(output_name=...) to keep it, or annotate the function with -> None.",
+                UserWarning,
+                stacklevel=4,
+            )
+
+    @property
+    def output_annotation(self) -> dict[str, Any]:
+        """The declared type of each output, as far as the return hint tells."""
+        returned = self.signature.hints.get("return")
+        outputs = self.data_outputs
+        if returned is None or not outputs:
+            return {}
+        if len(outputs) == 1:
+            return {outputs[0]: returned}
+        members = typing.get_args(returned)
+        if typing.get_origin(returned) is tuple and len(members) == len(outputs) and Ellipsis not in members:
+            return dict(zip(outputs, members, strict=True))
+        return {}
+
+    def get_output_type(self, output: str) -> Any:
+        """Return the declared type of an output, None when unknown."""
+        return self.output_annotation.get(output)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._label()}, outputs={self.outputs})"
+
+
+def _checked_retry(retry: Any) -> RetryPolicy | None:
+    if retry is not None and not isinstance(retry, RetryPolicy):
+        raise TypeError(f"retry must be a RetryPolicy, got {type(retry).__name__} {retry!r}")
+    return retry
+
+
+def _checked_timeout(timeout: Any) -> float | None:
+    if timeout is None:
+        return None
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
+        raise TypeError(f"timeout must be a number of seconds, got {type(timeout).__name__} {timeout!r}")
+    if not timeout > 0:
+        raise ValueError(f"timeout must be greater than 0 seconds, got {timeout!r}")
+    return timeout
+
+
+@overload
+def node(source: Callable[..., Any], output_name: Names = None, **options: Any) -> FunctionNode: ...
+@overload
+def node(
+    source: None = None, output_name: Names = None, **options: Any
+) -> Callable[[Callable[..., Any]], FunctionNode]: ...
+def node(
+    source: Callable[..., Any] | None = None,
+    output_name: Names = None,
+    *,
+    rename_inputs: Mapping[str, str] | None = None,
+    cache: bool = False,
+    hide: bool = False,
+    emit: Names = None,
+    wait_for: Names = None,
+    retry: RetryPolicy | None = None,
+    timeout: float | None = None,
+    offload: bool = False,
+) -> FunctionNode | Callable[[Callable[..., Any]], FunctionNode]:
+    """Turn a function into a node; works bare and with arguments.
+
+    Raises what FunctionNode raises.
+    """
+    if isinstance(source, (str, tuple)):
+        raise TypeError(f"@node takes the function first; write @node(output_name={source!r}).")
+
+    def decorate(func: Callable[..., Any]) -> FunctionNode:
+        return FunctionNode(
+            func,
+            None,
+            output_name,
+            rename_inputs=rename_inputs,
+            cache=cache,
+            hide=hide,
+            emit=emit,
+            wait_for=wait_for,
+            retry=retry,
+            timeout=timeout,
+            offload=offload,
+        )
+
+    return decorate if source is None else decorate(source)

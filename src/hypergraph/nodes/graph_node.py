@@ -1,0 +1,239 @@
+"""A graph as a node of another graph.
+
+Naming is flat: inner names appear in the parent unchanged unless renamed. `inputs[i]` stands for
+`inner_inputs[i]` and `outputs[i]` for `inner_outputs[i]`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from hypergraph.nodes.base import Frozen, HyperNode, as_names, require_name
+
+if TYPE_CHECKING:
+    from hypergraph.graph.graph import Graph
+
+_ITEM_NAME = re.compile(r"item-\d+")
+MapMode = Literal["zip", "product"]
+
+
+class GraphNode(Frozen, HyperNode):
+    """Run a whole graph as one node.
+
+    Raises ValueError for a missing or unusable name, an unknown durability or lifted names that are no outputs.
+    """
+
+    node_type = "GRAPH"
+    graph: Graph
+    durability: str
+    inner_inputs: tuple[str, ...]
+    inner_outputs: tuple[str, ...]
+    map_config: tuple[list[str], str, str] | None
+    clone: bool | list[str]
+
+    def __init__(
+        self,
+        graph: Graph,
+        name: str | None = None,
+        *,
+        durability: Literal["nested", "atomic"] = "nested",
+        lift: str | Sequence[str] | None = None,
+    ) -> None:
+        if durability not in ("nested", "atomic"):
+            raise ValueError(f'durability must be "nested" or "atomic", got {durability!r}')
+        inputs, outputs = graph.inputs.all, graph.selected or graph.outputs
+        self.__dict__.update(
+            graph=graph,
+            name=_checked_name(graph.name if name is None else name),
+            inputs=inputs,
+            inner_inputs=inputs,
+            outputs=outputs,
+            inner_outputs=outputs,
+            durability=durability,
+            map_config=None,
+            clone=False,
+            is_async=graph.has_async_nodes,
+            _liftable=dict(zip(outputs, outputs, strict=True)),
+        )
+        if lift is not None:
+            self.__dict__.update(self.lift(*as_names(_listed(lift), "lift")).__dict__)
+
+    @property
+    def nested_graph(self) -> Graph:
+        """The inner graph."""
+        return self.graph
+
+    @property
+    def data_outputs(self) -> tuple[str, ...]:
+        """The outputs that carry values: all but inner emit names."""
+        return tuple(o for o, i in zip(self.outputs, self.inner_outputs, strict=True) if i in self.graph.data_outputs)
+
+    @property
+    def emit(self) -> tuple[str, ...]:
+        """The inner emit names that the parent may wait for."""
+        return tuple(o for o in self.outputs if o not in self.data_outputs)
+
+    def with_name(self, name: str) -> Self:
+        """Return a copy under another name. Raises ValueError for a name that cannot be used."""
+        return super().with_name(_checked_name(name))
+
+    @property
+    def definition_hash(self) -> str:
+        """The hash of the inner graph."""
+        return self.graph.definition_hash
+
+    def lift(self, *names: str) -> Self:
+        """Return a copy that hands only these outputs to the parent. Raises ValueError."""
+        if not names:
+            raise ValueError(f"lift() on {self.name!r} needs at least one output name.")
+        if len(set(names)) < len(names):
+            raise ValueError(f"lift() on {self.name!r} got a repeated name: {names}")
+        liftable: dict[str, str] = self.__dict__["_liftable"]
+        for name in names:
+            if name not in liftable:
+                raise ValueError(f"{name!r} is not an output of {self.name!r}. Outputs: {tuple(liftable)}")
+        return self._copy(outputs=names, inner_outputs=tuple(liftable[name] for name in names))
+
+    def map_over(
+        self,
+        *params: str,
+        mode: MapMode = "zip",
+        error_handling: Literal["raise", "continue"] = "raise",
+        clone: bool | Sequence[str] = False,
+    ) -> Self:
+        """Return a copy that runs the inner graph once per item of these inputs.
+
+        Raises ValueError for unknown or missing names and modes, TypeError for a wrong clone argument.
+        """
+        if not params:
+            raise ValueError(f"map_over on {self.name!r} needs at least one parameter.")
+        for param in params:
+            if param not in self.inputs:
+                raise ValueError(f"{param!r} is not an input of {self.name!r}. Inputs: {self.inputs}")
+        if mode not in ("zip", "product"):
+            raise ValueError(f'mode must be "zip" or "product", got {mode!r}')
+        if error_handling not in ("raise", "continue"):
+            raise ValueError(f'error_handling must be "raise" or "continue", got {error_handling!r}')
+        config = (list(dict.fromkeys(params)), mode, error_handling)
+        return self._copy(map_config=config, clone=checked_clone(clone, params, self.inputs))
+
+    @property
+    def inner_map_params(self) -> list[str]:
+        """The mapped parameters under their names in the inner graph."""
+        return [self.inner_inputs[self.inputs.index(p)] for p in self.map_config[0]] if self.map_config else []
+
+    @property
+    def inner_clone(self) -> bool | list[str]:
+        """The clone argument under inner names."""
+        if isinstance(self.clone, bool):
+            return self.clone
+        return [self.inner_inputs[self.inputs.index(p)] for p in self.clone]
+
+    def has_default_for(self, param: str) -> bool:
+        """Say whether the value is bound inside or some inner consumer has a default."""
+        inner = self._inner_input(param)
+        return inner is not None and (
+            inner in self.graph.inputs.bound
+            or any(n.has_default_for(inner) for n in self.graph.consumers_of(inner))
+        )
+
+    def get_default_for(self, param: str) -> Any:
+        """Return the bound value or the first inner default. Raises KeyError when there is none."""
+        inner = self._inner_input(param)
+        if inner is not None and inner in self.graph.inputs.bound:
+            return self.graph.inputs.bound[inner]
+        for consumer in self.graph.consumers_of(inner) if inner is not None else ():
+            if consumer.has_default_for(inner):
+                return consumer.get_default_for(inner)
+        raise KeyError(f"No default for {param!r}")
+
+    def has_signature_default_for(self, param: str) -> bool:
+        """Say whether every inner consumer has a default of its own and nothing is bound."""
+        inner = self._inner_input(param)
+        if inner is None or inner in self.graph.inputs.bound:
+            return False
+        return all(n.has_signature_default_for(inner) for n in self.graph.consumers_of(inner))
+
+    def get_signature_default_for(self, param: str) -> Any:
+        """Return the first inner signature default. Raises KeyError when there is none."""
+        if self.has_signature_default_for(param):
+            inner = self._inner_input(param)
+            return self.graph.consumers_of(inner)[0].get_signature_default_for(inner)
+        raise KeyError(f"No default for {param!r}")
+
+    def get_input_type(self, param: str) -> Any:
+        """Return the type that the first inner consumer declares; a list of it where mapped over."""
+        inner = self._inner_input(param)
+        consumers = self.graph.consumers_of(inner) if inner is not None else []
+        declared = consumers[0].get_input_type(inner) if consumers else None
+        if self.map_config and param in self.map_config[0] and declared is not None:
+            return list[declared]
+        return declared
+
+    def get_output_type(self, output: str) -> Any:
+        """Return the type that the inner producer declares; a list of it under map_over."""
+        if output not in self.outputs:
+            return None
+        inner = self.inner_outputs[self.outputs.index(output)]
+        declared = self.graph.producers_of(inner)[0].get_output_type(inner)
+        if self.map_config is None:
+            return declared
+        return list if declared is None else list[declared]
+
+    def map_inputs_to_params(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Translate a dict keyed by current input names to one keyed by inner names."""
+        originals = dict(zip(self.inputs, self.inner_inputs, strict=True))
+        return {originals.get(name, name): value for name, value in values.items()}
+
+    def _inner_input(self, param: str) -> Any:
+        return self.inner_inputs[self.inputs.index(param)] if param in self.inputs else None
+
+    def _after_rename(self, kind: str, changes: dict[str, str]) -> dict[str, Any]:
+        if kind == "outputs":
+            liftable: dict[str, str] = self.__dict__["_liftable"]
+            return {"_liftable": {changes.get(name, name): inner for name, inner in liftable.items()}}
+        after: dict[str, Any] = {}
+        if self.map_config is not None:
+            params, mode, errors = self.map_config
+            after["map_config"] = ([changes.get(p, p) for p in params], mode, errors)
+        if not isinstance(self.clone, bool):
+            after["clone"] = [changes.get(p, p) for p in self.clone]
+        return after
+
+    def __repr__(self) -> str:
+        mapped = f", map_over={self.map_config[0]}" if self.map_config else ""
+        return f"GraphNode({self.name}, inputs={self.inputs}, outputs={self.outputs}{mapped})"
+
+
+def checked_clone(clone: Any, mapped: Sequence[str], inputs: Sequence[str]) -> bool | list[str]:
+    """Check a clone argument. Raises TypeError or ValueError."""
+    if isinstance(clone, bool):
+        return clone
+    if not isinstance(clone, (list, tuple)):
+        raise TypeError(f"clone must be bool or list, got {type(clone).__name__}")
+    for name in clone:
+        if not isinstance(name, str):
+            raise TypeError(f"clone list entries must be strings, got {type(name).__name__} {name!r}")
+        if name in mapped:
+            raise ValueError(f"Cannot clone mapped parameter {name!r}: each item has its own value already.")
+        if name not in inputs:
+            raise ValueError(f"clone names {name!r}, which is not an input. Inputs: {tuple(inputs)}")
+    return list(clone)
+
+
+def _listed(lift: str | Sequence[str]) -> str | tuple[str, ...]:
+    return lift if isinstance(lift, str) else tuple(lift)
+
+
+def _checked_name(name: str | None) -> str:
+    if not name:
+        raise ValueError("GraphNode requires a name: give the graph one, or pass as_node(name=...).")
+    require_name(name, "name")
+    for character in "./#":
+        if character in name:
+            raise ValueError(f"GraphNode name {name!r} cannot contain {character!r}; it is part of longer ids.")
+    if _ITEM_NAME.fullmatch(name):
+        raise ValueError(f"GraphNode name {name!r} is reserved for the items of a map; choose another.")
+    return name

@@ -1,0 +1,77 @@
+"""Frozen facts about runs: what every layer may pass around and nobody may change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Literal
+
+
+class RunStatus(Enum):
+    """How a run ended. PARTIAL occurs on maps only: some items completed, some failed."""
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+    PAUSED = "paused"
+    STOPPED = "stopped"
+    PARTIAL = "partial"
+
+
+NodeStatus = Literal["completed", "failed", "cached", "skipped"]
+
+
+class Decision(list[str]):
+    """The targets a multi-target gate chose: a list that also equals a tuple of the same names."""
+
+    def __eq__(self, other: object) -> bool:
+        return list.__eq__(self, list(other) if isinstance(other, tuple) else other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = None  # type: ignore[assignment]  # a list is not hashable
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRecord:
+    """One execution of one node, as the run log keeps it: timing, status and decision, never values."""
+
+    node_name: str
+    superstep: int
+    duration_ms: float
+    status: NodeStatus
+    error: str | None = None
+    cached: bool = False
+    decision: str | list[str] | None = None
+    span_id: str = ""
+    attempt: int = 1
+    log: Any = None  # None for leaves, a RunLog for one inner run, a MapLog for several
+
+
+@dataclass(frozen=True, slots=True)
+class PauseInfo:
+    """Why a run waits and under which key the answer is expected."""
+
+    node_name: str
+    output_param: str
+    value: Any = None
+    output_params: tuple[str, ...] | None = None
+    values: dict[str, Any] | None = None
+    reason: str = "interrupt"
+    path: tuple[str, ...] = ()
+
+    @property
+    def response_param(self) -> str:
+        """The same value as output_param."""
+        return self.output_param
+
+    @property
+    def response_key(self) -> str:
+        """The key under which run() takes the answer."""
+        return ".".join((*self.path, self.output_param))
+
+    @property
+    def response_keys(self) -> dict[str, str]:
+        """Every output mapped to the key under which its answer is expected."""
+        names = self.output_params or (self.output_param,)
+        return {name: ".".join((*self.path, name)) for name in names}
