@@ -1,0 +1,131 @@
+"""Delivery of events: to every processor, in order, and never at the expense of the run.
+
+What a processor raises is logged once and swallowed, unless the dispatcher is strict. Only `Exception`
+counts as the processor's own fault: KeyboardInterrupt and cancellation pass through.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from contextlib import AsyncExitStack, ExitStack
+from types import TracebackType
+
+from hypergraph.events.processor import AsyncEventProcessor, EventProcessor
+from hypergraph.events.types import Event
+
+_logger = logging.getLogger("hypergraph")
+
+
+class _Guard:
+    """A context, entered as often as needed, that keeps one processor's failures from everybody else."""
+
+    __slots__ = ("_logged", "_name", "_strict")
+
+    def __init__(self, processor: EventProcessor, strict: bool) -> None:
+        self._name = type(processor).__name__
+        self._strict = strict
+        self._logged = False
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if self._strict or not isinstance(error, Exception):
+            return False
+        if not self._logged:
+            self._logged = True
+            _logger.warning("Event processor %s failed; the run goes on", self._name, exc_info=error)
+        return True
+
+
+class EventDispatcher:
+    """Deliver events to processors; anything with a callable `on_event` will do.
+
+    Raises TypeError for a single processor instead of a list, for a class instead of an instance, and
+    for objects that are no processors.
+    """
+
+    __slots__ = ("_deliveries", "_shut_down")
+
+    def __init__(self, processors: Iterable[EventProcessor] | None = None, *, strict: bool = False) -> None:
+        self._deliveries = tuple((each, _Guard(each, strict)) for each in _checked(processors))
+        self._shut_down = False
+
+    @property
+    def active(self) -> bool:
+        """Whether anybody listens."""
+        return bool(self._deliveries)
+
+    def emit(self, event: Event) -> None:
+        """Deliver through `on_event`; raises what a processor raises only when strict."""
+        for processor, guard in self._deliveries:
+            with guard:
+                processor.on_event(event)
+
+    async def emit_async(self, event: Event) -> None:
+        """Deliver and await async processors in turn; raises what a processor raises only when strict."""
+        for processor, guard in self._deliveries:
+            with guard:
+                if isinstance(processor, AsyncEventProcessor):
+                    await processor.on_event_async(event)
+                else:
+                    processor.on_event(event)
+
+    def shutdown(self) -> None:
+        """Shut every processor down, the first time only; raises as `emit` does, after the last one."""
+        with ExitStack() as stack:
+            for processor, guard in self._first_shutdown():
+                stack.callback(_shutdown, processor, guard)
+
+    async def shutdown_async(self) -> None:
+        """Shut every processor down, awaiting async ones; otherwise like `shutdown`."""
+        async with AsyncExitStack() as stack:
+            for processor, guard in self._first_shutdown():
+                stack.push_async_callback(_shutdown_async, processor, guard)
+
+    def _first_shutdown(self) -> tuple[tuple[EventProcessor, _Guard], ...]:
+        """Everybody to shut down, last first because a stack unwinds backwards; nobody the second time."""
+        if self._shut_down:
+            return ()
+        self._shut_down = True
+        return self._deliveries[::-1]
+
+
+def _checked(processors: Iterable[EventProcessor] | None) -> list[EventProcessor]:
+    if processors is None:
+        return []
+    if not isinstance(processors, Iterable) or _is_processor(processors):
+        raise TypeError(
+            f"event processors must be given as a list, not as a single {type(processors).__name__}: "
+            f"write [processor]"
+        )
+    found = list(processors)
+    for each in found:
+        if isinstance(each, type):
+            raise TypeError(f"{each.__name__} is a class: an event processor must be an instance of it")
+        if not _is_processor(each):
+            raise TypeError(f"{type(each).__name__} is not an event processor: it has no on_event method")
+    return found
+
+
+def _is_processor(candidate: object) -> bool:
+    return callable(getattr(candidate, "on_event", None))
+
+
+def _shutdown(processor: EventProcessor, guard: _Guard) -> None:
+    # A processor by duck typing may have nothing to shut down.
+    release = getattr(processor, "shutdown", None)
+    if release is not None:
+        with guard:
+            release()
+
+
+async def _shutdown_async(processor: EventProcessor, guard: _Guard) -> None:
+    if isinstance(processor, AsyncEventProcessor):
+        with guard:
+            await processor.shutdown_async()
+    else:
+        _shutdown(processor, guard)

@@ -1,0 +1,288 @@
+"""Progress for people: bars in a terminal, timestamped lines anywhere else, both on stderr.
+
+Shows names, counts and the reason a run failed; never inputs, outputs, chunks or answers. What happens
+inside the items of a map is counted, not shown. `rich` is imported when a processor is made, so that
+importing this module costs nothing.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from hypergraph.display import escape, first_line, plural
+from hypergraph.events.processor import TypedEventProcessor
+from hypergraph.events.types import (
+    Event,
+    InterruptEvent,
+    NodeEndEvent,
+    NodeErrorEvent,
+    NodeStartEvent,
+    RunEndEvent,
+    RunStartEvent,
+    RunStatus,
+)
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress, TaskID
+
+_MODES = ("auto", "tty", "non-tty")
+_MILESTONES = (100, 75, 50, 25, 10)
+
+
+@dataclass(slots=True, eq=False)
+class _Run:
+    """An open run: its place in the tree and how far it got. Ticks are items of a map, else nodes."""
+
+    name: str
+    parent: _Run | None = None
+    is_map: bool = False
+    total: int | None = None
+    done: int = 0
+    failed: int = 0
+    milestone: int = 0
+    nodes: dict[str, str] = field(default_factory=dict)  # open node spans and their names, oldest first
+
+    @property
+    def depth(self) -> int:
+        return 0 if self.parent is None else self.parent.depth + 1
+
+    @property
+    def hidden(self) -> bool:
+        """Whether this run is an item of a map or inside one."""
+        return self.parent is not None and (self.parent.is_map or self.parent.hidden)
+
+    @property
+    def count(self) -> str:
+        """How far the run got, in words."""
+        done = f"{self.done}/{self.total}" if self.is_map and self.total is not None else str(self.done)
+        return f"{done}, {self.failed} failed" if self.failed else done
+
+    def tick(self, failed: bool) -> None:
+        self.done += 1
+        self.failed += failed
+
+    def new_milestone(self) -> int | None:
+        """The highest percentage reached for the first time, if any."""
+        reached = next((m for m in _MILESTONES if self.total and self.done * 100 >= m * self.total), 0)
+        if reached <= self.milestone:
+            return None
+        self.milestone = reached
+        return reached
+
+
+class _Lines:
+    """A line per happening. Nested runs end silently: the line of their node says it."""
+
+    def note(self, when: float, text: str) -> None:
+        # stderr is looked up late (it may be replaced) and can encode any character.
+        print(time.strftime("[%H:%M:%S]", time.localtime(when)), text, file=sys.stderr, flush=True)
+
+    def draw(self, run: _Run) -> None:
+        pass
+
+    def finish(self, run: _Run, when: float, text: str, completed: bool) -> None:
+        if run.parent is None:
+            self.note(when, text)
+
+    def close(self) -> None:
+        pass
+
+
+class _Bars:
+    """A bar per run, nested ones indented; they vanish in the end if transient, but for bad news."""
+
+    def __init__(self, console: Console, transient: bool) -> None:
+        self._console = console
+        self._transient = transient
+        self._progress: Progress | None = None
+        self._rows: dict[_Run, TaskID] = {}
+
+    def note(self, when: float, text: str) -> None:
+        pass
+
+    def draw(self, run: _Run) -> None:
+        progress, row = self._row(run)
+        node = next(reversed(run.nodes.values()), "")
+        progress.update(row, completed=run.done, count=run.count, note=node)
+
+    def finish(self, run: _Run, when: float, text: str, completed: bool) -> None:
+        progress, row = self._row(run)
+        del self._rows[run]
+        if run.parent is None and not self._transient:
+            whole = run.total or run.done + (not completed) or 1
+            done = whole if completed else run.done
+            progress.update(row, total=whole, completed=done, count=run.count, note=text)
+            progress.stop_task(row)
+            return
+        progress.remove_task(row)
+        if run.parent is None and not completed:
+            self._console.print(text, markup=False, emoji=False, highlight=False, soft_wrap=True)
+
+    def close(self) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+        self._progress = None
+        self._rows.clear()
+
+    def _row(self, run: _Run) -> tuple[Progress, TaskID]:
+        """The display and the run's row in it, made when there is none (any more)."""
+        if self._progress is None:
+            self._progress = _new_progress(self._console, self._transient)
+            self._progress.start()
+        if run not in self._rows:
+            title = "  " * run.depth + run.name
+            self._rows[run] = self._progress.add_task(title, total=run.total, count="", note="")
+        return self._progress, self._rows[run]
+
+
+class RichProgressProcessor(TypedEventProcessor):
+    """Show the progress of runs on stderr: bars in a terminal, lines otherwise or on request.
+
+    `transient` bars disappear when the outermost run is over. `force_mode` is "auto", "tty" or
+    "non-tty". Raises ValueError for another mode and ImportError without rich.
+    """
+
+    def __init__(
+        self, *, transient: bool = True, force_mode: Literal["auto", "tty", "non-tty"] = "auto"
+    ) -> None:
+        if force_mode not in _MODES:
+            raise ValueError(f"force_mode must be one of {', '.join(map(repr, _MODES))}, not {force_mode!r}")
+        console = _new_console(forced=force_mode == "tty")
+        bars = force_mode == "tty" or (force_mode == "auto" and console.is_interactive)
+        self._view: _Lines | _Bars = _Bars(console, transient) if bars else _Lines()
+        self._spans: dict[str, _Run] = {}  # an open run's span -> the run; an open node's span -> its run
+        self._lock = threading.Lock()
+
+    def on_event(self, event: Event) -> None:
+        """Show one event; runs in several threads may share this processor."""
+        with self._lock:
+            super().on_event(event)
+
+    def shutdown(self) -> None:
+        """Give the terminal back. Runs still open elsewhere take it again with their next event."""
+        with self._lock:
+            self._view.close()
+
+    def on_run_start(self, event: RunStartEvent) -> None:
+        """Open a bar, unless the run is inside a map item."""
+        parent = self._spans.get(event.parent_span_id or "")
+        run = _Run(_shown(event.graph_name), parent, event.is_map, event.map_size if event.is_map else None)
+        self._spans[event.span_id] = run
+        self._draw(run)
+
+    def on_run_end(self, event: RunEndEvent) -> None:
+        """Close the bar or say how the run ended; count it if it was an item of a map."""
+        run = self._spans.pop(event.span_id, None) or _Run(_shown(event.graph_name))
+        for span in run.nodes:  # nodes cut short never close their spans themselves
+            self._spans.pop(span, None)
+        if run.parent is not None and run.parent.is_map:
+            run.parent.tick(failed=event.status is RunStatus.FAILED)
+            self._show_milestone(run.parent, event.timestamp)
+        if not run.hidden:
+            completed = event.status is RunStatus.COMPLETED
+            self._view.finish(run, event.timestamp, _ending(run, event), completed)
+        if not self._spans:
+            self._view.close()
+
+    def on_node_start(self, event: NodeStartEvent) -> None:
+        """Name the node that begins; a step restored from history has nothing to begin."""
+        run = self._spans.get(event.parent_span_id or "")
+        name = _shown(event.node_name)
+        if run is not None:
+            run.nodes[event.span_id] = name
+            self._spans[event.span_id] = run
+            self._draw(run)
+        if not event.replayed and not (run and run.hidden):
+            self._view.note(event.timestamp, f"▶ {name} started")
+
+    def on_node_end(self, event: NodeEndEvent) -> None:
+        """Count the node; a step restored from history is counted silently."""
+        self._close_node(event, None if event.replayed else "✓ {} completed")
+
+    def on_node_error(self, event: NodeErrorEvent) -> None:
+        """Count the node as failed."""
+        self._close_node(event, "✗ {} FAILED", failed=True)
+
+    def on_interrupt(self, event: InterruptEvent) -> None:
+        """Say which node waits for an answer."""
+        self._close_node(event, "⏸ {} paused", counted=False)
+
+    def _close_node(
+        self,
+        event: NodeEndEvent | NodeErrorEvent | InterruptEvent,
+        line: str | None,
+        *,
+        failed: bool = False,
+        counted: bool = True,
+    ) -> None:
+        run = self._spans.pop(event.span_id, None)
+        if run is not None:
+            run.nodes.pop(event.span_id, None)
+            if counted:
+                run.tick(failed)
+            self._draw(run)
+        if line is not None and not (run and run.hidden):
+            self._view.note(event.timestamp, line.format(_shown(event.node_name)))
+
+    def _draw(self, run: _Run) -> None:
+        if not run.hidden:
+            self._view.draw(run)
+
+    def _show_milestone(self, run: _Run, when: float) -> None:
+        if run.hidden:
+            return
+        self._view.draw(run)
+        percent = run.new_milestone()
+        if percent is not None:
+            self._view.note(when, f"▶ {run.name} {percent}% ({run.done}/{run.total})")
+
+
+def _ending(run: _Run, event: RunEndEvent) -> str:
+    """The last line about a run."""
+    if event.status is RunStatus.COMPLETED:
+        return f"✓ {run.name} completed!"
+    if event.status is RunStatus.PAUSED:
+        return f"⏸ {run.name} paused"
+    if event.status is RunStatus.STOPPED:
+        return f"■ {run.name} stopped"
+    reason = first_line(event.error or "")
+    if not reason and run.is_map:
+        reason = f"{run.failed} of {plural(run.done if run.total is None else run.total, 'item')}"
+    return f"✗ {run.name} failed: {reason}" if reason else f"✗ {run.name} failed"
+
+
+def _shown(name: str) -> str:
+    return escape(name) or "unnamed"
+
+
+def _new_console(forced: bool) -> Console:
+    try:
+        # Through the package, so that a missing rich is noticed even if parts of it are loaded.
+        from rich import console
+    except ImportError as error:
+        raise ImportError(
+            "RichProgressProcessor needs rich: install it with pip install 'hypergraph[progress]'"
+        ) from error
+    return console.Console(stderr=True, force_terminal=forced or None)
+
+
+def _new_progress(console: Console, transient: bool) -> Progress:
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TextColumn("{task.fields[count]}", markup=False),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[note]}", markup=False),
+        console=console,
+        transient=transient,
+        # What nodes print goes above the bars, but output sent to a file must still get there.
+        redirect_stdout=sys.stdout.isatty(),
+        redirect_stderr=sys.stderr.isatty(),
+    )

@@ -1,0 +1,199 @@
+"""What observers are told about a run: frozen facts, built by keyword, complete from `run_id` alone.
+
+Every event names its run, its own span and the span it happened in. The events that open and close a
+run or a node carry the same `span_id`, so a tree of runs can be rebuilt from ids. Timestamps are wall
+clock; durations are measured by whoever emits. Some events carry values (`value`, `chunk`, `info`):
+whatever is shown or exported from an event must leave those out.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from os import urandom
+from typing import Any
+
+from hypergraph.records import RunStatus
+
+__all__ = [
+    "BaseEvent",
+    "CacheHitEvent",
+    "CheckpointSavedEvent",
+    "Event",
+    "InterruptEvent",
+    "NodeEndEvent",
+    "NodeErrorEvent",
+    "NodeRetryEvent",
+    "NodeStartEvent",
+    "RouteDecisionEvent",
+    "RunEndEvent",
+    "RunStartEvent",
+    "RunStatus",
+    "StopRequestedEvent",
+    "StreamingChunkEvent",
+    "SuperstepStartEvent",
+    "fresh_span_id",
+]
+
+
+def fresh_span_id() -> str:
+    """Return 16 random hex characters, distinct across threads and forked processes."""
+    return urandom(8).hex()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaseEvent:
+    """The fields every event has."""
+
+    run_id: str
+    span_id: str = field(default_factory=fresh_span_id)
+    parent_span_id: str | None = None
+    timestamp: float = field(default_factory=time.time)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _GraphEvent(BaseEvent):
+    """An event inside a graph. The name is always text: an unnamed graph (None) becomes ""."""
+
+    graph_name: str = ""
+
+    def __post_init__(self) -> None:
+        if self.graph_name is None:
+            object.__setattr__(self, "graph_name", "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _NodeEvent(_GraphEvent):
+    """An event of one node."""
+
+    node_name: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStartEvent(_GraphEvent):
+    """A run begins. A map is a run of its own (`is_map`) and the parent of its items' runs."""
+
+    workflow_id: str | None = None
+    is_map: bool = False
+    map_size: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEndEvent(_GraphEvent):
+    """A run is over, however it ended. Raises ValueError for a status that does not exist."""
+
+    status: RunStatus = RunStatus.COMPLETED
+    error: str | None = None
+    duration_ms: float = 0.0
+
+    def __post_init__(self) -> None:
+        # slots=True rebuilds the class, which breaks a bare super() here.
+        _GraphEvent.__post_init__(self)
+        object.__setattr__(self, "status", RunStatus(self.status))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuperstepStartEvent(_GraphEvent):
+    """The ready nodes of one round are about to execute."""
+
+    superstep: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeStartEvent(_NodeEvent):
+    """A node begins, or is restored from history (`replayed`)."""
+
+    replayed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeEndEvent(_NodeEvent):
+    """A node has its outputs: computed, from the cache (`cached`) or from history (`replayed`)."""
+
+    duration_ms: float = 0.0
+    cached: bool = False
+    inner_logs: tuple[Any, ...] = ()
+    replayed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeErrorEvent(_NodeEvent):
+    """A node failed for good. `error` is the message, `error_type` the module-qualified class."""
+
+    error: str = ""
+    error_type: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRetryEvent(_NodeEvent):
+    """An attempt failed and another one follows after `delay_s` seconds."""
+
+    attempt: int = 1
+    error: str = ""
+    error_type: str = ""
+    delay_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheHitEvent(_NodeEvent):
+    """A node's outputs were found in the cache."""
+
+    cache_key: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouteDecisionEvent(_NodeEvent):
+    """A gate decided where to go."""
+
+    decision: str | list[str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InterruptEvent(_NodeEvent):
+    """A node waits for an answer under `response_param`; closes the node's span."""
+
+    workflow_id: str | None = None
+    value: Any = None
+    response_param: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopRequestedEvent(BaseEvent):
+    """Somebody asked the run to stop."""
+
+    workflow_id: str | None = None
+    info: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamingChunkEvent(_NodeEvent):
+    """A node published a piece of its result while still running."""
+
+    chunk: Any = None
+    chunk_index: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointSavedEvent(BaseEvent):
+    """The steps with these indexes became durable."""
+
+    workflow_id: str | None = None
+    superstep: int = 0
+    steps: tuple[int, ...] = ()
+
+
+Event = (
+    RunStartEvent
+    | RunEndEvent
+    | SuperstepStartEvent
+    | NodeStartEvent
+    | NodeEndEvent
+    | NodeErrorEvent
+    | NodeRetryEvent
+    | CacheHitEvent
+    | RouteDecisionEvent
+    | InterruptEvent
+    | StopRequestedEvent
+    | StreamingChunkEvent
+    | CheckpointSavedEvent
+)
