@@ -46,7 +46,7 @@ bench: .venv/.package ## measure the overhead per node
 clean: ## remove .venv and everything else that was made
 	@echo "==> removing .venv, caches and builds"
 	@rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks build dist
-	@find src tests examples benchmarks -name __pycache__ -prune -exec rm -rf {} +
+	@find . -name __pycache__ -prune -exec rm -rf {} +
 
 # An environment that works is kept, whoever made it; a broken or outdated one is made anew.
 .venv/.created:
