@@ -1,0 +1,244 @@
+"""Remember what nodes returned: a key made from content, two backends that hold values under keys.
+
+A backend never invents a value: what it returns for a key is what was last set under that key, or a
+miss. A miss is always allowed. Keys ignore object identity and the iteration order of sets; types,
+the order of dicts and the code of functions count.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import itertools
+import logging
+import os
+import pickle
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from operator import itemgetter
+from pathlib import Path
+from types import CodeType, FunctionType
+from typing import Any, Protocol, runtime_checkable
+
+__all__ = ["CacheBackend", "DiskCache", "InMemoryCache", "compute_cache_key"]
+
+_log = logging.getLogger("hypergraph")
+
+_PROTOCOL = 5  # pinned, so that a newer Python's default does not empty every cache
+_MISS = (False, None)
+_ABSENT = object()
+_KEY_BYTES = 32
+_SIGNATURE_BYTES = hashlib.sha256().digest_size
+# Without a memo, values that share parts are walked once per path: exponential in the worst case.
+_MAX_VISITS = 1_000_000
+
+
+@runtime_checkable
+class CacheBackend(Protocol):
+    """What a runner needs of a cache. Both methods may be called from several threads."""
+
+    def get(self, key: str) -> tuple[bool, Any]:
+        """Return (True, value), or (False, None) when nothing is held under the key."""
+        ...
+
+    def set(self, key: str, value: Any) -> None:
+        """Hold the value under the key, or silently do not."""
+        ...
+
+
+class InMemoryCache:
+    """Hold values in this process, at most `max_size` of them; the least recently used goes first.
+
+    Values are held by reference: a hit is the very object that was set. `max_size=None` means no
+    limit, 0 holds nothing. Raises ValueError when `max_size` is negative or not an int.
+    """
+
+    def __init__(self, max_size: int | None = None) -> None:
+        if max_size is not None and (type(max_size) is not int or max_size < 0):
+            raise ValueError(f"max_size must be None or an int of 0 or more, not {max_size!r}")
+        self._max_size = max_size
+        self._values: OrderedDict[str, Any] = OrderedDict()
+        self._lock = threading.RLock()  # the finalizer of a value that is let go may come back here
+
+    def get(self, key: str) -> tuple[bool, Any]:
+        """Return (True, value) and count it as a use, or (False, None)."""
+        with self._lock:
+            if key not in self._values:
+                return _MISS
+            self._values.move_to_end(key)
+            return True, self._values[key]
+
+    def set(self, key: str, value: Any) -> None:
+        """Hold the value and let go of the least recently used one above the limit."""
+        with self._lock:
+            self._values[key] = value
+            self._values.move_to_end(key)
+            if self._max_size is not None and len(self._values) > self._max_size:
+                self._values.popitem(last=False)
+
+
+class DiskCache:
+    """Hold pickled values in a directory that several processes may share.
+
+    Every entry is signed together with its key, under a secret kept beside the directory in
+    `<cache_dir>.key`; what does not bear our signature is evicted unread. A broken disk makes the
+    cache miss, with a warning in the log; it never fails a run.
+
+    `kwargs` go to `diskcache.Cache`. Raises ImportError without the extra `hypergraph[cache]` and
+    ValueError when the secret is damaged.
+    """
+
+    def __init__(self, cache_dir: str | os.PathLike[str] = "~/.cache/hypergraph", **kwargs: Any) -> None:
+        directory = Path(os.path.expandvars(cache_dir)).expanduser().resolve()
+        self._store = _open_store(directory, kwargs)
+        self._secret = _load_secret(directory.with_name(directory.name + ".key"))
+
+    def get(self, key: str) -> tuple[bool, Any]:
+        """Return (True, value); (False, None) for what is absent, not ours or no longer loadable."""
+        try:
+            entry = self._store.get(key, default=_ABSENT, retry=True)
+            if entry is _ABSENT:
+                return _MISS
+            if not self._is_ours(key, entry):
+                self._store.delete(key, retry=True)
+                return _MISS
+        except Exception as error:
+            _log.warning("The cache could not be read, so the node runs: %r", error)
+            return _MISS
+        try:
+            return True, pickle.loads(memoryview(entry)[_SIGNATURE_BYTES:])  # noqa: S301 - it bears our signature
+        except Exception as error:
+            # Not evicted: the class that is gone here may exist in the next process.
+            _log.debug("A cached value can no longer be unpickled: %r", error)
+            return _MISS
+
+    def set(self, key: str, value: Any) -> None:
+        """Store the value; skip one that cannot be pickled or written, with a warning in the log."""
+        try:
+            payload = pickle.dumps(value, _PROTOCOL)
+        except Exception as error:
+            _log.warning("A value of type %s is not cached, it cannot be pickled: %r", type(value), error)
+            return
+        try:
+            self._store.set(key, self._sign(key, payload) + payload, retry=True)
+        except Exception as error:
+            _log.warning("A value is not cached, the cache could not be written: %r", error)
+
+    def close(self) -> None:
+        """Close the files; a later call opens them again."""
+        self._store.close()
+
+    def _is_ours(self, key: str, entry: object) -> bool:
+        if type(entry) is not bytes:
+            return False
+        view = memoryview(entry)
+        return hmac.compare_digest(view[:_SIGNATURE_BYTES], self._sign(key, view[_SIGNATURE_BYTES:]))
+
+    def _sign(self, key: str, payload: bytes | memoryview) -> bytes:
+        # The key has a fixed length in the message, so key and payload cannot trade bytes.
+        signature = hmac.new(self._secret, hashlib.sha256(key.encode()).digest(), "sha256")
+        signature.update(payload)
+        return signature.digest()
+
+
+def compute_cache_key(definition_hash: str, inputs: Mapping[str, Any]) -> str:
+    """Return the sha256 over the hash and the pickled, sorted inputs; "" when they cannot be pickled.
+
+    Equal plain values (numbers, text, bytes, None; lists, tuples, dicts and sets of them) share a key
+    in every process. Values that pickle can tell apart never do; `1`, `True` and `1.0` are three.
+    """
+    content = definition_hash, sorted(inputs.items(), key=itemgetter(0))
+    with suppress(Exception):
+        return _digest(content, itertools.count()).hex()
+    try:
+        # Cyclic or heavily shared values need the memo; a mark keeps the two kinds of key apart.
+        return hashlib.sha256(b"memo" + pickle.dumps(content, _PROTOCOL)).hexdigest()
+    except Exception:
+        return ""
+
+
+def _digest(value: Any, visits: Iterator[int]) -> bytes:
+    sink = _HashSink()
+    _CanonicalPickler(sink, visits).dump(value)
+    return sink.sha256.digest()
+
+
+class _HashSink:
+    """A file that keeps only the hash of what is written to it."""
+
+    def __init__(self) -> None:
+        self.sha256 = hashlib.sha256()
+
+    def write(self, data: Any) -> None:
+        self.sha256.update(data)
+
+
+class _CanonicalPickler(pickle.Pickler):
+    """Write equal content as equal bytes: no memo, sets in the order of their elements' digests.
+
+    Raises ValueError for cyclic values (fast mode looks for them) and for endless ones.
+    """
+
+    def __init__(self, sink: _HashSink, visits: Iterator[int]) -> None:
+        super().__init__(sink, _PROTOCOL)
+        self.fast = True  # no memo: whether two equal parts are one object leaves no trace
+        self._visits = visits
+
+    def persistent_id(self, value: Any) -> Any:
+        """Replace what has no canonical pickle, or one that says too little; None for the rest."""
+        if next(self._visits) > _MAX_VISITS:
+            raise ValueError("too many parts to walk without a memo")
+        kind = type(value)
+        if kind is set or kind is frozenset:
+            return kind.__name__, sorted(_digest(element, self._visits) for element in value)
+        if kind is FunctionType:
+            # Pickle knows functions by name only; one name has other code after an edit or in another
+            # script. Pickling it all the same refuses functions that no other process could find.
+            cells = [cell.cell_contents for cell in value.__closure__ or ()]
+            return pickle.dumps(value), value.__code__, value.__defaults__, value.__kwdefaults__, cells
+        if kind is CodeType:
+            return value.co_code, value.co_names, value.co_consts, value.co_varnames, value.co_freevars
+        return None
+
+
+def _open_store(directory: Path, options: Mapping[str, Any]) -> Any:
+    try:
+        import diskcache
+    except ImportError as error:
+        raise ImportError(
+            'DiskCache needs the package diskcache; install it with: pip install "hypergraph[cache]"'
+        ) from error
+
+    class BytesDisk(diskcache.Disk):  # type: ignore[misc]  # diskcache has no types
+        """Read plain bytes only: diskcache itself would unpickle before a signature can be checked."""
+
+        def fetch(self, mode: int, filename: str | None, value: Any, read: bool) -> Any:
+            trusted = mode in (diskcache.core.MODE_RAW, diskcache.core.MODE_BINARY)
+            return super().fetch(mode, filename, value, read) if trusted else None
+
+    return diskcache.Cache(str(directory), disk=BytesDisk, **options)
+
+
+def _load_secret(path: Path) -> bytes:
+    if not path.exists():
+        _create_secret(path)
+    secret = path.read_bytes()
+    if len(secret) != _KEY_BYTES:
+        raise ValueError(f"The key file {path} is damaged; delete it, and the cache starts afresh")
+    return secret
+
+
+def _create_secret(path: Path) -> None:
+    # A link appears complete or not at all, and only the first of several processes can make it.
+    draft = path.with_name(f"{path.name}.{os.urandom(8).hex()}")
+    try:
+        with open(draft, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+            file.write(os.urandom(_KEY_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+        with suppress(FileExistsError):
+            os.link(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
