@@ -1,0 +1,253 @@
+"""Turn rows and values into text, HTML and JSON primitives that are safe to show.
+
+Rows come in raw and leave escaped: a control character in a name cannot move the cursor, colour
+the terminal or forge a line, and no text can become markup. No function here fails because a
+value's own `__str__` or `__repr__` does. None of this package's types is known here.
+"""
+
+from __future__ import annotations
+
+import difflib
+import html
+import math
+import re
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+from hypergraph.exceptions import safe_text
+
+# --- text ---------------------------------------------------------------------------------------
+
+# C0 and C1 controls (ESC begins every ANSI sequence), invisible and bidirectional marks, line
+# separators, the byte order mark, lone surrogates. Joiners stay: emoji and scripts need them.
+_UNSAFE = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff]"
+)
+
+
+def escape(value: object) -> str:
+    """Return the value's text with every control character spelled out, like `\\n` and `\\x1b`."""
+    return _UNSAFE.sub(lambda found: found[0].encode("unicode_escape").decode(), safe_text(value))
+
+
+def escape_html(value: object) -> str:
+    """Return the value's text, safe between tags and inside quoted attributes."""
+    return html.escape(escape(value), quote=True)
+
+
+def first_line(value: object, limit: int = 120) -> str:
+    """Return the first line of a message, escaped and cut to the limit."""
+    return escape(safe_text(value).strip().split("\n", 1)[0].rstrip())[:limit]
+
+
+def plural(count: int, noun: str) -> str:
+    """Return "1 node" or "2 nodes"."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def did_you_mean(name: object, known: Iterable[str]) -> str | None:
+    """Return a hint at the closest known name, None when nothing is close."""
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6) if isinstance(name, str) else []
+    return f"Did you mean {close[0]!r}?" if close else None
+
+
+# --- durations ----------------------------------------------------------------------------------
+
+
+def execution_time(ms: float | None) -> str:
+    """Show the time of one execution: milliseconds up to 9999, so that neighbours compare."""
+    return _duration(ms, 9999)
+
+
+def run_time(ms: float) -> str:
+    """Show the total of a run: milliseconds below 100, then seconds, minutes, hours."""
+    return _duration(ms, 99)
+
+
+def batch_time(ms: float) -> str:
+    """Show the total of a batch: milliseconds below one second, then as a run total."""
+    return _duration(ms, 999)
+
+
+def _duration(ms: float | None, most_ms: int) -> str:
+    if ms is None or not math.isfinite(ms):
+        return "—"
+    ms = max(ms, 0)
+    # Every limit is compared with the rounded number: 99.7 is not "100ms", 59.97 s is not "60.0s".
+    if (whole := round(ms)) <= most_ms:
+        return "<1ms" if ms and not whole else f"{whole}ms"
+    if (tenths := round(ms / 100)) < 600:
+        return f"{tenths / 10:.1f}s"
+    minutes, seconds = divmod(round(ms / 1000), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h{minutes:02}m{seconds:02}s" if hours else f"{minutes}m{seconds:02}s"
+
+
+# --- tables -------------------------------------------------------------------------------------
+
+_RIGHT = frozenset({"Step", "Item", "Nodes", "Steps", "Runs", "Errors", "Cached"})
+_DURATIONS = frozenset({"Duration", "Total", "Avg"})  # right-aligned, one blank kept free
+_ROOMY = frozenset({"Node", "ID"})  # one wider than their content
+
+
+class Table(NamedTuple):
+    """Headings and raw rows; the heading decides how its column is laid out."""
+
+    headings: Sequence[str]
+    rows: Sequence[Sequence[object]]
+    more: str = ""  # a line below the rows, about those left out
+
+
+def as_text(header: Iterable[object], *blocks: Table | str) -> str:
+    """Lay out a header line and below it, each after an empty line, tables and plain lines."""
+    lines = [_header(header)]
+    for block in blocks:
+        lines += ["", *(_table_lines(block) if isinstance(block, Table) else ["  " + escape(block)])]
+    return "\n".join(lines)
+
+
+def as_html(header: Iterable[object], *blocks: Table | str) -> str:
+    """Render what `as_text` shows as static HTML."""
+    body = "".join(_html_table(block) if isinstance(block, Table) else _paragraph(block) for block in blocks)
+    return f'<div class="hypergraph"><p><b>{escape_html(_header(header))}</b></p>{body}</div>'
+
+
+def _header(parts: Iterable[object]) -> str:
+    return " | ".join(escape(part) for part in parts)
+
+
+def _table_lines(table: Table) -> list[str]:
+    headings = table.headings
+    spare = [" " if heading in _DURATIONS else "" for heading in headings]
+    rows = [[escape(cell) + blank for cell, blank in zip(row, spare, strict=True)] for row in table.rows]
+    widths = [
+        max(len(cell) for cell in column) + (column[0] in _ROOMY)
+        for column in zip(headings, *rows, strict=True)
+    ]
+    rule = ["─" * width for width in widths]
+    right = [heading in _RIGHT for heading in headings]
+    right_cells = [heading in _RIGHT or heading in _DURATIONS for heading in headings]
+    lines = [_line(headings, widths, right), _line(rule, widths, right)]
+    lines += [_line(row, widths, right_cells) for row in rows]
+    return [*lines, "  " + escape(table.more)] if table.more else lines
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
+    placed = (
+        cell.rjust(width) if to_the_right else cell.ljust(width)
+        for cell, width, to_the_right in zip(cells, widths, right, strict=True)
+    )
+    return ("  " + "  ".join(placed)).rstrip(" ")
+
+
+def _html_table(table: Table) -> str:
+    sides = ["right" if heading in _RIGHT | _DURATIONS else "left" for heading in table.headings]
+    head = _html_row("th", table.headings, sides)
+    body = "".join(_html_row("td", row, sides) for row in table.rows)
+    html_table = f"<table><thead>{head}</thead><tbody>{body}</tbody></table>"
+    return html_table + (_paragraph(table.more) if table.more else "")
+
+
+def _html_row(tag: str, cells: Sequence[object], sides: Sequence[str]) -> str:
+    return "<tr>{}</tr>".format(
+        "".join(
+            f'<{tag} style="text-align:{side}">{escape_html(cell)}</{tag}>'
+            for cell, side in zip(cells, sides, strict=True)
+        )
+    )
+
+
+def _paragraph(text: str) -> str:
+    return f"<p>{escape_html(text)}</p>"
+
+
+# --- values -------------------------------------------------------------------------------------
+
+_TOTAL, _OBJECT, _STRING, _ITEMS = 4000, 400, 120, 6
+_BRACKETS: tuple[tuple[type[Any], str], ...] = (
+    (list, "[]"),
+    (tuple, "()"),
+    (set, "{}"),
+    (frozenset, "{}"),
+    (deque, "[]"),
+)
+
+
+def bounded(text: str, limit: int = _TOTAL) -> str:
+    """Return the text, or its beginning and "..." when it is longer than the limit."""
+    return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def preview(value: object, depth: int = 2) -> str:
+    """Return a short repr: long strings cut, containers by their first items, arrays by their shape."""
+    try:
+        text = _preview(value, depth)
+    except Exception as error:  # a value that cannot show itself must not hide the others
+        text = f"<{type(value).__name__} whose repr raises {type(error).__name__}>"
+    return bounded(escape(text))
+
+
+def _preview(value: object, depth: int) -> str:
+    if isinstance(value, (str, bytes, bytearray)):
+        length = len(value)
+        return repr(value) if length <= _STRING else f"{value[:_STRING]!r}... (length {length})"
+    if isinstance(value, Mapping):
+        return _preview_mapping(value, depth)
+    for kind, brackets in _BRACKETS:
+        if isinstance(value, kind):
+            return _preview_items(value, brackets, depth)
+    shape = getattr(value, "shape", None)
+    if isinstance(shape, tuple) and shape:  # scalars of array libraries have an empty shape
+        dtype = getattr(value, "dtype", None)
+        kind_of_item = "" if dtype is None else f", dtype={dtype}"
+        return f"{type(value).__name__}(shape={tuple(shape)}{kind_of_item})"
+    return bounded(repr(value), _OBJECT)
+
+
+def _preview_mapping(value: Mapping[Any, Any], depth: int) -> str:
+    # Below the last level nothing is asked of the items: that is what ends a recursive structure.
+    pairs = islice(value.items(), _ITEMS) if depth else ()
+    shown = [f"{preview(key, depth - 1)}: {preview(item, depth - 1)}" for key, item in pairs]
+    return _enclose(value, "{}", shown, "keys")
+
+
+def _preview_items(value: Any, brackets: str, depth: int) -> str:
+    shown = [preview(item, depth - 1) for item in islice(value, _ITEMS if depth else 0)]
+    return _enclose(value, brackets, shown, "items")
+
+
+def _enclose(value: Any, brackets: str, shown: list[str], noun: str) -> str:
+    length = len(value)
+    if length > len(shown):
+        shown = [*shown, f"... ({length} {noun})"] if shown else ["..."]
+    elif length == 1 and brackets == "()":
+        shown = [shown[0] + ","]
+    text = ", ".join(shown).join(brackets)
+    plain = type(value) in (list, tuple, dict) or (type(value) is set and length)
+    return text if plain else f"{type(value).__name__}({text if length else ''})"
+
+
+def jsonable(value: object, depth: int = 8) -> Any:
+    """Return JSON primitives for anything: what JSON cannot hold becomes its text.
+
+    That includes NaN, infinities, integers beyond 64 bits and lone surrogates, so the outcome
+    can be dumped with `allow_nan=False` and encoded as UTF-8.
+    """
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int) and value.bit_length() <= 64:
+        return int(value)
+    if isinstance(value, float) and math.isfinite(value):
+        return float(value)
+    if isinstance(value, dict) and depth:
+        return {_encodable(key): jsonable(item, depth - 1) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)) and depth:
+        return [jsonable(item, depth - 1) for item in value]
+    return _encodable(value)
+
+
+def _encodable(value: object) -> str:
+    text = value if isinstance(value, str) else safe_text(value)
+    return str.encode(text, "utf-8", "backslashreplace").decode()

@@ -1,0 +1,234 @@
+"""What a run did: timing, status and decision of every node execution, never a value.
+
+A log is complete and frozen when it is made; every total is computed from its rows on demand, so
+the two cannot disagree. `str()` gives the table people read, `to_dict()` what programs read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, overload
+
+from hypergraph.display import (
+    Table,
+    as_html,
+    as_text,
+    batch_time,
+    escape,
+    execution_time,
+    jsonable,
+    plural,
+    run_time,
+)
+from hypergraph.records import NodeRecord
+from hypergraph.runs.tables import NodeStats, add_up, failed_status, stats_table, step_table, tally
+
+__all__ = ["MapLog", "NodeStats", "RunLog"]
+
+_MAX_ITEMS = 20
+_MAX_NESTED = 10
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RunLog:
+    """The trace of one run: `print(log)` shows it as a table."""
+
+    graph_name: str
+    run_id: str
+    total_duration_ms: float
+    steps: tuple[NodeRecord, ...]
+    item_index: int | None = None
+
+    def __post_init__(self) -> None:
+        _settle(self, "steps")
+
+    @property
+    def errors(self) -> tuple[NodeRecord, ...]:
+        """The records of failed executions."""
+        return tuple(step for step in self.steps if step.status == "failed")
+
+    @property
+    def timing(self) -> dict[str, float]:
+        """The total milliseconds of each node."""
+        return {name: stats.total_ms for name, stats in self.node_stats.items()}
+
+    @property
+    def node_stats(self) -> dict[str, NodeStats]:
+        """The added-up executions of each node, in order of first execution."""
+        return add_up(self.steps)
+
+    def summary(self) -> str:
+        """Return one line: how many nodes, how long, how many errors, which node was slowest."""
+        timing = self.timing
+        counts = (plural(len(timing), "node"), run_time(self.total_duration_ms), self._error_count)
+        text = ", ".join(counts)
+        if timing:
+            slowest = max(timing, key=timing.__getitem__)
+            text += f" | slowest: {escape(slowest)} ({run_time(timing[slowest])})"
+        return text
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the whole log, inner logs included, as JSON primitives."""
+        return {
+            "graph_name": jsonable(self.graph_name),
+            "run_id": jsonable(self.run_id),
+            "total_duration_ms": jsonable(self.total_duration_ms),
+            "steps": [_step_dict(step) for step in self.steps],
+            "node_stats": _stats_dict(self.node_stats),
+        }
+
+    def __str__(self) -> str:
+        return as_text(self._header(), *self._blocks())
+
+    __repr__ = __str__
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))
+
+    def _repr_html_(self) -> str:
+        return as_html(self._header(), *self._blocks())
+
+    @property
+    def _error_count(self) -> str:
+        return plural(len(self.errors), "error")
+
+    def _header(self) -> Sequence[str]:
+        title = f"RunLog: {_name(self)}"
+        if self.item_index is not None:
+            title += f" [item {self.item_index}]"
+        nodes = plural(len(self.node_stats), "node")
+        return title, run_time(self.total_duration_ms), nodes, self._error_count
+
+    def _blocks(self) -> Iterator[Table | str]:
+        stats = self.node_stats
+        looped = len(stats) < len(self.steps)
+        yield stats_table(stats) if looped else step_table(self.steps)
+        nested = [f".steps[{index}].log" for index, step in enumerate(self.steps) if step.log is not None]
+        if nested:
+            left_out = len(nested) - _MAX_NESTED
+            more = f" ... and {left_out} more" if left_out > 0 else ""
+            yield f"nested logs: {', '.join(nested[:_MAX_NESTED])}{more}"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class MapLog:
+    """The logs of all items of a map, in item order.
+
+    `outcomes` holds a status and a message per item for what no record tells: an item that
+    paused, was stopped, or failed before its first node. Without it, the records decide.
+    """
+
+    graph_name: str
+    total_duration_ms: float
+    items: tuple[RunLog, ...]
+    outcomes: tuple[tuple[str, str], ...] = field(default=(), compare=False)
+
+    def __post_init__(self) -> None:
+        _settle(self, "items")
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __iter__(self) -> Iterator[RunLog]:
+        return iter(self.items)
+
+    @overload
+    def __getitem__(self, index: int) -> RunLog: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[RunLog, ...]: ...
+    def __getitem__(self, index: int | slice) -> RunLog | tuple[RunLog, ...]:
+        return self.items[index]
+
+    @property
+    def errors(self) -> tuple[NodeRecord, ...]:
+        """The records of failed executions in all items."""
+        return tuple(record for item in self.items for record in item.errors)
+
+    @property
+    def node_stats(self) -> dict[str, NodeStats]:
+        """The added-up executions of each node over all items."""
+        return add_up(step for item in self.items for step in item.steps)
+
+    def summary(self) -> str:
+        """Return one line: how many items, how they ended, how long, how many errors."""
+        statuses = tally(self._status(position) for position in range(len(self)))
+        return " | ".join((plural(len(self), "item"), statuses, self._total, self._error_count))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the logs of all items as JSON primitives."""
+        return {
+            "graph_name": jsonable(self.graph_name),
+            "total_duration_ms": jsonable(self.total_duration_ms),
+            "items": [item.to_dict() for item in self.items],
+            "node_stats": _stats_dict(self.node_stats),
+        }
+
+    def __str__(self) -> str:
+        return as_text(self._header(), *self._blocks())
+
+    def __repr__(self) -> str:
+        return f"MapLog({escape(_name(self))}: {self.summary()})"
+
+    def _repr_html_(self) -> str:
+        return as_html(self._header(), *self._blocks())
+
+    @property
+    def _total(self) -> str:
+        return batch_time(self.total_duration_ms)
+
+    @property
+    def _error_count(self) -> str:
+        # An item that failed before its first node has no failed record, and is an error all the same.
+        counts = (
+            len(item.errors) or self._status(position) == "failed" for position, item in enumerate(self.items)
+        )
+        return plural(sum(counts), "error")
+
+    def _status(self, position: int) -> str:
+        if self.outcomes:
+            return self.outcomes[position][0]
+        return "failed" if self.items[position].errors else "completed"
+
+    def _header(self) -> Sequence[str]:
+        return f"MapLog: {_name(self)}", self._total, plural(len(self), "item"), self._error_count
+
+    def _blocks(self) -> Iterator[Table]:
+        rows = [self._row(position) for position in range(min(len(self), _MAX_ITEMS))]
+        left_out = len(self) - len(rows)
+        more = f"... and {plural(left_out, 'more item')}" if left_out else ""
+        yield Table(("Item", "Nodes", "Duration", "Status"), rows, more)
+        if stats := self.node_stats:
+            yield stats_table(stats)
+
+    def _row(self, position: int) -> Sequence[object]:
+        item, status = self.items[position], self._status(position)
+        index = position if item.item_index is None else item.item_index
+        nodes = len(item.node_stats)
+        if status != "failed":
+            return index, nodes, execution_time(item.total_duration_ms), status
+        if item.errors:
+            status = failed_status(item.errors[0].error, item.errors[0].node_name)
+        else:
+            status = failed_status(self.outcomes[position][1])
+        return index, nodes, execution_time(None), status
+
+
+def _settle(log: RunLog | MapLog, rows: str) -> None:
+    """Bring a new log into its normal form: the name is text, the time rounded and not negative."""
+    object.__setattr__(log, "graph_name", log.graph_name or "")
+    object.__setattr__(log, "total_duration_ms", max(0.0, round(log.total_duration_ms, 3)))
+    object.__setattr__(log, rows, tuple(getattr(log, rows)))
+
+
+def _name(log: RunLog | MapLog) -> str:
+    return log.graph_name or "unnamed"
+
+
+def _stats_dict(stats: dict[str, NodeStats]) -> dict[str, Any]:
+    return {jsonable(name, depth=0): node.to_dict() for name, node in stats.items()}
+
+
+def _step_dict(step: NodeRecord) -> dict[str, Any]:
+    fields = {name: jsonable(getattr(step, name)) for name in NodeRecord.__slots__ if name != "log"}
+    return {**fields, "inner_log": None if step.log is None else step.log.to_dict()}
