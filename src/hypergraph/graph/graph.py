@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 from hypergraph.exceptions import GraphConfigError
 from hypergraph.graph.findings import did_you_mean, finding
 from hypergraph.graph.inputs import InputSpec, compute_input_spec
+from hypergraph.graph.mermaid import to_mermaid
 from hypergraph.graph.networks import flat_network, network
 from hypergraph.graph.text import describe
 from hypergraph.graph.validation import Draft, validate_graph
@@ -274,6 +275,8 @@ class Graph(Frozen):
     def describe(self, *, show_types: bool = True) -> str:
         """Return the inputs, outputs and nodes as text."""
         return describe(self, show_types=show_types)
+
+    to_mermaid = to_mermaid
 
     def __repr__(self) -> str:
         return f"Graph({self.name or 'unnamed'}, {len(self.wiring.nodes)} nodes, outputs={self.outputs})"
