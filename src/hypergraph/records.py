@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Literal
@@ -15,6 +16,11 @@ class RunStatus(Enum):
     PAUSED = "paused"
     STOPPED = "stopped"
     PARTIAL = "partial"
+
+
+def fresh_run_id() -> str:
+    """Return "run-" and 12 random hex characters."""
+    return "run-" + os.urandom(6).hex()
 
 
 NodeStatus = Literal["completed", "failed", "cached", "skipped"]

@@ -1,0 +1,123 @@
+"""How to wait on an event loop. The only part of the engine that knows asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from hypergraph.engine.kernels import is_cancellation
+from hypergraph.engine.ports import Expired
+
+if TYPE_CHECKING:
+    from hypergraph.engine.run import Scope
+
+T = TypeVar("T")
+
+
+class AsyncKernel:
+    """Wait by awaiting. Made anew for every call, so nothing is tied to a loop that may be gone."""
+
+    concurrent = True
+
+    def __init__(self, max_concurrency: int | None = None, *, offload_all: bool = False) -> None:
+        self.offload_all = offload_all
+        self.width = max_concurrency
+        self._loop = asyncio.get_running_loop()
+        self._limit = asyncio.Semaphore(max_concurrency) if max_concurrency is not None else None
+        self._stopped = asyncio.Event()
+
+    def is_cancelled(self, error: BaseException) -> bool:
+        """Say whether the task we run in is being cancelled, and this is the sign of it."""
+        task = asyncio.current_task()
+        return is_cancellation(error) and task is not None and task.cancelling() > 0
+
+    def wake(self) -> None:
+        """End sleeps; safe from any thread."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._stopped.set)
+
+    async def sleep(self, seconds: float, scope: Scope) -> None:
+        """Wait until the time is over, the run must stop or its deadline passes."""
+        try:
+            async with asyncio.timeout(min(seconds, scope.remaining())):
+                await self._stopped.wait()
+        except TimeoutError:
+            pass
+
+    async def within(self, call: Awaitable[T], seconds: float | None) -> T:
+        """Await a call for at most so many seconds. Raises Expired, and only for this very limit."""
+        if seconds is None:
+            return await call
+        limit = asyncio.timeout(seconds)
+        try:
+            async with limit:
+                return await call
+        except TimeoutError:
+            if limit.expired():
+                raise Expired from None
+            raise
+
+    async def offload(self, call: Callable[[], T]) -> T:
+        """Make a blocking call in a worker thread, with the context variables of the caller."""
+        context = contextvars.copy_context()
+        return await self._loop.run_in_executor(None, context.run, call)
+
+    async def limited(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Await a leaf call under the concurrency limit. Leaves wait for no other leaf: no deadlock."""
+        if self._limit is None:
+            return await call()
+        async with self._limit:
+            return await call()
+
+    async def together(
+        self, calls: Sequence[Callable[[], Awaitable[Any]]], go_on: Callable[[], bool] | None = None
+    ) -> None:
+        """Await several calls at the same time, no more than the limit allows of them in flight."""
+        waiting = iter(calls)
+
+        async def work() -> None:
+            for call in waiting:
+                await call()
+                if go_on is not None and not go_on():
+                    return
+
+        width = len(calls) if self.width is None else min(self.width, len(calls))
+        await self._all([work() for _ in range(width)])
+
+    async def flow(self, starts: Sequence[int], run_one: Callable[[int], Awaitable[Sequence[int]]]) -> None:
+        """Await calls, starting those that each one sets free as soon as it is done."""
+        tasks: set[asyncio.Task[None]] = set()
+
+        async def follow(index: int) -> None:
+            following: Sequence[int] = (index,)
+            while following:
+                for other in following[1:]:
+                    start(other)
+                following = await run_one(following[0])
+
+        def start(index: int) -> None:
+            task = self._loop.create_task(follow(index))
+            tasks.add(task)
+
+        for index in starts:
+            start(index)
+        await self._settle(tasks)
+
+    async def _all(self, works: Sequence[Coroutine[Any, Any, None]]) -> None:
+        await self._settle({self._loop.create_task(work) for work in works})
+
+    async def _settle(self, tasks: set[asyncio.Task[None]]) -> None:
+        """Await all tasks, those included that are added meanwhile; leave none behind."""
+        try:
+            while tasks:
+                done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                tasks -= done
+                for task in done:
+                    task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            if tasks:
+                await asyncio.gather(*tasks, return_exceptions=True)

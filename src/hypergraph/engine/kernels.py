@@ -1,0 +1,87 @@
+"""How to wait without an event loop: by not suspending at all.
+
+A sync run is driven by `finish`, which expects the coroutine to come to its end in one go. The one thing it
+may hand out on the way is an event for somebody who iterates over the run.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+from types import coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from hypergraph.exceptions import HypergraphError
+
+if TYPE_CHECKING:
+    from hypergraph.engine.run import Scope
+
+T = TypeVar("T")
+
+
+class SyncKernel:
+    """Wait by blocking the thread; nothing runs at the same time."""
+
+    concurrent = False
+    offload_all = False
+    width: int | None = 1
+
+    def is_cancelled(self, error: BaseException) -> bool:
+        """Return False: nobody cancels a sync run from outside."""
+        return False
+
+    def wake(self) -> None:
+        """Do nothing: sleepers wait for the scope's own event."""
+
+    async def sleep(self, seconds: float, scope: Scope) -> None:
+        """Block until the time is over, the run must stop or its deadline passes."""
+        scope.awake.wait(min(seconds, scope.remaining()))
+
+    async def within(self, call: Awaitable[T], seconds: float | None) -> T:
+        """Await the call: what does not suspend cannot be interrupted."""
+        return await call
+
+    async def offload(self, call: Callable[[], T]) -> T:
+        """Call right here."""
+        return call()
+
+    async def limited(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Await the call: one at a time is within any limit."""
+        return await call()
+
+    async def together(
+        self, calls: Sequence[Callable[[], Awaitable[Any]]], go_on: Callable[[], bool] | None = None
+    ) -> None:
+        """Await one call after another."""
+        for call in calls:
+            await call()
+            if go_on is not None and not go_on():
+                return
+
+    async def flow(self, starts: Sequence[int], run_one: Callable[[int], Awaitable[Sequence[int]]]) -> None:
+        """Await calls as they become possible, in order."""
+        waiting = list(starts)
+        while waiting:
+            waiting.extend(await run_one(waiting.pop(0)))
+
+
+def is_cancellation(error: BaseException) -> bool:
+    """Say whether the error is asyncio's cancellation, without loading asyncio to find out."""
+    loaded = sys.modules.get("asyncio.exceptions")
+    return loaded is not None and isinstance(error, loaded.CancelledError)
+
+
+@coroutine
+def hand_out(event: Any) -> Generator[Any, None, None]:
+    """Give an event to whoever drives the coroutine, and go on when asked to."""
+    yield event
+
+
+def finish(run: Coroutine[Any, None, T]) -> T:
+    """Drive a coroutine to its end and return its result. Raises HypergraphError if it has to wait."""
+    try:
+        run.send(None)
+    except StopIteration as done:
+        return done.value  # type: ignore[no-any-return]  # the coroutine's own result
+    run.close()
+    raise HypergraphError("A SyncRunner cannot wait for async work; use AsyncRunner.")

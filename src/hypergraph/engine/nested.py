@@ -1,0 +1,234 @@
+"""Graphs inside graphs, and one graph over many items."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import product
+from typing import Any
+
+from hypergraph.engine.execute import execute
+from hypergraph.engine.perform import PAUSED, producers
+from hypergraph.engine.run import Detail, Run, Scope, clock
+from hypergraph.exceptions import GraphConfigError, NodeError
+from hypergraph.plan.admission import Admission, admit
+from hypergraph.plan.steps import ABSENT, Step
+from hypergraph.records import RunStatus, fresh_run_id
+
+MAX_TASKS = 10_000
+
+
+class MapRun:
+    """One graph over many items: a run per item, in input order."""
+
+    def __init__(
+        self,
+        scope: Scope,
+        admission: Admission,
+        items: list[dict[str, Any]],
+        *,
+        map_over: Sequence[str],
+        mode: str,
+        keep_going: bool,
+        parent: Run | None = None,
+        step_name: str = "",
+    ) -> None:
+        self.scope = scope
+        self.admission = admission
+        self.items = items
+        self.map_over = tuple(map_over)
+        self.mode = mode
+        self.keep_going = keep_going
+        self.parent = parent
+        self.step_name = step_name
+        self.runs: list[Run | None] = [None] * len(items)
+        self.finished: list[int] = []  # indexes in the order of finishing
+        self.started = self.stopped_at = 0.0
+        self.span_id = ""
+        self.workflow_id: str | None = None
+        self.publish: Callable[[int, Run], Awaitable[None]] | None = None  # told about each run that ends
+        self._run_id: str | None = None
+
+    @property
+    def run_id(self) -> str:
+        """The id of the map as a whole."""
+        if self._run_id is None:
+            self._run_id = fresh_run_id()
+        return self._run_id
+
+    @property
+    def ended_badly(self) -> Run | None:
+        """The first run in input order that failed or was stopped."""
+        return next((run for run in self.runs if run is not None and run.failure is not None), None)
+
+    @property
+    def failure(self) -> NodeError | None:
+        """The evidence of the first item that ended badly."""
+        run = self.ended_badly
+        return run.failure if run is not None else None
+
+    async def execute(self) -> None:
+        """Run the items; without `keep_going` none is started after the first that ends badly."""
+        observer = self.scope.observer
+        if observer is not None:
+            await observer.map_started(self)
+        self.started = clock()
+        try:
+            await self._run_items()
+        finally:
+            self.stopped_at = clock()
+            if observer is not None:
+                await observer.map_ended(self)
+
+    async def _run_items(self) -> None:
+        kernel, plan = self.scope.kernel, self.admission.plan
+        calls = [partial(self._run_item, index) for index in range(len(self.items))]
+        if kernel.concurrent and (plan.suspends or kernel.offload_all):
+            await kernel.together(calls, self._goes_on)
+        else:
+            for call in calls:
+                await call()
+                if not self._goes_on():
+                    return
+
+    def _goes_on(self) -> bool:
+        """Without a limit, async items are all under way at once: they finish whatever happens to one."""
+        if self.keep_going or (self.scope.kernel.concurrent and self.scope.kernel.width is None):
+            return True
+        last = self.runs[self.finished[-1]]
+        return last is None or last.failure is None
+
+    async def _run_item(self, index: int) -> None:
+        run = Run(self.scope, self.admission, self.items[index], self.parent, self.step_name, index)
+        run.map_run = self
+        await execute(run)
+        self.runs[index] = run
+        self.finished.append(index)
+        if self.publish is not None:
+            await self.publish(index, run)
+
+
+def expand(
+    values: Mapping[str, Any], map_over: Sequence[str], mode: str, clone: bool | Sequence[str]
+) -> list[dict[str, Any]]:
+    """Return the inputs of each item.
+
+    Raises ValueError for lists of unequal length and unknown modes, TypeError for what cannot be mapped over,
+    GraphConfigError for broadcast values that cannot be cloned.
+    """
+    columns = [_column(name, values[name]) for name in map_over]
+    if mode == "zip":
+        lengths = {name: len(column) for name, column in zip(map_over, columns, strict=True)}
+        if len(set(lengths.values())) > 1:
+            shown = ", ".join(f"{name}: {length}" for name, length in lengths.items())
+            raise ValueError(f'map_mode "zip" needs lists of equal lengths, got {shown}. Use "product" for all pairs.')
+        rows: Iterator[tuple[Any, ...]] = zip(*columns, strict=True)
+    elif mode == "product":
+        rows = product(*columns)
+    else:
+        raise ValueError(f'Unknown map_mode {mode!r}; use "zip" or "product".')
+    shared = {name: value for name, value in values.items() if name not in map_over}
+    if clone is False:
+        return [{**shared, **dict(zip(map_over, row, strict=True))} for row in rows]
+    cloned = list(shared) if clone is True else list(clone)
+    return [{**shared, **_copies(shared, cloned), **dict(zip(map_over, row, strict=True))} for row in rows]
+
+
+def _column(name: str, value: Any) -> list[Any]:
+    if isinstance(value, (str, bytes, Mapping)) or not hasattr(value, "__iter__"):
+        raise TypeError(f"Cannot map over {name!r}: expected a list of items, got {type(value).__name__}.")
+    return list(value)
+
+
+def _copies(shared: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    copies = {}
+    for name in names:
+        if name in shared:
+            try:
+                copies[name] = copy.deepcopy(shared[name])
+            except Exception as error:
+                raise GraphConfigError(
+                    f"{name!r} cannot be deep-copied for clone ({type(error).__name__}: {error}).\n"
+                    "How to fix: leave it out of the clone list, or bind it to the inner graph to share it."
+                ) from error
+    return copies
+
+
+async def _nest(run: Run, step: Step, superstep: int, detail: Detail) -> Any:
+    """Run the graph of a GraphNode with what this state offers it."""
+    node = step.node
+    given = node.map_inputs_to_params(run.graph_inputs(step))
+    if node.map_config is not None:
+        return await _nest_map(run, step, given, detail)
+    given.update(_answers_for(run, step))
+    child = Run(run.scope, admit(node.graph, tuple(given), on_internal_override="ignore"), given, run, step.name)
+    child.span_id = detail.span_id
+    detail.inner = child
+    await execute(child)
+    if child.pause is not None:
+        run.pause, run.status = child.pause, RunStatus.PAUSED
+        return PAUSED
+    if child.error is not None:
+        raise child.error
+    run.scope.report_missing(child)
+    found = tuple(child.values.get(inner, ABSENT) for inner in _inner_outputs(step))
+    return found[0] if step.output is not None else found
+
+
+def _inner_outputs(step: Step) -> list[str]:
+    inner = dict(zip(step.node.outputs, step.node.inner_outputs, strict=True))
+    return [inner[name] for name in step.outputs]
+
+
+def _answers_for(run: Run, step: Step) -> dict[str, Any]:
+    """Return the answers meant for interrupts inside: by lifted name, or by dotted key."""
+    found: dict[str, Any] = {}
+    if run.answers and run.visits(step) == 1:
+        inner_names = dict(zip(step.node.outputs, step.node.inner_outputs, strict=True))
+        for name in list(run.answers):
+            head, dot, rest = name.partition(".")
+            if dot and head == step.name:
+                found[rest] = run.answers.pop(name)
+            elif name in inner_names:
+                found[inner_names[name]] = run.answers.pop(name)
+    return found
+
+
+async def _nest_map(run: Run, step: Step, given: dict[str, Any], detail: Detail) -> Any:
+    node = step.node
+    _, mode, error_handling = node.map_config
+    params = node.inner_map_params
+    broadcast = {name: value for name, value in given.items() if name not in node.graph._bound or name in params}
+    items = expand(broadcast, params, mode, node.inner_clone)
+    admission = admit(node.graph, tuple(broadcast), on_internal_override="ignore")
+    keep_going = error_handling == "continue"
+    children = MapRun(
+        run.scope,
+        admission,
+        items,
+        map_over=params,
+        mode=mode,
+        keep_going=keep_going,
+        parent=run,
+        step_name=step.name,
+    )
+    children.span_id = detail.span_id
+    detail.inner = children
+    await children.execute()
+    bad = children.ended_badly
+    if bad is not None and bad.error is not None and (not keep_going or bad.status is RunStatus.STOPPED):
+        raise bad.error
+    names = _inner_outputs(step)
+    columns = tuple([_item_value(child, name) for child in children.runs] for name in names)
+    return columns[0] if step.output is not None else columns
+
+
+def _item_value(child: Run | None, name: str) -> Any:
+    """Return an item's output; a failed item contributes None, so that all lists stay equally long."""
+    if child is None or child.failure is not None:
+        return None
+    return child.values.get(name)
+
+
+producers["graph"] = _nest

@@ -1,0 +1,213 @@
+"""Performing one step with everything around it: listeners, cache, limit, retries, timeout.
+
+Each kind of step has one function that produces its value. Whatever it raises, the step records and
+reports it here; what it returns lands in the state.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from types import CoroutineType
+from typing import Any, NoReturn
+
+from hypergraph.engine.ports import Expired
+from hypergraph.engine.run import Detail, Run, clock
+from hypergraph.exceptions import CancellationError, NodeTimeoutError
+from hypergraph.plan.calling import inputs_of
+from hypergraph.plan.steps import ABSENT, Step
+from hypergraph.records import PauseInfo, RunStatus
+
+PAUSED: Any = object()
+Produce = Callable[[Run, Step, int, Detail], Awaitable[Any]]
+producers: dict[str, Produce] = {}  # by kind of step; nested graphs add theirs
+
+
+async def perform(run: Run, step: Any, superstep: int) -> None:
+    """Perform a step: produce its value, record it, land it, tell the listeners."""
+    if step.kind == "group":
+        return await step.run(run, superstep, perform)  # type: ignore[no-any-return]  # returns None
+    observer, detail = run.scope.observer, Detail()
+    if observer is not None:
+        if superstep > run.superstep:
+            run.superstep = superstep
+            await observer.superstep_started(run, superstep)
+        detail.span_id = await observer.node_started(run, step)
+    started = clock()
+    try:
+        value = await producers[step.kind](run, step, superstep, detail)
+    except BaseException as error:
+        duration = clock() - started
+        if observer is not None:
+            await observer.node_failed(run, step, detail.span_id, error)
+        run.fail(step, superstep, error, duration, detail)
+        return None
+    duration = 0.0 if detail.cached else clock() - started
+    if value is PAUSED:
+        return None
+    detail.decision = value if step.is_gate else None
+    run.records += (superstep, step, duration, detail)
+    run.land(step, value)
+    if observer is not None:
+        if step.is_gate:
+            await observer.decided(run, step, value)
+        await observer.node_ended(run, step, detail, duration)
+    return None
+
+
+def refuse_coroutine(step: Step, value: Any) -> NoReturn:
+    """Raise for a sync function that returned a coroutine nobody awaits."""
+    value.close()
+    raise TypeError(
+        f"Node {step.name!r} returned a coroutine that nobody awaits. Declare its function with `async def`, "
+        "or await inside it."
+    )
+
+
+# -- functions and gates ------------------------------------------------------------------------------
+
+
+async def _call_function(run: Run, step: Step, superstep: int, detail: Detail) -> Any:
+    result = await _through_cache(run, step, superstep, detail)
+    return step.resolve(result) if step.resolve is not None else result
+
+
+async def _through_cache(run: Run, step: Step, superstep: int, detail: Detail) -> Any:
+    cache = run.scope.cache if step.node.cache else None
+    if cache is None:
+        return await _attempts(run, step, superstep, detail)
+    key = cache.key(step, inputs_of(step.node, run.values))
+    hit, result = cache.get(key) if key else (False, None)
+    if hit:
+        detail.cached = True
+        if run.scope.observer is not None:
+            await run.scope.observer.cache_hit(run, step, key)
+        return result
+    result = await _attempts(run, step, superstep, detail)
+    if key and not (result is None and step.kind == "interrupt"):
+        if step.resolve is not None:
+            step.resolve(result)  # a result that breaks the node's contract must not be kept
+        cache.set(key, result)
+    return result
+
+
+async def _attempts(run: Run, step: Step, superstep: int, detail: Detail) -> Any:
+    retry = getattr(step.node, "retry", None)
+    kernel, scope = run.scope.kernel, run.scope
+    while True:
+        try:
+            return await kernel.limited(lambda: _attempt(run, step, superstep, detail.attempts))
+        except Exception as error:
+            halted = isinstance(error, CancellationError) and clock() >= scope.halt_at
+            if retry is None or halted or not retry.wants(error, detail.attempts):
+                raise
+            delay = retry.delay_before(detail.attempts + 1)
+            if scope.observer is not None:
+                await scope.observer.node_retried(run, step, detail.attempts, error, delay)
+            await kernel.sleep(delay, scope)
+            if clock() >= scope.halt_at:
+                raise scope.halt_error(run.path_of(step.name), was_executing=True) from error
+            detail.attempts += 1
+
+
+async def _attempt(run: Run, step: Step, superstep: int, attempt: int) -> Any:
+    """Call the function once, within its own time and that of the run."""
+    timeout: float | None = getattr(step.node, "timeout", None)
+    if timeout is not None or attempt > 1:
+        deadline = None if timeout is None else time.monotonic() + timeout
+        run.note_attempt(step.name, attempt, deadline)
+    started = clock()
+    remaining = run.scope.halt_at - started if run.scope.deadline is not None else None
+    try:
+        result = await _result(run, step, superstep, _earlier(timeout, remaining))
+    except Expired:
+        if clock() >= run.scope.halt_at:
+            raise run.scope.halt_error(run.path_of(step.name), was_executing=True) from None
+        raise NodeTimeoutError(run.path_of(step.name), timeout or 0.0) from None
+    if timeout is not None and clock() - started > timeout:
+        raise NodeTimeoutError(run.path_of(step.name), timeout)
+    return result
+
+
+def _earlier(timeout: float | None, remaining: float | None) -> float | None:
+    return min((seconds for seconds in (timeout, remaining) if seconds is not None), default=None)
+
+
+async def _result(run: Run, step: Step, superstep: int, seconds: float | None) -> Any:
+    node, kernel = step.node, run.scope.kernel
+    if node.is_generator:
+        collecting = _collect_async if step.is_async else _collect
+        return await kernel.within(collecting(run, step, superstep), seconds)
+    if step.is_async:
+        return await kernel.within(step.invoke(run.values, run, superstep), seconds)
+    if kernel.offload_all or getattr(node, "offload", False):
+        result = await kernel.offload(lambda: step.invoke(run.values, run, superstep))
+    else:
+        result = step.invoke(run.values, run, superstep)
+    if result.__class__ is CoroutineType:
+        refuse_coroutine(step, result)
+    return result
+
+
+async def _collect(run: Run, step: Step, superstep: int) -> list[Any]:
+    items = []
+    for item in step.invoke(run.values, run, superstep):
+        items.append(item)
+        run.stream(step.name, item)
+    return items
+
+
+async def _collect_async(run: Run, step: Step, superstep: int) -> list[Any]:
+    items = []
+    async for item in step.invoke(run.values, run, superstep):
+        items.append(item)
+        run.stream(step.name, item)
+    return items
+
+
+# -- interrupts ---------------------------------------------------------------------------------------
+
+
+async def _ask(run: Run, step: Step, superstep: int, detail: Detail) -> Any:
+    """Take the answer that was given, else ask the handler; pause when it has none either."""
+    outputs = step.outputs
+    if run.visits(step) == 1 and all(name in run.answers for name in outputs):
+        answers = tuple(run.answers.pop(name) for name in outputs)
+        return answers[0] if step.output is not None else answers
+    try:
+        result = await _through_cache(run, step, superstep, detail)
+    except CancellationError:
+        raise
+    except Exception as error:
+        raise RuntimeError(f"Interrupt {step.name!r}: its handler failed: {type(error).__name__}: {error}") from error
+    if result is None:
+        await _pause(run, step, detail)
+        return PAUSED
+    if step.output is not None:
+        return result
+    if not isinstance(result, dict):
+        return (result, *(ABSENT for _ in outputs[1:]))
+    missing, extra = sorted(set(outputs) - set(result)), sorted(set(result) - set(outputs), key=str)
+    if missing or extra:
+        raise ValueError(
+            f"Interrupt {step.name!r}: its handler must return exactly {outputs}; missing: {missing}, extra: {extra}"
+        )
+    return tuple(result[name] for name in outputs)
+
+
+async def _pause(run: Run, step: Step, detail: Detail) -> None:
+    inputs = inputs_of(step.node, run.values)
+    run.pause = PauseInfo(
+        node_name=run.path_of(step.name),
+        output_param=step.outputs[0],
+        value=next(iter(inputs.values()), None),
+        output_params=step.outputs if len(step.outputs) > 1 else None,
+        values=inputs if len(inputs) > 1 else None,
+        path=run.path,
+    )
+    run.status = RunStatus.PAUSED
+    if run.scope.observer is not None:
+        await run.scope.observer.interrupted(run, step, detail.span_id, run.pause)
+
+
+producers.update({"function": _call_function, "gate": _call_function, "interrupt": _ask})

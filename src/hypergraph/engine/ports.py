@@ -1,0 +1,84 @@
+"""What the engine needs from outside, as protocols: how to wait, who listens, where results are kept.
+
+The engine imports neither events, stores nor runners; they reach it through these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from hypergraph.engine.run import Detail, Run, Scope
+    from hypergraph.plan.steps import Step
+    from hypergraph.records import PauseInfo
+
+
+class Expired(Exception):
+    """A call took longer than the kernel was told to wait for it."""
+
+
+class Kernel(Protocol):
+    """How to wait. The sync kernel never suspends, the async one awaits an event loop."""
+
+    concurrent: bool
+    offload_all: bool
+    width: int | None  # how many leaf calls may be under way, None for any number
+
+    def is_cancelled(self, error: BaseException) -> bool:
+        """Say whether the error means that the caller's task is being cancelled."""
+
+    def wake(self) -> None:
+        """End waits because a stop was requested; may be called from any thread."""
+
+    async def sleep(self, seconds: float, scope: Scope) -> None:
+        """Wait; ends early when the run is asked to stop."""
+
+    async def within(self, call: Awaitable[Any], seconds: float | None) -> Any:
+        """Await a call for at most so many seconds. Raises Expired."""
+
+    async def offload(self, call: Callable[[], Any]) -> Any:
+        """Make a blocking call off the event loop."""
+
+    async def limited(self, call: Callable[[], Awaitable[Any]]) -> Any:
+        """Await a leaf call under the concurrency limit."""
+
+    async def together(
+        self, calls: Sequence[Callable[[], Awaitable[Any]]], go_on: Callable[[], bool] | None = None
+    ) -> None:
+        """Await several calls, concurrently where that is possible, while `go_on` says so."""
+
+    async def flow(self, starts: Sequence[int], run_one: Callable[[int], Awaitable[Sequence[int]]]) -> None:
+        """Await calls, starting those that each one sets free as soon as it is done."""
+
+
+class Observer(Protocol):
+    """Who wants to know what happens. Nothing is built when there is no observer."""
+
+    async def run_started(self, run: Run) -> None: ...
+    async def run_ended(self, run: Run) -> None: ...
+    async def superstep_started(self, run: Run, superstep: int) -> None: ...
+    async def node_started(self, run: Run, step: Step) -> str: ...
+    async def node_ended(self, run: Run, step: Step, detail: Detail, seconds: float) -> None: ...
+    async def node_failed(self, run: Run, step: Step, span_id: str, error: BaseException) -> None: ...
+    async def node_retried(self, run: Run, step: Step, attempt: int, error: BaseException, delay: float) -> None: ...
+    async def cache_hit(self, run: Run, step: Step, key: str) -> None: ...
+    async def decided(self, run: Run, step: Step, decision: Any) -> None: ...
+    async def interrupted(self, run: Run, step: Step, span_id: str, pause: PauseInfo) -> None: ...
+    async def map_started(self, map_run: Any) -> None: ...
+    async def map_ended(self, map_run: Any) -> None: ...
+    def chunk(self, run: Run, name: str, chunk: Any) -> None: ...
+    def stop_requested(self, scope: Scope, info: Any) -> None: ...
+
+
+class NodeCache(Protocol):
+    """Where results of cached nodes are kept."""
+
+    def key(self, step: Step, inputs: dict[str, Any]) -> str:
+        """Return the key of a call, empty when it cannot be cached."""
+
+    def get(self, key: str) -> tuple[bool, Any]:
+        """Look a result up."""
+
+    def set(self, key: str, value: Any) -> None:
+        """Keep a result."""

@@ -1,0 +1,384 @@
+"""One execution in progress: its state, its raw records, and the scope it shares with nested runs.
+
+A `Scope` belongs to one call of a runner: kernel, cache, listeners, deadline and stop request hold for the
+run, all runs nested in it and all items of a map. A `Run` is one graph being executed.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from hypergraph.engine.kernels import is_cancellation
+from hypergraph.engine.ports import Kernel, NodeCache, Observer
+from hypergraph.exceptions import (
+    CancellationError,
+    InfiniteLoopError,
+    NodeError,
+    NodeTimeoutError,
+    PanicError,
+    RunTimeoutError,
+    StopRequested,
+    attach_evidence,
+)
+from hypergraph.nodes.context import DEFAULT_LOGGER
+from hypergraph.plan.admission import Admission
+from hypergraph.plan.calling import inputs_of
+from hypergraph.plan.steps import ABSENT, Step
+from hypergraph.records import PauseInfo, RunStatus, fresh_run_id
+
+clock = time.perf_counter
+NEVER = float("inf")
+DEFAULT_LIMIT = 1000
+RECORD_SIZE = 4
+
+
+class Detail:
+    """What a raw record says beyond the ordinary: attached only where something is out of the ordinary."""
+
+    __slots__ = ("attempts", "cached", "decision", "error", "inner", "span_id")
+
+    def __init__(self) -> None:
+        self.error: BaseException | None = None
+        self.decision: Any = None
+        self.cached = False
+        self.span_id = ""
+        self.attempts = 1
+        self.inner: Any = None  # a Run, or a MapRun for the items of a mapped graph
+
+
+class Scope:
+    """What all runs of one call share."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        *,
+        observer: Observer | None = None,
+        cache: NodeCache | None = None,
+        logger: logging.Logger | None = None,
+        max_iterations: int = DEFAULT_LIMIT,
+        on_missing: str = "ignore",
+        timeout: float | None = None,
+        limited: bool = False,
+    ) -> None:
+        self.kernel = kernel
+        self.observer = observer
+        self.cache = cache
+        self.logger = logger or DEFAULT_LOGGER
+        self.max_iterations = max_iterations
+        self.on_missing = on_missing
+        self.timeout = timeout
+        self.stop_request: StopRequested | None = None
+        self._awake: threading.Event | None = None
+        if timeout is None:
+            self.halt_at, self.deadline = NEVER, None
+        else:
+            self.halt_at, self.deadline = clock() + timeout, time.monotonic() + timeout
+        # Plain calls are made in place; they may not pass a listener, a limit or an async deadline.
+        self.quick = observer is None and not limited and not (kernel.concurrent and timeout is not None)
+        self.quick = self.quick and not kernel.offload_all
+        self.root: Run | None = None
+
+    def stop(self, info: Any = None) -> None:
+        """Ask every run of this scope to stop before its next node."""
+        if self.stop_request is None:
+            self.stop_request = StopRequested(info)
+            self.halt_at = -NEVER
+            if self._awake is not None:
+                self._awake.set()
+            self.kernel.wake()
+            if self.observer is not None:
+                self.observer.stop_requested(self, info)
+
+    def remaining(self) -> float:
+        """Return the seconds until the call must be over."""
+        return max(self.halt_at - clock(), 0.0)
+
+    def report_missing(self, run: Run) -> None:
+        """V5: deal with selected outputs that do not exist. Raises ValueError by policy "error"."""
+        selected = run.admission.selected
+        missing = [name for name in selected if name not in run.values] if selected else []
+        if missing and self.on_missing != "ignore":
+            text = f"Requested outputs not found: {missing}. Their nodes did not run in graph {run.graph_name!r}."
+            if self.on_missing == "error":
+                raise ValueError(text)
+            warnings.warn(text, UserWarning, stacklevel=2)
+
+    @property
+    def awake(self) -> threading.Event:
+        """An event that a stop request sets, made when somebody is about to wait for it."""
+        if self._awake is None:
+            self._awake = threading.Event()
+            if self.stop_request is not None:
+                self._awake.set()
+        return self._awake
+
+    def halt_error(self, name: str, was_executing: bool) -> CancellationError:
+        """Return the error for a run that ends here because of a stop request or the deadline."""
+        if self.stop_request is not None:
+            return CancellationError(name, self.stop_request, was_executing=was_executing)
+        cause = TimeoutError(f"the run's timeout of {self.timeout:g} s has passed")
+        error = RunTimeoutError(name, cause, was_executing=was_executing)
+        error.timeout = self.timeout or 0.0
+        return error
+
+
+class Run:
+    """One graph being executed."""
+
+    __slots__ = (
+        "_run_id",
+        "admission",
+        "answers",
+        "attempts",
+        "spans",
+        "error",
+        "failure",
+        "item_index",
+        "landed",
+        "map_run",
+        "parent",
+        "pause",
+        "plan",
+        "rank",
+        "records",
+        "scope",
+        "span_id",
+        "started",
+        "status",
+        "step_name",
+        "stopped_at",
+        "superstep",
+        "unfolding",
+        "values",
+        "versions",
+        "workflow_id",
+    )
+
+    def __init__(
+        self,
+        scope: Scope,
+        admission: Admission,
+        given: Mapping[str, Any],
+        parent: Run | None = None,
+        step_name: str = "",
+        item_index: int | None = None,
+    ) -> None:
+        self.scope = scope
+        self.admission = admission
+        self.plan = admission.plan
+        self.parent = parent
+        self.step_name = step_name
+        self.item_index = item_index
+        self.workflow_id: str | None = None
+        self._run_id: str | None = None
+        self.records: list[Any] = []
+        self.landed: list[tuple[Step, Any]] = []
+        self.status = RunStatus.COMPLETED
+        self.error: BaseException | None = None
+        self.failure: NodeError | None = None
+        self.pause: PauseInfo | None = None
+        self.unfolding: Any = None
+        self.superstep = -1
+        self.span_id = ""
+        self.spans: dict[str, tuple[str, int]] | None = None
+        self.attempts: dict[str, tuple[int, float | None]] | None = None
+        self.map_run: Any = None
+        self.rank = (0, 0)
+        self.answers: dict[str, Any] = {}
+        self.started = self.stopped_at = 0.0
+        values = {**admission.base, **given}
+        for name in admission.answers:
+            self.answers[name] = values.pop(name)
+        self.values: dict[str, Any] = values
+        self.versions: dict[str, int] = {} if self.plan.fixed else dict.fromkeys(admission.given, 1)
+
+    # -- identity, as nodes, listeners and results see it ---------------------------------------------
+
+    @property
+    def run_id(self) -> str:
+        """The id of this run, made up on first use."""
+        if self._run_id is None:
+            self._run_id = fresh_run_id()
+        return self._run_id
+
+    @run_id.setter
+    def run_id(self, given: str | None) -> None:
+        self._run_id = given
+
+    @property
+    def logger(self) -> logging.Logger:
+        """The logger of the call."""
+        return self.scope.logger
+
+    @property
+    def stop_requested(self) -> bool:
+        """Whether somebody asked the call to stop."""
+        return self.scope.stop_request is not None
+
+    @property
+    def deadline(self) -> float | None:
+        """When the call must be over, on the monotonic clock."""
+        return self.scope.deadline
+
+    @property
+    def graph_name(self) -> str:
+        """The name of the graph, empty for an unnamed one."""
+        return self.admission.graph.name or ""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing new may start."""
+        return self.failure is not None or self.pause is not None
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """The names of the GraphNodes around this run, from the outermost."""
+        return (*self.parent.path, self.step_name) if self.parent is not None else ()
+
+    def path_of(self, name: str) -> str:
+        """Return the "/"-joined path of a node of this run."""
+        return "/".join((*self.path, name)) if self.parent is not None else name
+
+    def idempotency_key(self, name: str) -> str:
+        """Return a text that is the same for this visit of the node in every attempt and resume."""
+        visit = self.visits(self.plan.steps[self.plan.index[name]])
+        item = "" if self.item_index is None else f"/item-{self.item_index}"
+        return f"{self.workflow_id or self._root_id()}{item}:{self.path_of(name)}:{visit}"
+
+    def _root_id(self) -> str:
+        return self.parent._root_id() if self.parent is not None else self.run_id
+
+    def visits(self, step: Step) -> int:
+        """Return how often the step has been started in this run, the present visit included."""
+        return self.unfolding.runs[step.index] if self.unfolding is not None else 1
+
+    def land(self, step: Step, value: Any) -> None:
+        """Take over what a step produced: at once, or when its superstep is over."""
+        if not self.plan.fixed:
+            self.landed.append((step, value))
+        elif step.output is not None:
+            self.values[step.output] = value
+        else:
+            pairs = zip(step.outputs, value or (), strict=False)
+            self.values.update((name, result) for name, result in pairs if result is not ABSENT)
+
+    def note_attempt(self, name: str, attempt: int, deadline: float | None) -> None:
+        """Remember which attempt of a node is under way and when it must be over."""
+        self.attempts = {**(self.attempts or {}), name: (attempt, deadline)}
+
+    def attempt_of(self, name: str) -> tuple[int, float | None]:
+        """Return number and deadline of the attempt under way."""
+        return (self.attempts or {}).get(name, (1, None))
+
+    # -- what a NodeContext may ask for ----------------------------------------------------------------
+
+    def check(self, name: str) -> None:
+        """Raise when the run must stop or the node's own time is up."""
+        scope, (_, node_deadline) = self.scope, self.attempt_of(name)
+        if clock() >= scope.halt_at:
+            raise scope.halt_error(self.path_of(name), was_executing=True)
+        if node_deadline is not None and time.monotonic() >= node_deadline:
+            raise NodeTimeoutError(self.path_of(name), self.plan.steps[self.plan.index[name]].node.timeout)
+
+    def stream(self, name: str, chunk: Any) -> None:
+        """Hand a chunk to the listeners, if there are any."""
+        if self.scope.observer is not None:
+            self.scope.observer.chunk(self, name, chunk)
+
+    # -- endings ---------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """Return everything in the state, inputs included; values that are only bound are not part of it."""
+        bound = self.admission.base
+        given = self.admission.given
+        return {
+            name: value
+            for name, value in self.values.items()
+            if name not in bound or name in given or value is not bound[name]
+        }
+
+    def outcome(self) -> dict[str, Any]:
+        """Return the values a caller gets back: outputs that exist, or the selected ones."""
+        values = self.values
+        return {name: values[name] for name in self.admission.returns if name in values}
+
+    def fail(self, step: Step, superstep: int, error: BaseException, duration: float, detail: Detail) -> None:
+        """Record a failed execution. Raises the error itself where it must not be swallowed."""
+        if not isinstance(error, Exception):
+            error = self._judge(step, error)
+        detail.error = error
+        self.records += (superstep, step, duration, detail)
+        inner = detail.inner
+        if isinstance(error, CancellationError) and self.scope.halt_at <= clock():
+            self.end(RunStatus.STOPPED, error, self._evidence(step, superstep, error, "cancel", inner), step)
+        else:
+            self.end(RunStatus.FAILED, error, self._evidence(step, superstep, error, _op_of(step), inner), step)
+
+    def _judge(self, step: Step, error: BaseException) -> BaseException:
+        if isinstance(error, KeyboardInterrupt) or self.scope.kernel.is_cancelled(error):
+            self.status = RunStatus.STOPPED
+            raise error
+        if is_cancellation(error):
+            return error
+        return PanicError(self.path_of(step.name), error)
+
+    def _evidence(self, step: Step, superstep: int, error: BaseException, op: str, inner: Any) -> NodeError:
+        deeper: NodeError | None = inner.failure if inner is not None else None
+        if deeper is not None:
+            name, op, inputs, item = deeper.node_name, deeper.op, deeper.inputs, deeper.item_index
+        else:
+            name, item = self.path_of(step.name), None
+            inputs = inputs_of(step.node, self.values) if step.kind != "graph" else self.graph_inputs(step)
+        return NodeError(
+            name,
+            error,
+            op=op,
+            superstep=superstep,
+            item_index=self.item_index if item is None else item,
+            inputs=inputs,
+        )
+
+    def graph_inputs(self, step: Step) -> dict[str, Any]:
+        """Return what a nested graph takes from this state: what exists, not what is only defaulted."""
+        return {name: self.values[name] for name in step.node.inputs if name in self.values}
+
+    def end(self, status: RunStatus, error: BaseException, evidence: NodeError, step: Step) -> None:
+        """Note the ending; of several, the first in graph order of the earliest superstep counts."""
+        rank = (evidence.superstep, step.index)
+        if self.failure is None or rank < self.rank:
+            self.status, self.error, self.failure, self.rank = status, error, evidence, rank
+
+    def halt(self, step: Step, superstep: int, was_executing: bool = False) -> None:
+        """End the run before (or while) a step, because of a stop request or the deadline."""
+        error = self.scope.halt_error(self.path_of(step.name), was_executing)
+        evidence = NodeError(
+            error.node_name, error, op="cancel", superstep=superstep, item_index=self.item_index
+        )
+        self.end(RunStatus.STOPPED, error, evidence, step)
+
+    def exhaust(self, step: Step, superstep: int) -> None:
+        """End the run because a loop took more supersteps than allowed."""
+        error = InfiniteLoopError(self.scope.max_iterations)
+        evidence = NodeError(self.path_of(step.name), error, superstep=superstep, item_index=self.item_index)
+        self.end(RunStatus.FAILED, error, evidence, step)
+
+    def close(self) -> None:
+        """Complete the evidence, when everything that was running has finished."""
+        if self.landed:
+            self.unfolding.apply_landed()
+        failure, error = self.failure, self.error
+        if failure is not None and error is not None:
+            failure.partial_state = self.state()
+            if isinstance(error, (CancellationError, InfiniteLoopError)):
+                error.values = failure.partial_state
+            attach_evidence(error, failure)
+
+
+def _op_of(step: Step) -> str:
+    return {"gate": "route", "interrupt": "interrupt"}.get(step.kind, "execute")

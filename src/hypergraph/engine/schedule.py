@@ -1,0 +1,320 @@
+"""Which steps run next. Pure: no clock, no I/O, no waiting.
+
+S1  Given values enter the state with version 1; bound values and defaults count as version 0. An answer
+    to an interrupt enters when its interrupt resolves; if nothing else can run, it enters as an input.
+S2  A version rises only if the name is new or the value differs; else the state keeps the old object.
+S3  An output that *is* one of the node's inputs, and mutable, counts as changed.
+S4  Ready steps run against the same snapshot; then their outputs are applied in graph order.
+S5  A step is ready when
+    a  it is inside the scope of the entry points,
+    b  no gate controls it, or the decision of one names it, or one that never executed is open by
+       default and lies on a cycle with it,
+    c  all inputs are available; what could stand in for an edge-fed input waits while its producer can
+       still run, except inside a cycle,
+    d  the names it waits for exist and are newer than those it saw last,
+    e  it never executed, or an input has changed since.
+S6  Own outputs do not make a step stale, unless a gate drives it. A fresh decision re-arms the targets it
+    names, and what ran by a decision raises the versions of its outputs even if they are equal.
+S7  Targets of a ready gate wait for its decision.
+S8  A step waiting for an output of another ready step is deferred.
+S8a If holding back would leave nothing to run, the first held step runs.
+S9  A ready interrupt runs alone.
+S10 A gate whose inputs changed loses its decision; END is final for its gate.
+S11 A step controlled by several gates needs one of them.
+S12 Order within a superstep is graph construction order.
+
+Readiness is kept in counters that change when something happens to a step, so the cost of a superstep
+depends on the steps that could have become ready, not on the size of the graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+from hypergraph.engine.state import differs
+from hypergraph.nodes.gate import END
+from hypergraph.plan.admission import Admission
+from hypergraph.plan.calling import is_immutable
+from hypergraph.plan.steps import ABSENT, Step
+
+
+class Course(Protocol):
+    """The side of a run that its schedule reads and writes."""
+
+    admission: Admission
+    values: dict[str, Any]
+    versions: dict[str, int]
+    landed: list[tuple[Step, Any]]
+    answers: dict[str, Any]
+
+    @property
+    def is_over(self) -> bool: ...
+
+
+class Unfolding:
+    """The course of one run, found out superstep by superstep."""
+
+    def __init__(self, run: Course) -> None:
+        admission = run.admission
+        self.run = run
+        self.steps = admission.plan.steps
+        self.values, self.versions = run.values, run.versions
+        size = len(self.steps)
+        self.needs = {index: dict(needs) for index, needs in admission.needs.items()}
+        self.soft = set(admission.soft)
+        self.missing = [len(self.needs.get(index, ())) for index in range(size)]
+        self.opened = [0 if step.controllers else 1 for step in self.steps]
+        self.stale = [True] * size
+        self.runs = [0] * size
+        self.ended: set[int] = set()
+        self.decisions: dict[int, tuple[int, ...]] = {}
+        self.seen: dict[int, dict[str, int]] = {}
+        self.forced: set[int] = set()
+        self.agenda = set(admission.scope)
+        self.superstep = 0
+        self.hopeless_known = False
+        for step in self.steps:
+            for target in step.default_targets:  # S5b
+                self.opened[target] += 1
+        self.lacking: dict[tuple[int, str], list[int]] = {}
+        for index, needs in self.needs.items():
+            for name in needs:
+                for feeder in admission.plan.wiring.feeders(self.steps[index].name, name):
+                    self.lacking.setdefault((admission.plan.index[feeder], name), []).append(index)
+
+    def batches(self) -> Iterator[list[int]]:
+        """Yield the step indexes of one superstep after another; the results must have landed in between."""
+        run = self.run
+        while True:
+            batch = self._next_batch()
+            if not batch:
+                return
+            for index in batch:
+                self._consume(index)
+            yield batch
+            self.apply_landed()
+            if run.is_over:
+                return
+            self.superstep += 1
+
+    # -- choosing ------------------------------------------------------------------------------------
+
+    def _next_batch(self) -> list[int]:
+        if self.soft and not self.hopeless_known:
+            self._release_hopeless()
+        while True:
+            ready = [index for index in sorted(self.agenda) if self._is_ready(index)]
+            self.agenda.clear()
+            if ready:
+                return ready if len(ready) == 1 else self._hold_back(ready)
+            if not (self._release_first_soft() or self._take_answers_as_inputs()):
+                return []
+
+    def _is_ready(self, index: int) -> bool:
+        """S5: b, c, e by counters; d for those that wait; a because others are never on the agenda."""
+        if self.missing[index] or not self.opened[index] or not self.stale[index]:
+            return False
+        step = self.steps[index]
+        return not step.wait_for or self._has_waited(step)
+
+    def _has_waited(self, step: Step) -> bool:
+        seen = self.seen.get(step.index, {})
+        return all(self.versions.get(name, 0) > seen.get(name, 0) for name in step.wait_for)
+
+    def _hold_back(self, ready: list[int]) -> list[int]:
+        held: set[int] = set()
+        for index in ready:
+            step = self.steps[index]
+            held.update(step.target_index.values())  # S7
+            held.update(step.waiters)  # S8
+        batch = [index for index in ready if index not in held] or ready[:1]  # S8a
+        asking = [index for index in batch if self.steps[index].kind == "interrupt"]
+        if asking:
+            batch = asking[:1]  # S9
+        self.agenda.update(index for index in ready if index not in batch)
+        return batch
+
+    def _consume(self, index: int) -> None:
+        """Note what the step is about to see; changes after this make it stale again."""
+        step = self.steps[index]
+        self.stale[index] = False
+        self.runs[index] += 1
+        if step.wait_for:
+            self.seen[index] = {name: self.versions[name] for name in step.wait_for}
+        if step.controllers and any(index in self.decisions.get(gate, ()) for gate in step.controllers):
+            self.forced.add(index)
+
+    # -- what could stand in for a missing input -------------------------------------------------------
+
+    def _release_hopeless(self) -> None:
+        """S5c: let stand-ins count for inputs none of whose producers can run any more."""
+        self.hopeless_known = True
+        alive = self._could_run()
+        for index, name in sorted(self.soft):
+            feeders = self.needs[index][name]
+            if feeders is None:
+                wiring = self.run.admission.plan.wiring
+                names = wiring.feeders(self.steps[index].name, name)
+                feeders = {self.run.admission.plan.index[feeder] for feeder in names}
+            if alive.isdisjoint(feeders):
+                self._satisfy(index, name)
+
+    def _could_run(self) -> set[int]:
+        """Return the steps that may run from here on, taking every open question in their favour."""
+        alive: set[int] = set()
+        grown = True
+        while grown:
+            grown = False
+            for index in self.run.admission.scope - alive:
+                if self._could_run_with(index, alive):
+                    alive.add(index)
+                    grown = True
+        return alive
+
+    def _could_run_with(self, index: int, alive: set[int]) -> bool:
+        step, plan = self.steps[index], self.run.admission.plan
+        if index in self.ended:
+            return False
+        if self.runs[index] and not self.stale[index] and not self._could_change(index, alive):
+            return False
+        if not self.opened[index] and alive.isdisjoint(step.controllers):
+            return False
+        hard = (name for name in self.needs.get(index, ()) if (index, name) not in self.soft)
+        feeding = ({plan.index[f] for f in plan.wiring.feeders(step.name, name)} for name in hard)
+        if any(alive.isdisjoint(feeders) for feeders in feeding):
+            return False
+        behind = [name for name in step.wait_for if not self.versions.get(name)]
+        return all(any(name in (*self.steps[i].outputs, *self.steps[i].awaited) for i in alive) for name in behind)
+
+    def _could_change(self, index: int, alive: set[int]) -> bool:
+        return any(index in consumers for i in alive for _, consumers in self.steps[i].writes)
+
+    def _release_first_soft(self) -> bool:
+        """S8a for stand-ins: waiting for each other, nobody would run."""
+        for index in sorted({index for index, _ in self.soft}):
+            names = [name for name in self.needs[index] if (index, name) in self.soft]
+            if len(names) == self.missing[index] and self.opened[index] and self.stale[index]:
+                for name in names:
+                    self._satisfy(index, name)
+                return True
+        return False
+
+    def _take_answers_as_inputs(self) -> bool:
+        """S1: an answer nobody asks for is an input, rather than a reason to stand still."""
+        answers = self.run.answers
+        usable = [name for name in answers if name in self.run.admission.plan.wiring.consumers]
+        for name in usable:
+            self._set(name, answers.pop(name))
+            for index in [index for index, needs in self.needs.items() if name in needs]:
+                self._satisfy(index, name)
+        return bool(usable)
+
+    def _satisfy(self, index: int, name: str) -> None:
+        del self.needs[index][name]
+        self.soft.discard((index, name))
+        self.missing[index] -= 1
+        if not self.needs[index]:
+            del self.needs[index]
+        self.agenda.add(index)
+
+    # -- applying ------------------------------------------------------------------------------------
+
+    def apply_landed(self) -> None:
+        """Put what the steps of this superstep returned into the state."""
+        landed = self.run.landed
+        if len(landed) > 1:
+            landed.sort(key=lambda pair: pair[0].index)  # S12: steps that ran together land in any order
+        aliases = [self._aliased_outputs(step, value) for step, value in landed] if len(landed) > 1 else None
+        for position, (step, value) in enumerate(landed):
+            aliased = aliases[position] if aliases is not None else None
+            self._apply(step, value, aliased)
+        landed.clear()
+        if self.forced:
+            self.forced.clear()
+
+    def _apply(self, step: Step, value: Any, aliased: set[str] | None) -> None:
+        index = step.index
+        if step.is_gate:
+            self._decide(step, value)
+        else:
+            forced = index in self.forced  # S6
+            results: Sequence[Any] = (value,) if step.output is not None else value
+            for position, (name, consumers) in enumerate(step.writes):
+                if results[position] is not ABSENT:
+                    self._write(step, name, results[position], consumers, forced, aliased)
+        for name in step.awaited:
+            self.versions[name] = self.versions.get(name, 0) + 1
+        if step.waiters:
+            self.agenda.update(step.waiters)
+
+    def _write(
+        self, step: Step, name: str, value: Any, consumers: tuple[int, ...], forced: bool, aliased: set[str] | None
+    ) -> None:
+        if self.needs and (step.index, name) in self.lacking:
+            self._deliver(step.index, name)
+        if name in self.versions and not forced and not differs(self.values[name], value):  # S2
+            if aliased is None:
+                aliased = self._aliased_outputs(step, value, name)
+            if name not in aliased:  # S3
+                return
+        self._set(name, value)
+        for index in consumers:
+            self._make_stale(index)
+
+    def _set(self, name: str, value: Any) -> None:
+        self.values[name] = value
+        self.versions[name] = self.versions.get(name, 0) + 1
+
+    def _aliased_outputs(self, step: Step, value: Any, only: str | None = None) -> set[str]:
+        """S3: return the outputs whose object is one of the inputs, changed in place perhaps."""
+        if step.is_gate:
+            return set()
+        if only is not None:
+            pairs: Sequence[tuple[str, Any]] = ((only, value),)
+        else:
+            pairs = tuple(zip(step.outputs, (value,) if step.output is not None else value, strict=True))
+        given = {id(self.values[name]) for name in step.node.inputs if name in self.values}
+        return {name for name, result in pairs if id(result) in given and not is_immutable(result)}
+
+    def _deliver(self, feeder: int, name: str) -> None:
+        """A producer has delivered: its consumers wait for one thing less."""
+        for index in self.lacking.pop((feeder, name)):
+            needs = self.needs.get(index, {})
+            if name in needs:
+                outstanding = needs[name]
+                if outstanding is not None:
+                    needs[name] = outstanding = outstanding - {feeder}
+                    self.soft.add((index, name))  # now there is a value that could stand in
+                    self.hopeless_known = False
+                if not outstanding:
+                    self._satisfy(index, name)
+
+    def _make_stale(self, index: int) -> None:
+        if index in self.ended or index not in self.run.admission.scope:
+            return
+        self.stale[index] = True
+        self.agenda.add(index)
+        if index in self.decisions:
+            self._withdraw(index)  # S10
+
+    def _withdraw(self, gate: int) -> None:
+        for target in self.decisions.pop(gate):
+            self.opened[target] -= 1
+
+    def _decide(self, step: Step, decision: Any) -> None:
+        gate = step.index
+        if self.runs[gate] == 1:
+            for target in step.default_targets:
+                self.opened[target] -= 1
+        if gate in self.decisions:
+            self._withdraw(gate)
+        chosen = decision if isinstance(decision, list) else () if decision is None else (decision,)
+        if END in chosen:
+            self.ended.add(gate)  # S10
+        targets = tuple(step.target_index[name] for name in chosen if name is not END)
+        self.decisions[gate] = targets
+        for target in targets:
+            self.opened[target] += 1
+            self._make_stale(target)  # S6
+        self.hopeless_known = False

@@ -1,0 +1,211 @@
+"""What a run may start with: the names given, checked against the graph, by rules A1-A10.
+
+Everything here depends on names only, never on values, so the outcome is kept per graph and set of names;
+a map checks once for all its items. An `Admission` says which step waits for which input at the start.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypergraph.plan.entries import check_cycle_entries
+from hypergraph.exceptions import GraphConfigError, MissingInputError
+from hypergraph.graph.findings import did_you_mean
+from hypergraph.graph.graph import Graph
+from hypergraph.graph.inputs import InputSpec, compute_input_spec, scope_of
+from hypergraph.plan.overrides import bypassed, check_overrides
+from hypergraph.plan.steps import Plan, plan_of
+
+UNSET: Any = type("UNSET", (), {"__repr__": lambda self: "<unset>", "__bool__": lambda self: False})()
+_KEPT = 256  # admissions remembered per graph; more key sets than that are a sign of generated names
+
+
+@dataclass(slots=True)
+class Admission:
+    """The outcome of checking a set of names against a graph."""
+
+    graph: Graph
+    plan: Plan
+    spec: InputSpec
+    base: dict[str, Any]
+    returns: tuple[str, ...]
+    answers: frozenset[str]
+    notices: tuple[str, ...]
+    scope: frozenset[int]
+    given: frozenset[str]
+    selected: tuple[str, ...] | None
+    needs: dict[int, dict[str, set[int] | None]] = field(default_factory=dict)
+    soft: set[tuple[int, str]] = field(default_factory=set)
+    course: Any = None  # the fixed schedule, once rehearsed
+
+    def warn(self, stacklevel: int) -> None:
+        """Repeat the warnings about the names given; they belong to every call, not only the first."""
+        for notice in self.notices:
+            warnings.warn(notice, UserWarning, stacklevel=stacklevel)
+
+
+def admit(
+    graph: Graph,
+    names: tuple[str, ...],
+    select: Any = UNSET,
+    entrypoint: str | None = None,
+    on_internal_override: str = "warn",
+) -> Admission:
+    """Check the names a run starts with; the outcome is remembered.
+
+    Raises GraphConfigError, MissingInputError or ValueError by rules A2-A9.
+    """
+    wanted = tuple(select) if isinstance(select, list) else select
+    key = (names, wanted, entrypoint, on_internal_override)
+    known: dict[Any, Admission] = graph.memo.setdefault("admissions", {})
+    try:
+        return known[key]
+    except KeyError:
+        pass
+    admission = _admit(graph, frozenset(names), wanted, entrypoint, on_internal_override)
+    if len(known) >= _KEPT:
+        known.clear()
+    known[key] = admission
+    return admission
+
+
+def _admit(graph: Graph, names: frozenset[str], select: Any, entrypoint: str | None, policy: str) -> Admission:
+    plan, wiring, bound = plan_of(graph), graph.wiring, graph._bound
+    selected = _selected(graph, select)
+    if selected == graph.selected:
+        spec = graph.inputs
+    else:
+        spec = compute_input_spec(wiring, bound, selected, graph.entrypoints_config)
+    active = scope_of(wiring, graph.entrypoints_config, None)
+    answers = answer_names(graph)
+    plain = frozenset(n for n in names if n not in answers and not _is_nested_answer(graph, n))
+    available = plain | set(bound)  # A3
+    unexpected = [name for name in plain if name not in spec.all]
+    internal = [n for n in unexpected if not set(active).isdisjoint(wiring.data_producers.get(n, ()))]  # A4
+    notices = check_overrides(graph, active, available, internal, unexpected, policy)  # A5, A6
+    chosen = check_cycle_entries(graph, spec, active, available, entrypoint)  # A8
+    idle = bypassed(wiring, active, available)  # A7
+    _check_missing(graph, spec, active, available, idle, names)  # A9
+    admission = Admission(
+        graph=graph,
+        plan=plan,
+        spec=spec,
+        base=dict(bound),
+        returns=selected or tuple(wiring.data_producers),
+        answers=frozenset(n for n in names if n not in plain),
+        notices=tuple(notices),
+        scope=frozenset(plan.index[name] for name in active),
+        given=plain,
+        selected=selected,
+    )
+    for name in active:
+        _note_needs(admission, name, chosen)
+    return admission
+
+
+def _selected(graph: Graph, select: Any) -> tuple[str, ...] | None:
+    """A2: which outputs the caller wants back."""
+    if select is UNSET or select is None:
+        return graph.selected
+    if select == "**":
+        return None
+    wanted = (select,) if isinstance(select, str) else tuple(select)
+    for name in wanted:
+        if name not in graph.wiring.data_producers:
+            hint = did_you_mean(name, graph.wiring.data_producers)
+            raise GraphConfigError(
+                f"Invalid select: {name!r} is not an output of the graph. {hint or ''}\n"
+                f"-> outputs: {', '.join(graph.wiring.data_producers)}\nHow to fix: select outputs of the graph."
+            )
+    return wanted
+
+
+def answer_names(graph: Graph) -> frozenset[str]:
+    """Return the names under which answers to interrupts may be given, nested ones by their lifted names."""
+    if "answers" not in graph.memo:
+        found: set[str] = set()
+        for node in graph.iter_nodes() if graph.has_interrupts else ():
+            if node.is_interrupt:
+                found.update(node.data_outputs)
+            elif node.nested_graph is not None and node.nested_graph.has_interrupts:
+                inner = answer_names(node.nested_graph)
+                found.update(o for o, i in zip(node.outputs, node.inner_outputs, strict=True) if i in inner)  # type: ignore[attr-defined]  # a node with a nested graph is a GraphNode
+        graph.memo["answers"] = frozenset(found)
+    return graph.memo["answers"]  # type: ignore[no-any-return]  # set three lines above
+
+
+def _is_nested_answer(graph: Graph, name: str) -> bool:
+    """Say whether "review.decision" is the key of an interrupt inside the GraphNode "review"."""
+    head, dot, rest = name.partition(".")
+    node = graph.wiring.nodes.get(head)
+    inner = node.nested_graph if dot and node is not None else None
+    return inner is not None and (rest in answer_names(inner) or _is_nested_answer(inner, rest))
+
+
+def _check_missing(
+    graph: Graph,
+    spec: InputSpec,
+    active: Sequence[str],
+    available: Collection[str],
+    idle: Collection[str],
+    given: Collection[str],
+) -> None:
+    wiring = graph.wiring
+    missing = [
+        name
+        for name in spec.required
+        if name not in available
+        and any(c not in idle and c in active for c in wiring.consumers[name] if not wiring.feeders(c, name))
+    ]
+    if missing:
+        raise MissingInputError(_missing_text(graph, missing, given, spec), missing, sorted(given))
+
+
+def _missing_text(graph: Graph, missing: Sequence[str], given: Iterable[str], spec: InputSpec) -> str:
+    given = sorted(given)
+    lines = [f"Missing required inputs of graph {graph.name or 'unnamed'!r}: {', '.join(map(repr, missing))}"]
+    for name in missing:
+        consumers = ", ".join(n.name for n in graph.consumers_of(name))
+        hint = did_you_mean(name, [g for g in given if g not in spec.all])
+        lines.append(f"-> {name!r} is needed by {consumers}" + (f"; you passed a similar name. {hint}" if hint else ""))
+    lines.append(f"-> provided: {', '.join(map(repr, given)) or 'nothing'}")
+    unused = [name for name in spec.all if name not in given and name not in missing]
+    if unused:
+        lines.append(f"-> also valid: {', '.join(map(repr, unused))}")
+    lines.append(
+        "How to fix: pass them in `values`, or bind them; bind returns a new graph: graph = graph.bind(...)."
+    )
+    return "\n".join(lines)
+
+
+def _note_needs(admission: Admission, name: str, chosen: dict[str, frozenset[str]]) -> None:
+    """Write down which inputs a step has to wait for at the start.
+
+    A need is "soft" when something could stand in for it (a bound value, a default, with declared edges a
+    given value too): it is waited for only while a producer outside of the step's own cycle can still run.
+    """
+    plan, wiring = admission.plan, admission.plan.wiring
+    step = plan.steps[plan.index[name]]
+    started_elsewhere = any(name in cycle and name not in starts for starts, cycle in _cycles(chosen))
+    for param in step.node.inputs:
+        feeders = {plan.index[f] for f in wiring.feeders(name, param)} & admission.scope
+        outer = {plan.index[f] for f in plan.outer_feeders(name, param)} & admission.scope
+        stands_in = param in admission.base or step.node.has_default_for(param)
+        in_state = param in admission.given
+        waits_for_cycle = started_elsewhere and len(feeders) > len(outer)
+        if in_state and not (wiring.explicit and outer) and not waits_for_cycle:
+            continue
+        if stands_in and not outer and not waits_for_cycle:
+            continue
+        needs = admission.needs.setdefault(step.index, {})
+        needs[param] = outer if wiring.explicit and outer else None
+        if outer and (stands_in or in_state):
+            admission.soft.add((step.index, param))
+
+
+def _cycles(chosen: dict[str, frozenset[str]]) -> Iterable[tuple[tuple[str, ...], frozenset[str]]]:
+    for cycle in dict.fromkeys(chosen.values()):
+        yield tuple(start for start, own in chosen.items() if own == cycle), cycle

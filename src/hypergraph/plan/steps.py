@@ -1,0 +1,240 @@
+"""A graph compiled for execution: steps with prepared calls, and who is to be told about what.
+
+`plan_of` compiles once per graph structure. A plan knows nothing about a particular run: not which inputs
+are given, not what is bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+from hypergraph.plan.calling import Call, getter_of, prepare_call, takes_plain_positions
+from hypergraph.graph.graph import Graph
+from hypergraph.graph.wiring import Wiring
+from hypergraph.nodes.base import HyperNode
+from hypergraph.nodes.callable_node import CallableNode
+from hypergraph.nodes.context import RunFacts
+from hypergraph.nodes.function import FunctionNode
+from hypergraph.nodes.gate import GateNode
+from hypergraph.nodes.graph_node import GraphNode
+
+Kind = Literal["function", "gate", "interrupt", "graph"]
+ABSENT: Any = type("ABSENT", (), {"__repr__": lambda self: "<absent>"})()  # an output that was not produced
+
+
+class Step:
+    """One node, prepared: how to call it, what it writes, whom that concerns.
+
+    `writes` pairs each data output with the steps that become stale when it changes; `awaited` are the
+    ordering names that rise when the step is done, `waiters` the steps that wait for anything of it.
+    """
+
+    __slots__ = (
+        "arg",
+        "awaited",
+        "call",
+        "controllers",
+        "default_targets",
+        "func",
+        "getter",
+        "index",
+        "is_async",
+        "is_gate",
+        "kind",
+        "name",
+        "node",
+        "output",
+        "outputs",
+        "plain",
+        "resolve",
+        "suspends",
+        "target_index",
+        "wait_for",
+        "waiters",
+        "writes",
+    )
+
+    kind: Kind
+    arg: str | None
+    getter: Callable[[Any], Any] | None
+    call: Call | None
+    resolve: Callable[[Any], Any] | None
+    func: Callable[..., Any]
+
+    def __init__(self, index: int, node: HyperNode) -> None:
+        self.index = index
+        self.node: Any = node
+        self.name = node.name
+        self.kind = _kind_of(node)
+        self.is_gate = self.kind == "gate"
+        self.is_async = node.is_async
+        self.outputs = node.data_outputs
+        self.output = self.outputs[0] if len(self.outputs) == 1 else None
+        self.wait_for: tuple[str, ...] = node.wait_for
+        self.awaited: tuple[str, ...] = tuple(o for o in node.outputs if o not in node.data_outputs)
+        self.writes: tuple[tuple[str, tuple[int, ...]], ...] = ()
+        self.waiters: tuple[int, ...] = ()
+        self.controllers: tuple[int, ...] = ()
+        self.target_index: dict[str, int] = {}
+        self.default_targets: tuple[int, ...] = ()
+        self.arg = self.getter = self.call = self.resolve = None
+        self.plain = False
+        self.suspends = node.is_async or self.kind == "graph"
+        if isinstance(node, CallableNode):
+            self._prepare(node)
+
+    def _prepare(self, node: CallableNode) -> None:
+        self.func = node.func
+        if takes_plain_positions(node) and node.inputs:
+            self.arg = node.inputs[0] if len(node.inputs) == 1 else None
+            self.getter = getter_of(node.inputs)
+        else:
+            self.call = prepare_call(node)
+        if isinstance(node, GateNode):
+            self.resolve = node.decide
+            self.plain = not node.cache
+        elif isinstance(node, FunctionNode) and not node.is_interrupt:
+            if len(self.outputs) > 1:
+                self.resolve = unpacker(node.name, self.outputs, node.original_outputs)
+            special = node.cache or node.retry or node.timeout or node.offload or node.is_generator
+            self.plain = not special
+            self.suspends = self.suspends or node.offload
+
+    def invoke(self, values: Mapping[str, Any], run: RunFacts, superstep: int) -> Any:
+        """Call the function with what the state holds."""
+        if self.arg is not None:
+            return self.func(values[self.arg])
+        if self.getter is not None:
+            return self.func(*self.getter(values))
+        return self.call(values, run, superstep)  # type: ignore[misc]  # one of the three is set
+
+    def __repr__(self) -> str:
+        return f"Step({self.index}, {self.name!r})"
+
+
+def _kind_of(node: HyperNode) -> Kind:
+    if isinstance(node, GraphNode):
+        return "graph"
+    if isinstance(node, GateNode):
+        return "gate"
+    if isinstance(node, FunctionNode):
+        return "interrupt" if node.is_interrupt else "function"
+    raise TypeError(f"Node {node.name!r} is of the unknown class {type(node).__name__}; runners cannot execute it.")
+
+
+def unpacker(name: str, outputs: tuple[str, ...], originals: tuple[str, ...]) -> Callable[[Any], Any]:
+    """Return what turns the result of a node with several outputs into their values, in order.
+
+    A dict may use the names the outputs have now, or those they had when the function was written. The
+    returned function raises TypeError or ValueError naming the node.
+    """
+    wanted = len(outputs)
+
+    def unpack(result: Any) -> Any:
+        if type(result) is tuple or type(result) is list:
+            if len(result) == wanted:
+                return result
+        elif isinstance(result, dict):
+            for names in (outputs, originals):
+                if result.keys() == set(names):
+                    return tuple(result[output] for output in names)
+            raise ValueError(f"Node {name!r} returned a dict with keys {list(result)}; its outputs are {outputs}.")
+        elif result is None:
+            raise TypeError(f"Node {name!r} returned None; it must return {wanted} values for {outputs}.")
+        elif isinstance(result, (str, bytes, bytearray, set, frozenset)) or not hasattr(result, "__len__"):
+            raise TypeError(
+                f"Node {name!r} returned {type(result).__name__}; it must return {wanted} values for {outputs}."
+            )
+        if len(result) != wanted:
+            raise ValueError(
+                f"Node {name!r} returned {len(result)} values; expected {wanted}, one for each of {outputs}."
+            )
+        return tuple(result)
+
+    return unpack
+
+
+class Plan:
+    """The steps of a graph and what can be said about its course before any run."""
+
+    def __init__(self, graph: Graph) -> None:
+        wiring = graph.wiring
+        self.wiring = wiring
+        self.steps = [Step(index, node) for index, node in enumerate(wiring.nodes.values())]
+        self.index = {step.name: step.index for step in self.steps}
+        self._cycle_of = {n: number for number, names in enumerate(wiring.flow_cycles) for n in names}
+        self._link_orders(wiring)
+        self._link_gates(wiring)
+        self._link_values(wiring)
+        asks = [s for s in self.steps if s.kind == "interrupt" or _nested_asks(s.node)]
+        self.interrupts = {s.index for s in asks if s.kind == "interrupt"}
+        self.has_interrupts = bool(asks)
+        contested = any(len(found) > 1 for found in wiring.data_producers.values())
+        self.has_cycles = bool(wiring.cycles)
+        sure = all(_always_delivers(step.node) for step in self.steps if step.kind == "graph")
+        self.fixed = sure and not (self.has_interrupts or contested or self.has_cycles or wiring.gates)
+        self.suspends = any(step.suspends for step in self.steps)
+
+    def outer_feeders(self, name: str, param: str) -> list[str]:
+        """Return the producers of a parameter that are on no common data cycle with the node."""
+        own = self._cycle_of.get(name)
+        return [
+            feeder
+            for feeder in self.wiring.feeders(name, param)
+            if feeder != name and (own is None or self._cycle_of.get(feeder) != own)
+        ]
+
+    def _link_values(self, wiring: Wiring) -> None:
+        consumers: dict[tuple[str, str], list[int]] = {}
+        for step in self.steps:
+            for param in step.node.inputs:
+                for feeder in wiring.feeders(step.name, param):
+                    # An own output does not make a node stale, unless a gate drives it.
+                    own = feeder == step.name if wiring.explicit else param in step.outputs
+                    if step.controllers or not own:
+                        consumers.setdefault((feeder, param), []).append(step.index)
+        for step in self.steps:
+            step.writes = tuple((o, tuple(consumers.get((step.name, o), ()))) for o in step.outputs)
+
+    def _link_gates(self, wiring: Wiring) -> None:
+        together = {n: number for number, names in enumerate(wiring.cycles) for n in names}
+        for name, gate in wiring.gates.items():
+            step = self.steps[self.index[name]]
+            step.target_index = {target: self.index[target] for target in gate.target_names}
+            for target, index in step.target_index.items():
+                self.steps[index].controllers += (step.index,)
+                if gate.default_open and name in together and together[name] == together.get(target):
+                    step.default_targets += (index,)
+
+    def _link_orders(self, wiring: Wiring) -> None:
+        for edge in wiring.edges:
+            if edge.edge_type == "ordering" and not edge.value_names:
+                marker = f"<{edge.source}>"  # no identifier, so it cannot meet a name of the user's
+                source, target = self.steps[self.index[edge.source]], self.steps[self.index[edge.target]]
+                source.awaited = tuple(dict.fromkeys((*source.awaited, marker)))
+                target.wait_for = (*target.wait_for, marker)
+        waiting: dict[str, list[int]] = {}
+        for step in self.steps:
+            for awaited in step.wait_for:
+                waiting.setdefault(awaited, []).append(step.index)
+        for step in self.steps:
+            found = (waiter for name in (*step.outputs, *step.awaited) for waiter in waiting.get(name, ()))
+            step.waiters = tuple(dict.fromkeys(waiter for waiter in found if waiter != step.index))
+
+
+def _nested_asks(node: Any) -> bool:
+    return node.nested_graph is not None and node.nested_graph.has_interrupts
+
+
+def _always_delivers(node: GraphNode) -> bool:
+    """Say whether every output of a nested graph exists whenever it completes."""
+    return node.map_config is not None or (node.graph.entrypoints_config is None and plan_of(node.graph).fixed)
+
+
+def plan_of(graph: Graph) -> Plan:
+    """Return the plan of a graph, compiled on first use. Raises TypeError for unknown node classes."""
+    memo = graph.wiring.memo
+    if "plan" not in memo:
+        memo["plan"] = Plan(graph)
+    return memo["plan"]  # type: ignore[no-any-return]  # only plans are kept there

@@ -1,0 +1,239 @@
+"""What both runners share: preparing a call, concluding it, and stopping what is under way."""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hypergraph.cache import CacheBackend
+from hypergraph.engine.nested import MapRun, expand
+from hypergraph.engine.ports import Kernel
+from hypergraph.engine.run import DEFAULT_LIMIT, Run, Scope
+from hypergraph.events.dispatcher import EventDispatcher
+from hypergraph.exceptions import (
+    IncompatibleRunnerError,
+    InfiniteLoopError,
+    MissingInputError,
+    NodeError,
+    annotate,
+    attach_evidence,
+)
+from hypergraph.graph.graph import Graph
+from hypergraph.nodes.graph_node import checked_clone
+from hypergraph.plan.admission import Admission, admit
+from hypergraph.records import RunStatus
+from hypergraph.runners.caching import NodeCaching
+from hypergraph.runners.observe import EventObserver
+from hypergraph.runners.options import DEFAULTS, Options, checked, merged_inputs
+from hypergraph.runs.build import map_result_of, result_of
+from hypergraph.runs.results import MapResult
+from hypergraph.runs.run_result import RunResult
+
+
+@dataclass(frozen=True)
+class RunnerCapabilities:
+    """What a runner can do with a graph."""
+
+    supports_cycles: bool = True
+    supports_async_nodes: bool = False
+    supports_streaming: bool = False
+    returns_coroutine: bool = False
+    supports_interrupts: bool = False
+    supports_checkpointing: bool = False
+
+
+class BaseRunner(ABC):
+    """Run graphs; abstract. Both runners drive the same engine and differ in how they wait."""
+
+    def __init__(
+        self,
+        cache: CacheBackend | None = None,
+        *,
+        max_iterations: int | None = None,
+        logger: logging.Logger | None = None,
+    ) -> None:
+        checked(Options(max_iterations=max_iterations))
+        self._max_iterations = max_iterations or DEFAULT_LIMIT
+        self._logger = logger
+        self._cache = NodeCaching(cache) if cache is not None else None
+        self._live: set[Scope] = set()
+
+    @property
+    @abstractmethod
+    def capabilities(self) -> RunnerCapabilities:
+        """What this runner can do."""
+
+    @abstractmethod
+    def run(self, graph: Graph, values: Mapping[str, Any] | None = None, **options: Any) -> Any:
+        """Run a graph once."""
+
+    @abstractmethod
+    def map(self, graph: Graph, values: Mapping[str, Any] | None = None, **options: Any) -> Any:
+        """Run a graph once per item."""
+
+    def stop(self, id: str, info: Any = None) -> bool:
+        """Ask the live run with this run id or workflow id to stop; return whether there was one."""
+        found = False
+        for scope in list(self._live):
+            root = scope.root
+            if root is not None and id in (root.run_id, root.workflow_id):
+                scope.stop(info)
+                found = True
+        return found
+
+    # -- preparing -------------------------------------------------------------------------------------
+
+    def _prepare(
+        self,
+        kernel: Kernel,
+        graph: Graph,
+        values: Mapping[str, Any] | None,
+        keywords: dict[str, Any],
+        options: Options,
+        observer: EventObserver | None,
+    ) -> Run:
+        """Check everything that can be checked, and return the run that is to be executed."""
+        options = DEFAULTS if options == DEFAULTS else checked(options)
+        self._check_graph(graph)
+        given = merged_inputs(graph, values, keywords, options)
+        admission = self._admit(graph, tuple(given), options)
+        scope = self._scope(kernel, options, observer)
+        run = scope.root = Run(scope, admission, given)
+        run.run_id = options.run_id
+        run.workflow_id = options.workflow_id
+        return run
+
+    def _prepare_map(
+        self,
+        kernel: Kernel,
+        graph: Graph,
+        values: Mapping[str, Any] | None,
+        keywords: dict[str, Any],
+        options: Options,
+        observer: EventObserver | None,
+        map_over: str | Sequence[str],
+        mode: str,
+        clone: bool | Sequence[str],
+    ) -> MapRun:
+        checked(options)
+        self._check_graph(graph)
+        if graph.has_interrupts:
+            raise _needs_interrupts(graph, "map cannot wait for answers: many items cannot share one")
+        given = merged_inputs(graph, values, keywords, options)
+        names = [map_over] if isinstance(map_over, str) else list(map_over)
+        _check_mapped(graph, names, given)
+        items = expand(given, names, mode, checked_clone(clone, names, tuple(given)))
+        admission = self._admit(graph, tuple(given), options)
+        scope = self._scope(kernel, options, observer)
+        map_run = scope.root = MapRun(
+            scope,
+            admission,
+            items,
+            map_over=names,
+            mode=mode,
+            keep_going=options.error_handling == "continue",
+        )
+        map_run.workflow_id = options.workflow_id
+        return map_run
+
+    def _admit(self, graph: Graph, names: tuple[str, ...], options: Options) -> Admission:
+        admission = admit(graph, names, options.select, options.entrypoint, options.on_internal_override)
+        if admission.notices:
+            admission.warn(stacklevel=6)
+        return admission
+
+    def _scope(self, kernel: Kernel, options: Options, observer: EventObserver | None) -> Scope:
+        return Scope(
+            kernel,
+            observer=observer,
+            cache=self._cache,
+            logger=self._logger,
+            max_iterations=options.max_iterations or self._max_iterations,
+            on_missing=options.on_missing,
+            timeout=options.timeout,
+        )
+
+    def _check_graph(self, graph: Graph) -> None:
+        """A1: refuse what this runner cannot run, before anything runs."""
+        if not isinstance(graph, Graph):
+            raise TypeError(f"A runner runs a Graph, got {type(graph).__name__}. Build one: Graph([node, ...]).")
+        can = self.capabilities
+        if not can.supports_async_nodes and graph.has_async_nodes:
+            names = [node.name for node in graph.iter_nodes() if node.is_async]
+            raise IncompatibleRunnerError(
+                f"{type(self).__name__} cannot run async nodes: {', '.join(names)}. Use AsyncRunner.",
+                names[0],
+                "supports_async_nodes",
+            )
+        if not can.supports_interrupts and graph.has_interrupts:
+            raise _needs_interrupts(graph, f"{type(self).__name__} cannot pause; use AsyncRunner")
+
+    # -- concluding ------------------------------------------------------------------------------------
+
+    def _conclude(self, run: Run, error_handling: str) -> RunResult:
+        """Return the result, or raise what the run ended with."""
+        result = result_of(run)
+        if run.failure is None:
+            if run.status is RunStatus.COMPLETED and run.scope.on_missing != "ignore":
+                run.scope.report_missing(run)
+            return result
+        error = run.error
+        if isinstance(error, InfiniteLoopError):
+            error.log = result.log
+        if error_handling == "raise" and error is not None:
+            annotate(error, _note(run, run.failure))
+            raise error
+        return result
+
+    def _conclude_map(self, map_run: MapRun, error_handling: str) -> MapResult:
+        result = map_result_of(map_run)
+        bad = map_run.ended_badly
+        if bad is not None and bad.error is not None and error_handling == "raise":
+            if bad.failure is not None:
+                bad.failure.map_result = result
+                attach_evidence(bad.error, bad.failure)
+                annotate(bad.error, _note(bad, bad.failure))
+            raise bad.error
+        for run in map_run.runs:
+            if run is not None and run.status is RunStatus.COMPLETED:
+                run.scope.report_missing(run)
+        return result
+
+
+def dispatcher_for(processors: Any) -> EventDispatcher | None:
+    """Return a dispatcher for this call, None when nobody listens. Raises TypeError for wrong processors."""
+    if processors is None:
+        return None
+    dispatcher = EventDispatcher(processors)
+    return dispatcher if dispatcher.active else None
+
+
+def _needs_interrupts(graph: Graph, why: str) -> IncompatibleRunnerError:
+    names = [node.name for node in graph.interrupt_nodes] or ["a nested graph"]
+    return IncompatibleRunnerError(
+        f"The graph has an InterruptNode ({', '.join(names)}), and {why}.", names[0], "supports_interrupts"
+    )
+
+
+def _check_mapped(graph: Graph, names: Sequence[str], given: Mapping[str, Any]) -> None:
+    if not names:
+        raise ValueError("map_over needs at least one input name.")
+    missing = [name for name in names if name not in given]
+    if missing:
+        raise MissingInputError(
+            f"map_over names {', '.join(map(repr, missing))}, which was not given. "
+            f"How to fix: pass a list for it in `values`. Inputs: {graph.inputs.all}",
+            missing,
+            sorted(given),
+        )
+
+
+def _note(run: Run, failure: NodeError) -> str:
+    item = "" if failure.item_index is None else f", map item {failure.item_index}"
+    return (
+        f"graph {run.graph_name or 'unnamed'!r}, node {failure.node_name!r}, superstep {failure.superstep}{item}, "
+        f"run {run.run_id}; inputs and state: NodeError.of(exception)"
+    )

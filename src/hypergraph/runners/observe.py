@@ -1,0 +1,229 @@
+"""The engine's happenings as events for processors.
+
+Made only when somebody listens. Before a run or map starts, its `span_id` holds the span it starts in;
+from then on it holds its own.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from hypergraph.engine.nested import MapRun
+from hypergraph.engine.run import Detail, Run, Scope
+from hypergraph.events.dispatcher import EventDispatcher
+from hypergraph.events.types import (
+    CacheHitEvent,
+    Event,
+    InterruptEvent,
+    NodeEndEvent,
+    NodeErrorEvent,
+    NodeRetryEvent,
+    NodeStartEvent,
+    RouteDecisionEvent,
+    RunEndEvent,
+    RunStartEvent,
+    StopRequestedEvent,
+    StreamingChunkEvent,
+    SuperstepStartEvent,
+    fresh_span_id,
+)
+from hypergraph.exceptions import safe_text
+from hypergraph.plan.steps import Step
+from hypergraph.records import PauseInfo
+from hypergraph.runs.build import decision_text, inner_log, status_of
+from hypergraph.runs.log import RunLog
+
+Deliver = Callable[[Event], Awaitable[None]]
+
+
+class EventObserver:
+    """Turn what the engine reports into events and deliver them in order."""
+
+    def __init__(self, deliver: Deliver, flush: Callable[[EventObserver], None] | None = None) -> None:
+        self._deliver = deliver
+        self._flush = flush  # how to get rid of a backlog at once, where that is possible
+        self.backlog: deque[Event] = deque()  # what was reported from where nobody can wait
+        self.flushing: set[Any] = set()  # tasks that are at work on it
+
+    async def _emit(self, event: Event) -> None:
+        await self.drain()
+        await self._deliver(event)
+
+    async def drain(self) -> None:
+        """Deliver what has piled up."""
+        while self.backlog:
+            await self._deliver(self.backlog.popleft())
+
+    async def run_started(self, run: Run) -> None:
+        """Open the span of a run."""
+        around = run.map_run.span_id if run.map_run is not None else run.span_id
+        run.span_id = fresh_span_id()
+        await self._emit(
+            RunStartEvent(
+                run_id=run.run_id,
+                span_id=run.span_id,
+                parent_span_id=around or None,
+                graph_name=run.graph_name,
+                workflow_id=run.workflow_id,
+            )
+        )
+
+    async def run_ended(self, run: Run) -> None:
+        """Close the span of a run, whichever way it ended."""
+        await self._emit(
+            RunEndEvent(
+                run_id=run.run_id,
+                span_id=run.span_id,
+                graph_name=run.graph_name,
+                status=run.status,
+                error=None if run.error is None else safe_text(run.error),
+                duration_ms=(run.stopped_at - run.started) * 1000,
+            )
+        )
+
+    async def map_started(self, map_run: MapRun) -> None:
+        """Open the span of a map, the parent of its items."""
+        around, map_run.span_id = map_run.span_id, fresh_span_id()
+        await self._emit(
+            RunStartEvent(
+                run_id=map_run.run_id,
+                span_id=map_run.span_id,
+                parent_span_id=around or None,
+                graph_name=map_run.admission.graph.name or "",
+                workflow_id=map_run.workflow_id,
+                is_map=True,
+                map_size=len(map_run.items),
+            )
+        )
+
+    async def map_ended(self, map_run: MapRun) -> None:
+        """Close the span of a map."""
+        bad = map_run.ended_badly
+        await self._emit(
+            RunEndEvent(
+                run_id=map_run.run_id,
+                span_id=map_run.span_id,
+                graph_name=map_run.admission.graph.name or "",
+                status=status_of(map_run),
+                error=None if bad is None else safe_text(bad.error),
+                duration_ms=(map_run.stopped_at - map_run.started) * 1000,
+            )
+        )
+
+    async def superstep_started(self, run: Run, superstep: int) -> None:
+        """Tell that the next round begins."""
+        await self._emit(SuperstepStartEvent(**_inside(run), superstep=superstep))
+
+    async def node_started(self, run: Run, step: Step) -> str:
+        """Open the span of a node and return its id."""
+        event = NodeStartEvent(**_inside(run), node_name=step.name)
+        run.spans = {**(run.spans or {}), step.name: (event.span_id, 0)}
+        await self._emit(event)
+        return event.span_id
+
+    async def node_ended(self, run: Run, step: Step, detail: Detail, seconds: float) -> None:
+        """Close the span of a node."""
+        await self._emit(
+            NodeEndEvent(
+                **_inside(run),
+                span_id=detail.span_id,
+                node_name=step.name,
+                duration_ms=seconds * 1000,
+                cached=detail.cached,
+                inner_logs=_logs(detail.inner),
+            )
+        )
+
+    async def node_failed(self, run: Run, step: Step, span_id: str, error: BaseException) -> None:
+        """Close the span of a node that failed."""
+        await self._emit(NodeErrorEvent(**_inside(run), span_id=span_id, node_name=step.name, **_text(error)))
+
+    async def node_retried(self, run: Run, step: Step, attempt: int, error: BaseException, delay: float) -> None:
+        """Tell that an attempt failed and another one follows."""
+        await self._emit(
+            NodeRetryEvent(**_inside(run), node_name=step.name, attempt=attempt, delay_s=delay, **_text(error))
+        )
+
+    async def cache_hit(self, run: Run, step: Step, key: str) -> None:
+        """Tell that a result came from the cache."""
+        await self._emit(CacheHitEvent(**_inside(run), node_name=step.name, cache_key=key))
+
+    async def decided(self, run: Run, step: Step, decision: Any) -> None:
+        """Tell what a gate decided."""
+        await self._emit(
+            RouteDecisionEvent(**_inside(run), node_name=step.name, decision=decision_text(decision))
+        )
+
+    async def interrupted(self, run: Run, step: Step, span_id: str, pause: PauseInfo) -> None:
+        """Tell that the run waits for an answer; this closes the node's span."""
+        await self._emit(
+            InterruptEvent(
+                **_inside(run),
+                span_id=span_id,
+                node_name=step.name,
+                workflow_id=run.workflow_id,
+                value=pause.value,
+                response_param=pause.response_param,
+            )
+        )
+
+    def chunk(self, run: Run, name: str, chunk: Any) -> None:
+        """Tell about a piece of output, from inside a node."""
+        span_id, count = (run.spans or {}).get(name, ("", 0))
+        run.spans = {**(run.spans or {}), name: (span_id, count + 1)}
+        self.backlog.append(
+            StreamingChunkEvent(
+                run_id=run.run_id,
+                parent_span_id=span_id or None,
+                graph_name=run.graph_name,
+                node_name=name,
+                chunk=chunk,
+                chunk_index=count,
+            )
+        )
+        if self._flush is not None:
+            self._flush(self)
+
+    def stop_requested(self, scope: Scope, info: Any) -> None:
+        """Tell that somebody asked the run to stop."""
+        root = scope.root
+        if root is not None:
+            self.backlog.append(  # whoever asks may be in another thread: the run itself delivers
+                StopRequestedEvent(
+                    run_id=root.run_id,
+                    parent_span_id=root.span_id or None,
+                    workflow_id=root.workflow_id,
+                    info=info,
+                )
+            )
+
+
+def _inside(run: Run) -> dict[str, Any]:
+    return {"run_id": run.run_id, "parent_span_id": run.span_id, "graph_name": run.graph_name}
+
+
+def _text(error: BaseException) -> dict[str, str]:
+    kind = type(error)
+    return {"error": safe_text(error), "error_type": f"{kind.__module__}.{kind.__qualname__}"}
+
+
+def _logs(inner: Any) -> tuple[RunLog, ...]:
+    if inner is None:
+        return ()
+    log = inner_log(inner)
+    return (log,) if isinstance(log, RunLog) else tuple(log.items)
+
+
+def sync_observer(dispatcher: EventDispatcher) -> EventObserver:
+    """Return an observer that delivers by plain calls, chunks included as they come."""
+
+    async def deliver(event: Event) -> None:
+        dispatcher.emit(event)
+
+    def flush(observer: EventObserver) -> None:
+        while observer.backlog:
+            dispatcher.emit(observer.backlog.popleft())
+
+    return EventObserver(deliver, flush)

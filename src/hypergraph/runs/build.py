@@ -1,0 +1,149 @@
+"""From the raw records of the engine to results and logs: built when somebody looks, not before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from hypergraph.engine.nested import MapRun
+from hypergraph.engine.run import RECORD_SIZE, Detail, Run
+from hypergraph.exceptions import safe_text
+from hypergraph.nodes.gate import END
+from hypergraph.plan.steps import Step
+from hypergraph.records import Decision, NodeRecord, RunStatus
+from hypergraph.runs.log import MapLog, RunLog
+from hypergraph.runs.results import MapResult
+from hypergraph.runs.run_result import RunResult
+
+_PLAIN = Detail()
+
+
+class RunSource:
+    """Where a result finds its run id, log and nested results."""
+
+    __slots__ = ("run",)
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+
+    def run_id(self) -> str:
+        """Return the id of the run."""
+        return self.run.run_id
+
+    def log(self) -> RunLog:
+        """Build the log."""
+        return log_of(self.run)
+
+    def nested(self) -> dict[str, RunResult | MapResult]:
+        """Build the results of the nested graphs, each of its last execution."""
+        selected = self.run.admission.selected
+        found: dict[str, RunResult | MapResult] = {}
+        for _, step, _, detail in records_of(self.run):
+            if detail.inner is not None and (selected is None or not set(selected).isdisjoint(step.outputs)):
+                found[step.name] = inner_result(detail.inner)
+        return found
+
+
+def result_of(run: Run) -> RunResult:
+    """Return the result of a run that has ended."""
+    result = RunResult(
+        run.outcome(),
+        run.status,
+        None,
+        run.workflow_id,
+        run.error,
+        run.pause,
+        None,
+        run.failure,
+        None,
+        RunSource(run),
+    )
+    if run.failure is not None:
+        run.failure.result = result
+    return result
+
+
+def map_result_of(map_run: MapRun) -> MapResult:
+    """Return the results of a map that has ended: of every item that ran."""
+    results = tuple(result_of(run) for run in map_run.runs if run is not None)
+    return MapResult(
+        results,
+        map_run.run_id if map_run.items else None,
+        (map_run.stopped_at - map_run.started) * 1000,
+        map_run.map_over,
+        map_run.mode,
+        map_run.admission.graph.name or "",
+    )
+
+
+def inner_result(inner: Run | MapRun) -> RunResult | MapResult:
+    """Return the result of a nested run or map."""
+    return map_result_of(inner) if isinstance(inner, MapRun) else result_of(inner)
+
+
+def records_of(run: Run) -> Iterator[tuple[int, Step, float, Detail]]:
+    """Iterate over the raw records by superstep and graph order, each with its detail."""
+    raw, size = run.records, RECORD_SIZE
+    rows = [raw[start : start + size] for start in range(0, len(raw), size)]
+    rows.sort(key=lambda row: (row[0], row[1].index))
+    for superstep, step, seconds, extra in rows:
+        if isinstance(extra, Detail):
+            yield superstep, step, seconds, extra
+        elif step.is_gate:  # the engine keeps the bare decision of a plain gate
+            detail = Detail()
+            detail.decision = extra
+            yield superstep, step, seconds, detail
+        else:
+            yield superstep, step, seconds, _PLAIN
+
+
+def log_of(run: Run) -> RunLog:
+    """Build the log of a run."""
+    return RunLog(
+        graph_name=run.graph_name,
+        run_id=run.run_id,
+        total_duration_ms=(run.stopped_at - run.started) * 1000,
+        steps=tuple(_node_record(*row) for row in records_of(run)),
+        item_index=run.item_index,
+    )
+
+
+def _node_record(superstep: int, step: Step, seconds: float, detail: Detail) -> NodeRecord:
+    error = detail.error
+    return NodeRecord(
+        node_name=step.name,
+        superstep=superstep,
+        duration_ms=round(max(seconds, 0.0) * 1000, 3),
+        status="failed" if error is not None else "cached" if detail.cached else "completed",
+        error=None if error is None else safe_text(error) or type(error).__name__,
+        cached=detail.cached,
+        decision=decision_text(detail.decision),
+        span_id=detail.span_id,
+        attempt=detail.attempts,
+        log=None if detail.inner is None else inner_log(detail.inner),
+    )
+
+
+def inner_log(inner: Run | MapRun) -> RunLog | MapLog:
+    """Build the log of a nested run, or of all items of a nested map."""
+    if isinstance(inner, Run):
+        return log_of(inner)
+    return MapLog(
+        graph_name=inner.admission.graph.name or "",
+        total_duration_ms=(inner.stopped_at - inner.started) * 1000,
+        items=tuple(log_of(run) for run in inner.runs if run is not None),
+    )
+
+
+def decision_text(decision: Any) -> str | list[str] | None:
+    """Return a decision as records show it: names, END as "END"."""
+    if decision is None:
+        return None
+    if isinstance(decision, list):
+        return Decision(map(str, decision))
+    return "END" if decision is END else str(decision)
+
+
+def status_of(map_run: MapRun) -> RunStatus:
+    """Return how a map ended as a whole."""
+    return map_result_of(map_run).status
