@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 Links = Mapping[str, Collection[str]]
 
 
-def reachable(starts: Iterable[str], links: Links, without: Collection[str] = ()) -> set[str]:
-    """Return the starts and everything that can be reached from them, not passing through `without`."""
-    found = {start for start in starts if start not in without}
+def walk(starts: Iterable[str], links: Links, without: Collection[str] = ()) -> Iterator[str]:
+    """Yield the starts and everything that can be reached from them, not passing through `without`."""
+    found = {start: None for start in starts if start not in without}
+    yield from found
     stack = list(found)
     while stack:
-        for successor in links.get(stack.pop(), ()):
-            if successor not in found and successor not in without:
-                found.add(successor)
-                stack.append(successor)
-    return found
+        for name in links.get(stack.pop(), ()):
+            if name not in found and name not in without:
+                found[name] = None
+                stack.append(name)
+                yield name
 
 
 def strong_components(names: Iterable[str], links: Links) -> list[list[str]]:
@@ -62,23 +63,3 @@ def _close(root: str, open_path: dict[str, None]) -> list[str]:
 def cyclic_components(names: Iterable[str], links: Links) -> list[list[str]]:
     """Return the components that contain a cycle: several names, or one that leads to itself."""
     return [c for c in strong_components(names, links) if len(c) > 1 or c[0] in links.get(c[0], ())]
-
-
-class Reach:
-    """Answer "does a path lead from a to b?" in constant time, for all pairs."""
-
-    def __init__(self, names: Sequence[str], links: Links) -> None:
-        self._bit = {name: 1 << position for position, name in enumerate(names)}
-        self._reach: dict[str, int] = {}
-        for component in strong_components(names, links):
-            mask = 0
-            for name in component:
-                for successor in links.get(name, ()):
-                    # successors in this very component have no mask yet: they are covered by the bits
-                    mask |= self._bit[successor] | self._reach.get(successor, 0)
-            for name in component:
-                self._reach[name] = mask
-
-    def leads(self, source: str, target: str) -> bool:
-        """Say whether a path of at least one edge leads from source to target."""
-        return bool(self._reach[source] & self._bit[target])

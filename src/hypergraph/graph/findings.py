@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
+from hypergraph.nodes.names import did_you_mean
+
+__all__ = ["did_you_mean", "finding"]
 
 
-def finding(what: str, *details: str, fix: str) -> str:
-    """Write one finding of a broken graph."""
-    return "\n".join([what, *(f"-> {detail}" for detail in details), f"How to fix: {fix}"])
-
-
-def did_you_mean(name: object, known: Iterable[str]) -> str | None:
-    """Return a hint at the closest known name, None when nothing is close."""
-    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6) if isinstance(name, str) else []
-    return f"Did you mean {close[0]!r}?" if close else None
+def finding(what: str, *details: str | None, fix: str) -> str:
+    """Write one finding of a broken graph; details that are None are left out."""
+    return "\n".join([what, *(f"-> {detail}" for detail in details if detail), f"How to fix: {fix}"])

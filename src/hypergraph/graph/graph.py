@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, Literal, Self
 
 from hypergraph.exceptions import GraphConfigError
+from hypergraph.graph.definition import definition_hash
 from hypergraph.graph.findings import did_you_mean, finding
 from hypergraph.graph.inputs import InputSpec, compute_input_spec
 from hypergraph.graph.mermaid import to_mermaid
 from hypergraph.graph.networks import flat_network, network
 from hypergraph.graph.text import describe
-from hypergraph.graph.validation import Draft, validate_graph
+from hypergraph.graph.validation import validate_graph
 from hypergraph.graph.wiring import Edge, Wiring
 from hypergraph.nodes.base import Frozen, HyperNode
-from hypergraph.nodes.fingerprint import sha256
-from hypergraph.nodes.gate import GateNode
 from hypergraph.nodes.graph_node import GraphNode
+from hypergraph.nodes.names import Names, got, shown
 
 
 class Graph(Frozen):
@@ -44,13 +44,11 @@ class Graph(Frozen):
     ) -> None:
         listed = [_checked_node(node) for node in nodes]
         if name is not None and not isinstance(name, str):
-            raise TypeError(f"A graph's name must be a string, got {type(name).__name__} {name!r}")
-        wiring = Wiring(listed, edges)
-        validate_graph(Draft(listed, wiring, name, strict_types))
+            raise TypeError(f"A graph's name must be a string, got {got(name)}")
         self.__dict__.update(
             name=name,
             strict_types=bool(strict_types),
-            wiring=wiring,
+            wiring=validate_graph(listed, edges=edges, name=name, strict_types=strict_types),
             selected=None,
             entrypoints_config=None,
             _bound={},
@@ -92,11 +90,10 @@ class Graph(Frozen):
     @property
     def inputs(self) -> InputSpec:
         """What the graph takes; computed once."""
-        spec = self.memo.get("inputs")
-        if spec is None:
-            spec = compute_input_spec(self.wiring, self._bound, self.selected, self.entrypoints_config)
-            self.memo["inputs"] = spec
-        return spec  # type: ignore[no-any-return]  # the memo holds what was put there two lines above
+        if "inputs" not in self.memo:
+            self.memo["inputs"] = compute_input_spec(self)
+        spec: InputSpec = self.memo["inputs"]
+        return spec
 
     @property
     def bound(self) -> dict[str, Any]:
@@ -158,31 +155,19 @@ class Graph(Frozen):
     @property
     def definition_hash(self) -> str:
         """A hash over structure and code, independent of bindings and of the order of nodes."""
-        if "hash" not in self.memo:
-            definitions = sorted(f"{node.name}:{node.definition_hash}" for node in self.iter_nodes())
-            self.memo["hash"] = sha256(*definitions, "edges", *sorted(self._edge_texts()))
-        return str(self.memo["hash"])
-
-    def _edge_texts(self) -> Iterator[str]:
-        for edge in self.edges:
-            if edge.edge_type != "data":
-                yield f"{edge.source}->{edge.target}:{edge.edge_type}"
-        for name, node in self.wiring.nodes.items():
-            for param in node.inputs:
-                for feeder in self.wiring.feeders(name, param):
-                    yield f"{feeder}->{name}:{param}"
+        return str(self.memo.get("hash") or definition_hash(self))
 
     # -- copies --------------------------------------------------------------------------------------
 
-    def bind(self, **values: Any) -> Self:
+    def bind(self, /, **values: Any) -> Self:
         """Return a graph with these inputs or outputs filled in. Raises ValueError for unknown names."""
+        known = {**self.wiring.consumers, **self.wiring.data_producers}
         for name in values:
-            if name not in self.wiring.consumers and name not in self.wiring.data_producers:
-                if name in self.wiring.producers:
-                    raise ValueError(f"Cannot bind {name!r}: an emit name orders nodes and carries no value.")
-                known = (*self.wiring.consumers, *self.wiring.data_producers)
-                hint = did_you_mean(name, known)
-                raise ValueError(f"Cannot bind {name!r}: not a graph input or output. {hint or ''}".rstrip())
+            if name not in known and name in self.wiring.producers:
+                raise ValueError(f"Cannot bind {name!r}: an emit name orders nodes and carries no value.")
+            if name not in known:
+                hint = did_you_mean(name, known) or ""
+                raise ValueError(f"Cannot bind {name!r}: not a graph input or output. {hint}".rstrip())
         return self._copy(_bound={**self._bound, **values})
 
     def unbind(self, *keys: str) -> Self:
@@ -191,11 +176,10 @@ class Graph(Frozen):
 
     def select(self, *names: str) -> Self:
         """Return a graph that returns only these outputs. Raises ValueError for unknown or repeated names."""
-        unknown = [name for name in names if name not in self.wiring.data_producers]
+        outputs = tuple(self.wiring.data_producers)
+        unknown = ", ".join(shown(name) for name in names if name not in outputs)
         if unknown:
-            raise ValueError(
-                f"Cannot select {unknown}: not graph outputs. Outputs: {tuple(self.wiring.data_producers)}"
-            )
+            raise ValueError(f"Cannot select {unknown}: not graph outputs. Outputs: {outputs}")
         if len(set(names)) < len(names):
             raise ValueError(f"select() needs unique output names, got {names}")
         return self._copy(selected=names or None)
@@ -206,23 +190,22 @@ class Graph(Frozen):
         Raises GraphConfigError for unknown nodes and gates.
         """
         for name in names:
-            node = self.wiring.nodes.get(name)
-            if node is None:
+            if name not in list(self.wiring.nodes):
                 hint = did_you_mean(name, self.wiring.nodes)
                 raise GraphConfigError(
-                    finding(f"Unknown entry point {name!r}", *([hint] if hint else []), fix="name a node of the graph.")
+                    finding(f"Unknown entry point {shown(name)}", hint, fix="name a node of the graph.")
                 )
-            if isinstance(node, GateNode):
-                raise GraphConfigError(
-                    finding(f"Entry point {name!r} is a gate", fix="enter at the node whose output the gate reads.")
-                )
+            if name in self.wiring.gates:
+                fix = "enter at the node whose output the gate reads."
+                raise GraphConfigError(finding(f"Entry point {name!r} is a gate", fix=fix))
         merged = tuple(dict.fromkeys((*(self.entrypoints_config or ()), *names)))
         return self._copy(entrypoints_config=merged or None)
 
     def add_nodes(self, *nodes: HyperNode) -> Self:
         """Return a graph with further nodes; bindings and selection are kept, entry points are dropped.
 
-        Raises GraphConfigError for a graph with explicit edges, ValueError for a binding that no longer fits.
+        Raises GraphConfigError for a graph with explicit edges, ValueError when a bound input would become
+        an output.
         """
         if not nodes:
             return self
@@ -234,21 +217,21 @@ class Graph(Frozen):
                     fix="build a new Graph with all nodes and edges.",
                 )
             )
-        grown = type(self)(
-            [*self.iter_nodes(), *nodes], name=self.name, strict_types=self.strict_types
-        )
-        try:
-            bound = grown.bind(**self._bound)
-        except ValueError as error:
-            raise ValueError(f"A binding is no longer valid after add_nodes: {error} Call unbind() first.") from error
-        return bound.select(*self.selected) if self.selected else bound
+        grown = type(self)([*self.iter_nodes(), *nodes], name=self.name, strict_types=self.strict_types)
+        for name in self._bound:
+            if name in grown.wiring.data_producers and name not in self.wiring.data_producers:
+                raise ValueError(
+                    f"The binding of {name!r} is no longer valid after add_nodes: it was an input and is now "
+                    f"produced by {grown.wiring.data_producers[name]}. Call unbind({name!r}) first."
+                )
+        return grown._copy(_bound=self._bound, selected=self.selected)
 
     def as_node(
         self,
         *,
         name: str | None = None,
         durability: Literal["nested", "atomic"] = "nested",
-        lift: str | Sequence[str] | None = None,
+        lift: Names = None,
     ) -> GraphNode:
         """Return this graph as a node for another graph. Raises ValueError without a usable name."""
         return GraphNode(self, name, durability=durability, lift=lift)
@@ -258,6 +241,9 @@ class Graph(Frozen):
         clone.__dict__.update(self.__dict__)
         clone.__dict__.update(changes, memo={})
         return clone
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "memo": {}}
 
     # -- looking at it -------------------------------------------------------------------------------
 
@@ -285,7 +271,9 @@ class Graph(Frozen):
 def _checked_node(node: Any) -> HyperNode:
     if isinstance(node, HyperNode):
         return node
+    remedy = "a graph takes nodes"
     if isinstance(node, Graph):
-        raise TypeError(f"{node!r} is a graph, not a node; use its as_node().")
-    hint = "decorate it with @node(output_name=...)" if callable(node) else "a graph takes nodes"
-    raise TypeError(f"{node!r} is not a node; {hint}.")
+        remedy = "use its as_node()"
+    elif callable(node):
+        remedy = "decorate it with @node(output_name=...)"
+    raise TypeError(f"{got(node)} is not a node; {remedy}.")

@@ -8,13 +8,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hypergraph.graph.components import cyclic_components, reachable
+from hypergraph.graph.components import cyclic_components, walk
 from hypergraph.graph.wiring import Wiring
 from hypergraph.nodes.gate import GateNode
+
+if TYPE_CHECKING:
+    from hypergraph.graph.graph import Graph
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,7 @@ def scope_of(wiring: Wiring, entrypoints: Sequence[str] | None, selected: Sequen
     """Return the names of the nodes that matter, in node order."""
     scope: Collection[str] = wiring.nodes
     if entrypoints:
-        scope = reachable(entrypoints, wiring.successors)
+        scope = set(walk(entrypoints, wiring.successors))
     if selected:
         scope = _leading_to(wiring, selected, scope)
     return [name for name in wiring.nodes if name in scope]
@@ -48,9 +51,9 @@ def _leading_to(wiring: Wiring, selected: Sequence[str], within: Collection[str]
     wanted = {producer for output in selected for producer in wiring.producers.get(output, ())}
     backwards = _backward_links(wiring)
     while True:
-        found = reachable(wanted, backwards, without=outside)
+        found = set(walk(wanted, backwards, without=outside))
         targets = [t for name in found for t in _targets(wiring, name)]
-        grown = found | reachable(targets, wiring.successors, without=outside)
+        grown = found.union(walk(targets, wiring.successors, without=outside))
         if grown == wanted:
             return grown
         wanted = grown
@@ -73,38 +76,47 @@ def _targets(wiring: Wiring, name: str) -> Iterable[str]:
 
 
 def compute_input_spec(
-    wiring: Wiring,
-    bound: dict[str, Any],
+    graph: Graph | Wiring,
+    bound: Mapping[str, Any] | None = None,
     selected: Sequence[str] | None = None,
     entrypoints: Sequence[str] | None = None,
 ) -> InputSpec:
-    """Compute what a graph with this wiring takes as input."""
-    names = scope_of(wiring, entrypoints, selected)
+    """Compute what a graph takes as input.
+
+    Of a Graph its own bindings, selection and entry points count where no others are given. Raises nothing.
+    """
+    if not isinstance(graph, Wiring):
+        bound = graph.bound if bound is None else bound
+        selected, entrypoints = selected or graph.selected, entrypoints or graph.entrypoints_config
+        graph = graph.wiring
+    names = scope_of(graph, entrypoints, selected)
     scope = set(names)
-    every_bound = {**_bound_inside(wiring, names), **bound}
-    required: dict[str, None] = {}
-    optional: dict[str, None] = {}
+    every_bound = {**_bound_inside(graph, names), **(bound or {})}
+    consumers: dict[str, list[str]] = {}
     for name in names:
-        for param in wiring.nodes[name].inputs:
-            if scope.intersection(wiring.feeders(name, param)):
-                continue
-            free = param in every_bound or any(
-                consumer in scope and wiring.nodes[consumer].has_default_for(param)
-                for consumer in wiring.consumers[param]
-            )
-            (optional if free else required)[param] = None
-    entries = _cycle_entries(wiring, scope, every_bound, entrypoints or ())
-    return InputSpec(tuple(required), tuple(optional), entries, every_bound)
+        for param in graph.nodes[name].inputs:
+            if scope.isdisjoint(graph.feeders(name, param)):
+                consumers.setdefault(param, []).append(name)
+    optional = {
+        param
+        for param, unfed in consumers.items()
+        if param in every_bound or any(graph.nodes[name].has_default_for(param) for name in unfed)
+    }
+    return InputSpec(
+        tuple(param for param in consumers if param not in optional),
+        tuple(param for param in consumers if param in optional),
+        _cycle_entries(graph, scope, every_bound, entrypoints or ()),
+        every_bound,
+    )
 
 
 def _bound_inside(wiring: Wiring, names: Sequence[str]) -> dict[str, Any]:
     inside: dict[str, Any] = {}
-    for name in names:
-        node = wiring.nodes[name]
+    for node in (wiring.nodes[name] for name in names):
         if node.nested_graph is not None:
-            inner_names = node.map_inputs_to_params({param: param for param in node.inputs})
-            inner_bound = node.nested_graph.inputs.bound
-            inside.update({outer: inner_bound[inner] for inner, outer in inner_names.items() if inner in inner_bound})
+            bound = node.nested_graph.inputs.bound
+            outer_names = node.map_inputs_to_params({param: param for param in node.inputs})
+            inside.update((outer, bound[inner]) for inner, outer in outer_names.items() if inner in bound)
     return inside
 
 
@@ -116,27 +128,31 @@ def cycles_in(wiring: Wiring, scope: set[str]) -> list[list[str]]:
     return [[n for n in wiring.nodes if n in c] for c in map(set, cyclic_components(links, links))]
 
 
-def cycle_params(wiring: Wiring, name: str, component: Collection[str]) -> tuple[str, ...]:
-    """Return the parameters of a node that its own cycle feeds."""
-    return tuple(
-        param for param in wiring.nodes[name].inputs if not set(component).isdisjoint(wiring.feeders(name, param))
-    )
-
-
 def entry_needs(
-    wiring: Wiring, name: str, component: Collection[str], bound: Collection[str]
+    wiring: Wiring,
+    name: str,
+    component: Collection[str],
+    bound: Collection[str],
+    scope: Collection[str] | None = None,
 ) -> tuple[str, ...]:
-    """Return the cycle parameters that a run must supply to start the cycle at this node."""
-    node = wiring.nodes[name]
-    return tuple(
-        param
-        for param in cycle_params(wiring, name, component)
-        if param not in bound and not node.has_default_for(param) and not _from_interrupt(wiring, name, param)
-    )
+    """Return the cycle parameters that a run must supply to start the cycle at this node.
 
-
-def _from_interrupt(wiring: Wiring, name: str, param: str) -> bool:
-    return any(wiring.nodes[feeder].is_interrupt for feeder in wiring.feeders(name, param))
+    Those are the parameters that nodes of the cycle produce, and nobody else: no interrupt, no node of the
+    scope (None means all nodes) outside the cycle, no binding and no default.
+    """
+    node, cycle = wiring.nodes[name], set(component)
+    needs = []
+    for param in node.inputs:
+        feeders = {f for f in wiring.feeders(name, param) if scope is None or f in scope}
+        if (
+            feeders
+            and feeders <= cycle
+            and param not in bound
+            and not node.has_default_for(param)
+            and not any(wiring.nodes[feeder].is_interrupt for feeder in feeders)
+        ):
+            needs.append(param)
+    return tuple(needs)
 
 
 def _cycle_entries(
@@ -144,10 +160,8 @@ def _cycle_entries(
 ) -> dict[str, tuple[str, ...]]:
     entries: dict[str, tuple[str, ...]] = {}
     for component in cycles_in(wiring, scope):
-        starts = [name for name in component if name in configured] or component
-        for name in starts:
-            if not isinstance(wiring.nodes[name], GateNode):
-                needs = entry_needs(wiring, name, component, bound)
-                if needs:
-                    entries[name] = needs
+        for name in [name for name in component if name in configured] or component:
+            needs = entry_needs(wiring, name, component, bound, scope)
+            if needs and not isinstance(wiring.nodes[name], GateNode):
+                entries[name] = needs
     return entries

@@ -25,8 +25,7 @@ def network(wiring: Wiring) -> Any:
     built = _networkx().DiGraph()
     for name, node in wiring.nodes.items():
         built.add_node(name, **node.nx_attrs, parent=None)
-    for edge in wiring.edges:
-        built.add_edge(edge.source, edge.target, edge_type=edge.edge_type, value_names=list(edge.value_names))
+    _add_edges(built, wiring, "")
     return built
 
 
@@ -42,16 +41,20 @@ def flat_network(graph: Graph) -> Any:
         },
         output_to_sources={output: list(found) for output, found in graph.wiring.data_producers.items()},
     )
-    levels: list[tuple[str | None, Any]] = [(None, graph)]
-    while levels:
-        parent, level = levels.pop(0)
+    levels: list[tuple[str | None, Wiring]] = [(None, graph.wiring)]
+    for parent, wiring in levels:  # grows while it is read
         prefix = f"{parent}/" if parent else ""
-        for node in level.iter_nodes():
-            built.add_node(prefix + node.name, **{**node.nx_attrs, "parent": parent, "original_name": node.name})
+        for name, node in wiring.nodes.items():
+            built.add_node(prefix + name, **node.nx_attrs, parent=parent, original_name=name)
             if node.nested_graph is not None:
-                levels.append((prefix + node.name, node.nested_graph))
-        for edge in level.edges:
-            built.add_edge(
-                prefix + edge.source, prefix + edge.target, edge_type=edge.edge_type, value_names=list(edge.value_names)
-            )
+                levels.append((prefix + name, node.nested_graph.wiring))
+        _add_edges(built, wiring, prefix)
     return built
+
+
+def _add_edges(built: Any, wiring: Wiring, prefix: str) -> None:
+    for edge in wiring.edges:
+        values = list(edge.value_names)
+        built.add_edge(
+            prefix + edge.source, prefix + edge.target, edge_type=edge.edge_type, value_names=values
+        )

@@ -13,17 +13,18 @@ if TYPE_CHECKING:
 def describe(graph: Graph, *, show_types: bool) -> str:
     """Return inputs, outputs and nodes of a graph as a block of text."""
     active = scope_of(graph.wiring, graph.entrypoints_config, graph.selected)
-    joint = " → " if _is_chain(graph, active) else ", "
-    outputs = graph.selected or tuple(
-        dict.fromkeys(o for name in active for o in graph.wiring.nodes[name].data_outputs)
-    )
+    row = _row(graph, active)
+    joint = " → " if row else ", "
+    produced = (output for name in row or active for output in graph.wiring.nodes[name].data_outputs)
+    outputs = graph.selected or tuple(dict.fromkeys(produced))
+    typed = [_typed(output, _output_type(graph, output), show_types) for output in outputs]
     return "\n".join(
         [
             f"# {graph.name or 'unnamed'}",
             "",
             *_input_lines(graph, show_types),
-            "Outputs: " + (joint.join(_typed(o, _output_type(graph, o), show_types) for o in outputs) or "none"),
-            "Nodes: " + (joint.join(active) or "none"),
+            f"Outputs: {joint.join(typed) or 'none'}",
+            f"Nodes: {joint.join(row or active) or 'none'}",
         ]
     )
 
@@ -47,7 +48,8 @@ def _input_lines(graph: Graph, show_types: bool) -> list[str]:
 def _typed(name: str, declared: Any, show_types: bool) -> str:
     if not show_types or declared is None:
         return name
-    return f"{name} ({declared.__name__ if isinstance(declared, type) and not hasattr(declared, '__args__') else declared})"
+    plain = isinstance(declared, type) and not hasattr(declared, "__args__")
+    return f"{name} ({declared.__name__ if plain else declared})"
 
 
 def _input_type(graph: Graph, name: str) -> Any:
@@ -58,13 +60,17 @@ def _output_type(graph: Graph, name: str) -> Any:
     return next((t for n in graph.producers_of(name) if (t := n.get_output_type(name)) is not None), None)
 
 
-def _is_chain(graph: Graph, active: list[str]) -> bool:
-    """Say whether the nodes form a single row of data edges with one output each."""
-    nodes = graph.wiring.nodes
-    if len(active) < 2 or any(len(nodes[name].data_outputs) != 1 for name in active):
-        return False
-    inside = [e for e in graph.edges if e.source in active and e.target in active]
-    row = list(zip(active, active[1:], strict=False))
-    return len(inside) == len(row) and all(
-        e.edge_type == "data" and (e.source, e.target) in row for e in inside
-    )
+def _row(graph: Graph, active: list[str]) -> list[str]:
+    """Return the nodes in the order of the data chain they form with one output each, [] if they do not."""
+    inside = set(active)
+    edges = [e for e in graph.edges if e.source in inside and e.target in inside]
+    if len(edges) != len(active) - 1 or any(e.edge_type != "data" for e in edges):
+        return []
+    if any(len(graph.wiring.nodes[name].data_outputs) != 1 for name in active):
+        return []
+    following = {e.source: e.target for e in edges}
+    starts = inside.difference(following.values())
+    row = [name for name in active if name in starts]
+    while row[-1] in following:
+        row.append(following.pop(row[-1]))
+    return row if len(row) == len(active) > 1 and len(starts) == 1 else []

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
-from hypergraph.graph.components import Reach, cyclic_components
+from hypergraph.graph.components import cyclic_components
 from hypergraph.graph.findings import did_you_mean, finding
 from hypergraph.nodes.base import HyperNode
 from hypergraph.nodes.gate import END, GateNode
+from hypergraph.nodes.names import shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,7 @@ class Wiring:
         self.nodes = {node.name: node for node in nodes}
         self.explicit = edges is not None
         self.findings: list[str] = []
+        self.memo: dict[str, Any] = {}  # what later layers derive from this wiring, e.g. the plan
         self.producers: dict[str, list[str]] = {}
         self.data_producers: dict[str, list[str]] = {}
         self.consumers: dict[str, list[str]] = {}
@@ -45,10 +48,13 @@ class Wiring:
             for param in node.inputs:
                 self.consumers.setdefault(param, []).append(name)
         self._edges: dict[tuple[str, str], Edge] = {}
-        for edge in self._infer() if edges is None else self._read(edges):
-            self._add(edge)
-        self._add_control_edges()
-        self._add_ordering_edges()
+        for found in (
+            self._infer() if edges is None else self._read(edges),
+            self._control(),
+            self._ordering(),
+        ):
+            for edge in found:
+                self._add(edge)
 
     @property
     def edges(self) -> list[Edge]:
@@ -124,12 +130,13 @@ class Wiring:
             return self._declared_feeders.get((node, param), ())
         return self.data_producers.get(param, ())
 
-    def reach_without(self, contested: set[str]) -> Reach:
-        """Return path knowledge after dropping data edges that carry contested values only."""
-        kept = self.edges
-        if not self.explicit:
-            kept = [e for e in kept if e.edge_type != "data" or not contested.issuperset(e.value_names)]
-        return Reach(list(self.nodes), self._links(kept))
+    def links_without(self, contested: set[str]) -> dict[str, list[str]]:
+        """Return where edges lead after dropping inferred data edges that carry contested values only."""
+        if self.explicit:
+            return self.successors
+        return self._links(
+            e for e in self.edges if e.edge_type != "data" or not contested.issuperset(e.value_names)
+        )
 
     def _links(self, edges: Iterable[Edge]) -> dict[str, list[str]]:
         links: dict[str, list[str]] = {name: [] for name in self.nodes}
@@ -138,11 +145,15 @@ class Wiring:
         return links
 
     def _add(self, edge: Edge) -> None:
-        known = self._edges.get((edge.source, edge.target))
-        if known is not None:
-            values = tuple(dict.fromkeys((*known.value_names, *edge.value_names)))
-            edge = Edge(edge.source, edge.target, "data" if values else edge.edge_type, values)
-        self._edges[edge.source, edge.target] = edge
+        """Add an edge, or its values to the edge that joins the same pair already."""
+        known = self._edges.get((edge.source, edge.target), edge)
+        values = dict.fromkeys((*known.value_names, *edge.value_names))
+        kind = "data" if "data" in (known.edge_type, edge.edge_type) else edge.edge_type
+        self._edges[edge.source, edge.target] = Edge(edge.source, edge.target, kind, tuple(values))
+
+    def _kind(self, source: str, target: str) -> str | None:
+        known = self._edges.get((source, target))
+        return known.edge_type if known else None
 
     def _infer(self) -> Iterable[Edge]:
         for name, node in self.nodes.items():
@@ -150,59 +161,70 @@ class Wiring:
                 if param in self.data_producers:
                     yield Edge(self.data_producers[param][0], name, "data", (param,))
 
-    def _add_control_edges(self) -> None:
+    def _control(self) -> Iterable[Edge]:
         for name, gate in self.gates.items():
             for target in gate.target_names:
-                if target in self.nodes and (name, target) not in self._edges:
-                    self._edges[name, target] = Edge(name, target, "control")
-                elif self._edges.get((name, target), Edge("", "", "data")).edge_type == "ordering":
-                    self._edges[name, target] = Edge(name, target, "control")
+                if target in self.nodes and self._kind(name, target) != "data":
+                    yield Edge(name, target, "control")
 
-    def _add_ordering_edges(self) -> None:
+    def _ordering(self) -> Iterable[Edge]:
         for name, node in self.nodes.items():
             for awaited in node.wait_for:
                 for producer in self.producers.get(awaited, ()):
-                    if producer != name and (producer, name) not in self._edges:
-                        self._edges[producer, name] = Edge(producer, name, "ordering", (awaited,))
+                    if producer != name and self._kind(producer, name) in (None, "ordering"):
+                        yield Edge(producer, name, "ordering", (awaited,))
 
-    def _read(self, edges: Iterable[Any]) -> Iterable[Edge]:
+    def _read(self, edges: Any) -> Iterable[Edge]:
+        if not isinstance(edges, Iterable):
+            self._report(edges, "edges must be a list of 2-tuple or 3-tuple entries")
+            return
         for given in edges:
             if not isinstance(given, (tuple, list)) or len(given) not in (2, 3):
-                self._report(given, "an edge must be a 2-tuple or 3-tuple: (source, target) or (source, target, values)")
+                self._report(
+                    given,
+                    "an edge must be a 2-tuple or 3-tuple: (source, target) or (source, target, values)",
+                )
                 continue
             source, target = _end_name(given[0]), _end_name(given[1])
-            if target == END:
+            if not self._knows(source):
+                self._report(given, f"unknown source {shown(source)}", did_you_mean(source, self.nodes))
+            elif target is END:
                 continue  # where a chain ends; nothing to wire
-            if source not in self.nodes:
-                self._report(given, f"unknown source {source!r}", did_you_mean(source, self.nodes))
-            elif target not in self.nodes:
-                self._report(given, f"unknown target {target!r}", did_you_mean(target, self.nodes))
+            elif not self._knows(target):
+                self._report(given, f"unknown target {shown(target)}", did_you_mean(target, self.nodes))
             else:
                 yield from self._declared(given, source, target)
 
+    def _knows(self, name: Any) -> bool:
+        return isinstance(name, str) and name in self.nodes
+
     def _declared(self, given: Any, source: str, target: str) -> Iterable[Edge]:
         outputs, inputs = self.nodes[source].data_outputs, self.nodes[target].inputs
-        if len(given) == 2:
-            shared = tuple(param for param in inputs if param in outputs)
-            yield Edge(source, target, "data" if shared else "ordering", shared)
+        values: Any = tuple(param for param in inputs if param in outputs) if len(given) == 2 else given[2]
+        if isinstance(values, str):
+            values = (values,)
+        if not isinstance(values, (tuple, list)):
+            self._report(given, "the values must be a name or a list of names")
             return
-        values = (given[2],) if isinstance(given[2], str) else tuple(given[2])
-        wrong = False
-        for value in values:
-            if value not in outputs:
-                wrong = True
-                self._report(given, f"{value!r} is not an output of {source!r}", did_you_mean(value, outputs))
-            if value not in inputs:
-                wrong = True
-                self._report(given, f"{value!r} is not an input of {target!r}", did_you_mean(value, inputs))
-        if not wrong:
-            yield Edge(source, target, "data" if values else "ordering", values)
+        foreign = [
+            (f"{shown(value)} is not {what} of {end!r}", did_you_mean(value, names))
+            for value in values
+            for what, end, names in (("an output", source, outputs), ("an input", target, inputs))
+            if value not in names
+        ]
+        for what, hint in foreign:
+            self._report(given, what, hint)
+        if not foreign:
+            yield Edge(source, target, "data" if values else "ordering", tuple(values))
 
     def _report(self, given: Any, what: str, hint: str | None = None) -> None:
-        shown = tuple(_end_name(part) for part in given) if isinstance(given, (tuple, list)) else given
+        ends = tuple(map(_end_name, given)) if isinstance(given, (tuple, list)) else given
         self.findings.append(
-            finding(f"Invalid edge {shown!r}: {what}", *([hint] if hint else []), fix="correct or remove this edge.")
+            finding(f"Invalid edge {shown(ends)}: {what}", hint, fix="correct or remove this edge.")
         )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "memo": {}}
 
 
 def _end_name(end: Any) -> Any:
@@ -219,4 +241,4 @@ def chain(*nodes: HyperNode | str | type[END]) -> list[tuple[str, Any]]:
         raise ValueError("chain() needs at least two nodes.")
     if END in names[:-1]:
         raise ValueError("END can only stand last in a chain().")
-    return list(zip(names[:-1], names[1:], strict=True))
+    return list(pairwise(names))

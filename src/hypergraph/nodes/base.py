@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, Literal, Self
 
 from hypergraph.exceptions import RenameError
 from hypergraph.nodes.fingerprint import sha256
+from hypergraph.nodes.names import require_name
 
 RenameKind = Literal["name", "inputs", "outputs"]
 
@@ -29,6 +31,7 @@ class RenameEntry:
 class HyperNode:
     """Be something a graph can contain. Abstract: instantiating it raises TypeError."""
 
+    abstract = True  # holds for the very class that says so, not for its subclasses
     name: str
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
@@ -42,8 +45,10 @@ class HyperNode:
     _history: tuple[RenameEntry, ...] = ()
 
     def __new__(cls, *_args: Any, **_kwargs: Any) -> Self:
-        if cls is HyperNode:
-            raise TypeError("HyperNode is abstract; use @node, @route, @ifelse, @interrupt or Graph.as_node().")
+        if "abstract" in cls.__dict__:
+            raise TypeError(
+                f"{cls.__name__} is abstract; use @node, @route, @ifelse, @interrupt or Graph.as_node()."
+            )
         return super().__new__(cls)
 
     @property
@@ -119,35 +124,42 @@ class HyperNode:
         return self._renamed("outputs", {**(mapping or {}), **names})
 
     def _renamed(self, kind: Literal["inputs", "outputs"], changes: dict[str, str]) -> Self:
-        current = self.inputs if kind == "inputs" else self.outputs
-        for old in changes:
+        current: tuple[str, ...] = getattr(self, kind)
+        for old, new in changes.items():
             if old not in current:
-                raise RenameError(self._unknown_name(kind, old, current))
-        batch = len(self._history)
-        entries = tuple(
-            RenameEntry(kind, old, require_name(new, f"new name of {old!r}"), batch) for old, new in changes.items()
-        )
+                raise RenameError(f"{self._fate_of(old, kind)}. Current {kind}: {current}")
+            require_name(new, f"new name of {old!r}")
         renamed = tuple(changes.get(name, name) for name in current)
         repeated = sorted({name for name in renamed if renamed.count(name) > 1})
         if repeated:
             raise RenameError(
-                f"Renaming {kind} of node {self.name!r} would give duplicate names: {', '.join(map(repr, repeated))}. "
-                f"Current {kind}: {current}"
+                f"Renaming {kind} of node {self.name!r} would give duplicate names: "
+                f"{', '.join(map(repr, repeated))}. Current {kind}: {current}"
             )
-        return self._copy(**{kind: renamed}, **self._after_rename(kind, changes), _history=self._history + entries)
+        batch = len(self._history)
+        entries = (RenameEntry(kind, old, new, batch) for old, new in changes.items() if old != new)
+        return self._copy(
+            **{kind: renamed}, **self._after_rename(kind, changes), _history=(*self._history, *entries)
+        )
 
     def _after_rename(self, kind: str, changes: dict[str, str]) -> dict[str, Any]:
         """Return what else changes together with renamed names; for subclasses."""
         return {}
 
-    def _unknown_name(self, kind: str, name: str, current: tuple[str, ...]) -> str:
-        chain, batch = [name], -1
-        for entry in self._history:
-            if entry.kind == kind and entry.old == chain[-1] and entry.batch_id != batch:
-                chain.append(entry.new)
-                batch = entry.batch_id
-        what = f"{name!r} was renamed: {'→'.join(chain)}" if len(chain) > 1 else f"{name!r} not found"
-        return f"{what}. Current {kind}: {current}"
+    def _fate_of(self, name: str, kind: str) -> str:
+        """Say what became of a name that is no longer there, or never was."""
+        ways: dict[str, list[str]] = {}  # current name -> all names it has had
+        lost: list[str] = []  # the way of whatever had this name last
+        renames = (entry for entry in self._history if entry.kind == kind)
+        for _, batch in groupby(renames, key=lambda entry: entry.batch_id):
+            moved = {entry: ways.pop(entry.old, [entry.old]) for entry in batch}
+            for entry, way in moved.items():
+                way.append(entry.new)
+                ways[entry.new] = way
+                lost = way if entry.old == name else lost
+        return (
+            f"{name!r} was renamed: {'→'.join(lost[lost.index(name) :])}" if lost else f"{name!r} not found"
+        )
 
     def _copy(self, **changes: Any) -> Self:
         clone = type(self).__new__(type(self))
@@ -156,34 +168,23 @@ class HyperNode:
         return clone
 
 
-def require_name(value: Any, what: str) -> str:
-    """Return the value if it is text. Raises TypeError otherwise."""
-    if not isinstance(value, str):
-        raise TypeError(f"{what} must be a string, got {type(value).__name__} {value!r}")
-    return value
-
-
-def as_names(value: str | tuple[str, ...] | list[str] | None, what: str) -> tuple[str, ...]:
-    """Turn None, a name or several names into a tuple. Raises TypeError or, for repeats, ValueError."""
-    if value is None:
-        return ()
-    if isinstance(value, str):
-        return (value,)
-    if not isinstance(value, (tuple, list)):
-        raise TypeError(f"{what} must be a string or a tuple of strings, got {type(value).__name__} {value!r}")
-    names = tuple(require_name(name, f"each name in {what}") for name in value)
-    if len(set(names)) < len(names):
-        raise ValueError(f"{what} names must be different from each other, got {names}")
-    return names
-
-
 class Frozen:
-    """Refuse assignment: nodes and graphs are shared, so nobody may change them."""
+    """Refuse assignment: nodes and graphs are shared, so nobody may change them.
+
+    A copy of what cannot change is the thing itself.
+    """
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(
-            f"{type(self).__name__} is immutable: cannot set {name!r}. The with_* methods return changed copies."
+            f"{type(self).__name__} is immutable: cannot set {name!r}. "
+            "The with_* methods return changed copies."
         )
 
     def __delattr__(self, name: str) -> None:
         raise AttributeError(f"{type(self).__name__} is immutable: cannot delete {name!r}.")
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self

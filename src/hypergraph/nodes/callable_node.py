@@ -6,20 +6,23 @@ under its original parameter names.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
-from typing import Any
+from functools import reduce
+from types import FunctionType
+from typing import Any, Literal, Self
 
 from hypergraph.exceptions import RenameError
-from hypergraph.nodes.base import Frozen, HyperNode, as_names, require_name
+from hypergraph.nodes.base import Frozen, HyperNode
 from hypergraph.nodes.fingerprint import capture, code_identity, sha256
-from hypergraph.nodes.signatures import MISSING, Parameter, Signature, read_signature
-
-Names = str | tuple[str, ...] | list[str] | None
+from hypergraph.nodes.names import Names, as_names, require_name
+from hypergraph.nodes.signatures import MISSING, Parameter, Signature, peek, read_signature, unwrapped
 
 
 class CallableNode(Frozen, HyperNode):
     """Wrap a callable; abstract."""
 
+    abstract = True
     func: Callable[..., Any]
     signature: Signature
     params: tuple[Parameter, ...]
@@ -38,47 +41,36 @@ class CallableNode(Frozen, HyperNode):
         **attributes: Any,
     ) -> None:
         func = source.func if isinstance(source, CallableNode) else source
-        signature = read_signature(func)
-        emits, waits = as_names(emit, "emit"), as_names(wait_for, "wait_for")
-        params = signature.inputs
+        self.__dict__.update(_read(func), func=func, **attributes)
+        emits = as_names(emit, "emit")
         self.__dict__.update(
-            func=func,
-            signature=signature,
-            params=params,
-            name=signature.name if name is None else require_name(name, "name"),
-            inputs=tuple(p.name for p in params),
+            name=self.signature.name if name is None else require_name(name, "name"),
+            inputs=tuple(p.name for p in self.params),
             outputs=outputs + emits,
             emit=emits,
-            wait_for=waits,
-            is_async=signature.is_async,
-            is_generator=signature.is_generator,
-            _captured=capture(func),
-            __wrapped__=func,
-            __doc__=getattr(func, "__doc__", None),
-            __module__=getattr(func, "__module__", None),
-            __name__=signature.name,
-            **attributes,
+            wait_for=as_names(wait_for, "wait_for"),
         )
-        self._rename_at_start(rename_inputs)
-        self._check_ordering_names(outputs)
-
-    def _rename_at_start(self, renames: Mapping[str, str] | None) -> None:
-        unknown = [old for old in renames or () if old not in self.inputs]
+        renames = dict(rename_inputs or {})
+        unknown = [old for old in renames if old not in self.inputs]
         if unknown:
             listed = ", ".join(map(repr, unknown))
             raise RenameError(f"Cannot rename unknown inputs: {listed}. Valid inputs: {self.inputs}")
-        if renames:
-            self.__dict__.update(self._renamed("inputs", dict(renames)).__dict__)
+        self.__dict__.update(self._renamed("inputs", renames).__dict__)
 
-    def _check_ordering_names(self, outputs: tuple[str, ...]) -> None:
+    def _renamed(self, kind: Literal["inputs", "outputs"], changes: dict[str, str]) -> Self:
+        renamed = super()._renamed(kind, changes)
         for names, others, what in (
-            (self.emit, outputs, "emit names overlap with output names"),
-            (self.wait_for, self.inputs, "wait_for names overlap with input parameters"),
-            (self.emit, self.wait_for, "emit and wait_for share names"),
+            (renamed.emit, renamed.data_outputs, "emit names overlap with output names"),
+            (renamed.wait_for, renamed.inputs, "wait_for names overlap with input parameters"),
+            (renamed.emit, renamed.wait_for, "emit and wait_for share names"),
         ):
             shared = sorted(set(names) & set(others))
             if shared:
                 raise ValueError(f"Node {self.name!r}: {what}: {', '.join(map(repr, shared))}")
+        return renamed
+
+    def _after_rename(self, kind: str, changes: dict[str, str]) -> dict[str, Any]:
+        return {"emit": tuple(changes.get(n, n) for n in self.emit)} if kind == "outputs" else {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function itself."""
@@ -134,9 +126,53 @@ class CallableNode(Frozen, HyperNode):
     def _param(self, name: str) -> Parameter:
         return self.params[self.inputs.index(name)]
 
-    def _after_rename(self, kind: str, changes: dict[str, str]) -> dict[str, Any]:
-        return {"emit": tuple(changes.get(n, n) for n in self.emit)} if kind == "outputs" else {}
-
     def _label(self) -> str:
         original = self.signature.name
         return self.name if self.name == original else f"{original} as {self.name!r}"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what is read from the function, and name a function that its node has replaced."""
+        derived = {*_read(self.func), "_hash"}
+        state = {name: value for name, value in self.__dict__.items() if name not in derived}
+        return {**state, "func": _Replaced(self.func)} if _Replaced.applies_to(self.func) else state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(_read(state["func"]), **state)
+
+
+def _read(func: Any) -> dict[str, Any]:
+    """Return what a node knows from its function alone."""
+    signature = read_signature(func)
+    return {
+        "signature": signature,
+        "params": signature.inputs,
+        "is_async": signature.is_async,
+        "is_generator": signature.is_generator,
+        "_captured": capture(func),
+        "__wrapped__": func,
+        "__name__": signature.name,
+        "__doc__": peek(unwrapped(func), "__doc__"),
+        "__module__": peek(unwrapped(func), "__module__"),
+    }
+
+
+class _Replaced:
+    """Pickle a decorated function: its own name leads to the node that took its place."""
+
+    def __init__(self, func: Callable[..., Any]) -> None:
+        self.name = (func.__module__, func.__qualname__)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _find, self.name
+
+    @staticmethod
+    def applies_to(func: Any) -> bool:
+        if not isinstance(func, FunctionType) or func.__module__ not in sys.modules.keys() - {"__main__"}:
+            return False  # a name in __main__ means something else in another process
+        holder = reduce(peek, func.__qualname__.split("."), sys.modules[func.__module__])
+        return isinstance(holder, CallableNode) and holder.func is func
+
+
+def _find(module: str, qualname: str) -> Any:
+    __import__(module)
+    return reduce(getattr, qualname.split("."), sys.modules[module]).func

@@ -14,12 +14,16 @@ import inspect
 import pickle
 import types
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
 
+from hypergraph.nodes.signatures import peek, unwrapped
+
 _captures: weakref.WeakKeyDictionary[types.FunctionType, str] = weakref.WeakKeyDictionary()
 _PLAIN = (type(None), bool, int, float, complex, str, bytes)
+_CARRIERS = (types.FunctionType, types.MethodType, functools.partial, staticmethod)
+_Known = dict[int, tuple[Any, str]]  # id -> the value, kept alive so that its id stays its own, and its text
 
 
 def sha256(*parts: str) -> str:
@@ -35,54 +39,67 @@ def sha256(*parts: str) -> str:
 def capture(func: Callable[..., Any]) -> str:
     """Fingerprint what the callable carries besides its code, once per function object."""
     if not isinstance(func, types.FunctionType):
-        return _describe(_carried(func), frozenset())
-    known = _captures.get(func)
-    if known is None:
-        known = _captures[func] = _describe(_carried(func), frozenset({id(func)}))
-    return known
+        return content(_carried(func))
+    if func not in _captures:
+        _captures[func] = content(_carried(func), {id(func): (func, "<cycle>")})
+    return _captures[func]
+
+
+def content(value: Any, known: _Known | None = None) -> str:
+    """Return a text that is equal for equal content, or one that never repeats."""
+    try:
+        return _describe(value, {} if known is None else known)
+    except Exception:  # a structure too deep to follow, or an object that does not want to be looked at
+        return _private()
 
 
 def code_identity(func: Callable[..., Any]) -> str:
     """Return the source text, else the bytecode, else the qualified name of a callable."""
-    target = _underlying(func)
-    code = getattr(target, "__code__", None)
-    try:
-        source = inspect.getsource(target)
-    except (OSError, TypeError):
-        source = None
-    if source is not None and getattr(target, "__name__", "") != "<lambda>":
-        return f"source:{source}"
-    if code is not None:  # several lambdas may share one line of source: their code tells them apart
-        return f"code:{_describe_code(code)}"
-    return f"name:{getattr(target, '__module__', '')}.{getattr(target, '__qualname__', repr(type(target)))}"
+    target = _code_holder(func)
+    code = peek(target, "__code__")
+    if not isinstance(code, types.CodeType):
+        code = None
+    # Several lambdas may share one line of source: their code tells them apart. The source is that of the
+    # code itself, because a function that wraps another one gives the other's source for its own.
+    if code is None or code.co_name != "<lambda>":
+        try:
+            return f"source:{inspect.getsource(code or target)}"
+        except Exception:  # noqa: S110 - made at run time or built in: it has no source
+            pass
+    if code is not None:
+        return f"code:{_describe_code(code, {})}"
+    return f"name:{peek(target, '__module__')}.{peek(target, '__qualname__') or type(target)!r}"
 
 
-def _underlying(func: Any) -> Any:
+def _code_holder(func: Any) -> Any:
     while True:
-        if isinstance(func, functools.partial):
-            func = func.func
-        elif isinstance(func, types.MethodType):
+        func = unwrapped(func)
+        if isinstance(func, types.MethodType):
             func = func.__func__
         elif isinstance(func, (type, types.FunctionType, types.BuiltinFunctionType)):
             return func
-        elif isinstance(getattr(type(func), "__call__", None), types.FunctionType):
+        elif isinstance(type(func).__call__, types.FunctionType):
             return type(func).__call__
+        elif callable(peek(func, "__wrapped__")):  # a wrapper written in C, such as that of lru_cache
+            func = func.__wrapped__
         else:
             return func
 
 
 def _carried(func: Any) -> tuple[Any, ...]:
     if isinstance(func, functools.partial):
-        return ("partial", func.func, func.args, func.keywords)
+        return (func.func, func.args, func.keywords)
     if isinstance(func, types.MethodType):
-        return ("method", func.__func__, func.__self__)
+        return (func.__func__, func.__self__)
+    if isinstance(func, staticmethod):
+        return (func.__func__,)
     if isinstance(func, types.FunctionType):
-        cells = tuple(_cell_content(cell) for cell in func.__closure__ or ())
-        wrapped = getattr(func, "__wrapped__", None)
-        return (func.__defaults__, func.__kwdefaults__, cells, wrapped)
-    if isinstance(func, (type, types.BuiltinFunctionType)):
-        return ()
-    return ("object", func)
+        return (func.__defaults__, func.__kwdefaults__, *map(_cell_content, func.__closure__ or ()))
+    if isinstance(func, types.BuiltinFunctionType):
+        return (func.__self__,)  # a module, or the object whose method it is
+    if not isinstance(type(func).__call__, types.FunctionType) and callable(peek(func, "__wrapped__")):
+        return (type(func), func.__wrapped__)
+    return (func,)
 
 
 def _cell_content(cell: types.CellType) -> Any:
@@ -92,40 +109,45 @@ def _cell_content(cell: types.CellType) -> Any:
         return "<empty cell>"
 
 
-def _describe_code(code: types.CodeType) -> str:
-    constants = (_describe_code(c) if isinstance(c, types.CodeType) else repr(c) for c in code.co_consts)
-    return sha256(code.co_code.hex(), *constants, *code.co_names, *code.co_varnames, *code.co_freevars)
+def _describe_code(code: types.CodeType, known: _Known) -> str:
+    shape = (code.co_flags, code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount)
+    names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
+    return _describe((code.co_code, code.co_exceptiontable, code.co_consts, shape, names), known)
 
 
-def _describe(value: Any, seen: frozenset[int]) -> str:
-    """Return a text that is equal for equal content, or one that never repeats."""
-    if isinstance(value, _PLAIN) and type(value) in _PLAIN:
-        return f"{type(value).__name__}:{value!r}"
-    if id(value) in seen:
-        return "<cycle>"
-    seen = seen | {id(value)}
-    if type(value) in (tuple, list):
-        return f"{type(value).__name__}[{_joined((_describe(v, seen) for v in value))}]"
-    if type(value) in (set, frozenset):
-        return f"{type(value).__name__}[{_joined(sorted(_describe(v, seen) for v in value))}]"
-    if type(value) is dict:
-        return f"dict[{_joined(_describe(k, seen) + '=' + _describe(v, seen) for k, v in value.items())}]"
+def _describe(value: Any, known: _Known) -> str:
+    if type(value) in _PLAIN:
+        return f"{type(value).__name__}:{hex(value) if type(value) is int else repr(value)}"
+    if id(value) not in known:
+        known[id(value)] = (value, "<cycle>")
+        known[id(value)] = (value, _describe_new(value, known))
+    return known[id(value)][1]
+
+
+def _describe_new(value: Any, known: _Known) -> str:
+    kind = type(value)
+    if kind in (tuple, list):
+        return sha256(kind.__name__, *(_describe(v, known) for v in value))
+    if kind in (set, frozenset):
+        return sha256(kind.__name__, *sorted(_describe(v, known) for v in value))
+    if kind is dict:
+        return sha256("dict", *(_describe(part, known) for item in value.items() for part in item))
+    if isinstance(value, types.CodeType):
+        return _describe_code(value, known)
+    if isinstance(value, _CARRIERS):
+        captured = _captures.get(value) if isinstance(value, types.FunctionType) else None
+        return sha256(code_identity(value), captured or _describe(_carried(value), known))
+    if isinstance(value, types.ModuleType):
+        return f"module:{value.__name__}"
+    if isinstance(value, type):
+        is_local = "<locals>" in value.__qualname__  # many classes may have this name, each with its captures
+        return _private() if is_local else f"class:{value.__module__}.{value.__qualname__}"
     if isinstance(value, enum.Enum):
-        return f"enum:{type(value).__module__}.{type(value).__qualname__}.{value.name}"
-    if isinstance(value, (type, types.ModuleType)):
-        return f"named:{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', value.__name__)}"
-    if isinstance(value, (types.FunctionType, types.MethodType, functools.partial)):
-        return sha256(code_identity(value), _describe(_carried(value), seen))
-    return _describe_object(value)
+        return sha256(_describe(kind, known), value.name, _describe(value.value, known))
+    if isinstance(peek(kind, "definition_hash"), property):  # a node or a graph
+        return f"node:{value.definition_hash}" if "func" in vars(value) else _private()
+    return f"pickle:{hashlib.sha256(pickle.dumps(value, protocol=4)).hexdigest()}"
 
 
-def _joined(parts: Iterable[str]) -> str:
-    return sha256(*parts)
-
-
-def _describe_object(value: Any) -> str:
-    try:
-        content = pickle.dumps(value, protocol=4)
-    except Exception:
-        return f"private:{uuid4().hex}"
-    return f"pickle:{hashlib.sha256(content).hexdigest()}"
+def _private() -> str:
+    return f"private:{uuid4().hex}"

@@ -7,9 +7,10 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, overload
 
-from hypergraph.nodes.callable_node import CallableNode, Names
-from hypergraph.nodes.base import as_names
+from hypergraph.nodes.callable_node import CallableNode
+from hypergraph.nodes.names import Names, as_names, got
 from hypergraph.nodes.retry import RetryPolicy
+from hypergraph.nodes.signatures import peek, unwrapped
 
 
 class FunctionNode(CallableNode):
@@ -19,6 +20,7 @@ class FunctionNode(CallableNode):
     emit, wait_for, input and output names or a timeout that is not positive, RenameError for unknown inputs.
     """
 
+    original_outputs: tuple[str, ...]  # what the function calls its outputs, whatever they are called now
     cache: bool
     hide: bool
     retry: RetryPolicy | None
@@ -40,10 +42,12 @@ class FunctionNode(CallableNode):
         timeout: float | None = None,
         offload: bool = False,
     ) -> None:
+        outputs = as_names(output_name, "output_name")
         self._set_up(
             source,
             name,
-            as_names(output_name, "output_name"),
+            outputs,
+            original_outputs=outputs,
             rename_inputs=rename_inputs,
             emit=emit,
             wait_for=wait_for,
@@ -58,13 +62,17 @@ class FunctionNode(CallableNode):
 
     def _warn_about_dropped_result(self) -> None:
         returned = self.signature.hints.get("return")
-        if returned is not None and returned is not type(None):
-            warnings.warn(
-                f"Node {self.name!r} has return type {returned!r} but no output_name, so its result is dropped. "
-                f"Add @node(output_name=...) to keep it, or annotate the function with -> None.",
-                UserWarning,
-                stacklevel=4,
-            )
+        if returned is None or returned is type(None):
+            return
+        code = peek(unwrapped(self.func), "__code__")
+        warnings.warn_explicit(  # at the function, however many decorators lie between it and here
+            f"Node {self.name!r} has return type {returned!r} but no output_name, so its result is dropped. "
+            "Add @node(output_name=...) to keep it, or annotate the function with -> None.",
+            UserWarning,
+            filename=str(peek(code, "co_filename")),
+            lineno=peek(code, "co_firstlineno") or 1,
+            module=self.__module__,
+        )
 
     @property
     def output_annotation(self) -> dict[str, Any]:
@@ -90,7 +98,7 @@ class FunctionNode(CallableNode):
 
 def _checked_retry(retry: Any) -> RetryPolicy | None:
     if retry is not None and not isinstance(retry, RetryPolicy):
-        raise TypeError(f"retry must be a RetryPolicy, got {type(retry).__name__} {retry!r}")
+        raise TypeError(f"retry must be a RetryPolicy, got {got(retry)}")
     return retry
 
 
@@ -98,17 +106,39 @@ def _checked_timeout(timeout: Any) -> float | None:
     if timeout is None:
         return None
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
-        raise TypeError(f"timeout must be a number of seconds, got {type(timeout).__name__} {timeout!r}")
+        raise TypeError(f"timeout must be a number of seconds, got {got(timeout)}")
     if not timeout > 0:
         raise ValueError(f"timeout must be greater than 0 seconds, got {timeout!r}")
     return timeout
 
 
 @overload
-def node(source: Callable[..., Any], output_name: Names = None, **options: Any) -> FunctionNode: ...
+def node(
+    source: Callable[..., Any],
+    output_name: Names = None,
+    *,
+    rename_inputs: Mapping[str, str] | None = None,
+    cache: bool = False,
+    hide: bool = False,
+    emit: Names = None,
+    wait_for: Names = None,
+    retry: RetryPolicy | None = None,
+    timeout: float | None = None,
+    offload: bool = False,
+) -> FunctionNode: ...
 @overload
 def node(
-    source: None = None, output_name: Names = None, **options: Any
+    source: None = None,
+    output_name: Names = None,
+    *,
+    rename_inputs: Mapping[str, str] | None = None,
+    cache: bool = False,
+    hide: bool = False,
+    emit: Names = None,
+    wait_for: Names = None,
+    retry: RetryPolicy | None = None,
+    timeout: float | None = None,
+    offload: bool = False,
 ) -> Callable[[Callable[..., Any]], FunctionNode]: ...
 def node(
     source: Callable[..., Any] | None = None,

@@ -6,14 +6,13 @@ declared; the decision is a target name, END, a list of names or None.
 
 from __future__ import annotations
 
-import difflib
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn
 
-from hypergraph.nodes.base import require_name
-from hypergraph.nodes.callable_node import CallableNode, Names
+from hypergraph.nodes.callable_node import CallableNode
 from hypergraph.nodes.fingerprint import sha256
+from hypergraph.nodes.names import Names, did_you_mean, got, require_name
 from hypergraph.records import Decision
 
 
@@ -32,11 +31,13 @@ class END(metaclass=_EndType):
 
 
 Target = str | type[END]
+Targets = Iterable[Target] | Mapping[Target, str] | Target
 
 
 class GateNode(CallableNode):
     """Decide which targets run; abstract base of RouteNode and IfElseNode."""
 
+    abstract = True
     node_type = "BRANCH"
     targets: list[Target]
     descriptions: dict[Any, str]
@@ -44,30 +45,18 @@ class GateNode(CallableNode):
     hide: bool
     default_open: bool
     multi_target = False
+    fallback: Target | None = None
 
-    def _set_up_gate(
-        self, func: Any, name: str | None, targets: Sequence[Target], *, default_open: bool, **options: Any
-    ) -> None:
-        source = func.func if isinstance(func, CallableNode) else func
-        checked: list[Target] = []
-        for target in targets:
-            if target is not END:
-                require_name(target, "a gate's target")
-            if target == "END":
-                raise ValueError(
-                    "A gate has 'END' as a string target. Import END from hypergraph and use it without quotes."
-                )
-            if target not in checked:
-                checked.append(target)
+    def _set_up_gate(self, func: Any, name: str | None, targets: Iterable[Target], **options: Any) -> None:
+        checked = dict.fromkeys(map(_checked_target, targets))
         if not checked:
             raise ValueError("A gate must have at least one target; name a node or END.")
-        self._set_up(source, name, (), targets=checked, default_open=bool(default_open), **options)
-        if self.signature.is_generator:
-            raise TypeError(f"Gate {self.name!r} cannot be a generator: it decides once and returns its target.")
-        if self.signature.is_async:
-            raise TypeError(
-                f"Gate {self.name!r} cannot be async: let an async node compute the value the gate decides on."
-            )
+        self._set_up(func, name, (), targets=list(checked), **options)
+        for refused, what in ((self.is_generator, "a generator"), (self.is_async, "async")):
+            if refused:
+                raise TypeError(
+                    f"Gate {self.name!r} cannot be {what}: let a node before it compute what it decides on."
+                )
 
     @property
     def target_names(self) -> tuple[str, ...]:
@@ -76,11 +65,12 @@ class GateNode(CallableNode):
 
     @property
     def definition_hash(self) -> str:
-        """A hash over the function and the targets it may choose."""
-        return sha256(super().definition_hash, *map(str, self.targets))
+        """A hash over the function and everything that turns its result into a decision."""
+        rules = (*self.targets, self.fallback, self.multi_target, self.default_open)
+        return sha256(super().definition_hash, *map(str, rules))
 
     def decide(self, result: Any) -> Any:
-        """Turn what the function returned into a decision. Raises TypeError or ValueError naming the gate."""
+        """Turn what the function returned into a decision. Raises TypeError or ValueError."""
         raise NotImplementedError
 
     @property
@@ -103,12 +93,17 @@ class GateNode(CallableNode):
         for target in self.targets:
             if target is result or (isinstance(result, str) and target == result):
                 return target
-        close = difflib.get_close_matches(result, self.target_names, n=1) if isinstance(result, str) else []
-        hint = f" Did you mean {close[0]!r}?" if close else ""
-        shown = repr(result) if isinstance(result, str) else f"a value of type {type(result).__name__}"
+        hint = did_you_mean(result, self.target_names) or "Return one of them."
+        what = repr(result) if isinstance(result, str) else f"a value of type {type(result).__name__}"
         raise ValueError(
-            f"Gate {self.name!r} returned an invalid target: {shown}. Valid targets: {self.targets}.{hint}"
+            f"Gate {self.name!r} returned an invalid target: {what}. Valid targets: {self.targets}. {hint}"
         )
+
+
+def _checked_target(target: Any) -> Target:
+    if target is not END and require_name(target, "a gate's target") == "END":
+        raise ValueError("A gate has 'END' as a string target. Import END from hypergraph, drop the quotes.")
+    return target  # type: ignore[no-any-return]  # it is END or text
 
 
 class RouteNode(GateNode):
@@ -117,12 +112,10 @@ class RouteNode(GateNode):
     Raises TypeError for async and generator functions, ValueError for missing or contradictory targets.
     """
 
-    fallback: Target | None
-
     def __init__(
         self,
         func: Callable[..., Any],
-        targets: Sequence[Target] | Mapping[Target, str],
+        targets: Targets,
         *,
         fallback: Target | None = None,
         multi_target: bool = False,
@@ -135,15 +128,19 @@ class RouteNode(GateNode):
         wait_for: Names = None,
     ) -> None:
         if fallback is not None and multi_target:
-            raise ValueError("A route cannot have both fallback and multi_target; return a list with the fallback.")
+            raise ValueError(
+                "A route cannot have both fallback and multi_target; return a list with the fallback."
+            )
         if isinstance(targets, str) or targets is END:
             targets = [targets]  # one target, given without its list
-        listed = list(targets)
+        if not isinstance(targets, Iterable):
+            raise TypeError(f"targets must be a list of node names or a dict, got {got(targets)}")
+        listed = [*targets] if fallback is None else [*targets, fallback]
         self._set_up_gate(
             func,
             name,
-            listed if fallback is None else [*listed, fallback],
-            default_open=default_open,
+            listed,
+            default_open=bool(default_open),
             rename_inputs=rename_inputs,
             emit=emit,
             wait_for=wait_for,
@@ -155,13 +152,14 @@ class RouteNode(GateNode):
         )
 
     def decide(self, result: Any) -> Any:
-        """Check a returned target, list of targets or None. Raises TypeError or ValueError naming the gate."""
+        """Check a returned target, list of targets or None. Raises TypeError or ValueError naming it."""
         if self.multi_target:
             if result is None:
                 return Decision()
             if not isinstance(result, list):
                 raise TypeError(
-                    f"Gate {self.name!r} has multi_target=True but returned {type(result).__name__}; return a list."
+                    f"Gate {self.name!r} has multi_target=True but returned {type(result).__name__}; "
+                    "return a list."
                 )
             return Decision(dict.fromkeys(map(self._check_target, result)))
         if result is None:
@@ -206,7 +204,7 @@ class IfElseNode(GateNode):
             func,
             name,
             [when_true, when_false],
-            default_open=default_open,
+            default_open=bool(default_open),
             rename_inputs=rename_inputs,
             emit=emit,
             wait_for=wait_for,
@@ -229,7 +227,8 @@ class IfElseNode(GateNode):
         if result is False:
             return self.when_false
         raise TypeError(
-            f"Gate {self.name!r} must return True or False, got {type(result).__name__}; wrap the result in bool()."
+            f"Gate {self.name!r} must return True or False, got {type(result).__name__}; "
+            "wrap the result in bool()."
         )
 
     def __repr__(self) -> str:
@@ -237,18 +236,58 @@ class IfElseNode(GateNode):
 
 
 def route(
-    targets: Sequence[Target] | Mapping[Target, str],
+    targets: Targets,
     *,
     fallback: Target | None = None,
     multi_target: bool = False,
-    **options: Any,
+    cache: bool = False,
+    hide: bool = False,
+    default_open: bool = True,
+    name: str | None = None,
+    rename_inputs: Mapping[str, str] | None = None,
+    emit: Names = None,
+    wait_for: Names = None,
 ) -> Callable[[Callable[..., Any]], RouteNode]:
     """Turn a function that returns a target (or several) into a gate. Raises what RouteNode raises."""
     if callable(targets) and targets is not END:
         raise TypeError('@route needs its targets: write @route(targets=["a", "b"]).')
-    return lambda func: RouteNode(func, targets, fallback=fallback, multi_target=multi_target, **options)
+    return lambda func: RouteNode(
+        func,
+        targets,
+        fallback=fallback,
+        multi_target=multi_target,
+        cache=cache,
+        hide=hide,
+        default_open=default_open,
+        name=name,
+        rename_inputs=rename_inputs,
+        emit=emit,
+        wait_for=wait_for,
+    )
 
 
-def ifelse(when_true: Target, when_false: Target, **options: Any) -> Callable[[Callable[..., Any]], IfElseNode]:
+def ifelse(
+    when_true: Target,
+    when_false: Target,
+    *,
+    cache: bool = False,
+    hide: bool = False,
+    default_open: bool = True,
+    name: str | None = None,
+    rename_inputs: Mapping[str, str] | None = None,
+    emit: Names = None,
+    wait_for: Names = None,
+) -> Callable[[Callable[..., Any]], IfElseNode]:
     """Turn a function that returns a bool into a gate. Raises what IfElseNode raises."""
-    return lambda func: IfElseNode(func, when_true, when_false, **options)
+    return lambda func: IfElseNode(
+        func,
+        when_true,
+        when_false,
+        cache=cache,
+        hide=hide,
+        default_open=default_open,
+        name=name,
+        rename_inputs=rename_inputs,
+        emit=emit,
+        wait_for=wait_for,
+    )

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from hypergraph.nodes.base import Frozen, HyperNode, as_names, require_name
+from hypergraph.nodes.base import Frozen, HyperNode
+from hypergraph.nodes.names import Names, as_names, got, require_name
 
 if TYPE_CHECKING:
     from hypergraph.graph.graph import Graph
@@ -22,7 +24,8 @@ MapMode = Literal["zip", "product"]
 class GraphNode(Frozen, HyperNode):
     """Run a whole graph as one node.
 
-    Raises ValueError for a missing or unusable name, an unknown durability or lifted names that are no outputs.
+    Raises TypeError for what is no graph, ValueError for a missing or unusable name, an unknown durability
+    or lifted names that are no outputs.
     """
 
     node_type = "GRAPH"
@@ -32,6 +35,7 @@ class GraphNode(Frozen, HyperNode):
     inner_outputs: tuple[str, ...]
     map_config: tuple[list[str], str, str] | None
     clone: bool | list[str]
+    _liftable: dict[str, str]  # every output under its current name -> its inner name
 
     def __init__(
         self,
@@ -39,8 +43,10 @@ class GraphNode(Frozen, HyperNode):
         name: str | None = None,
         *,
         durability: Literal["nested", "atomic"] = "nested",
-        lift: str | Sequence[str] | None = None,
+        lift: Names = None,
     ) -> None:
+        if not hasattr(graph, "wiring"):  # the class Graph is of a layer above
+            raise TypeError(f"A GraphNode is made from a Graph, got {got(graph)}")
         if durability not in ("nested", "atomic"):
             raise ValueError(f'durability must be "nested" or "atomic", got {durability!r}')
         inputs, outputs = graph.inputs.all, graph.selected or graph.outputs
@@ -58,7 +64,7 @@ class GraphNode(Frozen, HyperNode):
             _liftable=dict(zip(outputs, outputs, strict=True)),
         )
         if lift is not None:
-            self.__dict__.update(self.lift(*as_names(_listed(lift), "lift")).__dict__)
+            self.__dict__.update(self.lift(*as_names(lift, "lift")).__dict__)
 
     @property
     def nested_graph(self) -> Graph:
@@ -68,7 +74,9 @@ class GraphNode(Frozen, HyperNode):
     @property
     def data_outputs(self) -> tuple[str, ...]:
         """The outputs that carry values: all but inner emit names."""
-        return tuple(o for o, i in zip(self.outputs, self.inner_outputs, strict=True) if i in self.graph.data_outputs)
+        return tuple(
+            o for o, i in zip(self.outputs, self.inner_outputs, strict=True) if i in self.graph.data_outputs
+        )
 
     @property
     def emit(self) -> tuple[str, ...]:
@@ -90,11 +98,12 @@ class GraphNode(Frozen, HyperNode):
             raise ValueError(f"lift() on {self.name!r} needs at least one output name.")
         if len(set(names)) < len(names):
             raise ValueError(f"lift() on {self.name!r} got a repeated name: {names}")
-        liftable: dict[str, str] = self.__dict__["_liftable"]
         for name in names:
-            if name not in liftable:
-                raise ValueError(f"{name!r} is not an output of {self.name!r}. Outputs: {tuple(liftable)}")
-        return self._copy(outputs=names, inner_outputs=tuple(liftable[name] for name in names))
+            if name not in self._liftable:
+                raise ValueError(
+                    f"{name!r} is not an output of {self.name!r}. Outputs: {tuple(self._liftable)}"
+                )
+        return self._copy(outputs=names, inner_outputs=tuple(self._liftable[name] for name in names))
 
     def map_over(
         self,
@@ -122,7 +131,9 @@ class GraphNode(Frozen, HyperNode):
     @property
     def inner_map_params(self) -> list[str]:
         """The mapped parameters under their names in the inner graph."""
-        return [self.inner_inputs[self.inputs.index(p)] for p in self.map_config[0]] if self.map_config else []
+        return (
+            [self.inner_inputs[self.inputs.index(p)] for p in self.map_config[0]] if self.map_config else []
+        )
 
     @property
     def inner_clone(self) -> bool | list[str]:
@@ -169,7 +180,7 @@ class GraphNode(Frozen, HyperNode):
         consumers = self.graph.consumers_of(inner) if inner is not None else []
         declared = consumers[0].get_input_type(inner) if consumers else None
         if self.map_config and param in self.map_config[0] and declared is not None:
-            return list[declared]
+            return GenericAlias(list, (declared,))
         return declared
 
     def get_output_type(self, output: str) -> Any:
@@ -180,7 +191,7 @@ class GraphNode(Frozen, HyperNode):
         declared = self.graph.producers_of(inner)[0].get_output_type(inner)
         if self.map_config is None:
             return declared
-        return list if declared is None else list[declared]
+        return list if declared is None else GenericAlias(list, (declared,))
 
     def map_inputs_to_params(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Translate a dict keyed by current input names to one keyed by inner names."""
@@ -192,8 +203,8 @@ class GraphNode(Frozen, HyperNode):
 
     def _after_rename(self, kind: str, changes: dict[str, str]) -> dict[str, Any]:
         if kind == "outputs":
-            liftable: dict[str, str] = self.__dict__["_liftable"]
-            return {"_liftable": {changes.get(name, name): inner for name, inner in liftable.items()}}
+            kept = {name: inner for name, inner in self._liftable.items() if name not in changes}
+            return {"_liftable": kept | {new: self._liftable[old] for old, new in changes.items()}}
         after: dict[str, Any] = {}
         if self.map_config is not None:
             params, mode, errors = self.map_config
@@ -223,17 +234,15 @@ def checked_clone(clone: Any, mapped: Sequence[str], inputs: Sequence[str]) -> b
     return list(clone)
 
 
-def _listed(lift: str | Sequence[str]) -> str | tuple[str, ...]:
-    return lift if isinstance(lift, str) else tuple(lift)
-
-
 def _checked_name(name: str | None) -> str:
     if not name:
         raise ValueError("GraphNode requires a name: give the graph one, or pass as_node(name=...).")
     require_name(name, "name")
     for character in "./#":
         if character in name:
-            raise ValueError(f"GraphNode name {name!r} cannot contain {character!r}; it is part of longer ids.")
+            raise ValueError(
+                f"GraphNode name {name!r} cannot contain {character!r}; it is part of longer ids."
+            )
     if _ITEM_NAME.fullmatch(name):
         raise ValueError(f"GraphNode name {name!r} is reserved for the items of a map; choose another.")
     return name

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from hypergraph.nodes.base import as_names
-from hypergraph.nodes.callable_node import Names
 from hypergraph.nodes.function import FunctionNode
+from hypergraph.nodes.names import Names, as_names
 
 
 class InterruptNode(FunctionNode):
@@ -44,9 +43,25 @@ class InterruptNode(FunctionNode):
         )
 
 
-def interrupt(output_name: Names, **options: Any) -> Callable[[Callable[..., Any]], InterruptNode]:
+def interrupt(
+    output_name: Names,
+    *,
+    rename_inputs: Mapping[str, str] | None = None,
+    cache: bool = False,
+    emit: Names = None,
+    wait_for: Names = None,
+    hide: bool = False,
+) -> Callable[[Callable[..., Any]], InterruptNode]:
     """Turn a function into an interrupt. Raises what InterruptNode raises."""
     if callable(output_name):
         raise TypeError('@interrupt needs an output_name: write @interrupt(output_name="answer").')
-    as_names(output_name, "output_name")
-    return lambda func: InterruptNode(func, None, output_name, **options)
+    return lambda func: InterruptNode(
+        func,
+        None,
+        output_name,
+        rename_inputs=rename_inputs,
+        cache=cache,
+        emit=emit,
+        wait_for=wait_for,
+        hide=hide,
+    )

@@ -21,7 +21,7 @@ class RetryPolicy:
     jitter: float = 0.1
 
     def __post_init__(self) -> None:
-        if isinstance(self.max_attempts, bool) or not isinstance(self.max_attempts, int) or self.max_attempts < 1:
+        if type(self.max_attempts) is not int or self.max_attempts < 1:
             raise ValueError(f"max_attempts must be a positive int, got {self.max_attempts!r}")
         for field in ("initial_delay", "backoff_multiplier", "max_delay"):
             if not getattr(self, field) >= 0:
@@ -38,5 +38,8 @@ class RetryPolicy:
 
     def delay_before(self, attempt: int) -> float:
         """Return the seconds to wait before attempt number `attempt` (the first retry is 2)."""
-        plain = min(self.initial_delay * self.backoff_multiplier ** (attempt - 2), self.max_delay)
+        try:
+            plain = min(self.initial_delay * self.backoff_multiplier ** (attempt - 2), self.max_delay)
+        except OverflowError:  # beyond every number, so beyond the cap
+            plain = self.max_delay if self.initial_delay else 0.0
         return plain * (1 + self.jitter * random.uniform(-1, 1))  # noqa: S311 - spreads load, guards nothing

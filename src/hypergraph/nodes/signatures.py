@@ -16,9 +16,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from hypergraph.nodes.context import NodeContext
+from hypergraph.nodes.names import got
 
 MISSING: Any = inspect.Parameter.empty
-_CONTEXT_TEXT = re.compile(r"^(Optional\[)?([\w.]+\.)?NodeContext\]?(\s*\|\s*None)?$")
+_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+_OPTIONAL = {"None", "Optional", "Union"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,72 +53,93 @@ class Signature:
 def read_signature(func: Callable[..., Any]) -> Signature:
     """Read a callable. Raises TypeError when it is not one, or has no readable signature."""
     if not callable(func):
-        raise TypeError(
-            f"A node is made from a function or another callable, not from {type(func).__name__} {func!r}."
-        )
+        raise TypeError(f"A node is made from a function or another callable, not from {got(func)}.")
     name = callable_name(func)
     try:
-        found = inspect.signature(func)
-    except (ValueError, TypeError) as error:
+        found = inspect.signature(func).parameters.values()
+    except Exception as error:  # builtins have none, and attributes of a callable object may raise anything
+        wrapper = name if name.isidentifier() else "wrapper"
         raise TypeError(
-            f"The signature of {name!r} cannot be read ({error}). Wrap it: def {_identifier(name)}(x): return ..."
+            f"The signature of {name!r} cannot be read ({error}). Wrap it: def {wrapper}(x): return ..."
         ) from error
-    hints = _hints(func)
-    parameters = tuple(
-        Parameter(p.name, p.kind, p.default, _is_context(hints.get(p.name, p.annotation)))
-        for p in found.parameters.values()
-    )
     body = _body(func)
+    is_wrapper = peek(func, "__wrapped__") is not None
+    hinted = func if is_wrapper and not isinstance(func, staticmethod) else body
+    hints = _hints(hinted)
     return Signature(
         name,
-        parameters,
+        tuple(Parameter(p.name, p.kind, p.default, _is_context(p, hints, hinted)) for p in found),
         hints,
-        is_async=inspect.iscoroutinefunction(body) or inspect.isasyncgenfunction(body),
-        is_generator=inspect.isgeneratorfunction(body) or inspect.isasyncgenfunction(body),
-        by_keyword=hasattr(func, "__wrapped__"),
+        is_async=any(inspect.iscoroutinefunction(f) or inspect.isasyncgenfunction(f) for f in (func, body)),
+        is_generator=any(
+            inspect.isgeneratorfunction(f) or inspect.isasyncgenfunction(f) for f in (func, body)
+        ),
+        by_keyword=is_wrapper,
     )
+
+
+def peek(thing: Any, attribute: str) -> Any:
+    """Return an attribute, None where it is missing or raises."""
+    try:
+        return getattr(thing, attribute, None)
+    except Exception:  # a __getattr__ of the user's own may do anything
+        return None
+
+
+def unwrapped(func: Any) -> Any:
+    """Return the callable inside partials and static methods."""
+    while isinstance(func, (functools.partial, staticmethod)):
+        func = func.func if isinstance(func, functools.partial) else func.__func__
+    return func
 
 
 def callable_name(func: Any) -> str:
     """Return the name a callable goes by; partials take that of their function, objects of their class."""
-    while isinstance(func, functools.partial):
-        func = func.func
-    return str(getattr(func, "__name__", type(func).__name__))
-
-
-def _identifier(name: str) -> str:
-    return name if name.isidentifier() else "wrapper"
+    func = unwrapped(func)
+    name = peek(func, "__name__")
+    return name if isinstance(name, str) else type(func).__name__
 
 
 def _body(func: Any) -> Any:
-    """Return the function whose kind (async, generator) counts."""
-    while isinstance(func, functools.partial):
-        func = func.func
+    """Return the function or class that is called in the end; of a callable object, its __call__."""
+    func = unwrapped(func)
     if isinstance(func, type) or inspect.isroutine(func):
         return func
-    return getattr(type(func), "__call__", func)
+    return type(func).__call__
 
 
-def _hints(func: Any) -> dict[str, Any]:
-    while isinstance(func, functools.partial):
-        func = func.func
-    if isinstance(func, type):
-        func = func.__init__  # type: ignore[misc]  # the signature of a class is that of its __init__
-    elif not inspect.isroutine(func) and not hasattr(func, "__wrapped__"):
-        func = type(func).__call__
+def _hints(hinted: Any) -> dict[str, Any]:
     try:
-        return typing.get_type_hints(func, include_extras=True)
+        if not isinstance(hinted, type):
+            return typing.get_type_hints(hinted, include_extras=True)
+        makers = [peek(hinted, name) for name in ("__new__", "__init__")]
+        made = [typing.get_type_hints(m, include_extras=True) for m in makers if inspect.isfunction(m)]
+        return {name: hint for hints in made for name, hint in hints.items()} | {"return": hinted}
     except Exception:  # a hint may be any expression and fail in any way
         return {}
 
 
-def _is_context(hint: Any) -> bool:
-    """Recognise NodeContext, also written as text that cannot be resolved."""
-    if isinstance(hint, str):
-        return _CONTEXT_TEXT.match(hint.strip().strip("\"'")) is not None
+def _is_context(parameter: inspect.Parameter, hints: dict[str, Any], hinted: Any) -> bool:
+    """Find NodeContext by hint, also when the hints of other parameters cannot be resolved."""
+    if parameter.kind in _VARIADIC:
+        return False
+    if parameter.name in hints:
+        return _means_context(hints[parameter.name])
+    alone = types.SimpleNamespace(
+        __annotations__={"hint": parameter.annotation}, __globals__=peek(hinted, "__globals__") or {}
+    )
+    return _means_context(_hints(alone).get("hint", parameter.annotation))
+
+
+def _means_context(hint: Any) -> bool:
+    if isinstance(hint, (str, typing.ForwardRef)):  # unresolvable, e.g. imported for type checkers only
+        text = hint if isinstance(hint, str) else hint.__forward_arg__
+        return {name.rpartition(".")[2] for name in re.findall(r"[\w.]+", text)} - _OPTIONAL == {
+            "NodeContext"
+        }
     if typing.get_origin(hint) is typing.Annotated:
-        hint = typing.get_args(hint)[0]
+        return _means_context(typing.get_args(hint)[0])
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        members = [member for member in typing.get_args(hint) if member is not type(None)]
-        return members == [NodeContext]
+        members = [member for member in typing.get_args(hint) if member is not types.NoneType]
+        return all(map(_means_context, members))
     return hint is NodeContext

@@ -1,0 +1,50 @@
+"""Names: what counts as one, and what to say about those that do not."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Any
+
+Names = str | tuple[str, ...] | list[str] | None
+
+
+def require_name(value: Any, what: str) -> str:
+    """Return the value if it is text. Raises TypeError otherwise."""
+    if not isinstance(value, str):
+        raise TypeError(f"{what} must be a string, got {got(value)}")
+    return value
+
+
+def as_names(value: Names, what: str) -> tuple[str, ...]:
+    """Turn None, a name or several names into a tuple. Raises TypeError or, for repeats, ValueError."""
+    if value is None:
+        return ()
+    if isinstance(value, str):
+        return (value,)
+    if not isinstance(value, (tuple, list)):
+        raise TypeError(f"{what} must be a string or a tuple of strings, got {got(value)}")
+    names = tuple(require_name(name, f"each name in {what}") for name in value)
+    if len(set(names)) < len(names):
+        raise ValueError(f"{what} names must be different from each other, got {names}")
+    return names
+
+
+def did_you_mean(name: object, known: Iterable[str]) -> str | None:
+    """Return a hint at the closest known name, None when nothing is close."""
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6) if isinstance(name, str) else []
+    return f"Did you mean {close[0]!r}?" if close else None
+
+
+def shown(value: object) -> str:
+    """Return the repr of a value, shortened, whatever its __repr__ does."""
+    try:
+        text = repr(value)
+    except Exception:  # a __repr__ of the user's own may do anything
+        text = f"<{type(value).__name__}>"
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def got(value: object) -> str:
+    """Return type and value for the end of a complaint."""
+    return f"{type(value).__name__} {shown(value)}"
