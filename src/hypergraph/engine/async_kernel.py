@@ -24,9 +24,10 @@ class AsyncKernel:
     def __init__(self, max_concurrency: int | None = None, *, offload_all: bool = False) -> None:
         self.offload_all = offload_all
         self.width = max_concurrency
+        self.quick = max_concurrency is None and not offload_all
         self._loop = asyncio.get_running_loop()
+        self._sleepers: set[asyncio.Future[None]] = set()
         self._limit = asyncio.Semaphore(max_concurrency) if max_concurrency is not None else None
-        self._stopped = asyncio.Event()
 
     def is_cancelled(self, error: BaseException) -> bool:
         """Say whether the task we run in is being cancelled, and this is the sign of it."""
@@ -36,13 +37,20 @@ class AsyncKernel:
     def wake(self) -> None:
         """End sleeps; safe from any thread."""
         if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._stopped.set)
+            self._loop.call_soon_threadsafe(self._stop_sleeps)
+
+    def _stop_sleeps(self) -> None:
+        for sleeper in self._sleepers:
+            if not sleeper.done():
+                sleeper.set_result(None)
 
     async def sleep(self, seconds: float, scope: Scope) -> None:
         """Wait until the time is over, the run must stop or its deadline passes."""
         try:
             async with asyncio.timeout(min(seconds, scope.remaining())):
-                await self._stopped.wait()
+                if scope.stop_request is None:
+                    self._sleepers.add(sleeper := self._loop.create_future())
+                    await sleeper
         except TimeoutError:
             pass
 

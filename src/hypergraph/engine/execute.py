@@ -6,79 +6,79 @@ steps that run together) goes through `perform`. Only kernels wait.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from types import CoroutineType
 from typing import Any
 
 from hypergraph.engine.course import course_of
 from hypergraph.engine.perform import perform, refuse_coroutine
+from hypergraph.engine.ports import Observer
 from hypergraph.engine.run import Detail, Run, clock
-from hypergraph.plan.steps import Step
 from hypergraph.records import RunStatus
 
 
-async def execute(run: Run) -> Run:
+def execute(run: Run) -> Coroutine[Any, Any, None]:
     """Execute a run to its end, whichever that is; only interrupts of the program itself are raised."""
-    observer = run.scope.observer
-    if observer is not None:
-        await observer.run_started(run)
-    run.started = clock()
+    return _advance(run) if run.scope.observer is None else _observed(run, run.scope.observer)
+
+
+async def _observed(run: Run, observer: Observer) -> None:
+    await observer.run_started(run)
     try:
         await _advance(run)
+    finally:
+        await observer.run_ended(run)
+
+
+async def _advance(run: Run) -> None:
+    scope, values, record = run.scope, run.values, run.records.extend
+    land = None if run.plan.fixed else run.landed.append
+    step, course, quick = None, iter(course_of(run)), scope.quick
+    run.started = now = clock()
+    try:
+        for superstep, step in course:
+            if now >= scope.halt_at:
+                return run.halt(step, superstep)
+            if not (quick and step.plain):
+                await perform(run, step, superstep)
+                now = clock()
+                if run.failure is not None:
+                    return await _finish_siblings(run, course, superstep)
+                continue
+            try:
+                if step.arg is not None:
+                    value = step.func(values[step.arg])
+                elif step.getter is not None:
+                    value = step.func(*step.getter(values))
+                else:
+                    value = step.call(values, run, superstep)
+                if step.is_async:
+                    value = await value
+                elif value.__class__ is CoroutineType:
+                    refuse_coroutine(step, value)
+                if step.resolve is not None:
+                    value = step.resolve(value)
+            except BaseException as error:
+                run.fail(step, superstep, error, clock() - now, Detail())
+                return await _finish_siblings(run, course, superstep)
+            end = clock()
+            record((superstep, step, end - now, value if step.is_gate else None))
+            now = end
+            if land is not None:
+                land((step, value))
+            elif step.output is not None:
+                values[step.output] = value
+            elif step.outputs:
+                values.update(zip(step.outputs, value, strict=True))
+        if now >= scope.halt_at and step is not None:
+            run.overrun(step, superstep)
     except BaseException:
         run.status = RunStatus.STOPPED
         raise
     finally:
-        run.stopped_at = clock()
-        run.close()
-        if observer is not None:
-            await observer.run_ended(run)
-    return run
-
-
-async def _advance(run: Run) -> None:
-    scope, values, landed, record = run.scope, run.values, run.landed, run.records.extend
-    quick, fixed = scope.quick, run.plan.fixed
-    course = iter(course_of(run))
-    now = run.started
-    step: Step | None = None
-    for superstep, step in course:
-        if now >= scope.halt_at:
-            run.halt(step, superstep)
-            return
-        if not (quick and step.plain):
-            await perform(run, step, superstep)
-            now = clock()
-            if run.failure is not None:
-                return await _finish_siblings(run, course, superstep)
-            continue
-        try:
-            if step.arg is not None:
-                value = step.func(values[step.arg])
-            elif step.getter is not None:
-                value = step.func(*step.getter(values))
-            else:
-                value = step.call(values, run, superstep)  # type: ignore[misc]  # one of the three is set
-            if step.is_async:
-                value = await value
-            elif value.__class__ is CoroutineType:
-                refuse_coroutine(step, value)
-            if step.resolve is not None:
-                value = step.resolve(value)
-        except BaseException as error:
-            run.fail(step, superstep, error, clock() - now, Detail())
-            return await _finish_siblings(run, course, superstep)
-        end = clock()
-        record((superstep, step, end - now, value if step.is_gate else None))
-        now = end
-        if not fixed:
-            landed.append((step, value))
-        elif step.output is not None:
-            values[step.output] = value
-        elif step.outputs:
-            values.update(zip(step.outputs, value, strict=True))
-    if now >= scope.halt_at and scope.stop_request is None and step is not None and not run.is_over:
-        run.halt(step, superstep, was_executing=True)  # the deadline passed during the last node
+        run.stopped_at = now
+        if run.failure is not None or land is not None:
+            run.close()
 
 
 async def _finish_siblings(run: Run, course: Iterator[tuple[int, Any]], superstep: int) -> None:

@@ -100,8 +100,11 @@ class MapRun:
         return last is None or last.failure is None
 
     async def _run_item(self, index: int) -> None:
-        run = Run(self.scope, self.admission, self.items[index], self.parent, self.step_name, index)
+        run = Run(self.scope, self.admission, self.items[index])
+        run.item_index = index
         run.map_run = self
+        if self.parent is not None:
+            run.inside(self.parent, self.step_name)
         await execute(run)
         self.runs[index] = run
         self.finished.append(index)
@@ -162,7 +165,8 @@ async def _nest(run: Run, step: Step, superstep: int, detail: Detail) -> Any:
     if node.map_config is not None:
         return await _nest_map(run, step, given, detail)
     given.update(_answers_for(run, step))
-    child = Run(run.scope, admit(node.graph, tuple(given), on_internal_override="ignore"), given, run, step.name)
+    admission = admit(node.graph, tuple(given), on_internal_override="ignore")
+    child = Run(run.scope, admission, given).inside(run, step.name)
     child.span_id = detail.span_id
     detail.inner = child
     await execute(child)
@@ -184,7 +188,7 @@ def _inner_outputs(step: Step) -> list[str]:
 def _answers_for(run: Run, step: Step) -> dict[str, Any]:
     """Return the answers meant for interrupts inside: by lifted name, or by dotted key."""
     found: dict[str, Any] = {}
-    if run.answers and run.visits(step) == 1:
+    if not run.plan.fixed and run.answers and run.visits(step) == 1:
         inner_names = dict(zip(step.node.outputs, step.node.inner_outputs, strict=True))
         for name in list(run.answers):
             head, dot, rest = name.partition(".")

@@ -22,6 +22,7 @@ class Kernel(Protocol):
     """How to wait. The sync kernel never suspends, the async one awaits an event loop."""
 
     concurrent: bool
+    quick: bool  # whether plain functions may be called in place, past `limited` and `offload`
     offload_all: bool
     width: int | None  # how many leaf calls may be under way, None for any number
 

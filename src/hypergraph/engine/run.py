@@ -52,37 +52,36 @@ class Detail:
 
 
 class Scope:
-    """What all runs of one call share."""
+    """What all runs of one call share. Most calls need no more than these defaults."""
+
+    observer: Observer | None = None
+    on_missing = "ignore"
+    timeout: float | None = None
+    deadline: float | None = None
+    halt_at = NEVER
+    stop_request: StopRequested | None = None
+    root: Any = None  # the outermost Run or MapRun
+    _awake: threading.Event | None = None
 
     def __init__(
-        self,
-        kernel: Kernel,
-        *,
-        observer: Observer | None = None,
-        cache: NodeCache | None = None,
-        logger: logging.Logger | None = None,
-        max_iterations: int = DEFAULT_LIMIT,
-        on_missing: str = "ignore",
-        timeout: float | None = None,
-        limited: bool = False,
+        self, kernel: Kernel, cache: NodeCache | None, logger: logging.Logger | None, max_iterations: int
     ) -> None:
         self.kernel = kernel
-        self.observer = observer
         self.cache = cache
         self.logger = logger or DEFAULT_LOGGER
         self.max_iterations = max_iterations
+        self.quick = kernel.quick
+
+    def configure(self, observer: Observer | None, on_missing: str, timeout: float | None) -> None:
+        """Set what is out of the ordinary; a timeout counts from here."""
+        self.observer = observer
         self.on_missing = on_missing
-        self.timeout = timeout
-        self.stop_request: StopRequested | None = None
-        self._awake: threading.Event | None = None
-        if timeout is None:
-            self.halt_at, self.deadline = NEVER, None
-        else:
+        if timeout is not None:
+            self.timeout = timeout
             self.halt_at, self.deadline = clock() + timeout, time.monotonic() + timeout
-        # Plain calls are made in place; they may not pass a listener, a limit or an async deadline.
-        self.quick = observer is None and not limited and not (kernel.concurrent and timeout is not None)
-        self.quick = self.quick and not kernel.offload_all
-        self.root: Run | None = None
+        # A plain call made in place passes no listener and cannot be cut off by a deadline.
+        if observer is not None or (timeout is not None and self.kernel.concurrent):
+            self.quick = False
 
     def stop(self, info: Any = None) -> None:
         """Ask every run of this scope to stop before its next node."""
@@ -131,72 +130,44 @@ class Scope:
 class Run:
     """One graph being executed."""
 
-    __slots__ = (
-        "_run_id",
-        "admission",
-        "answers",
-        "attempts",
-        "spans",
-        "error",
-        "failure",
-        "item_index",
-        "landed",
-        "map_run",
-        "parent",
-        "pause",
-        "plan",
-        "rank",
-        "records",
-        "scope",
-        "span_id",
-        "started",
-        "status",
-        "step_name",
-        "stopped_at",
-        "superstep",
-        "unfolding",
-        "values",
-        "versions",
-        "workflow_id",
-    )
+    # One is made for every item of a map, so only what differs from these is set on each.
+    parent: Run | None = None
+    step_name = ""
+    item_index: int | None = None
+    map_run: Any = None
+    workflow_id: str | None = None
+    _run_id: str | None = None
+    status = RunStatus.COMPLETED
+    error: BaseException | None = None
+    failure: NodeError | None = None
+    rank = (0, 0)
+    pause: PauseInfo | None = None
+    unfolding: Any = None
+    superstep = -1
+    span_id = ""
+    spans: dict[str, tuple[str, int]] | None = None
+    attempts: dict[str, tuple[int, float | None]] | None = None
+    started = stopped_at = 0.0
+    answers: dict[str, Any]
+    landed: list[tuple[Step, Any]]
+    versions: dict[str, int]
 
-    def __init__(
-        self,
-        scope: Scope,
-        admission: Admission,
-        given: Mapping[str, Any],
-        parent: Run | None = None,
-        step_name: str = "",
-        item_index: int | None = None,
-    ) -> None:
+    def __init__(self, scope: Scope, admission: Admission, given: Mapping[str, Any]) -> None:
         self.scope = scope
         self.admission = admission
-        self.plan = admission.plan
+        self.plan = plan = admission.plan
+        self.records: list[Any] = []
+        self.values: dict[str, Any] = {**admission.base, **given} if admission.base else dict(given)
+        if not plan.fixed:
+            self.landed = []
+            self.versions = dict.fromkeys(admission.given, 1)
+            self.answers = {name: self.values.pop(name) for name in admission.answers}
+
+    def inside(self, parent: Run | None, step_name: str) -> Run:
+        """Place this run inside a GraphNode of another one."""
         self.parent = parent
         self.step_name = step_name
-        self.item_index = item_index
-        self.workflow_id: str | None = None
-        self._run_id: str | None = None
-        self.records: list[Any] = []
-        self.landed: list[tuple[Step, Any]] = []
-        self.status = RunStatus.COMPLETED
-        self.error: BaseException | None = None
-        self.failure: NodeError | None = None
-        self.pause: PauseInfo | None = None
-        self.unfolding: Any = None
-        self.superstep = -1
-        self.span_id = ""
-        self.spans: dict[str, tuple[str, int]] | None = None
-        self.attempts: dict[str, tuple[int, float | None]] | None = None
-        self.map_run: Any = None
-        self.rank = (0, 0)
-        self.answers: dict[str, Any] = {}
-        self.started = self.stopped_at = 0.0
-        values = {**admission.base, **given}
-        for name in admission.answers:
-            self.answers[name] = values.pop(name)
-        self.values: dict[str, Any] = values
-        self.versions: dict[str, int] = {} if self.plan.fixed else dict.fromkeys(admission.given, 1)
+        return self
 
     # -- identity, as nodes, listeners and results see it ---------------------------------------------
 
@@ -305,8 +276,13 @@ class Run:
 
     def outcome(self) -> dict[str, Any]:
         """Return the values a caller gets back: outputs that exist, or the selected ones."""
-        values = self.values
-        return {name: values[name] for name in self.admission.returns if name in values}
+        values, admission = self.values, self.admission
+        if admission.fetch is not None and self.failure is None:
+            return admission.fetch(values)
+        found = {name: values[name] for name in admission.returns if name in values}
+        if self.plan.fixed and self.failure is None:
+            admission.remember_outcome(tuple(found))  # a fixed course always delivers the same names
+        return found
 
     def fail(self, step: Step, superstep: int, error: BaseException, duration: float, detail: Detail) -> None:
         """Record a failed execution. Raises the error itself where it must not be swallowed."""
@@ -362,6 +338,11 @@ class Run:
         )
         self.end(RunStatus.STOPPED, error, evidence, step)
 
+    def overrun(self, step: Step, superstep: int) -> None:
+        """End the run if its time was up while the last step was at work; a stop came too late to matter."""
+        if self.scope.stop_request is None and not self.is_over:
+            self.halt(step, superstep, was_executing=True)
+
     def exhaust(self, step: Step, superstep: int) -> None:
         """End the run because a loop took more supersteps than allowed."""
         error = InfiniteLoopError(self.scope.max_iterations)
@@ -370,7 +351,7 @@ class Run:
 
     def close(self) -> None:
         """Complete the evidence, when everything that was running has finished."""
-        if self.landed:
+        if not self.plan.fixed and self.landed:
             self.unfolding.apply_landed()
         failure, error = self.failure, self.error
         if failure is not None and error is not None:

@@ -29,7 +29,7 @@ depends on the steps that could have become ready, not on the size of the graph.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, Protocol
 
 from hypergraph.engine.state import differs
@@ -58,13 +58,15 @@ class Unfolding:
     def __init__(self, run: Course) -> None:
         admission = run.admission
         self.run = run
+        self.scope = admission.scope
         self.steps = admission.plan.steps
         self.values, self.versions = run.values, run.versions
         size = len(self.steps)
         self.needs = {index: dict(needs) for index, needs in admission.needs.items()}
         self.soft = set(admission.soft)
         self.missing = [len(self.needs.get(index, ())) for index in range(size)]
-        self.opened = [0 if step.controllers else 1 for step in self.steps]
+        self.opened = [0 if step.controllers else 1 for step in self.steps]  # S5b, S11: ways to be activated
+        self.named = [0] * size  # by how many decisions
         self.stale = [True] * size
         self.runs = [0] * size
         self.ended: set[int] = set()
@@ -85,13 +87,18 @@ class Unfolding:
 
     def batches(self) -> Iterator[list[int]]:
         """Yield the step indexes of one superstep after another; the results must have landed in between."""
-        run = self.run
+        run, steps, stale, runs, named = self.run, self.steps, self.stale, self.runs, self.named
         while True:
             batch = self._next_batch()
             if not batch:
                 return
-            for index in batch:
-                self._consume(index)
+            for index in batch:  # note what each step is about to see; later changes make it stale again
+                stale[index] = False
+                runs[index] += 1
+                if steps[index].wait_for:
+                    self.seen[index] = {name: self.versions[name] for name in steps[index].wait_for}
+                if named[index]:
+                    self.forced.add(index)
             yield batch
             self.apply_landed()
             if run.is_over:
@@ -104,8 +111,9 @@ class Unfolding:
         if self.soft and not self.hopeless_known:
             self._release_hopeless()
         while True:
-            ready = [index for index in sorted(self.agenda) if self._is_ready(index)]
-            self.agenda.clear()
+            agenda = self.agenda
+            ready = [index for index in (sorted(agenda) if len(agenda) > 1 else agenda) if self._is_ready(index)]
+            agenda.clear()
             if ready:
                 return ready if len(ready) == 1 else self._hold_back(ready)
             if not (self._release_first_soft() or self._take_answers_as_inputs()):
@@ -135,16 +143,6 @@ class Unfolding:
         self.agenda.update(index for index in ready if index not in batch)
         return batch
 
-    def _consume(self, index: int) -> None:
-        """Note what the step is about to see; changes after this make it stale again."""
-        step = self.steps[index]
-        self.stale[index] = False
-        self.runs[index] += 1
-        if step.wait_for:
-            self.seen[index] = {name: self.versions[name] for name in step.wait_for}
-        if step.controllers and any(index in self.decisions.get(gate, ()) for gate in step.controllers):
-            self.forced.add(index)
-
     # -- what could stand in for a missing input -------------------------------------------------------
 
     def _release_hopeless(self) -> None:
@@ -166,7 +164,7 @@ class Unfolding:
         grown = True
         while grown:
             grown = False
-            for index in self.run.admission.scope - alive:
+            for index in self.scope - alive:
                 if self._could_run_with(index, alive):
                     alive.add(index)
                     grown = True
@@ -205,7 +203,8 @@ class Unfolding:
         answers = self.run.answers
         usable = [name for name in answers if name in self.run.admission.plan.wiring.consumers]
         for name in usable:
-            self._set(name, answers.pop(name))
+            self.values[name] = answers.pop(name)
+            self.versions[name] = self.versions.get(name, 0) + 1
             for index in [index for index, needs in self.needs.items() if name in needs]:
                 self._satisfy(index, name)
         return bool(usable)
@@ -223,59 +222,56 @@ class Unfolding:
     def apply_landed(self) -> None:
         """Put what the steps of this superstep returned into the state."""
         landed = self.run.landed
-        if len(landed) > 1:
+        if len(landed) == 1:
+            step, value = landed[0]
+            self._apply(step, value, None)
+        else:
             landed.sort(key=lambda pair: pair[0].index)  # S12: steps that ran together land in any order
-        aliases = [self._aliased_outputs(step, value) for step, value in landed] if len(landed) > 1 else None
-        for position, (step, value) in enumerate(landed):
-            aliased = aliases[position] if aliases is not None else None
-            self._apply(step, value, aliased)
+            aliases = [self._aliased(step, value) for step, value in landed]
+            for (step, value), aliased in zip(landed, aliases, strict=True):
+                self._apply(step, value, aliased)
         landed.clear()
-        if self.forced:
-            self.forced.clear()
+        self.forced.clear()
 
     def _apply(self, step: Step, value: Any, aliased: set[str] | None) -> None:
-        index = step.index
         if step.is_gate:
             self._decide(step, value)
+        elif step.output is not None:
+            if value is not ABSENT:
+                name, consumers = step.writes[0]
+                self._write(step, name, value, consumers, aliased)
         else:
-            forced = index in self.forced  # S6
-            results: Sequence[Any] = (value,) if step.output is not None else value
-            for position, (name, consumers) in enumerate(step.writes):
-                if results[position] is not ABSENT:
-                    self._write(step, name, results[position], consumers, forced, aliased)
+            for (name, consumers), result in zip(step.writes, value or (), strict=False):
+                if result is not ABSENT:
+                    self._write(step, name, result, consumers, aliased)
         for name in step.awaited:
             self.versions[name] = self.versions.get(name, 0) + 1
         if step.waiters:
             self.agenda.update(step.waiters)
 
     def _write(
-        self, step: Step, name: str, value: Any, consumers: tuple[int, ...], forced: bool, aliased: set[str] | None
+        self, step: Step, name: str, value: Any, consumers: tuple[int, ...], aliased: set[str] | None
     ) -> None:
         if self.needs and (step.index, name) in self.lacking:
             self._deliver(step.index, name)
-        if name in self.versions and not forced and not differs(self.values[name], value):  # S2
-            if aliased is None:
-                aliased = self._aliased_outputs(step, value, name)
-            if name not in aliased:  # S3
+        version = self.versions.get(name, 0)
+        if version and step.index not in self.forced and not differs(self.values[name], value):  # S2, S6
+            if not (self._is_aliased(step, value) if aliased is None else name in aliased):  # S3
                 return
-        self._set(name, value)
+        self.values[name] = value
+        self.versions[name] = version + 1
         for index in consumers:
             self._make_stale(index)
 
-    def _set(self, name: str, value: Any) -> None:
-        self.values[name] = value
-        self.versions[name] = self.versions.get(name, 0) + 1
+    def _is_aliased(self, step: Step, value: Any) -> bool:
+        """S3: say whether an output is one of the inputs, changed in place perhaps."""
+        values = self.values
+        return any(values.get(name) is value for name in step.node.inputs) and not is_immutable(value)
 
-    def _aliased_outputs(self, step: Step, value: Any, only: str | None = None) -> set[str]:
-        """S3: return the outputs whose object is one of the inputs, changed in place perhaps."""
-        if step.is_gate:
-            return set()
-        if only is not None:
-            pairs: Sequence[tuple[str, Any]] = ((only, value),)
-        else:
-            pairs = tuple(zip(step.outputs, (value,) if step.output is not None else value, strict=True))
-        given = {id(self.values[name]) for name in step.node.inputs if name in self.values}
-        return {name for name, result in pairs if id(result) in given and not is_immutable(result)}
+    def _aliased(self, step: Step, value: Any) -> set[str]:
+        results = (value,) if step.output is not None else () if step.is_gate else value or ()
+        pairs = zip(step.outputs, results, strict=False)
+        return {name for name, result in pairs if self._is_aliased(step, result)}
 
     def _deliver(self, feeder: int, name: str) -> None:
         """A producer has delivered: its consumers wait for one thing less."""
@@ -291,7 +287,7 @@ class Unfolding:
                     self._satisfy(index, name)
 
     def _make_stale(self, index: int) -> None:
-        if index in self.ended or index not in self.run.admission.scope:
+        if index in self.ended or index not in self.scope:
             return
         self.stale[index] = True
         self.agenda.add(index)
@@ -301,6 +297,7 @@ class Unfolding:
     def _withdraw(self, gate: int) -> None:
         for target in self.decisions.pop(gate):
             self.opened[target] -= 1
+            self.named[target] -= 1
 
     def _decide(self, step: Step, decision: Any) -> None:
         gate = step.index
@@ -309,12 +306,16 @@ class Unfolding:
                 self.opened[target] -= 1
         if gate in self.decisions:
             self._withdraw(gate)
-        chosen = decision if isinstance(decision, list) else () if decision is None else (decision,)
-        if END in chosen:
-            self.ended.add(gate)  # S10
-        targets = tuple(step.target_index[name] for name in chosen if name is not END)
+        if type(decision) is str:
+            targets: tuple[int, ...] = (step.target_index[decision],)
+        else:
+            chosen = decision if isinstance(decision, list) else () if decision is None else (decision,)
+            if END in chosen:
+                self.ended.add(gate)  # S10
+            targets = tuple(step.target_index[name] for name in chosen if name is not END)
         self.decisions[gate] = targets
         for target in targets:
             self.opened[target] += 1
+            self.named[target] += 1
             self._make_stale(target)  # S6
         self.hopeless_known = False

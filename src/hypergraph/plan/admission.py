@@ -7,8 +7,9 @@ a map checks once for all its items. An `Admission` says which step waits for wh
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 from hypergraph.plan.entries import check_cycle_entries
@@ -40,6 +41,16 @@ class Admission:
     needs: dict[int, dict[str, set[int] | None]] = field(default_factory=dict)
     soft: set[tuple[int, str]] = field(default_factory=set)
     course: Any = None  # the fixed schedule, once rehearsed
+    fetch: Callable[[dict[str, Any]], dict[str, Any]] | None = None  # what a fixed schedule always delivers
+
+    def remember_outcome(self, names: tuple[str, ...]) -> None:
+        """Prepare the way to collect these values from a state."""
+        if len(names) > 1:
+            getter = itemgetter(*names)
+            self.fetch = lambda values: dict(zip(names, getter(values), strict=True))
+        elif names:
+            (name,) = names
+            self.fetch = lambda values: {name: values[name]}
 
     def warn(self, stacklevel: int) -> None:
         """Repeat the warnings about the names given; they belong to every call, not only the first."""

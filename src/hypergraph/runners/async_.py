@@ -19,7 +19,7 @@ from hypergraph.graph.graph import Graph
 from hypergraph.plan.admission import UNSET
 from hypergraph.runners.base import BaseRunner, RunnerCapabilities, dispatcher_for
 from hypergraph.runners.observe import EventObserver
-from hypergraph.runners.options import ErrorHandling, Options, checked, split_options
+from hypergraph.runners.options import ErrorHandling, Options, checked, options_of, split_options
 from hypergraph.runs.build import result_of
 from hypergraph.runs.results import MapResult
 from hypergraph.runs.run_result import RunResult
@@ -77,18 +77,8 @@ class AsyncRunner(BaseRunner):
         ValueError for a call that cannot work, CancellationError when stopped, InfiniteLoopError for a loop
         that does not end.
         """
-        options = Options(
-            select,
-            on_missing,
-            on_internal_override,
-            entrypoint,
-            max_iterations,
-            max_concurrency,
-            error_handling,
-            event_processors,
-            timeout,
-            run_id,
-            workflow_id,
+        options = options_of(
+            (select, on_missing, on_internal_override, entrypoint, max_iterations, max_concurrency, error_handling, event_processors, timeout, run_id, workflow_id)
         )
         dispatcher = dispatcher_for(event_processors)
         run = self._prepare(
@@ -121,18 +111,8 @@ class AsyncRunner(BaseRunner):
 
         Raises what `run` raises, and ValueError for lists of unequal lengths or too many items without a limit.
         """
-        options = Options(
-            select,
-            on_missing,
-            on_internal_override,
-            entrypoint,
-            max_iterations,
-            max_concurrency,
-            error_handling,
-            event_processors,
-            timeout,
-            None,
-            workflow_id,
+        options = options_of(
+            (select, on_missing, on_internal_override, entrypoint, max_iterations, max_concurrency, error_handling, event_processors, timeout, None, workflow_id)
         )
         map_run, dispatcher = self._begin_map(graph, values, input_values, options, map_over, map_mode, clone)
         await self._drive(map_run, dispatcher)

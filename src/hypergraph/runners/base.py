@@ -96,14 +96,18 @@ class BaseRunner(ABC):
         observer: EventObserver | None,
     ) -> Run:
         """Check everything that can be checked, and return the run that is to be executed."""
-        options = DEFAULTS if options == DEFAULTS else checked(options)
+        if options == DEFAULTS:
+            options = DEFAULTS
+        else:
+            checked(options)
         self._check_graph(graph)
         given = merged_inputs(graph, values, keywords, options)
         admission = self._admit(graph, tuple(given), options)
         scope = self._scope(kernel, options, observer)
         run = scope.root = Run(scope, admission, given)
-        run.run_id = options.run_id
-        run.workflow_id = options.workflow_id
+        if options is not DEFAULTS:
+            run.run_id = options.run_id
+            run.workflow_id = options.workflow_id
         return run
 
     def _prepare_map(
@@ -146,18 +150,15 @@ class BaseRunner(ABC):
         return admission
 
     def _scope(self, kernel: Kernel, options: Options, observer: EventObserver | None) -> Scope:
-        return Scope(
-            kernel,
-            observer=observer,
-            cache=self._cache,
-            logger=self._logger,
-            max_iterations=options.max_iterations or self._max_iterations,
-            on_missing=options.on_missing,
-            timeout=options.timeout,
-        )
+        scope = Scope(kernel, self._cache, self._logger, options.max_iterations or self._max_iterations)
+        if options is not DEFAULTS:
+            scope.configure(observer, options.on_missing, options.timeout)
+        return scope
 
     def _check_graph(self, graph: Graph) -> None:
         """A1: refuse what this runner cannot run, before anything runs."""
+        if isinstance(graph, Graph) and graph.memo.get("fits") is type(self):
+            return
         if not isinstance(graph, Graph):
             raise TypeError(f"A runner runs a Graph, got {type(graph).__name__}. Build one: Graph([node, ...]).")
         can = self.capabilities
@@ -170,6 +171,7 @@ class BaseRunner(ABC):
             )
         if not can.supports_interrupts and graph.has_interrupts:
             raise _needs_interrupts(graph, f"{type(self).__name__} cannot pause; use AsyncRunner")
+        graph.memo["fits"] = type(self)
 
     # -- concluding ------------------------------------------------------------------------------------
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from hypergraph.graph.graph import Graph
@@ -34,6 +35,8 @@ class Options(NamedTuple):
 
 
 DEFAULTS = Options()
+# A call of its own for every run counts: this skips the keyword handling of the class.
+options_of: Callable[[tuple[Any, ...]], Options] = partial(tuple.__new__, Options)
 
 
 def split_options(given: dict[str, Any]) -> tuple[Options, dict[str, Any]]:
@@ -67,10 +70,9 @@ def merged_inputs(
     graph: Graph, values: Mapping[str, Any] | None, keywords: dict[str, Any], options: Options
 ) -> Mapping[str, Any]:
     """Return values and keyword inputs as one mapping. Raises ValueError where they cannot be told apart."""
-    if values is not None and not isinstance(values, Mapping):
+    if type(values) is not dict and values is not None and not isinstance(values, Mapping):
         raise TypeError(f"values must be a mapping from input names to values, got {type(values).__name__}")
-    ambiguous = _ambiguous(graph)
-    if ambiguous and options is not DEFAULTS:
+    if options is not DEFAULTS and (ambiguous := _ambiguous(graph)):
         given = {name for name, value in options._asdict().items() if value is not getattr(DEFAULTS, name)}
         _refuse_reserved((given & ambiguous).difference(values or ()))
     if not keywords:

@@ -17,7 +17,7 @@ from hypergraph.plan.admission import UNSET
 from hypergraph.runners.base import BaseRunner, RunnerCapabilities, dispatcher_for
 from hypergraph.runners.handles import MapHandle, RunHandle
 from hypergraph.runners.observe import EventObserver, sync_observer
-from hypergraph.runners.options import ErrorHandling, Options, split_options
+from hypergraph.runners.options import ErrorHandling, options_of, split_options
 from hypergraph.runs.build import result_of
 from hypergraph.runs.results import MapResult
 from hypergraph.runs.run_result import RunResult
@@ -60,18 +60,8 @@ class SyncRunner(BaseRunner):
         GraphConfigError or ValueError for a call that cannot work, CancellationError when stopped,
         InfiniteLoopError for a loop that does not end.
         """
-        options = Options(
-            select,
-            on_missing,
-            on_internal_override,
-            entrypoint,
-            max_iterations,
-            None,
-            error_handling,
-            event_processors,
-            timeout,
-            run_id,
-            workflow_id,
+        options = options_of(
+            (select, on_missing, on_internal_override, entrypoint, max_iterations, None, error_handling, event_processors, timeout, run_id, workflow_id)
         )
         dispatcher = dispatcher_for(event_processors)
         observer = sync_observer(dispatcher) if dispatcher is not None else None
@@ -102,18 +92,8 @@ class SyncRunner(BaseRunner):
 
         Raises what `run` raises, and ValueError for lists of unequal lengths.
         """
-        options = Options(
-            select,
-            on_missing,
-            on_internal_override,
-            entrypoint,
-            max_iterations,
-            None,
-            error_handling,
-            event_processors,
-            timeout,
-            None,
-            workflow_id,
+        options = options_of(
+            (select, on_missing, on_internal_override, entrypoint, max_iterations, None, error_handling, event_processors, timeout, None, workflow_id)
         )
         dispatcher = dispatcher_for(event_processors)
         observer = sync_observer(dispatcher) if dispatcher is not None else None

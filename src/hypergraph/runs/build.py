@@ -18,48 +18,52 @@ from hypergraph.runs.run_result import RunResult
 _PLAIN = Detail()
 
 
-class RunSource:
-    """Where a result finds its run id, log and nested results."""
+class EngineResult(RunResult):
+    """A result that finds its run id, log and nested results in the run it came from."""
 
-    __slots__ = ("run",)
+    _run: Run
 
-    def __init__(self, run: Run) -> None:
-        self.run = run
-
+    @property
     def run_id(self) -> str:
-        """Return the id of the run."""
-        return self.run.run_id
+        """The id of this run."""
+        return self._run.run_id
 
+    @property
     def log(self) -> RunLog:
-        """Build the log."""
-        return log_of(self.run)
+        """What the run did, node by node."""
+        if self._log is None:
+            self._log = log_of(self._run)
+        return self._log
 
+    @property
     def nested(self) -> dict[str, RunResult | MapResult]:
-        """Build the results of the nested graphs, each of its last execution."""
-        selected = self.run.admission.selected
-        found: dict[str, RunResult | MapResult] = {}
-        for _, step, _, detail in records_of(self.run):
-            if detail.inner is not None and (selected is None or not set(selected).isdisjoint(step.outputs)):
-                found[step.name] = inner_result(detail.inner)
-        return found
+        """The results of the nested graphs that ran, each of its last execution."""
+        if self._nested is None:
+            self._nested = _nested_results(self._run)
+        return self._nested
+
+
+def _nested_results(run: Run) -> dict[str, RunResult | MapResult]:
+    selected = run.admission.selected
+    return {
+        step.name: inner_result(detail.inner)
+        for _, step, _, detail in records_of(run)
+        if detail.inner is not None and (selected is None or not set(selected).isdisjoint(step.outputs))
+    }
 
 
 def result_of(run: Run) -> RunResult:
     """Return the result of a run that has ended."""
-    result = RunResult(
-        run.outcome(),
-        run.status,
-        None,
-        run.workflow_id,
-        run.error,
-        run.pause,
-        None,
-        run.failure,
-        None,
-        RunSource(run),
-    )
-    if run.failure is not None:
-        run.failure.result = result
+    result = EngineResult.__new__(EngineResult)  # past the constructor: nearly all fields keep their defaults
+    result._run = run
+    result.values = run.outcome()
+    result.status = run.status
+    if run.workflow_id is not None:
+        result.workflow_id = run.workflow_id
+    if run.status is not RunStatus.COMPLETED:
+        result.error, result.pause, result.failure = run.error, run.pause, run.failure
+        if run.failure is not None:
+            run.failure.result = result
     return result
 
 

@@ -46,18 +46,15 @@ class ResultSource(Protocol):
 class RunResult:
     """The outcome of one run: its values, how it ended, and its log."""
 
-    __slots__ = (
-        "_log",
-        "_nested",
-        "_run_id",
-        "_source",
-        "error",
-        "failure",
-        "pause",
-        "status",
-        "values",
-        "workflow_id",
-    )
+    # Set only where they differ, because a result is made for every run and every item of a map.
+    workflow_id: str | None = None
+    error: BaseException | None = None
+    pause: PauseInfo | None = None
+    failure: NodeError | None = None
+    _run_id: str | None = None
+    _log: RunLog | None = None
+    _nested: dict[str, RunResult | MapResult] | None = None
+    _source: ResultSource | None = None
 
     def __init__(  # noqa: PLR0917 - the fields are its signature
         self,
