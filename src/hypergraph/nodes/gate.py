@@ -66,7 +66,7 @@ class GateNode(CallableNode):
     @property
     def definition_hash(self) -> str:
         """A hash over the function and everything that turns its result into a decision."""
-        rules = (*self.targets, self.fallback, self.multi_target, self.default_open)
+        rules = (type(self), *self.targets, self.fallback, self.multi_target, self.default_open)
         return sha256(super().definition_hash, *map(str, rules))
 
     def decide(self, result: Any) -> Any:

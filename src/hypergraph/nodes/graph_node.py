@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from hypergraph.nodes.base import Frozen, HyperNode
 from hypergraph.nodes.names import Names, as_names, got, require_name
+from hypergraph.nodes.signatures import MISSING
 
 if TYPE_CHECKING:
     from hypergraph.graph.graph import Graph
@@ -144,35 +145,28 @@ class GraphNode(Frozen, HyperNode):
 
     def has_default_for(self, param: str) -> bool:
         """Say whether the value is bound inside or some inner consumer has a default."""
-        inner = self._inner_input(param)
-        return inner is not None and (
-            inner in self.graph.inputs.bound
-            or any(n.has_default_for(inner) for n in self.graph.consumers_of(inner))
-        )
+        return self._inner_default(param) is not MISSING
 
     def get_default_for(self, param: str) -> Any:
         """Return the bound value or the first inner default. Raises KeyError when there is none."""
-        inner = self._inner_input(param)
-        if inner is not None and inner in self.graph.inputs.bound:
-            return self.graph.inputs.bound[inner]
-        for consumer in self.graph.consumers_of(inner) if inner is not None else ():
-            if consumer.has_default_for(inner):
-                return consumer.get_default_for(inner)
-        raise KeyError(f"No default for {param!r}")
+        return _found(param, self._inner_default(param))
 
     def has_signature_default_for(self, param: str) -> bool:
         """Say whether every inner consumer has a default of its own and nothing is bound."""
-        inner = self._inner_input(param)
-        if inner is None or inner in self.graph.inputs.bound:
-            return False
-        return all(n.has_signature_default_for(inner) for n in self.graph.consumers_of(inner))
+        return self._inner_default(param, of_signature=True) is not MISSING
 
     def get_signature_default_for(self, param: str) -> Any:
         """Return the first inner signature default. Raises KeyError when there is none."""
-        if self.has_signature_default_for(param):
-            inner = self._inner_input(param)
-            return self.graph.consumers_of(inner)[0].get_signature_default_for(inner)
-        raise KeyError(f"No default for {param!r}")
+        return _found(param, self._inner_default(param, of_signature=True))
+
+    def _inner_default(self, param: str, *, of_signature: bool = False) -> Any:
+        """Return a default or MISSING; the inner graph remembers it, so that deep nesting costs nothing."""
+        inner = self._inner_input(param)
+        known: dict[Any, Any] = self.graph.memo.setdefault("defaults", {})
+        if (inner, of_signature) not in known:
+            find = _signature_default if of_signature else _default
+            known[inner, of_signature] = MISSING if inner is None else find(self.graph, inner)
+        return known[inner, of_signature]
 
     def get_input_type(self, param: str) -> Any:
         """Return the type that the first inner consumer declares; a list of it where mapped over."""
@@ -232,6 +226,26 @@ def checked_clone(clone: Any, mapped: Sequence[str], inputs: Sequence[str]) -> b
         if name not in inputs:
             raise ValueError(f"clone names {name!r}, which is not an input. Inputs: {tuple(inputs)}")
     return list(clone)
+
+
+def _default(graph: Graph, name: str) -> Any:
+    if name in graph.inputs.bound:
+        return graph.inputs.bound[name]
+    having = (node for node in graph.consumers_of(name) if node.has_default_for(name))
+    return next((node.get_default_for(name) for node in having), MISSING)
+
+
+def _signature_default(graph: Graph, name: str) -> Any:
+    consumers = graph.consumers_of(name)
+    if name in graph.inputs.bound or not all(node.has_signature_default_for(name) for node in consumers):
+        return MISSING
+    return consumers[0].get_signature_default_for(name)
+
+
+def _found(param: str, default: Any) -> Any:
+    if default is MISSING:
+        raise KeyError(f"No default for {param!r}")
+    return default
 
 
 def _checked_name(name: str | None) -> str:
