@@ -1,0 +1,57 @@
+"""Every example runs as a reader would run it, and shows what it promises."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+EXAMPLES = ROOT / "examples"
+FACTS = {
+    "demo.py": [
+        "# support_desk",
+        "→ writing",
+        "RunLog: writing",
+        "12 items | 10 completed, 2 failed",
+        "FAILED: open_ticket: not enough values to unpack",
+        "item 8, node 'retrieval/search', superstep 1",
+        "except LookupError: no article about frobnicates, zorblax",
+        "What to try next",
+    ],
+    "chat_with_approval.py": [
+        "You asked: What is the answer? The answer is 42. \npaused: approve shows",
+        "waits for 'approved'",
+        "sent: You asked: What is the answer?",
+    ],
+    "retry_and_timeout.py": [
+        "the line is busy (attempt 2); trying again",
+        "price 12.5, attempts 3",
+        "failed: node ask_warehouse took longer than its timeout",
+    ],
+    "state_machine.py": [
+        "tries=2, page='<title>Tea</title>', title='Tea'",
+        "node parse: execute: not a URL: example.org\nJob(url='example.org', tries=1",
+    ],
+}
+
+
+def test_every_example_has_facts_to_check() -> None:
+    assert sorted(path.name for path in EXAMPLES.glob("*.py")) == sorted(FACTS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FACTS)
+def test_example_runs_and_shows_what_it_promises(name: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-X", "utf8", "-W", "error", str(EXAMPLES / name)],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [fact for fact in FACTS[name] if fact not in done.stdout] == []
+    assert list(tmp_path.iterdir()) == []
