@@ -113,6 +113,14 @@ class AsyncKernel:
             start(index)
         await self._settle(tasks)
 
+    async def beside(self, main: Coroutine[Any, Any, None], side: Coroutine[Any, Any, None]) -> None:
+        """Await two coroutines at the same time; neither outlives the other's failure."""
+        await self._all([side, main])
+
+    def signal(self) -> asyncio.Event:
+        """Return something to `set()` once and `await wait()` for."""
+        return asyncio.Event()
+
     async def _all(self, works: Sequence[Coroutine[Any, Any, None]]) -> None:
         await self._settle({self._loop.create_task(work) for work in works})
 

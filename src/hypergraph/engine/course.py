@@ -1,15 +1,17 @@
 """The order of steps in a run: a list where it is fixed, a generator where it unfolds.
 
 A plan without gates, cycles, interrupts or contested outputs has a fixed course for each set of given
-names. It is found by rehearsing the very same unfolding once, with placeholders for values.
+names. It is found by rehearsing the very same unfolding once, with placeholders for values. The steps of an
+unfolding run that nothing of that kind concerns have a fixed course too, and can go on beside the rest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
-from hypergraph.engine.flow import FlowStep, GroupStep, overlaps
+from hypergraph.engine.flow import DeliveryStep, Flow, GroupStep, SideFlow
 from hypergraph.engine.run import Run
 from hypergraph.engine.schedule import Unfolding
 from hypergraph.plan.admission import Admission
@@ -43,31 +45,47 @@ class _Rehearsal:
 
 def course_of(run: Run) -> Iterable[tuple[int, Any]]:
     """Return the steps of a run, each with its superstep, in the order in which they are to start."""
-    admission = run.admission
     if not run.plan.fixed:
         return _unfold(run)
+    admission = run.admission
     if admission.course is None:
-        course = _Rehearsal(admission).course()
-        admission.course = (course, overlaps(course))
-    course, can_overlap = admission.course
-    if can_overlap and run.scope.kernel.concurrent:
-        return [(0, FlowStep(course))]
-    return course  # type: ignore[no-any-return]  # put there three lines above
+        admission.course = _Rehearsal(admission).course()
+    if run.scope.kernel.concurrent and run.plan.could_overlap(run.scope.kernel.offload_all):
+        if admission.flow is None:
+            admission.flow = Flow(admission.course) if admission.course else False
+        if admission.flow and admission.flow.can_overlap():
+            return [(0, admission.flow)]
+    return admission.course  # type: ignore[no-any-return]  # put there above
+
+
+def side_flow_of(run: Run) -> SideFlow | None:
+    """Return the part of an unfolding run that can go on beside the rest, None if there is none worth it."""
+    kernel, plan, admission = run.scope.kernel, run.plan, run.admission
+    if plan.fixed or not kernel.concurrent or not plan.could_overlap(kernel.offload_all):
+        return None
+    if admission.flow is None:
+        free = admission.scope & plan.unconcerned()
+        course = _Rehearsal(replace(admission, scope=free)).course() if free else []
+        admission.flow = Flow(course) if course else False
+    return SideFlow(run, admission.flow) if admission.flow else None
 
 
 def _unfold(run: Run) -> Iterator[tuple[int, Any]]:
-    unfolding = run.unfolding = Unfolding(run)
-    steps = unfolding.steps
-    together = run.scope.kernel.concurrent
+    side = run.side
+    unfolding = run.unfolding = Unfolding(run) if side is None else Unfolding(run, side.course.superstep_of)
+    steps, together = unfolding.steps, run.scope.kernel.concurrent
     limit = run.scope.max_iterations if run.plan.has_cycles else None
     for batch in unfolding.batches():
         superstep = unfolding.superstep
-        if limit is not None and superstep >= limit:
+        if side is not None and batch and batch[0] in side.course.steps:
+            yield superstep, DeliveryStep(side, batch)
+            continue
+        if limit is not None and superstep >= limit and batch:
             run.exhaust(steps[batch[0]], superstep)
             return
         if len(batch) == 1:
             yield superstep, steps[batch[0]]
-        elif together:
+        elif together and batch:
             yield superstep, GroupStep([steps[index] for index in batch])
         else:
             for index in batch:

@@ -10,7 +10,8 @@ from collections.abc import Coroutine, Iterator
 from types import CoroutineType
 from typing import Any
 
-from hypergraph.engine.course import course_of
+from hypergraph.engine.course import course_of, side_flow_of
+from hypergraph.engine.flow import SideFlow
 from hypergraph.engine.perform import perform, refuse_coroutine
 from hypergraph.engine.ports import Observer
 from hypergraph.engine.run import Detail, Run, clock
@@ -19,15 +20,26 @@ from hypergraph.records import RunStatus
 
 def execute(run: Run) -> Coroutine[Any, Any, None]:
     """Execute a run to its end, whichever that is; only interrupts of the program itself are raised."""
-    return _advance(run) if run.scope.observer is None else _observed(run, run.scope.observer)
+    scope = run.scope
+    if scope.kernel.concurrent and not run.plan.fixed:
+        run.side = side_flow_of(run)
+    advance = _advance(run) if run.side is None else _advance_beside(run, run.side)
+    return advance if scope.observer is None else _observed(run, advance, scope.observer)
 
 
-async def _observed(run: Run, observer: Observer) -> None:
+async def _observed(run: Run, advance: Coroutine[Any, Any, None], observer: Observer) -> None:
     await observer.run_started(run)
     try:
-        await _advance(run)
+        await advance
     finally:
         await observer.run_ended(run)
+
+
+async def _advance_beside(run: Run, side: SideFlow) -> None:
+    """Advance a run while the part of it that needs no schedule goes on at its own pace."""
+    await run.scope.kernel.beside(_advance(run), side.run(perform))
+    run.stopped_at = clock()
+    run.close()
 
 
 async def _advance(run: Run) -> None:

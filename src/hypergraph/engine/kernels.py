@@ -65,6 +65,15 @@ class SyncKernel:
         while waiting:
             waiting.extend(await run_one(waiting.pop(0)))
 
+    async def beside(self, main: Coroutine[Any, Any, None], side: Coroutine[Any, Any, None]) -> None:
+        """Await one coroutine after the other; not used, because nothing runs at the same time here."""
+        await side
+        await main
+
+    def signal(self) -> Any:
+        """Raise: there is nothing to wait for where nothing runs at the same time."""
+        raise HypergraphError("A sync run has nothing to wait for.")
+
 
 def is_cancellation(error: BaseException) -> bool:
     """Say whether the error is asyncio's cancellation, without loading asyncio to find out."""

@@ -5,7 +5,7 @@ The engine imports neither events, stores nor runners; they reach it through the
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -51,6 +51,13 @@ class Kernel(Protocol):
 
     async def flow(self, starts: Sequence[int], run_one: Callable[[int], Awaitable[Sequence[int]]]) -> None:
         """Await calls, starting those that each one sets free as soon as it is done."""
+
+
+    async def beside(self, main: Coroutine[Any, Any, None], side: Coroutine[Any, Any, None]) -> None:
+        """Await two coroutines at the same time; neither outlives the other's failure."""
+
+    def signal(self) -> Any:
+        """Return something to `set()` once and `await wait()` for."""
 
 
 class Observer(Protocol):

@@ -142,7 +142,9 @@ class Run:
     failure: NodeError | None = None
     rank = (0, 0)
     pause: PauseInfo | None = None
+    waits_in: tuple[Step, Any] | None = None  # the GraphNode whose inner run paused, and that run
     unfolding: Any = None
+    side: Any = None  # the SideFlow of an unfolding run, under a kernel that can run it
     superstep = -1
     span_id = ""
     spans: dict[str, tuple[str, int]] | None = None
@@ -231,7 +233,9 @@ class Run:
 
     def land(self, step: Step, value: Any) -> None:
         """Take over what a step produced: at once, or when its superstep is over."""
-        if not self.plan.fixed:
+        if self.side is not None and step.index in self.side.course.steps:
+            self.side.land(step, value)
+        elif not self.plan.fixed:
             self.landed.append((step, value))
         elif step.output is not None:
             self.values[step.output] = value

@@ -29,7 +29,7 @@ depends on the steps that could have become ready, not on the size of the graph.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 from hypergraph.engine.state import differs
@@ -53,12 +53,18 @@ class Course(Protocol):
 
 
 class Unfolding:
-    """The course of one run, found out superstep by superstep."""
+    """The course of one run, found out superstep by superstep.
 
-    def __init__(self, run: Course) -> None:
+    Steps in `elsewhere` (with their supersteps) are run by somebody else; they only land here, when a
+    batch of them is asked for.
+    """
+
+    def __init__(self, run: Course, elsewhere: Mapping[int, int] | None = None) -> None:
         admission = run.admission
         self.run = run
-        self.scope = admission.scope
+        self.abroad = dict(elsewhere or {})  # those that have not landed yet
+        self.until = max(self.abroad.values(), default=-1) + 1  # below this there is always something to run
+        self.scope = admission.scope.difference(self.abroad)
         self.steps = admission.plan.steps
         self.values, self.versions = run.values, run.versions
         size = len(self.steps)
@@ -73,7 +79,7 @@ class Unfolding:
         self.decisions: dict[int, tuple[int, ...]] = {}
         self.seen: dict[int, dict[str, int]] = {}
         self.forced: set[int] = set()
-        self.agenda = set(admission.scope)
+        self.agenda = set(self.scope)
         self.superstep = 0
         self.hopeless_known = False
         for step in self.steps:
@@ -89,8 +95,14 @@ class Unfolding:
         """Yield the step indexes of one superstep after another; the results must have landed in between."""
         run, steps, stale, runs, named = self.run, self.steps, self.stale, self.runs, self.named
         while True:
+            if self.abroad and (due := self._due_from_abroad()):
+                yield due
+                self.apply_landed()
+                if run.is_over:
+                    return
+                continue
             batch = self._next_batch()
-            if not batch:
+            if not batch and self.superstep >= self.until:
                 return
             for index in batch:  # note what each step is about to see; later changes make it stale again
                 stale[index] = False
@@ -116,7 +128,7 @@ class Unfolding:
             agenda.clear()
             if ready:
                 return ready if len(ready) == 1 else self._hold_back(ready)
-            if not (self._release_first_soft() or self._take_answers_as_inputs()):
+            if self.superstep < self.until or not (self._release_first_soft() or self._take_answers_as_inputs()):
                 return []
 
     def _is_ready(self, index: int) -> bool:
@@ -136,19 +148,42 @@ class Unfolding:
             step = self.steps[index]
             held.update(step.target_index.values())  # S7
             held.update(step.waiters)  # S8
-        batch = [index for index in ready if index not in held] or ready[:1]  # S8a
+        batch = [index for index in ready if index not in held]
+        if not batch and self.superstep >= self.until:
+            batch = ready[:1]  # S8a
         asking = [index for index in batch if self.steps[index].kind == "interrupt"]
         if asking:
             batch = asking[:1]  # S9
         self.agenda.update(index for index in ready if index not in batch)
         return batch
 
+    def _due_from_abroad(self) -> list[int]:
+        """Return the steps of earlier supersteps, run elsewhere, that alone keep another one from being ready."""
+        late = {index for index, superstep in self.abroad.items() if superstep < self.superstep}
+        due = set()
+        for index in late:
+            step = self.steps[index]
+            consumers = {c for _, found in step.writes for c in found}.union(step.waiters) & self.scope
+            if any(self._waits_only_for(consumer, late) for consumer in consumers):
+                due.add(index)
+        for index in due:
+            del self.abroad[index]
+        return sorted(due)
+
+    def _waits_only_for(self, index: int, late: set[int]) -> bool:
+        step, plan = self.steps[index], self.run.admission.plan
+        if not self.opened[index] or not self.stale[index]:
+            return False
+        lacking = [*self.needs.get(index, ()), *(name for name in step.wait_for if not self.versions.get(name))]
+        sources = ({plan.index[p] for p in plan.wiring.producers.get(name, ())} for name in lacking)
+        return all(found & late for found in sources)
+
     # -- what could stand in for a missing input -------------------------------------------------------
 
     def _release_hopeless(self) -> None:
         """S5c: let stand-ins count for inputs none of whose producers can run any more."""
         self.hopeless_known = True
-        alive = self._could_run()
+        alive = self._could_run().union(self.abroad)
         for index, name in sorted(self.soft):
             feeders = self.needs[index][name]
             if feeders is None:
@@ -215,7 +250,8 @@ class Unfolding:
         self.missing[index] -= 1
         if not self.needs[index]:
             del self.needs[index]
-        self.agenda.add(index)
+        if index in self.scope:
+            self.agenda.add(index)
 
     # -- applying ------------------------------------------------------------------------------------
 
@@ -247,7 +283,7 @@ class Unfolding:
         for name in step.awaited:
             self.versions[name] = self.versions.get(name, 0) + 1
         if step.waiters:
-            self.agenda.update(step.waiters)
+            self.agenda.update(self.scope.intersection(step.waiters))
 
     def _write(
         self, step: Step, name: str, value: Any, consumers: tuple[int, ...], aliased: set[str] | None

@@ -41,6 +41,7 @@ class Admission:
     needs: dict[int, dict[str, set[int] | None]] = field(default_factory=dict)
     soft: set[tuple[int, str]] = field(default_factory=set)
     course: Any = None  # the fixed schedule, once rehearsed
+    flow: Any = None  # the same as a Flow (of an unfolding run: of its fixed part), False where there is none
     fetch: Callable[[dict[str, Any]], dict[str, Any]] | None = None  # what a fixed schedule always delivers
 
     def remember_outcome(self, names: tuple[str, ...]) -> None:

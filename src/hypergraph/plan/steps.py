@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from hypergraph.plan.calling import Call, getter_of, prepare_call, takes_plain_positions
+from hypergraph.graph.components import walk
 from hypergraph.graph.graph import Graph
 from hypergraph.graph.wiring import Wiring
 from hypergraph.nodes.base import HyperNode
@@ -175,6 +176,33 @@ class Plan:
         sure = all(_always_delivers(step.node) for step in self.steps if step.kind == "graph")
         self.fixed = sure and not (self.has_interrupts or contested or self.has_cycles or wiring.gates)
         self.suspends = any(step.suspends for step in self.steps)
+        self._unconcerned: frozenset[int] | None = None
+
+    def could_overlap(self, offloaded: bool) -> bool:
+        """Say whether there is anything to wait for, so that something else could run meanwhile."""
+        return len(self.steps) > 1 and (offloaded or self.suspends)
+
+    def unconcerned(self) -> frozenset[int]:
+        """Return the steps no gate, cycle, interrupt or second producer has a say in, directly or upstream."""
+        if self._unconcerned is None:
+            self._unconcerned = frozenset() if self.has_interrupts else self._find_unconcerned()
+        return self._unconcerned
+
+    def _find_unconcerned(self) -> frozenset[int]:
+        wiring = self.wiring
+        contested = {name for name, found in wiring.data_producers.items() if len(found) > 1}
+        cyclic = {name for names in wiring.cycles for name in names}
+        concerned = {
+            step.name
+            for step in self.steps
+            if step.is_gate
+            or step.controllers
+            or step.name in cyclic
+            or not contested.isdisjoint((*step.node.inputs, *step.outputs, *step.wait_for))
+            or (step.kind == "graph" and not _always_delivers(step.node))
+        }
+        affected = set(walk(concerned, wiring.successors))
+        return frozenset(step.index for step in self.steps if step.name not in affected)
 
     def outer_feeders(self, name: str, param: str) -> list[str]:
         """Return the producers of a parameter that are on no common data cycle with the node."""
