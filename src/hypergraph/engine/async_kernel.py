@@ -11,7 +11,7 @@ from hypergraph.engine.kernels import is_cancellation
 from hypergraph.engine.ports import Expired
 
 if TYPE_CHECKING:
-    from hypergraph.engine.run import Scope
+    from hypergraph.engine.scope import Scope
 
 T = TypeVar("T")
 

@@ -14,7 +14,8 @@ from hypergraph.engine.course import course_of, side_flow_of
 from hypergraph.engine.flow import SideFlow
 from hypergraph.engine.perform import perform, refuse_coroutine
 from hypergraph.engine.ports import Observer
-from hypergraph.engine.run import Detail, Run, clock
+from hypergraph.engine.run import Detail, Run
+from hypergraph.engine.scope import clock
 from hypergraph.records import RunStatus
 
 

@@ -13,7 +13,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
-from hypergraph.engine.run import Run, clock
+from hypergraph.engine.run import Run
+from hypergraph.engine.scope import clock
 from hypergraph.plan.steps import Step
 
 Perform = Callable[[Run, Any, int], Awaitable[None]]

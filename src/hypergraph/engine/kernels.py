@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from hypergraph.exceptions import HypergraphError
 
 if TYPE_CHECKING:
-    from hypergraph.engine.run import Scope
+    from hypergraph.engine.scope import Scope
 
 T = TypeVar("T")
 

@@ -10,7 +10,8 @@ from typing import Any
 
 from hypergraph.engine.execute import execute
 from hypergraph.engine.perform import PAUSED, producers
-from hypergraph.engine.run import Detail, Run, Scope, clock
+from hypergraph.engine.run import Detail, Run
+from hypergraph.engine.scope import Scope, clock
 from hypergraph.exceptions import GraphConfigError, NodeError
 from hypergraph.plan.admission import Admission, admit
 from hypergraph.plan.steps import ABSENT, Step

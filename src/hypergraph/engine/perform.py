@@ -12,7 +12,8 @@ from types import CoroutineType
 from typing import Any, NoReturn
 
 from hypergraph.engine.ports import Expired
-from hypergraph.engine.run import Detail, Run, clock
+from hypergraph.engine.run import Detail, Run
+from hypergraph.engine.scope import clock
 from hypergraph.exceptions import CancellationError, NodeTimeoutError
 from hypergraph.plan.calling import inputs_of
 from hypergraph.plan.steps import ABSENT, Step

@@ -9,7 +9,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from hypergraph.engine.run import Detail, Run, Scope
+    from hypergraph.engine.run import Detail, Run
+    from hypergraph.engine.scope import Scope
     from hypergraph.plan.steps import Step
     from hypergraph.records import PauseInfo
 

@@ -11,7 +11,8 @@ from typing import Any
 from hypergraph.cache import CacheBackend
 from hypergraph.engine.nested import MapRun, expand
 from hypergraph.engine.ports import Kernel
-from hypergraph.engine.run import DEFAULT_LIMIT, Run, Scope
+from hypergraph.engine.run import Run
+from hypergraph.engine.scope import DEFAULT_LIMIT, Scope
 from hypergraph.events.dispatcher import EventDispatcher
 from hypergraph.exceptions import (
     IncompatibleRunnerError,

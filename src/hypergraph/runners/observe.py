@@ -11,7 +11,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from hypergraph.engine.nested import MapRun
-from hypergraph.engine.run import Detail, Run, Scope
+from hypergraph.engine.run import Detail, Run
+from hypergraph.engine.scope import Scope
 from hypergraph.events.dispatcher import EventDispatcher
 from hypergraph.events.types import (
     CacheHitEvent,
