@@ -23,7 +23,7 @@ Course = list[tuple[int, Step]]
 class _Rehearsal:
     """A run in which every step succeeds at once."""
 
-    is_over = False
+    failure = pause = None
 
     def __init__(self, admission: Admission) -> None:
         self.admission = admission

@@ -48,8 +48,8 @@ class Course(Protocol):
     landed: list[tuple[Step, Any]]
     answers: dict[str, Any]
 
-    @property
-    def is_over(self) -> bool: ...
+    failure: Any
+    pause: Any
 
 
 class Unfolding:
@@ -93,50 +93,41 @@ class Unfolding:
 
     def batches(self) -> Iterator[list[int]]:
         """Yield the step indexes of one superstep after another; the results must have landed in between."""
-        run, steps, stale, runs, named = self.run, self.steps, self.stale, self.runs, self.named
+        run, steps, agenda = self.run, self.steps, self.agenda
+        missing, opened, stale, runs = self.missing, self.opened, self.stale, self.runs
         while True:
             if self.abroad and (due := self._due_from_abroad()):
                 yield due
                 self.apply_landed()
-                if run.is_over:
-                    return
                 continue
-            batch = self._next_batch()
-            if not batch and self.superstep >= self.until:
+            if self.soft and not self.hopeless_known:
+                self._release_hopeless()
+            batch = []
+            for index in agenda:  # S5: b, c, e by counters; a because others are never on the agenda
+                if stale[index] and opened[index] and not missing[index]:
+                    if not steps[index].wait_for or self._has_waited(steps[index]):
+                        batch.append(index)
+            agenda.clear()
+            if len(batch) > 1:
+                batch = self._hold_back(sorted(batch))
+            elif not batch and self.superstep >= self.until:
+                if self._release_first_soft() or self._take_answers_as_inputs():
+                    continue
                 return
-            for index in batch:  # note what each step is about to see; later changes make it stale again
+            for index in batch:  # what changes from here on makes the step stale again
                 stale[index] = False
                 runs[index] += 1
                 if steps[index].wait_for:
                     self.seen[index] = {name: self.versions[name] for name in steps[index].wait_for}
-                if named[index]:
+                if self.named[index]:
                     self.forced.add(index)
             yield batch
             self.apply_landed()
-            if run.is_over:
+            if run.failure is not None or run.pause is not None:
                 return
             self.superstep += 1
 
     # -- choosing ------------------------------------------------------------------------------------
-
-    def _next_batch(self) -> list[int]:
-        if self.soft and not self.hopeless_known:
-            self._release_hopeless()
-        while True:
-            agenda = self.agenda
-            ready = [index for index in (sorted(agenda) if len(agenda) > 1 else agenda) if self._is_ready(index)]
-            agenda.clear()
-            if ready:
-                return ready if len(ready) == 1 else self._hold_back(ready)
-            if self.superstep < self.until or not (self._release_first_soft() or self._take_answers_as_inputs()):
-                return []
-
-    def _is_ready(self, index: int) -> bool:
-        """S5: b, c, e by counters; d for those that wait; a because others are never on the agenda."""
-        if self.missing[index] or not self.opened[index] or not self.stale[index]:
-            return False
-        step = self.steps[index]
-        return not step.wait_for or self._has_waited(step)
 
     def _has_waited(self, step: Step) -> bool:
         seen = self.seen.get(step.index, {})
@@ -259,8 +250,7 @@ class Unfolding:
         """Put what the steps of this superstep returned into the state."""
         landed = self.run.landed
         if len(landed) == 1:
-            step, value = landed[0]
-            self._apply(step, value, None)
+            self._apply(*landed[0], None)
         else:
             landed.sort(key=lambda pair: pair[0].index)  # S12: steps that ran together land in any order
             aliases = [self._aliased(step, value) for step, value in landed]
