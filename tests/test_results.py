@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import pickle
 import re
-import threading
 from typing import Any
 
 import numpy as np
@@ -15,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hypergraph.exceptions import NodeError
-from hypergraph.records import NodeRecord, PauseInfo, RunStatus
-from hypergraph.runs import MapResult, RunLog, RunResult, fresh_run_id
+from hypergraph.records import NodeRecord, PauseInfo, RunStatus, fresh_run_id
+from hypergraph.runs import MapResult, RunLog, RunResult
 
 DONE, FAILED, PAUSED, STOPPED = (
     RunStatus.COMPLETED,
@@ -27,25 +25,6 @@ DONE, FAILED, PAUSED, STOPPED = (
 LOG = RunLog("g", "run-1", 2100, (NodeRecord("slow", 0, 1800, "completed"),))
 
 
-class Source:
-    """Counts what it is asked."""
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-
-    def run_id(self) -> str:
-        self.asked.append("run_id")
-        return "run-from-source"
-
-    def log(self) -> RunLog:
-        self.asked.append("log")
-        return LOG
-
-    def nested(self) -> dict[str, RunResult | MapResult]:
-        self.asked.append("nested")
-        return {"sub": RunResult({"y": 2}, DONE)}
-
-
 class Mute(Exception):
     def __str__(self) -> str:
         raise RuntimeError
@@ -53,52 +32,21 @@ class Mute(Exception):
     __repr__ = __str__
 
 
-def test_a_run_id_is_made_on_first_access_and_stays() -> None:
+def test_a_run_id_is_made_up_and_stays() -> None:
     result = RunResult({}, DONE, run_id=None)
     assert re.fullmatch("run-[0-9a-f]{12}", result.run_id)
     assert result.run_id == result.run_id
     assert RunResult({}, DONE, run_id="mine").run_id == "mine"
 
 
-def test_threads_that_ask_at_once_see_one_run_id() -> None:
-    result, barrier, seen = RunResult({}, DONE), threading.Barrier(8), []
-
-    def ask() -> None:
-        barrier.wait()
-        seen.append(result.run_id)
-
-    threads = [threading.Thread(target=ask) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert set(seen) == {result.run_id}
-
-
 def test_fresh_run_ids_differ() -> None:
     assert len({fresh_run_id() for _ in range(1000)}) == 1000
 
 
-def test_a_result_without_source_has_no_log_and_nothing_nested() -> None:
+def test_a_result_made_by_hand_has_no_log_and_nothing_nested() -> None:
     result = RunResult({}, DONE)
     assert (result.log, result.nested, result.error, result.pause) == (None, {}, None, None)
     assert (result.failure, result.workflow_id) == (None, None)
-
-
-def test_a_source_is_asked_once_and_only_when_needed() -> None:
-    source = Source()
-    result = RunResult({"x": 1}, DONE, source=source)
-    assert (result["x"], result.get("x"), "x" in result, source.asked) == (1, 1, True, [])
-    for _ in range(2):
-        assert (result.run_id, result.log, result["sub"]["y"]) == ("run-from-source", LOG, 2)
-    assert source.asked == ["run_id", "log", "nested"]
-
-
-def test_what_is_given_goes_before_the_source() -> None:
-    source = Source()
-    given_log = RunLog("other", "r", 0, ())
-    result = RunResult({}, DONE, run_id="r", log=given_log, nested={}, source=source)
-    assert (result.run_id, result.log, result.nested, source.asked) == ("r", given_log, {}, [])
 
 
 def test_values_go_before_nested_results_of_the_same_name() -> None:
@@ -201,15 +149,6 @@ def test_html_is_static_and_escaped() -> None:
     mapped = MapResult((RunResult({}, DONE, log=LOG),), graph_name="<i>")._repr_html_()
     assert "<i>" not in mapped
     assert "&lt;i&gt;" in mapped
-
-
-def test_a_copy_takes_its_answers_along_and_leaves_the_source_behind() -> None:
-    source = Source()
-    source.unpicklable = lambda: None  # type: ignore[attr-defined]
-    result = RunResult({"x": 1}, DONE, source=source)
-    for twin in (copy.copy(result), copy.deepcopy(result), pickle.loads(pickle.dumps(result))):
-        assert (twin.run_id, twin.log, twin["sub"]["y"]) == ("run-from-source", LOG, 2)
-        assert (twin.values, twin.status) == ({"x": 1}, DONE)
 
 
 def test_a_failed_result_and_its_evidence_can_be_pickled_together() -> None:

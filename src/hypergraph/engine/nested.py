@@ -9,7 +9,7 @@ from itertools import product
 from typing import Any
 
 from hypergraph.engine.execute import execute
-from hypergraph.engine.perform import PAUSED, producers
+from hypergraph.engine.perform import PAUSED, producers, wait_for_answer
 from hypergraph.engine.run import Detail, Run
 from hypergraph.engine.scope import Scope, clock
 from hypergraph.exceptions import GraphConfigError, NodeError
@@ -46,7 +46,7 @@ class MapRun:
         self.runs: list[Run | None] = [None] * len(items)
         self.finished: list[int] = []  # indexes in the order of finishing
         self.started = self.stopped_at = 0.0
-        self.span_id = ""
+        self.span_id = self.outer_span_id = ""
         self.workflow_id: str | None = None
         self.publish: Callable[[int, Run], Awaitable[None]] | None = None  # told about each run that ends
         self._run_id: str | None = None
@@ -71,7 +71,7 @@ class MapRun:
 
     async def execute(self) -> None:
         """Run the items; without `keep_going` none is started after the first that ends badly."""
-        observer = self.scope.observer
+        observer = self.scope.observer if self.items else None  # nothing happens to no items
         if observer is not None:
             await observer.map_started(self)
         self.started = clock()
@@ -106,8 +106,9 @@ class MapRun:
         run.map_run = self
         if self.parent is not None:
             run.inside(self.parent, self.step_name)
-        await execute(run)
+        run.outer_span_id = self.span_id
         self.runs[index] = run
+        await execute(run)
         self.finished.append(index)
         if self.publish is not None:
             await self.publish(index, run)
@@ -168,11 +169,12 @@ async def _nest(run: Run, step: Step, superstep: int, detail: Detail) -> Any:
     given.update(_answers_for(run, step))
     admission = admit(node.graph, tuple(given), on_internal_override="ignore")
     child = Run(run.scope, admission, given).inside(run, step.name)
-    child.span_id = detail.span_id
+    child.outer_span_id = detail.span_id
     detail.inner = child
     await execute(child)
     if child.pause is not None:
-        run.pause, run.status = child.pause, RunStatus.PAUSED
+        await wait_for_answer(run, step, detail, child.pause)
+        run.waits_in = (step, child)
         return PAUSED
     if child.error is not None:
         raise child.error
@@ -218,7 +220,7 @@ async def _nest_map(run: Run, step: Step, given: dict[str, Any], detail: Detail)
         parent=run,
         step_name=step.name,
     )
-    children.span_id = detail.span_id
+    children.outer_span_id = detail.span_id
     detail.inner = children
     await children.execute()
     bad = children.ended_badly

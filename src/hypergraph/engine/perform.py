@@ -16,7 +16,7 @@ from hypergraph.engine.run import Detail, Run
 from hypergraph.engine.scope import clock
 from hypergraph.exceptions import CancellationError, NodeTimeoutError
 from hypergraph.plan.calling import inputs_of
-from hypergraph.plan.steps import ABSENT, Step
+from hypergraph.plan.steps import NO_ANSWER, Step
 from hypergraph.records import PauseInfo, RunStatus
 
 PAUSED: Any = object()
@@ -39,9 +39,11 @@ async def perform(run: Run, step: Any, superstep: int) -> None:
         value = await producers[step.kind](run, step, superstep, detail)
     except BaseException as error:
         duration = clock() - started
-        if observer is not None:
-            await observer.node_failed(run, step, detail.span_id, error)
-        run.fail(step, superstep, error, duration, detail)
+        try:
+            run.fail(step, superstep, error, duration, detail)
+        finally:
+            if observer is not None:
+                await observer.node_failed(run, step, detail.span_id, detail.error or error)
         return None
     duration = 0.0 if detail.cached else clock() - started
     if value is PAUSED:
@@ -69,27 +71,29 @@ def refuse_coroutine(step: Step, value: Any) -> NoReturn:
 
 
 async def _call_function(run: Run, step: Step, superstep: int, detail: Detail) -> Any:
-    result = await _through_cache(run, step, superstep, detail)
-    return step.resolve(result) if step.resolve is not None else result
+    return await _through_cache(run, step, superstep, detail, _attempts)
 
 
-async def _through_cache(run: Run, step: Step, superstep: int, detail: Detail) -> Any:
+async def _through_cache(run: Run, step: Step, superstep: int, detail: Detail, produce: Produce) -> Any:
     cache = run.scope.cache if step.node.cache else None
     if cache is None:
-        return await _attempts(run, step, superstep, detail)
+        return _resolved(step, await produce(run, step, superstep, detail))
     key = cache.key(step, inputs_of(step.node, run.values))
     hit, result = cache.get(key) if key else (False, None)
     if hit:
         detail.cached = True
         if run.scope.observer is not None:
             await run.scope.observer.cache_hit(run, step, key)
-        return result
-    result = await _attempts(run, step, superstep, detail)
-    if key and not (result is None and step.kind == "interrupt"):
-        if step.resolve is not None:
-            step.resolve(result)  # a result that breaks the node's contract must not be kept
+        return _resolved(step, result)
+    result = await produce(run, step, superstep, detail)
+    value = _resolved(step, result)  # first: a result that breaks the node's contract must not be kept
+    if key and value is not NO_ANSWER:
         cache.set(key, result)
-    return result
+    return value
+
+
+def _resolved(step: Step, result: Any) -> Any:
+    return step.resolve(result) if step.resolve is not None else result
 
 
 async def _attempts(run: Run, step: Step, superstep: int, detail: Detail) -> Any:
@@ -175,30 +179,25 @@ async def _ask(run: Run, step: Step, superstep: int, detail: Detail) -> Any:
     if run.visits(step) == 1 and all(name in run.answers for name in outputs):
         answers = tuple(run.answers.pop(name) for name in outputs)
         return answers[0] if step.output is not None else answers
+    answer = await _through_cache(run, step, superstep, detail, _handle)
+    if answer is not NO_ANSWER:
+        return answer
+    await wait_for_answer(run, step, detail, _question(run, step))
+    return PAUSED
+
+
+async def _handle(run: Run, step: Step, superstep: int, detail: Detail) -> Any:
     try:
-        result = await _through_cache(run, step, superstep, detail)
+        return await _attempts(run, step, superstep, detail)
     except CancellationError:
         raise
     except Exception as error:
         raise RuntimeError(f"Interrupt {step.name!r}: its handler failed: {type(error).__name__}: {error}") from error
-    if result is None:
-        await _pause(run, step, detail)
-        return PAUSED
-    if step.output is not None:
-        return result
-    if not isinstance(result, dict):
-        return (result, *(ABSENT for _ in outputs[1:]))
-    missing, extra = sorted(set(outputs) - set(result)), sorted(set(result) - set(outputs), key=str)
-    if missing or extra:
-        raise ValueError(
-            f"Interrupt {step.name!r}: its handler must return exactly {outputs}; missing: {missing}, extra: {extra}"
-        )
-    return tuple(result[name] for name in outputs)
 
 
-async def _pause(run: Run, step: Step, detail: Detail) -> None:
+def _question(run: Run, step: Step) -> PauseInfo:
     inputs = inputs_of(step.node, run.values)
-    run.pause = PauseInfo(
+    return PauseInfo(
         node_name=run.path_of(step.name),
         output_param=step.outputs[0],
         value=next(iter(inputs.values()), None),
@@ -206,9 +205,13 @@ async def _pause(run: Run, step: Step, detail: Detail) -> None:
         values=inputs if len(inputs) > 1 else None,
         path=run.path,
     )
-    run.status = RunStatus.PAUSED
+
+
+async def wait_for_answer(run: Run, step: Step, detail: Detail, pause: PauseInfo) -> None:
+    """End the run here until somebody calls again with the answer."""
+    run.pause, run.status = pause, RunStatus.PAUSED
     if run.scope.observer is not None:
-        await run.scope.observer.interrupted(run, step, detail.span_id, run.pause)
+        await run.scope.observer.interrupted(run, step, detail.span_id, pause)
 
 
 producers.update({"function": _call_function, "gate": _call_function, "interrupt": _ask})

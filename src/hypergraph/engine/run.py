@@ -58,8 +58,8 @@ class Run:
     unfolding: Any = None
     side: Any = None  # the SideFlow of an unfolding run, under a kernel that can run it
     superstep = -1
-    span_id = ""
-    spans: dict[str, tuple[str, int]] | None = None
+    span_id = outer_span_id = ""  # of this run and of what it runs inside, where somebody listens
+    spans: dict[str, tuple[str, int]] | None = None  # of nodes: their span and how much they streamed
     attempts: dict[str, tuple[int, float | None]] | None = None
     started = stopped_at = 0.0
     answers: dict[str, Any]

@@ -22,6 +22,7 @@ from hypergraph.nodes.graph_node import GraphNode
 
 Kind = Literal["function", "gate", "interrupt", "graph"]
 ABSENT: Any = type("ABSENT", (), {"__repr__": lambda self: "<absent>"})()  # an output that was not produced
+NO_ANSWER: Any = object()  # what a handler that returned None says
 
 
 class Step:
@@ -95,7 +96,9 @@ class Step:
         if isinstance(node, GateNode):
             self.resolve = node.decide
             self.plain = not node.cache
-        elif isinstance(node, FunctionNode) and not node.is_interrupt:
+        elif isinstance(node, FunctionNode) and node.is_interrupt:
+            self.resolve = answer_reader(node.name, self.outputs, node.original_outputs)
+        elif isinstance(node, FunctionNode):
             if len(self.outputs) > 1:
                 self.resolve = unpacker(node.name, self.outputs, node.original_outputs)
             special = node.cache or node.retry or node.timeout or node.offload or node.is_generator
@@ -137,9 +140,8 @@ def unpacker(name: str, outputs: tuple[str, ...], originals: tuple[str, ...]) ->
             if len(result) == wanted:
                 return result
         elif isinstance(result, dict):
-            for names in (outputs, originals):
-                if result.keys() == set(names):
-                    return tuple(result[output] for output in names)
+            if (named := _by_name(result, outputs, originals)) is not None:
+                return named
             raise ValueError(f"Node {name!r} returned a dict with keys {list(result)}; its outputs are {outputs}.")
         elif result is None:
             raise TypeError(f"Node {name!r} returned None; it must return {wanted} values for {outputs}.")
@@ -154,6 +156,36 @@ def unpacker(name: str, outputs: tuple[str, ...], originals: tuple[str, ...]) ->
         return tuple(result)
 
     return unpack
+
+
+def _by_name(result: dict[Any, Any], outputs: tuple[str, ...], originals: tuple[str, ...]) -> tuple[Any, ...] | None:
+    for names in (originals, outputs):  # where both fit, after a swap of names, the function means its own
+        if result.keys() == set(names):
+            return tuple(result[name] for name in names)
+    return None
+
+
+def answer_reader(name: str, outputs: tuple[str, ...], originals: tuple[str, ...]) -> Callable[[Any], Any]:
+    """Return what turns the result of an interrupt's handler into values, or NO_ANSWER.
+
+    The returned function raises ValueError naming the node.
+    """
+
+    def read(result: Any) -> Any:
+        if result is None:
+            return NO_ANSWER
+        if len(outputs) == 1:
+            return result
+        if not isinstance(result, dict):
+            return (result, *(ABSENT for _ in outputs[1:]))
+        if (named := _by_name(result, outputs, originals)) is not None:
+            return named
+        missing, extra = sorted(set(outputs) - set(result)), sorted(set(result) - set(outputs), key=str)
+        raise ValueError(
+            f"Interrupt {name!r}: its handler must return exactly {outputs}; missing: {missing}, extra: {extra}"
+        )
+
+    return read
 
 
 class Plan:

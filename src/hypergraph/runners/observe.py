@@ -1,7 +1,7 @@
 """The engine's happenings as events for processors.
 
-Made only when somebody listens. Before a run or map starts, its `span_id` holds the span it starts in;
-from then on it holds its own.
+Made only when somebody listens. What is reported from where nobody can wait (a chunk from inside a node, a
+stop request from another thread) goes to a backlog, which is delivered before the next event.
 """
 
 from __future__ import annotations
@@ -59,25 +59,14 @@ class EventObserver:
 
     async def run_started(self, run: Run) -> None:
         """Open the span of a run."""
-        around = run.map_run.span_id if run.map_run is not None else run.span_id
         run.span_id = fresh_span_id()
-        await self._emit(
-            RunStartEvent(
-                run_id=run.run_id,
-                span_id=run.span_id,
-                parent_span_id=around or None,
-                graph_name=run.graph_name,
-                workflow_id=run.workflow_id,
-            )
-        )
+        await self._emit(RunStartEvent(**_own(run, run.graph_name), workflow_id=run.workflow_id))
 
     async def run_ended(self, run: Run) -> None:
         """Close the span of a run, whichever way it ended."""
         await self._emit(
             RunEndEvent(
-                run_id=run.run_id,
-                span_id=run.span_id,
-                graph_name=run.graph_name,
+                **_own(run, run.graph_name),
                 status=run.status,
                 error=None if run.error is None else safe_text(run.error),
                 duration_ms=(run.stopped_at - run.started) * 1000,
@@ -86,13 +75,10 @@ class EventObserver:
 
     async def map_started(self, map_run: MapRun) -> None:
         """Open the span of a map, the parent of its items."""
-        around, map_run.span_id = map_run.span_id, fresh_span_id()
+        map_run.span_id = fresh_span_id()
         await self._emit(
             RunStartEvent(
-                run_id=map_run.run_id,
-                span_id=map_run.span_id,
-                parent_span_id=around or None,
-                graph_name=map_run.admission.graph.name or "",
+                **_own(map_run, map_run.admission.graph.name),
                 workflow_id=map_run.workflow_id,
                 is_map=True,
                 map_size=len(map_run.items),
@@ -104,9 +90,7 @@ class EventObserver:
         bad = map_run.ended_badly
         await self._emit(
             RunEndEvent(
-                run_id=map_run.run_id,
-                span_id=map_run.span_id,
-                graph_name=map_run.admission.graph.name or "",
+                **_own(map_run, map_run.admission.graph.name),
                 status=status_of(map_run),
                 error=None if bad is None else safe_text(bad.error),
                 duration_ms=(map_run.stopped_at - map_run.started) * 1000,
@@ -120,7 +104,7 @@ class EventObserver:
     async def node_started(self, run: Run, step: Step) -> str:
         """Open the span of a node and return its id."""
         event = NodeStartEvent(**_inside(run), node_name=step.name)
-        run.spans = {**(run.spans or {}), step.name: (event.span_id, 0)}
+        _spans(run)[step.name] = (event.span_id, 0)
         await self._emit(event)
         return event.span_id
 
@@ -166,14 +150,14 @@ class EventObserver:
                 node_name=step.name,
                 workflow_id=run.workflow_id,
                 value=pause.value,
-                response_param=pause.response_param,
+                response_param=".".join((*pause.path[len(run.path) :], pause.response_param)),
             )
         )
 
     def chunk(self, run: Run, name: str, chunk: Any) -> None:
         """Tell about a piece of output, from inside a node."""
-        span_id, count = (run.spans or {}).get(name, ("", 0))
-        run.spans = {**(run.spans or {}), name: (span_id, count + 1)}
+        span_id, count = _spans(run).get(name, ("", 0))
+        _spans(run)[name] = (span_id, count + 1)
         self.backlog.append(
             StreamingChunkEvent(
                 run_id=run.run_id,
@@ -201,11 +185,27 @@ class EventObserver:
             )
 
 
+def _own(run: Run | MapRun, graph_name: str | None) -> dict[str, Any]:
+    """Return what the first and the last event of a run have in common."""
+    return {
+        "run_id": run.run_id,
+        "span_id": run.span_id,
+        "parent_span_id": run.outer_span_id or None,
+        "graph_name": graph_name or "",
+    }
+
+
+def _spans(run: Run) -> dict[str, tuple[str, int]]:
+    if run.spans is None:
+        run.spans = {}
+    return run.spans
+
+
 def _inside(run: Run) -> dict[str, Any]:
     return {"run_id": run.run_id, "parent_span_id": run.span_id, "graph_name": run.graph_name}
 
 
-def _text(error: BaseException) -> dict[str, str]:
+def _text(error: BaseException) -> dict[str, Any]:
     kind = type(error)
     return {"error": safe_text(error), "error_type": f"{kind.__module__}.{kind.__qualname__}"}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 from hypergraph.engine.nested import MapRun
@@ -23,33 +24,31 @@ class EngineResult(RunResult):
 
     _run: Run
 
-    @property
-    def run_id(self) -> str:
+    @cached_property
+    def run_id(self) -> str:  # type: ignore[override]  # a cached property can be set like any attribute
         """The id of this run."""
         return self._run.run_id
 
-    @property
-    def log(self) -> RunLog:
+    @cached_property
+    def log(self) -> RunLog:  # type: ignore[override]
         """What the run did, node by node."""
-        if self._log is None:
-            self._log = log_of(self._run)
-        return self._log
+        return log_of(self._run)
 
-    @property
-    def nested(self) -> dict[str, RunResult | MapResult]:
+    @cached_property
+    def nested(self) -> dict[str, RunResult | MapResult]:  # type: ignore[override]
         """The results of the nested graphs that ran, each of its last execution."""
-        if self._nested is None:
-            self._nested = _nested_results(self._run)
-        return self._nested
+        run, selected = self._run, self._run.admission.selected
+        ran = [(step, detail.inner) for _, step, _, detail in records_of(run) if detail.inner is not None]
+        if run.waits_in is not None:
+            ran.append(run.waits_in)
+        return {
+            step.name: inner_result(inner)
+            for step, inner in dict(ran).items()
+            if selected is None or not set(selected).isdisjoint(step.outputs)
+        }
 
 
-def _nested_results(run: Run) -> dict[str, RunResult | MapResult]:
-    selected = run.admission.selected
-    return {
-        step.name: inner_result(detail.inner)
-        for _, step, _, detail in records_of(run)
-        if detail.inner is not None and (selected is None or not set(selected).isdisjoint(step.outputs))
-    }
+EngineResult.__name__ = EngineResult.__qualname__ = "RunResult"  # users know one kind of result
 
 
 def result_of(run: Run) -> RunResult:
@@ -130,13 +129,7 @@ def _node_record(superstep: int, step: Step, seconds: float, detail: Detail) -> 
 
 def inner_log(inner: Run | MapRun) -> RunLog | MapLog:
     """Build the log of a nested run, or of all items of a nested map."""
-    if isinstance(inner, Run):
-        return log_of(inner)
-    return MapLog(
-        graph_name=inner.admission.graph.name or "",
-        total_duration_ms=(inner.stopped_at - inner.started) * 1000,
-        items=tuple(log_of(run) for run in inner.runs if run is not None),
-    )
+    return map_result_of(inner).log if isinstance(inner, MapRun) else log_of(inner)
 
 
 def decision_text(decision: Any) -> str | list[str] | None:

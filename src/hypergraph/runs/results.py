@@ -10,10 +10,8 @@ from typing import Any, SupportsIndex, overload
 from hypergraph.display import as_html, batch_time, jsonable, plural
 from hypergraph.records import RunStatus
 from hypergraph.runs.log import MapLog, RunLog
-from hypergraph.runs.run_result import ResultSource, RunResult, error_text, fresh_run_id
+from hypergraph.runs.run_result import RunResult, error_text
 from hypergraph.runs.tables import tally
-
-__all__ = ["MapResult", "ResultSource", "RunResult", "fresh_run_id"]
 
 
 @dataclass(frozen=True, repr=False, eq=False)

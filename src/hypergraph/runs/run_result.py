@@ -1,33 +1,26 @@
 """What one run gives back.
 
-A result is made for every run and every map item, so making one costs next to nothing: what is
-seldom asked for (run id, log, nested results) is worked out from its source on first access and
-then stays the same.
+A result is a plain bundle of facts. Whoever makes many of them may leave out what is seldom asked for (run
+id, log, nested results) and work it out on first access; a copy takes the answers along.
 """
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from copyreg import __newobj__  # type: ignore[attr-defined]  # what pickle itself names in a stream
+from typing import TYPE_CHECKING, Any
 
 from hypergraph.display import Table, as_html, bounded, did_you_mean, escape, jsonable, plural, preview
 from hypergraph.exceptions import NodeError, safe_text
-from hypergraph.records import PauseInfo, RunStatus
+from hypergraph.records import PauseInfo, RunStatus, fresh_run_id
 from hypergraph.runs.log import RunLog
 
 if TYPE_CHECKING:  # a map result is made of run results, and nested in them
     from hypergraph.runs.results import MapResult
 
 _MAX_VALUES = 50
-_id_lock = threading.Lock()
 _repr_state = threading.local()
-
-
-def fresh_run_id() -> str:
-    """Return a new id; it comes from the system, so neither forks nor a seeded `random` repeat it."""
-    return "run-" + os.urandom(6).hex()
 
 
 def error_text(error: BaseException | None) -> str | None:
@@ -35,26 +28,13 @@ def error_text(error: BaseException | None) -> str | None:
     return None if error is None else f"{type(error).__name__}: {safe_text(error)}"
 
 
-class ResultSource(Protocol):
-    """Where a result finds what nobody has asked for yet; each answer must stay the same."""
-
-    def run_id(self) -> str: ...
-    def log(self) -> RunLog: ...
-    def nested(self) -> dict[str, RunResult | MapResult]: ...
-
-
 class RunResult:
     """The outcome of one run: its values, how it ended, and its log."""
 
-    # Set only where they differ, because a result is made for every run and every item of a map.
     workflow_id: str | None = None
     error: BaseException | None = None
     pause: PauseInfo | None = None
     failure: NodeError | None = None
-    _run_id: str | None = None
-    _log: RunLog | None = None
-    _nested: dict[str, RunResult | MapResult] | None = None
-    _source: ResultSource | None = None
 
     def __init__(  # noqa: PLR0917 - the fields are its signature
         self,
@@ -67,41 +47,16 @@ class RunResult:
         log: RunLog | None = None,
         failure: NodeError | None = None,
         nested: dict[str, RunResult | MapResult] | None = None,
-        source: ResultSource | None = None,
     ) -> None:
         self.values = values
         self.status = status
+        self.run_id = run_id if run_id is not None else fresh_run_id()
         self.workflow_id = workflow_id
         self.error = error
         self.pause = pause
+        self.log = log
         self.failure = failure
-        self._run_id = run_id
-        self._log = log
-        self._nested = nested
-        self._source = source
-
-    @property
-    def run_id(self) -> str:
-        """The id of this run."""
-        if self._run_id is None:
-            run_id = fresh_run_id() if self._source is None else self._source.run_id()
-            with _id_lock:  # two threads that ask at once get one answer
-                self._run_id = self._run_id or run_id
-        return self._run_id
-
-    @property
-    def log(self) -> RunLog | None:
-        """What the run did, node by node; None only for a result made by hand without one."""
-        if self._log is None and self._source is not None:
-            self._log = self._source.log()
-        return self._log
-
-    @property
-    def nested(self) -> dict[str, RunResult | MapResult]:
-        """The results of the nested graphs that ran, by node name."""
-        if self._nested is None:
-            self._nested = {} if self._source is None else self._source.nested()
-        return self._nested
+        self.nested = nested if nested is not None else {}
 
     @property
     def completed(self) -> bool:
@@ -194,8 +149,7 @@ class RunResult:
         own = as_html(header, Table(("Name", "Value"), rows, more))
         return own + ("" if self.log is None else self.log._repr_html_())
 
-    def __getstate__(self) -> tuple[None, dict[str, Any]]:
-        # A copy takes the answers along instead of the source, which belongs to the engine.
-        state = {name: getattr(self, name) for name in self.__slots__ if not name.startswith("_")}
-        answers = {"_run_id": self.run_id, "_log": self.log, "_nested": self.nested, "_source": None}
-        return None, {**state, **answers}
+    def __reduce__(self) -> tuple[Any, ...]:
+        answers = {"run_id": self.run_id, "log": self.log, "nested": self.nested}
+        facts = {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
+        return __newobj__, (RunResult,), {**facts, **answers}
