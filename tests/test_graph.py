@@ -7,15 +7,9 @@ from typing import Any
 
 import networkx
 import pytest
+from making import make
 
 from hypergraph import END, FunctionNode, Graph, GraphConfigError, chain, ifelse, interrupt, node, route
-
-
-def make(name: str, *inputs: str, out: Any = None, **options: Any) -> FunctionNode:
-    """A node that takes these inputs; `out` names its outputs, default NAME_out."""
-    namespace: dict[str, Any] = {}
-    exec(f"def {name}({', '.join(inputs)}): return None", namespace)
-    return FunctionNode(namespace[name], output_name=f"{name}_out" if out is None else out, **options)
 
 
 @node(output_name="b_out")

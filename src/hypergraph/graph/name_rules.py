@@ -47,27 +47,24 @@ def end_is_reserved(draft: Draft) -> Iterator[str]:
 def names_are_identifiers(draft: Draft) -> Iterator[str]:
     """B5: names become parameters, so they have to be identifiers."""
     for node in draft.nodes:
-        if not isinstance(node, GraphNode):
-            yield from _identifier("node", node.name, f"node {node!r}", "with_name()")
-        for output in dict.fromkeys(node.outputs):
-            yield from _identifier(
-                "output", output, f"output of node {node.name!r}", "with_outputs() or output_name"
-            )
+        flaw = None if isinstance(node, GraphNode) else _flaw(node.name)
+        if flaw:
+            fix = "choose another name through with_name()."
+            yield finding(f"Invalid node name: {node.name!r}{flaw}", f"node {node!r}", fix=fix)
+        for output in node.outputs:
+            flaw = _flaw(output)
+            if flaw:
+                where, fix = (
+                    f"output of node {node.name!r}",
+                    "choose another output_name, or use with_outputs().",
+                )
+                yield finding(f"Invalid output name: {output!r}{flaw}", where, fix=fix)
 
 
-def _identifier(what: str, name: str, where: str, remedy: str) -> Iterator[str]:
+def _flaw(name: str) -> str | None:
     if not name.isidentifier():
-        yield finding(
-            f"Invalid {what} name: {name!r}. Names must be valid Python identifiers",
-            where,
-            fix=f"choose another name through {remedy}.",
-        )
-    elif keyword.iskeyword(name):
-        yield finding(
-            f"Invalid {what} name: {name!r} is a Python keyword",
-            where,
-            fix=f"choose another name through {remedy}.",
-        )
+        return ". Names must be valid Python identifiers"
+    return " is a Python keyword" if keyword.iskeyword(name) else None
 
 
 def nested_names_are_free(draft: Draft) -> Iterator[str]:

@@ -21,6 +21,7 @@ from uuid import uuid4
 from hypergraph.nodes.signatures import peek, unwrapped
 
 _captures: weakref.WeakKeyDictionary[types.FunctionType, str] = weakref.WeakKeyDictionary()
+_codes: weakref.WeakKeyDictionary[types.FunctionType, str] = weakref.WeakKeyDictionary()
 _PLAIN = (type(None), bool, int, float, complex, str, bytes)
 _CARRIERS = (types.FunctionType, types.MethodType, functools.partial, staticmethod)
 _Known = dict[int, tuple[Any, str]]  # id -> the value, kept alive so that its id stays its own, and its text
@@ -56,19 +57,23 @@ def content(value: Any, known: _Known | None = None) -> str:
 def code_identity(func: Callable[..., Any]) -> str:
     """Return the source text, else the bytecode, else the qualified name of a callable."""
     target = _code_holder(func)
-    code = peek(target, "__code__")
-    if not isinstance(code, types.CodeType):
-        code = None
-    # Several lambdas may share one line of source: their code tells them apart. The source is that of the
-    # code itself, because a function that wraps another one gives the other's source for its own.
-    if code is None or code.co_name != "<lambda>":
-        try:
-            return f"source:{inspect.getsource(code or target)}"
-        except Exception:  # noqa: S110 - made at run time or built in: it has no source
-            pass
-    if code is not None:
-        return f"code:{_describe_code(code, {})}"
-    return f"name:{peek(target, '__module__')}.{peek(target, '__qualname__') or type(target)!r}"
+    if not isinstance(target, types.FunctionType):
+        named = f"{peek(target, '__module__')}.{peek(target, '__qualname__') or type(target)!r}"
+        return _source(target) or f"name:{named}"
+    if target not in _codes:
+        # Several lambdas may share one line of source: their code tells them apart. The source is that of
+        # the code, because inspect gives for a function that wraps another one the other's source.
+        code = target.__code__
+        source = _source(code) if code.co_name != "<lambda>" else None
+        _codes[target] = source or f"code:{_describe_code(code, {})}"
+    return _codes[target]
+
+
+def _source(target: Any) -> str | None:
+    try:
+        return f"source:{inspect.getsource(target)}"
+    except Exception:  # made at run time or built in
+        return None
 
 
 def _code_holder(func: Any) -> Any:
