@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from hypergraph.engine.flow import DeliveryStep, Flow, GroupStep, SideFlow
 from hypergraph.engine.run import Run
-from hypergraph.engine.schedule import Unfolding
+from hypergraph.engine.schedule import NEVER, Unfolding
 from hypergraph.plan.admission import Admission
 from hypergraph.plan.steps import Step
 
@@ -32,14 +33,14 @@ class _Rehearsal:
         self.landed: list[tuple[Step, Any]] = []
         self.answers: dict[str, Any] = {}
 
+    def exhaust(self, step: Step, superstep: int) -> None:
+        """Never happens: a rehearsal knows no limit."""
+
     def course(self) -> Course:
         course: Course = []
-        unfolding = Unfolding(self)
-        for batch in unfolding.batches():
-            for index in batch:
-                step = unfolding.steps[index]
-                course.append((unfolding.superstep, step))
-                self.landed.append((step, None if step.output is not None else (None,) * len(step.outputs)))
+        for superstep, step in Unfolding(self).course():
+            course.append((superstep, step))
+            self.landed.append((step, None if step.output is not None else (None,) * len(step.outputs)))
         return course
 
 
@@ -71,22 +72,11 @@ def side_flow_of(run: Run) -> SideFlow | None:
 
 
 def _unfold(run: Run) -> Iterator[tuple[int, Any]]:
-    side = run.side
-    unfolding = run.unfolding = Unfolding(run) if side is None else Unfolding(run, side.course.superstep_of)
-    steps, together = unfolding.steps, run.scope.kernel.concurrent
-    limit = run.scope.max_iterations if run.plan.has_cycles else None
-    for batch in unfolding.batches():
-        superstep = unfolding.superstep
-        if side is not None and batch and batch[0] in side.course.steps:
-            yield superstep, DeliveryStep(side, batch)
-            continue
-        if limit is not None and superstep >= limit and batch:
-            run.exhaust(steps[batch[0]], superstep)
-            return
-        if len(batch) == 1:
-            yield superstep, steps[batch[0]]
-        elif together and batch:
-            yield superstep, GroupStep([steps[index] for index in batch])
-        else:
-            for index in batch:
-                yield superstep, steps[index]
+    side, scope = run.side, run.scope
+    limit = scope.max_iterations if run.plan.has_cycles else NEVER
+    together = GroupStep if scope.kernel.concurrent else None
+    if side is None:
+        run.unfolding = Unfolding(run)
+        return run.unfolding.course(limit, together)  # type: ignore[no-any-return]  # an Unfolding since one line
+    run.unfolding = Unfolding(run, side.course.superstep_of)
+    return run.unfolding.course(limit, together, partial(DeliveryStep, side))  # type: ignore[no-any-return]  # as above

@@ -29,7 +29,7 @@ depends on the steps that could have become ready, not on the size of the graph.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 from hypergraph.engine.state import differs
@@ -37,6 +37,8 @@ from hypergraph.nodes.gate import END
 from hypergraph.plan.admission import Admission
 from hypergraph.plan.calling import is_immutable
 from hypergraph.plan.steps import ABSENT, Step
+
+NEVER = float("inf")
 
 
 class Course(Protocol):
@@ -51,6 +53,8 @@ class Course(Protocol):
     failure: Any
     pause: Any
 
+    def exhaust(self, step: Step, superstep: int) -> None: ...
+
 
 class Unfolding:
     """The course of one run, found out superstep by superstep.
@@ -62,7 +66,8 @@ class Unfolding:
     def __init__(self, run: Course, elsewhere: Mapping[int, int] | None = None) -> None:
         admission = run.admission
         self.run = run
-        self.abroad = dict(elsewhere or {})  # those that have not landed yet
+        self.abroad = dict(elsewhere or {})  # those nobody has asked for yet
+        self.arriving: set[int] = set()
         self.until = max(self.abroad.values(), default=-1) + 1  # below this there is always something to run
         self.scope = admission.scope.difference(self.abroad)
         self.steps = admission.plan.steps
@@ -78,7 +83,6 @@ class Unfolding:
         self.ended: set[int] = set()
         self.decisions: dict[int, tuple[int, ...]] = {}
         self.seen: dict[int, dict[str, int]] = {}
-        self.forced: set[int] = set()
         self.agenda = set(self.scope)
         self.superstep = 0
         self.hopeless_known = False
@@ -91,43 +95,66 @@ class Unfolding:
                 for feeder in admission.plan.wiring.feeders(self.steps[index].name, name):
                     self.lacking.setdefault((admission.plan.index[feeder], name), []).append(index)
 
-    def batches(self) -> Iterator[list[int]]:
-        """Yield the step indexes of one superstep after another; the results must have landed in between."""
-        run, steps, agenda = self.run, self.steps, self.agenda
-        missing, opened, stale, runs = self.missing, self.opened, self.stale, self.runs
-        while True:
-            if self.abroad and (due := self._due_from_abroad()):
-                yield due
+    def course(
+        self,
+        limit: float = NEVER,
+        together: Callable[[list[Step]], Any] | None = None,
+        arrival: Callable[[list[int]], Any] | None = None,
+    ) -> Iterator[tuple[int, Any]]:
+        """Yield one step after another with its superstep; before the next superstep all must have landed.
+
+        `together` makes one step of those that may run at the same time, `arrival` one that waits for steps
+        run elsewhere. A run that has more to do after `limit` supersteps is exhausted.
+        """
+        run, steps, stale = self.run, self.steps, self.stale
+        while (batch := self._next_batch()) is not None:
+            superstep = self.superstep
+            if batch and batch[0] in self.arriving:
+                yield superstep, arrival and arrival(batch)
                 self.apply_landed()
                 continue
-            if self.soft and not self.hopeless_known:
-                self._release_hopeless()
-            batch = []
+            if superstep >= limit and batch:
+                return run.exhaust(steps[batch[0]], superstep)
+            for index in batch:  # what changes from here on makes the step stale again
+                stale[index] = False
+                self.runs[index] += 1
+                if steps[index].wait_for:
+                    self.seen[index] = {name: self.versions[name] for name in steps[index].wait_for}
+            if len(batch) == 1:
+                yield superstep, steps[batch[0]]
+            elif together is not None and batch:
+                yield superstep, together([steps[index] for index in batch])
+            else:
+                for index in batch:
+                    yield superstep, steps[index]
+            self.apply_landed()
+            if run.failure is not None or run.pause is not None:
+                return None
+            self.superstep = superstep + 1
+        return None
+
+    # -- choosing ------------------------------------------------------------------------------------
+
+    def _next_batch(self) -> list[int] | None:
+        """Return the steps of the next superstep, or those that must arrive before it; None at the end."""
+        steps, agenda, missing, opened, stale = self.steps, self.agenda, self.missing, self.opened, self.stale
+        if self.abroad and (due := self._due_from_abroad()):
+            return due
+        if self.soft and not self.hopeless_known:
+            self._release_hopeless()
+        while True:
+            ready = []
             for index in agenda:  # S5: b, c, e by counters; a because others are never on the agenda
                 if stale[index] and opened[index] and not missing[index]:
                     if not steps[index].wait_for or self._has_waited(steps[index]):
-                        batch.append(index)
+                        ready.append(index)
             agenda.clear()
-            if len(batch) > 1:
-                batch = self._hold_back(sorted(batch))
-            elif not batch and self.superstep >= self.until:
-                if self._release_first_soft() or self._take_answers_as_inputs():
-                    continue
-                return
-            for index in batch:  # what changes from here on makes the step stale again
-                stale[index] = False
-                runs[index] += 1
-                if steps[index].wait_for:
-                    self.seen[index] = {name: self.versions[name] for name in steps[index].wait_for}
-                if self.named[index]:
-                    self.forced.add(index)
-            yield batch
-            self.apply_landed()
-            if run.failure is not None or run.pause is not None:
-                return
-            self.superstep += 1
-
-    # -- choosing ------------------------------------------------------------------------------------
+            if ready:
+                return ready if len(ready) == 1 else self._hold_back(sorted(ready))
+            if self.superstep < self.until:
+                return ready
+            if not (self._release_first_soft() or self._take_answers_as_inputs()):
+                return None
 
     def _has_waited(self, step: Step) -> bool:
         seen = self.seen.get(step.index, {})
@@ -159,6 +186,7 @@ class Unfolding:
                 due.add(index)
         for index in due:
             del self.abroad[index]
+        self.arriving |= due
         return sorted(due)
 
     def _waits_only_for(self, index: int, late: set[int]) -> bool:
@@ -250,38 +278,38 @@ class Unfolding:
         """Put what the steps of this superstep returned into the state."""
         landed = self.run.landed
         if len(landed) == 1:
-            self._apply(*landed[0], None)
-        else:
+            step, value = landed.pop()
+            self._apply(step, value, self.named[step.index], None)
+        elif landed:
             landed.sort(key=lambda pair: pair[0].index)  # S12: steps that ran together land in any order
-            aliases = [self._aliased(step, value) for step, value in landed]
-            for (step, value), aliased in zip(landed, aliases, strict=True):
-                self._apply(step, value, aliased)
-        landed.clear()
-        self.forced.clear()
+            before = [(self.named[step.index], self._aliased(step, value)) for step, value in landed]
+            for (step, value), (named, aliased) in zip(landed, before, strict=True):
+                self._apply(step, value, named, aliased)
+            landed.clear()
 
-    def _apply(self, step: Step, value: Any, aliased: set[str] | None) -> None:
+    def _apply(self, step: Step, value: Any, named: int, aliased: set[str] | None) -> None:
         if step.is_gate:
             self._decide(step, value)
         elif step.output is not None:
             if value is not ABSENT:
-                name, consumers = step.writes[0]
-                self._write(step, name, value, consumers, aliased)
+                self._write(step, *step.writes[0], value, named, aliased)
         else:
             for (name, consumers), result in zip(step.writes, value or (), strict=False):
                 if result is not ABSENT:
-                    self._write(step, name, result, consumers, aliased)
-        for name in step.awaited:
-            self.versions[name] = self.versions.get(name, 0) + 1
+                    self._write(step, name, consumers, result, named, aliased)
+        if step.awaited:
+            for name in step.awaited:
+                self.versions[name] = self.versions.get(name, 0) + 1
         if step.waiters:
             self.agenda.update(self.scope.intersection(step.waiters))
 
     def _write(
-        self, step: Step, name: str, value: Any, consumers: tuple[int, ...], aliased: set[str] | None
+        self, step: Step, name: str, consumers: tuple[int, ...], value: Any, named: int, aliased: set[str] | None
     ) -> None:
         if self.needs and (step.index, name) in self.lacking:
             self._deliver(step.index, name)
         version = self.versions.get(name, 0)
-        if version and step.index not in self.forced and not differs(self.values[name], value):  # S2, S6
+        if version and not named and not differs(self.values[name], value):  # S2; S6 for what a decision named
             if not (self._is_aliased(step, value) if aliased is None else name in aliased):  # S3
                 return
         self.values[name] = value
@@ -313,12 +341,11 @@ class Unfolding:
                     self._satisfy(index, name)
 
     def _make_stale(self, index: int) -> None:
-        if index in self.ended or index not in self.scope:
-            return
-        self.stale[index] = True
-        self.agenda.add(index)
-        if index in self.decisions:
-            self._withdraw(index)  # S10
+        if index in self.scope and index not in self.ended:
+            self.stale[index] = True
+            self.agenda.add(index)
+            if index in self.decisions:
+                self._withdraw(index)  # S10
 
     def _withdraw(self, gate: int) -> None:
         for target in self.decisions.pop(gate):

@@ -17,7 +17,7 @@ from hypergraph.nodes.base import HyperNode
 from hypergraph.nodes.callable_node import CallableNode
 from hypergraph.nodes.context import RunFacts
 from hypergraph.nodes.function import FunctionNode
-from hypergraph.nodes.gate import GateNode
+from hypergraph.nodes.gate import END, GateNode, RouteNode
 from hypergraph.nodes.graph_node import GraphNode
 
 Kind = Literal["function", "gate", "interrupt", "graph"]
@@ -94,7 +94,7 @@ class Step:
         else:
             self.call = prepare_call(node)
         if isinstance(node, GateNode):
-            self.resolve = node.decide
+            self.resolve = decider(node)
             self.plain = not node.cache
         elif isinstance(node, FunctionNode) and node.is_interrupt:
             self.resolve = answer_reader(node.name, self.outputs, node.original_outputs)
@@ -125,6 +125,18 @@ def _kind_of(node: HyperNode) -> Kind:
     if isinstance(node, FunctionNode):
         return "interrupt" if node.is_interrupt else "function"
     raise TypeError(f"Node {node.name!r} is of the unknown class {type(node).__name__}; runners cannot execute it.")
+
+
+def decider(gate: GateNode) -> Callable[[Any], Any]:
+    """Return what turns the result of a gate into its decision, quickly for the usual result."""
+    if gate.multi_target or not isinstance(gate, RouteNode):
+        return gate.decide
+    decide, targets = gate.decide, frozenset(gate.targets)
+
+    def resolve(result: Any) -> Any:
+        return result if (type(result) is str or result is END) and result in targets else decide(result)
+
+    return resolve
 
 
 def unpacker(name: str, outputs: tuple[str, ...], originals: tuple[str, ...]) -> Callable[[Any], Any]:

@@ -1,0 +1,158 @@
+"""What the engine costs: overhead per node, per superstep, per item, as multiples of a bare call."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tracemalloc
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.measure import Case, measure
+from hypergraph import END, AsyncRunner, FunctionNode, Graph, NodeContext, SyncRunner, node, route
+
+LOOPS = 500
+
+
+def plus_one(x):
+    return x + 1
+
+
+async def plus_one_async(x):
+    return x + 1
+
+
+def plus_one_in_context(x, context: NodeContext):
+    return x + 1
+
+
+def chain_of(length: int, func: Callable[..., Any]) -> Graph:
+    return Graph(
+        [
+            FunctionNode(func, f"n{i}", f"v{i + 1}", rename_inputs={"x": f"v{i}"}) for i in range(length)
+        ],
+        name="chain",
+    )
+
+
+@node(output_name="state")
+def count(state):
+    state["n"] += 1
+    return state
+
+
+@route(targets=["count", END])
+def enough(state):
+    return "count" if state["n"] < LOOPS else END
+
+
+@node(output_name="y")
+def fail(x):
+    raise ValueError("boom")
+
+
+@dataclass
+class Bar:
+    """A ratio and the most it may be."""
+
+    name: str
+    ratio: float
+    limit: float
+    nanoseconds: float | None = None
+
+    @property
+    def holds(self) -> bool:
+        return self.ratio <= self.limit
+
+
+def bare_loop(units: int = 1000) -> Case:
+    def work() -> None:
+        x = 0
+        for _ in range(units):
+            x = plus_one(x)
+
+    return Case("bare call", work, units)
+
+
+def on_loop(loop: asyncio.AbstractEventLoop, coroutine: Callable[[], Any]) -> Callable[[], Any]:
+    return lambda: loop.run_until_complete(coroutine())
+
+
+def engine_bars() -> list[Bar]:
+    """Measure everything and return the bars."""
+    sync, loop = SyncRunner(), asyncio.new_event_loop()
+    hundred, thousand, one, three = (chain_of(n, plus_one) for n in (100, 1000, 1, 3))
+    contexts, awaits = chain_of(100, plus_one_in_context), chain_of(100, plus_one_async)
+    looping, failing = Graph([count, enough], name="loop"), Graph([fail], name="failing")
+    items = list(range(1000))
+
+    async def bare_awaits() -> None:
+        x = 0
+        for _ in range(1000):
+            x = await plus_one_async(x)
+
+    async def async_chain() -> None:
+        await AsyncRunner().run(awaits, {"v0": 0})
+
+    bare = bare_loop()
+    cases = {
+        "bare": bare,
+        "hundred": Case("chain of 100", lambda: sync.run(hundred, {"v0": 0}), 100),
+        "thousand": Case("chain of 1,000", lambda: sync.run(thousand, {"v0": 0}), 1000),
+        "one": Case("one node", lambda: sync.run(one, {"v0": 0})),
+        "await": Case("bare await", on_loop(loop, bare_awaits), 1000),
+        "async": Case("async chain of 100", on_loop(loop, async_chain), 100),
+        "loop": Case(
+            "loop with a gate",
+            lambda: sync.run(looping, {"state": {"n": 0}}, max_iterations=5000),
+            2 * LOOPS + 1,
+        ),
+        "map": Case("map of 1,000 over 3", lambda: sync.map(three, {"v0": items}, map_over="v0"), 1000),
+        "fail": Case("one failing node", lambda: sync.run(failing, {"x": 1}, error_handling="continue")),
+        "context": Case("chain of 100 with contexts", lambda: sync.run(contexts, {"v0": 0}), 100),
+    }
+    measure(list(cases.values()))
+    loop.close()
+    ns = {name: case.nanoseconds for name, case in cases.items()}
+    call = ns["bare"]
+    above = {name: ns[name] - call for name in ("hundred", "thousand")}
+    return [
+        Bar("chain of 100 sync nodes, per node above the bare loop", above["hundred"] / call, 16, ns["hundred"]),
+        Bar("chain of 1,000, per node, against the chain of 100", above["thousand"] / above["hundred"], 1.15),
+        Bar("run of one node", ns["one"] / call, 100, ns["one"]),
+        Bar("async chain of 100, per node, in bare awaits", (ns["async"] - ns["await"]) / ns["await"], 10, ns["async"]),
+        Bar("loop with a gate over a dict, per superstep", ns["loop"] / call, 45, ns["loop"]),
+        Bar("map of 1,000 items over 3 nodes, per item", ns["map"] / call, 150, ns["map"]),
+        Bar('one failing node with evidence, "continue"', ns["fail"] / call, 250, ns["fail"]),
+        Bar("NodeContext injection", (ns["context"] - ns["hundred"]) / call, 6, ns["context"] - ns["hundred"]),
+    ]
+
+
+def memory_bars(node_runs: int = 200_000) -> list[Bar]:
+    """Measure what a node run leaves behind in a loop: its raw record and nothing else."""
+
+    def grown(loops: int) -> int:
+        @node(output_name="n")
+        def up(n):
+            return n + 1
+
+        @route(targets=["up", END])
+        def done(n):
+            return "up" if n < loops else END
+
+        graph, runner = Graph([up, done], name="memory"), SyncRunner()
+        tracemalloc.start()
+        result = runner.run(graph, {"n": 0}, max_iterations=4 * loops)
+        size = tracemalloc.get_traced_memory()[0]
+        tracemalloc.stop()
+        assert result["n"] == loops
+        return size
+
+    small, large = grown(1000), grown(node_runs // 2)
+    return [Bar("bytes per node run in a loop", (large - small) / (node_runs - 2000), 128)]
+
+
+if __name__ == "__main__":
+    for bar in [*engine_bars(), *memory_bars()]:
+        print(f"{'ok ' if bar.holds else 'NOT'} {bar.name}: {bar.ratio:.1f} (at most {bar.limit:g})", file=sys.stdout)
