@@ -32,10 +32,13 @@ def definition_hash(graph: Graph) -> str:
 
 
 def _edge_texts(wiring: Wiring) -> Iterator[str]:
+    """Write edges from output position to original parameter: renames may connect other ends."""
     for name, node in wiring.nodes.items():
         for param in node.inputs:
-            for feeder in wiring.feeders(name, param):
-                yield f"{feeder}->{name}:{param}"
+            (original,) = node.map_inputs_to_params({param: None})
+            for feeder in wiring.feeders(name, param) or ("",):
+                source = f"{feeder}.{wiring.nodes[feeder].outputs.index(param)}" if feeder else "input"
+                yield f"{source}->{name}.{original}:{param}"
         for awaited in node.wait_for:
             for producer in wiring.producers[awaited]:
                 yield f"{producer}->{name}:ordering"
