@@ -21,8 +21,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
-from typing import Any
+from typing import Any, NoReturn
 
 _EVIDENCE = "__hypergraph_evidence__"
 _NOTE_PREFIX = "[hypergraph] "
@@ -148,13 +147,13 @@ class NodeError(ExecutionError):
     ) -> None:
         # The message is built on demand: a cause's own __str__ may be slow or may raise.
         Exception.__init__(self)
-        self.partial_state = values if values is not None else MappingProxyType({})
+        self.partial_state = values if values is not None else {}
         self.node_name = node_name
         self.cause = cause
         self.op = op
         self.superstep = superstep
         self.item_index = item_index
-        self.inputs: Mapping[str, Any] = inputs if inputs is not None else MappingProxyType({})
+        self.inputs: Mapping[str, Any] = inputs if inputs is not None else {}
         self.map_result = map_result
         self.result = result
 
@@ -184,7 +183,10 @@ class NodeError(ExecutionError):
     @staticmethod
     def of(error: BaseException | None) -> NodeError | None:
         """Return the evidence for an exception that came out of a run, None for any other."""
-        evidence = getattr(error, "__dict__", {}).get(_EVIDENCE)
+        try:
+            evidence = error.__dict__[_EVIDENCE]  # type: ignore[union-attr]  # None has none either
+        except Exception:  # a hostile exception class may refuse even to be looked at
+            return None
         return evidence if isinstance(evidence, NodeError) else None
 
 
@@ -233,7 +235,17 @@ class CancellationError(HypergraphError):
 class RunTimeoutError(CancellationError, TimeoutError):
     """The run took longer than the timeout given to it."""
 
-    timeout: float = 0.0
+    def __init__(
+        self,
+        node_name: str,
+        cause: BaseException,
+        *,
+        values: Mapping[str, Any] | None = None,
+        was_executing: bool = False,
+        timeout: float = 0.0,
+    ) -> None:
+        super().__init__(node_name, cause, values=values, was_executing=was_executing)
+        self.timeout = timeout
 
 
 class StopRequested(Exception):
@@ -242,6 +254,17 @@ class StopRequested(Exception):
     def __init__(self, info: Any = None) -> None:
         super().__init__("stop requested" if info is None else f"stop requested: {safe_text(info)}")
         self.info = info
+
+
+class PauseExecution(BaseException):
+    """The signal by which an interrupt pauses its run; no call of a runner lets it out.
+
+    It is no `Exception`, so that nothing between the interrupt and its run takes it for a failure.
+    """
+
+    def __init__(self, pause: Any) -> None:
+        super().__init__(pause)
+        self.pause = pause
 
 
 def safe_text(value: object) -> str:
@@ -258,6 +281,15 @@ def attach_evidence(error: BaseException, evidence: NodeError) -> None:
         error.__dict__[_EVIDENCE] = evidence
     except Exception:  # noqa: S110 - a hostile exception class loses its evidence, not its identity
         pass
+
+
+def reraise(error: BaseException) -> NoReturn:
+    """Raise an exception once more, as it is: the context it came with stays its context."""
+    context = error.__context__
+    try:
+        raise error
+    finally:
+        error.__context__ = context
 
 
 def annotate(error: BaseException, note: str) -> None:

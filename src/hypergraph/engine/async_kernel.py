@@ -36,8 +36,10 @@ class AsyncKernel:
 
     def wake(self) -> None:
         """End sleeps; safe from any thread."""
-        if not self._loop.is_closed():
+        try:
             self._loop.call_soon_threadsafe(self._stop_sleeps)
+        except RuntimeError:  # the loop is closed: nobody sleeps on it any more
+            pass
 
     def _stop_sleeps(self) -> None:
         for sleeper in self._sleepers:
@@ -46,13 +48,12 @@ class AsyncKernel:
 
     async def sleep(self, seconds: float, scope: Scope) -> None:
         """Wait until the time is over, the run must stop or its deadline passes."""
+        self._sleepers.add(sleeper := self._loop.create_future())
         try:
-            async with asyncio.timeout(min(seconds, scope.remaining())):
-                if scope.stop_request is None:
-                    self._sleepers.add(sleeper := self._loop.create_future())
-                    await sleeper
-        except TimeoutError:
-            pass
+            if scope.stop_request is None:  # later requests find the sleeper
+                await asyncio.wait([sleeper], timeout=min(seconds, scope.remaining()))
+        finally:
+            self._sleepers.discard(sleeper)
 
     async def within(self, call: Awaitable[T], seconds: float | None) -> T:
         """Await a call for at most so many seconds. Raises Expired, and only for this very limit."""
@@ -96,22 +97,18 @@ class AsyncKernel:
 
     async def flow(self, starts: Sequence[int], run_one: Callable[[int], Awaitable[Sequence[int]]]) -> None:
         """Await calls, starting those that each one sets free as soon as it is done."""
-        tasks: set[asyncio.Task[None]] = set()
+        tasks = _Tasks(self._loop)
 
         async def follow(index: int) -> None:
             following: Sequence[int] = (index,)
             while following:
                 for other in following[1:]:
-                    start(other)
+                    tasks.start(follow(other))
                 following = await run_one(following[0])
 
-        def start(index: int) -> None:
-            task = self._loop.create_task(follow(index))
-            tasks.add(task)
-
         for index in starts:
-            start(index)
-        await self._settle(tasks)
+            tasks.start(follow(index))
+        await tasks.wait()
 
     async def beside(self, main: Coroutine[Any, Any, None], side: Coroutine[Any, Any, None]) -> None:
         """Await two coroutines at the same time; neither outlives the other's failure."""
@@ -122,18 +119,45 @@ class AsyncKernel:
         return asyncio.Event()
 
     async def _all(self, works: Sequence[Coroutine[Any, Any, None]]) -> None:
-        await self._settle({self._loop.create_task(work) for work in works})
+        tasks = _Tasks(self._loop)
+        for work in works:
+            tasks.start(work)
+        await tasks.wait()
 
-    async def _settle(self, tasks: set[asyncio.Task[None]]) -> None:
-        """Await all tasks, those included that are added meanwhile; leave none behind."""
+
+class _Tasks:
+    """Tasks that end together: by the end of the last one, or by the failure of any."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._running: set[asyncio.Task[None]] = set()
+        self._over: asyncio.Future[None] = loop.create_future()
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Start one more."""
+        task = self._loop.create_task(work)
+        self._running.add(task)
+        task.add_done_callback(self._note)
+
+    def _note(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        error = asyncio.CancelledError() if task.cancelled() else task.exception()
+        if self._over.done():
+            return
+        if error is not None:
+            self._over.set_exception(error)
+        elif not self._running:
+            self._over.set_result(None)
+
+    async def wait(self) -> None:
+        """Await them all and leave none behind. Raises what one of them raised."""
+        if not self._running:
+            return
         try:
-            while tasks:
-                done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-                tasks -= done
-                for task in done:
-                    task.result()
+            await self._over
         finally:
-            for task in tasks:
+            left = list(self._running)
+            for task in left:
                 task.cancel()
-            if tasks:
-                await asyncio.gather(*tasks, return_exceptions=True)
+            if left:
+                await asyncio.gather(*left, return_exceptions=True)

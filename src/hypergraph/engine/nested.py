@@ -9,10 +9,11 @@ from itertools import product
 from typing import Any
 
 from hypergraph.engine.execute import execute
-from hypergraph.engine.perform import PAUSED, producers, wait_for_answer
+from hypergraph.engine.perform import producers
+from hypergraph.engine.ports import pass_on
 from hypergraph.engine.run import Detail, Run
 from hypergraph.engine.scope import Scope, clock
-from hypergraph.exceptions import GraphConfigError, NodeError
+from hypergraph.exceptions import GraphConfigError, NodeError, PauseExecution
 from hypergraph.plan.admission import Admission, admit
 from hypergraph.plan.steps import ABSENT, Step
 from hypergraph.records import RunStatus, fresh_run_id
@@ -44,7 +45,7 @@ class MapRun:
         self.parent = parent
         self.step_name = step_name
         self.runs: list[Run | None] = [None] * len(items)
-        self.finished: list[int] = []  # indexes in the order of finishing
+        self.has_failed = False
         self.started = self.stopped_at = 0.0
         self.span_id = self.outer_span_id = ""
         self.workflow_id: str | None = None
@@ -97,8 +98,7 @@ class MapRun:
         """Without a limit, async items are all under way at once: they finish whatever happens to one."""
         if self.keep_going or (self.scope.kernel.concurrent and self.scope.kernel.width is None):
             return True
-        last = self.runs[self.finished[-1]]
-        return last is None or last.failure is None
+        return not self.has_failed
 
     async def _run_item(self, index: int) -> None:
         run = Run(self.scope, self.admission, self.items[index])
@@ -109,7 +109,7 @@ class MapRun:
         run.outer_span_id = self.span_id
         self.runs[index] = run
         await execute(run)
-        self.finished.append(index)
+        self.has_failed = self.has_failed or run.failure is not None
         if self.publish is not None:
             await self.publish(index, run)
 
@@ -173,11 +173,10 @@ async def _nest(run: Run, step: Step, superstep: int, detail: Detail) -> Any:
     detail.inner = child
     await execute(child)
     if child.pause is not None:
-        await wait_for_answer(run, step, detail, child.pause)
         run.waits_in = (step, child)
-        return PAUSED
+        raise PauseExecution(child.pause)
     if child.error is not None:
-        raise child.error
+        pass_on(child.error)
     run.scope.report_missing(child)
     found = tuple(child.values.get(inner, ABSENT) for inner in _inner_outputs(step))
     return found[0] if step.output is not None else found
@@ -225,7 +224,7 @@ async def _nest_map(run: Run, step: Step, given: dict[str, Any], detail: Detail)
     await children.execute()
     bad = children.ended_badly
     if bad is not None and bad.error is not None and (not keep_going or bad.status is RunStatus.STOPPED):
-        raise bad.error
+        pass_on(bad.error)
     names = _inner_outputs(step)
     columns = tuple([_item_value(child, name) for child in children.runs] for name in names)
     return columns[0] if step.output is not None else columns

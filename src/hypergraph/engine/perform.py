@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from types import CoroutineType
 from typing import Any, NoReturn
 
-from hypergraph.engine.ports import Expired
+from hypergraph.engine.ports import Carried, Expired, original
 from hypergraph.engine.run import Detail, Run
 from hypergraph.engine.scope import clock
-from hypergraph.exceptions import CancellationError, NodeTimeoutError
+from hypergraph.exceptions import CancellationError, NodeTimeoutError, PauseExecution, safe_text
 from hypergraph.plan.calling import inputs_of
 from hypergraph.plan.steps import NO_ANSWER, Step
 from hypergraph.records import PauseInfo, RunStatus
 
-PAUSED: Any = object()
 Produce = Callable[[Run, Step, int, Detail], Awaitable[Any]]
 producers: dict[str, Produce] = {}  # by kind of step; nested graphs add theirs
 
@@ -37,17 +37,20 @@ async def perform(run: Run, step: Any, superstep: int) -> None:
     started = clock()
     try:
         value = await producers[step.kind](run, step, superstep, detail)
-    except BaseException as error:
-        duration = clock() - started
+    except PauseExecution as signal:
+        run.pause, run.status = signal.pause, RunStatus.PAUSED
+        if observer is not None:
+            await observer.interrupted(run, step, detail.span_id, signal.pause)
+        return None
+    except BaseException as raised:
+        error, duration = original(raised), clock() - started - detail.waited
         try:
             run.fail(step, superstep, error, duration, detail)
         finally:
             if observer is not None:
                 await observer.node_failed(run, step, detail.span_id, detail.error or error)
         return None
-    duration = 0.0 if detail.cached else clock() - started
-    if value is PAUSED:
-        return None
+    duration = 0.0 if detail.cached else clock() - started - detail.waited
     detail.decision = value if step.is_gate else None
     run.records += (superstep, step, duration, detail)
     run.land(step, value)
@@ -101,8 +104,9 @@ async def _attempts(run: Run, step: Step, superstep: int, detail: Detail) -> Any
     kernel, scope = run.scope.kernel, run.scope
     while True:
         try:
-            return await kernel.limited(lambda: _attempt(run, step, superstep, detail.attempts))
-        except Exception as error:
+            result = await kernel.limited(partial(_attempt, run, step, superstep, detail, clock()))
+        except Exception as raised:
+            error = original(raised)
             halted = isinstance(error, CancellationError) and clock() >= scope.halt_at
             if retry is None or halted or not retry.wants(error, detail.attempts):
                 raise
@@ -113,15 +117,20 @@ async def _attempts(run: Run, step: Step, superstep: int, detail: Detail) -> Any
             if clock() >= scope.halt_at:
                 raise scope.halt_error(run.path_of(step.name), was_executing=True) from error
             detail.attempts += 1
+        else:
+            if result.__class__ is CoroutineType:
+                refuse_coroutine(step, result)
+            return result
 
 
-async def _attempt(run: Run, step: Step, superstep: int, attempt: int) -> Any:
+async def _attempt(run: Run, step: Step, superstep: int, detail: Detail, asked: float) -> Any:
     """Call the function once, within its own time and that of the run."""
+    started, attempt = clock(), detail.attempts
+    detail.waited += started - asked
     timeout: float | None = getattr(step.node, "timeout", None)
     if timeout is not None or attempt > 1:
         deadline = None if timeout is None else time.monotonic() + timeout
         run.note_attempt(step.name, attempt, deadline)
-    started = clock()
     remaining = run.scope.halt_at - started if run.scope.deadline is not None else None
     try:
         result = await _result(run, step, superstep, _earlier(timeout, remaining))
@@ -140,21 +149,24 @@ def _earlier(timeout: float | None, remaining: float | None) -> float | None:
 
 async def _result(run: Run, step: Step, superstep: int, seconds: float | None) -> Any:
     node, kernel = step.node, run.scope.kernel
-    if node.is_generator:
-        collecting = _collect_async if step.is_async else _collect
-        return await kernel.within(collecting(run, step, superstep), seconds)
     if step.is_async:
+        if node.is_generator:
+            return await kernel.within(_collect_async(run, step, superstep), seconds)
         return await kernel.within(step.invoke(run.values, run, superstep), seconds)
+    call = partial(_collect if node.is_generator else _invoke, run, step, superstep)
     if kernel.offload_all or getattr(node, "offload", False):
-        result = await kernel.offload(lambda: step.invoke(run.values, run, superstep))
-    else:
-        result = step.invoke(run.values, run, superstep)
-    if result.__class__ is CoroutineType:
-        refuse_coroutine(step, result)
-    return result
+        return await kernel.offload(call)
+    return call()
 
 
-async def _collect(run: Run, step: Step, superstep: int) -> list[Any]:
+def _invoke(run: Run, step: Step, superstep: int) -> Any:
+    try:
+        return step.invoke(run.values, run, superstep)
+    except StopIteration as error:
+        raise Carried(error) from None
+
+
+def _collect(run: Run, step: Step, superstep: int) -> list[Any]:
     items = []
     for item in step.invoke(run.values, run, superstep):
         items.append(item)
@@ -182,8 +194,7 @@ async def _ask(run: Run, step: Step, superstep: int, detail: Detail) -> Any:
     answer = await _through_cache(run, step, superstep, detail, _handle)
     if answer is not NO_ANSWER:
         return answer
-    await wait_for_answer(run, step, detail, _question(run, step))
-    return PAUSED
+    raise PauseExecution(_question(run, step))
 
 
 async def _handle(run: Run, step: Step, superstep: int, detail: Detail) -> Any:
@@ -191,8 +202,10 @@ async def _handle(run: Run, step: Step, superstep: int, detail: Detail) -> Any:
         return await _attempts(run, step, superstep, detail)
     except CancellationError:
         raise
-    except Exception as error:
-        raise RuntimeError(f"Interrupt {step.name!r}: its handler failed: {type(error).__name__}: {error}") from error
+    except Exception as raised:
+        error = original(raised)
+        text = f"{type(error).__name__}: {safe_text(error)}"
+        raise RuntimeError(f"Interrupt {step.name!r}: its handler failed: {text}") from error
 
 
 def _question(run: Run, step: Step) -> PauseInfo:
@@ -205,13 +218,6 @@ def _question(run: Run, step: Step) -> PauseInfo:
         values=inputs if len(inputs) > 1 else None,
         path=run.path,
     )
-
-
-async def wait_for_answer(run: Run, step: Step, detail: Detail, pause: PauseInfo) -> None:
-    """End the run here until somebody calls again with the answer."""
-    run.pause, run.status = pause, RunStatus.PAUSED
-    if run.scope.observer is not None:
-        await run.scope.observer.interrupted(run, step, detail.span_id, pause)
 
 
 producers.update({"function": _call_function, "gate": _call_function, "interrupt": _ask})

@@ -6,7 +6,9 @@ The engine imports neither events, stores nor runners; they reach it through the
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+
+from hypergraph.exceptions import reraise
 
 if TYPE_CHECKING:
     from hypergraph.engine.run import Detail, Run
@@ -17,6 +19,26 @@ if TYPE_CHECKING:
 
 class Expired(Exception):
     """A call took longer than the kernel was told to wait for it."""
+
+
+class Carried(Exception):
+    """A StopIteration on its way out of a coroutine, which could not raise the thing itself."""
+
+    def __init__(self, error: StopIteration) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+def original(raised: BaseException) -> BaseException:
+    """Return what was raised in the first place."""
+    return raised.error if isinstance(raised, Carried) else raised
+
+
+def pass_on(error: BaseException) -> NoReturn:
+    """Raise an error inside a coroutine, as it is."""
+    if isinstance(error, StopIteration):
+        raise Carried(error)
+    reraise(error)
 
 
 class Kernel(Protocol):

@@ -28,7 +28,7 @@ RECORD_SIZE = 4
 class Detail:
     """What a raw record says beyond the ordinary: attached only where something is out of the ordinary."""
 
-    __slots__ = ("attempts", "cached", "decision", "error", "inner", "span_id")
+    __slots__ = ("attempts", "cached", "decision", "error", "inner", "span_id", "waited")
 
     def __init__(self) -> None:
         self.error: BaseException | None = None
@@ -36,6 +36,7 @@ class Detail:
         self.cached = False
         self.span_id = ""
         self.attempts = 1
+        self.waited = 0.0  # seconds spent waiting for the concurrency limit
         self.inner: Any = None  # a Run, or a MapRun for the items of a mapped graph
 
 

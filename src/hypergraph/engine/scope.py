@@ -94,6 +94,4 @@ class Scope:
         if self.stop_request is not None:
             return CancellationError(name, self.stop_request, was_executing=was_executing)
         cause = TimeoutError(f"the run's timeout of {self.timeout:g} s has passed")
-        error = RunTimeoutError(name, cause, was_executing=was_executing)
-        error.timeout = self.timeout or 0.0
-        return error
+        return RunTimeoutError(name, cause, was_executing=was_executing, timeout=self.timeout or 0.0)
