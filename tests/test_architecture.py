@@ -22,6 +22,7 @@ BLIND = {"checkpointers": {"nodes", "graph", "plan", "admission", "engine"}}  # 
 MAY_WAIT = {
     "engine/kernels.py",  # the one place that waits
     "runners/async_.py",  # the runner that has an event loop
+    "runners/async_observe.py",  # and how its events are delivered
     "runners/handles.py",  # a handle is awaited
 }
 MACHINE_PATH = re.compile(r"(?<![\w.])/(home|root|Users|work|tmp|mnt|opt|srv)/\w|\b[A-Z]:\\+Users\b")

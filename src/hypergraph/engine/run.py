@@ -194,10 +194,10 @@ class Run:
     def outcome(self) -> dict[str, Any]:
         """Return the values a caller gets back: outputs that exist, or the selected ones."""
         values, admission = self.values, self.admission
-        if admission.fetch is not None and self.failure is None:
+        if admission.fetch is not None and self.status is RunStatus.COMPLETED:
             return admission.fetch(values)
         found = {name: values[name] for name in admission.returns if name in values}
-        if self.plan.fixed and self.failure is None:
+        if self.plan.fixed and self.status is RunStatus.COMPLETED:
             admission.remember_outcome(tuple(found))  # a fixed course always delivers the same names
         return found
 

@@ -20,6 +20,7 @@ from hypergraph.nodes.function import FunctionNode
 from hypergraph.nodes.gate import END, GateNode, RouteNode
 from hypergraph.nodes.graph_node import GraphNode
 
+Names = tuple[str, ...]
 Kind = Literal["function", "gate", "interrupt", "graph"]
 ABSENT: Any = type("ABSENT", (), {"__repr__": lambda self: "<absent>"})()  # an output that was not produced
 NO_ANSWER: Any = object()  # what a handler that returned None says
@@ -170,7 +171,7 @@ def unpacker(name: str, outputs: tuple[str, ...], originals: tuple[str, ...]) ->
     return unpack
 
 
-def _by_name(result: dict[Any, Any], outputs: tuple[str, ...], originals: tuple[str, ...]) -> tuple[Any, ...] | None:
+def _by_name(result: dict[Any, Any], outputs: Names, originals: Names) -> tuple[Any, ...] | None:
     for names in (originals, outputs):  # where both fit, after a swap of names, the function means its own
         if result.keys() == set(names):
             return tuple(result[name] for name in names)

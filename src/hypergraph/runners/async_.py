@@ -17,6 +17,7 @@ from hypergraph.events.processor import EventProcessor
 from hypergraph.events.types import Event
 from hypergraph.graph.graph import Graph
 from hypergraph.plan.admission import UNSET
+from hypergraph.runners.async_observe import AsyncObserver
 from hypergraph.runners.base import BaseRunner, RunnerCapabilities, dispatcher_for
 from hypergraph.runners.observe import EventObserver
 from hypergraph.runners.options import ErrorHandling, Options, checked, options_of, split_options
@@ -192,7 +193,7 @@ class AsyncRunner(BaseRunner):
         return AsyncKernel(checked(options).max_concurrency, offload_all=self._offload_sync)
 
     def _observer(self, dispatcher: EventDispatcher | None) -> EventObserver | None:
-        return EventObserver(dispatcher.emit_async, _flush_soon) if dispatcher is not None else None
+        return AsyncObserver(dispatcher.emit_async) if dispatcher is not None else None
 
     def _begin_map(
         self,
@@ -220,16 +221,10 @@ class AsyncRunner(BaseRunner):
             await (execute(run) if isinstance(run, Run) else run.execute())
         finally:
             self._live.discard(run.scope)
+            if isinstance(run.scope.observer, AsyncObserver):
+                await run.scope.observer.settle()
             if dispatcher is not None:
                 await dispatcher.shutdown_async()
-
-
-def _flush_soon(observer: EventObserver) -> None:
-    """Deliver chunks while the node that streams them is still at work."""
-    if len(observer.backlog) == 1:
-        task = asyncio.get_running_loop().create_task(observer.drain())
-        observer.flushing.add(task)
-        task.add_done_callback(observer.flushing.discard)
 
 
 class AsyncHandle(Generic[T]):
@@ -281,7 +276,7 @@ class AsyncRunIterator:
             await dispatcher.emit_async(event)
             events.put_nowait(event)
 
-        kernel, observer = self._runner._kernel(options), EventObserver(deliver, _flush_soon)
+        kernel, observer = self._runner._kernel(options), AsyncObserver(deliver)
         run = self._run = self._runner._prepare(kernel, graph, values, keywords, options, observer)
         task = asyncio.create_task(self._runner._drive(run, dispatcher))
         task.add_done_callback(lambda _: events.put_nowait(None))

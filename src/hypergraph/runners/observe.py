@@ -42,11 +42,9 @@ Deliver = Callable[[Event], Awaitable[None]]
 class EventObserver:
     """Turn what the engine reports into events and deliver them in order."""
 
-    def __init__(self, deliver: Deliver, flush: Callable[[EventObserver], None] | None = None) -> None:
+    def __init__(self, deliver: Deliver) -> None:
         self._deliver = deliver
-        self._flush = flush  # how to get rid of a backlog at once, where that is possible
-        self.backlog: deque[Event] = deque()  # what was reported from where nobody can wait
-        self.flushing: set[Any] = set()  # tasks that are at work on it
+        self.backlog: deque[Event] = deque()
 
     async def _emit(self, event: Event) -> None:
         await self.drain()
@@ -125,10 +123,14 @@ class EventObserver:
         """Close the span of a node that failed."""
         await self._emit(NodeErrorEvent(**_inside(run), span_id=span_id, node_name=step.name, **_text(error)))
 
-    async def node_retried(self, run: Run, step: Step, attempt: int, error: BaseException, delay: float) -> None:
+    async def node_retried(
+        self, run: Run, step: Step, attempt: int, error: BaseException, delay: float
+    ) -> None:
         """Tell that an attempt failed and another one follows."""
         await self._emit(
-            NodeRetryEvent(**_inside(run), node_name=step.name, attempt=attempt, delay_s=delay, **_text(error))
+            NodeRetryEvent(
+                **_inside(run), node_name=step.name, attempt=attempt, delay_s=delay, **_text(error)
+            )
         )
 
     async def cache_hit(self, run: Run, step: Step, key: str) -> None:
@@ -168,8 +170,10 @@ class EventObserver:
                 chunk_index=count,
             )
         )
-        if self._flush is not None:
-            self._flush(self)
+        self.flush()
+
+    def flush(self) -> None:
+        """Deliver the backlog without waiting, where that is possible; here it is not."""
 
     def stop_requested(self, scope: Scope, info: Any) -> None:
         """Tell that somebody asked the run to stop."""
@@ -217,14 +221,17 @@ def _logs(inner: Any) -> tuple[RunLog, ...]:
     return (log,) if isinstance(log, RunLog) else tuple(log.items)
 
 
-def sync_observer(dispatcher: EventDispatcher) -> EventObserver:
-    """Return an observer that delivers by plain calls, chunks included as they come."""
+class SyncObserver(EventObserver):
+    """Deliver by plain calls, chunks included as they come."""
 
-    async def deliver(event: Event) -> None:
-        dispatcher.emit(event)
+    def __init__(self, dispatcher: EventDispatcher) -> None:
+        async def deliver(event: Event) -> None:
+            dispatcher.emit(event)
 
-    def flush(observer: EventObserver) -> None:
-        while observer.backlog:
-            dispatcher.emit(observer.backlog.popleft())
+        super().__init__(deliver)
+        self._dispatcher = dispatcher
 
-    return EventObserver(deliver, flush)
+    def flush(self) -> None:
+        """Deliver the backlog right here."""
+        while self.backlog:
+            self._dispatcher.emit(self.backlog.popleft())

@@ -16,7 +16,7 @@ from hypergraph.graph.graph import Graph
 from hypergraph.plan.admission import UNSET
 from hypergraph.runners.base import BaseRunner, RunnerCapabilities, dispatcher_for
 from hypergraph.runners.handles import MapHandle, RunHandle
-from hypergraph.runners.observe import EventObserver, sync_observer
+from hypergraph.runners.observe import EventObserver, SyncObserver
 from hypergraph.runners.options import ErrorHandling, options_of, split_options
 from hypergraph.runs.build import result_of
 from hypergraph.runs.results import MapResult
@@ -64,7 +64,7 @@ class SyncRunner(BaseRunner):
             (select, on_missing, on_internal_override, entrypoint, max_iterations, None, error_handling, event_processors, timeout, run_id, workflow_id)
         )
         dispatcher = dispatcher_for(event_processors)
-        observer = sync_observer(dispatcher) if dispatcher is not None else None
+        observer = SyncObserver(dispatcher) if dispatcher is not None else None
         run = self._prepare(_KERNEL, graph, values, input_values, options, observer)
         self._drive(run, dispatcher)
         return self._conclude(run, error_handling)
@@ -96,7 +96,7 @@ class SyncRunner(BaseRunner):
             (select, on_missing, on_internal_override, entrypoint, max_iterations, None, error_handling, event_processors, timeout, None, workflow_id)
         )
         dispatcher = dispatcher_for(event_processors)
-        observer = sync_observer(dispatcher) if dispatcher is not None else None
+        observer = SyncObserver(dispatcher) if dispatcher is not None else None
         map_run = self._prepare_map(
             _KERNEL, graph, values, input_values, options, observer, map_over, map_mode, clone
         )
@@ -134,7 +134,7 @@ class SyncRunner(BaseRunner):
         """
         given, keywords = split_options(options)
         dispatcher = dispatcher_for(given.event_processors)
-        observer = sync_observer(dispatcher) if dispatcher is not None else None
+        observer = SyncObserver(dispatcher) if dispatcher is not None else None
         map_run = self._prepare_map(_KERNEL, graph, values, keywords, given, observer, map_over, map_mode, clone)
 
         async def publish(index: int, run: Run) -> None:
@@ -148,7 +148,8 @@ class SyncRunner(BaseRunner):
     ) -> Iterator[tuple[int, RunResult]]:
         steps = self._steps(map_run, dispatcher)
         try:
-            yield from steps
+            for item in steps:  # noqa: UP028 - closing a `yield from` would tear the run down, not stop it
+                yield item
         except GeneratorExit:
             map_run.scope.stop()
             for _ in steps:
@@ -160,7 +161,7 @@ class SyncRunner(BaseRunner):
         """Start a run in a thread of its own and return a handle. Takes the options of `run`."""
         given, keywords = split_options(options)
         dispatcher = dispatcher_for(given.event_processors)
-        observer = sync_observer(dispatcher) if dispatcher is not None else None
+        observer = SyncObserver(dispatcher) if dispatcher is not None else None
         run = self._prepare(_KERNEL, graph, values, keywords, given, observer)
         return RunHandle(run, lambda: self._drive(run, dispatcher), lambda: self._conclude(run, given.error_handling))
 
@@ -177,7 +178,7 @@ class SyncRunner(BaseRunner):
         """Start a map in a thread of its own and return a handle. Takes the options of `map`."""
         given, keywords = split_options(options)
         dispatcher = dispatcher_for(given.event_processors)
-        observer = sync_observer(dispatcher) if dispatcher is not None else None
+        observer = SyncObserver(dispatcher) if dispatcher is not None else None
         map_run = self._prepare_map(_KERNEL, graph, values, keywords, given, observer, map_over, map_mode, clone)
         return MapHandle(
             map_run,
@@ -218,7 +219,8 @@ class RunIterator:
 
     def __iter__(self) -> Iterator[Event]:
         try:
-            yield from self._steps
+            for event in self._steps:  # noqa: UP028 - as in `map_iter`
+                yield event
         except GeneratorExit:
             self.close()
             raise

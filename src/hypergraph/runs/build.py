@@ -13,7 +13,7 @@ from hypergraph.nodes.gate import END
 from hypergraph.plan.steps import Step
 from hypergraph.records import Decision, NodeRecord, RunStatus
 from hypergraph.runs.log import MapLog, RunLog
-from hypergraph.runs.results import MapResult
+from hypergraph.runs.results import MapResult, overall
 from hypergraph.runs.run_result import RunResult
 
 _PLAIN = Detail()
@@ -142,5 +142,8 @@ def decision_text(decision: Any) -> str | list[str] | None:
 
 
 def status_of(map_run: MapRun) -> RunStatus:
-    """Return how a map ended as a whole."""
-    return map_result_of(map_run).status
+    """Return how a map ended as a whole; unless one failed, items that never began make it a stopped one."""
+    found = {run.status for run in map_run.runs if run is not None}
+    if None in map_run.runs and RunStatus.FAILED not in found:
+        found.add(RunStatus.STOPPED)
+    return overall(found)

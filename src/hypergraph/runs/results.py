@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, SupportsIndex, overload
@@ -12,6 +12,17 @@ from hypergraph.records import RunStatus
 from hypergraph.runs.log import MapLog, RunLog
 from hypergraph.runs.run_result import RunResult, error_text
 from hypergraph.runs.tables import tally
+
+
+def overall(found: Collection[RunStatus]) -> RunStatus:
+    """Return what the statuses of all items amount to."""
+    if RunStatus.FAILED in found:
+        if RunStatus.COMPLETED in found:
+            return RunStatus.PARTIAL
+        if len(found) == 1:
+            return RunStatus.FAILED
+    ranked = (RunStatus.STOPPED, RunStatus.PAUSED)
+    return next((status for status in ranked if status in found), RunStatus.COMPLETED)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -73,14 +84,7 @@ class MapResult(Sequence[RunResult]):
     @property
     def status(self) -> RunStatus:
         """How the map ended as a whole; PARTIAL when some items completed and some failed."""
-        found = {result.status for result in self.results}
-        if RunStatus.FAILED in found:
-            if RunStatus.COMPLETED in found:
-                return RunStatus.PARTIAL
-            if len(found) == 1:
-                return RunStatus.FAILED
-        ranked = (RunStatus.STOPPED, RunStatus.PAUSED)
-        return next((status for status in ranked if status in found), RunStatus.COMPLETED)
+        return overall({result.status for result in self.results})
 
     @property
     def completed(self) -> bool:
