@@ -106,31 +106,36 @@ class Unfolding:
         `together` makes one step of those that may run at the same time, `arrival` one that waits for steps
         run elsewhere. A run that has more to do after `limit` supersteps is exhausted.
         """
-        run, steps, stale = self.run, self.steps, self.stale
+        run, steps, stale, runs, named = self.run, self.steps, self.stale, self.runs, self.named
+        landed, superstep = run.landed, 0
         while (batch := self._next_batch()) is not None:
-            superstep = self.superstep
-            if batch and batch[0] in self.arriving:
+            if self.arriving and batch and batch[0] in self.arriving:
                 yield superstep, arrival and arrival(batch)
                 self.apply_landed()
                 continue
             if superstep >= limit and batch:
                 return run.exhaust(steps[batch[0]], superstep)
-            for index in batch:  # what changes from here on makes the step stale again
-                stale[index] = False
-                self.runs[index] += 1
-                if steps[index].wait_for:
-                    self.seen[index] = {name: self.versions[name] for name in steps[index].wait_for}
+            for index in batch:
+                step = steps[index]
+                stale[index] = False  # until something it takes changes again
+                runs[index] += 1
+                if step.wait_for:
+                    self.seen[index] = {name: self.versions[name] for name in step.wait_for}
             if len(batch) == 1:
-                yield superstep, steps[batch[0]]
+                yield superstep, step
             elif together is not None and batch:
                 yield superstep, together([steps[index] for index in batch])
             else:
                 for index in batch:
                     yield superstep, steps[index]
-            self.apply_landed()
+            if len(landed) == 1:
+                step, value = landed.pop()
+                self._apply(step, value, named[step.index], None)
+            else:
+                self.apply_landed()
             if run.failure is not None or run.pause is not None:
                 return None
-            self.superstep = superstep + 1
+            self.superstep = superstep = superstep + 1
         return None
 
     # -- choosing ------------------------------------------------------------------------------------
@@ -277,15 +282,11 @@ class Unfolding:
     def apply_landed(self) -> None:
         """Put what the steps of this superstep returned into the state."""
         landed = self.run.landed
-        if len(landed) == 1:
-            step, value = landed.pop()
-            self._apply(step, value, self.named[step.index], None)
-        elif landed:
-            landed.sort(key=lambda pair: pair[0].index)  # S12: steps that ran together land in any order
-            before = [(self.named[step.index], self._aliased(step, value)) for step, value in landed]
-            for (step, value), (named, aliased) in zip(landed, before, strict=True):
-                self._apply(step, value, named, aliased)
-            landed.clear()
+        landed.sort(key=lambda pair: pair[0].index)  # S12: steps that ran together land in any order
+        before = [(self.named[step.index], self._aliased(step, value)) for step, value in landed]
+        for (step, value), (named, aliased) in zip(landed, before, strict=True):
+            self._apply(step, value, named, aliased)
+        landed.clear()
 
     def _apply(self, step: Step, value: Any, named: int, aliased: set[str] | None) -> None:
         if step.is_gate:
@@ -314,8 +315,13 @@ class Unfolding:
                 return
         self.values[name] = value
         self.versions[name] = version + 1
+        stale, agenda, decisions = self.stale, self.agenda, self.decisions
         for index in consumers:
-            self._make_stale(index)
+            if index in self.scope and index not in self.ended:
+                stale[index] = True
+                agenda.add(index)
+                if index in decisions:
+                    self._withdraw(index)  # S10
 
     def _is_aliased(self, step: Step, value: Any) -> bool:
         """S3: say whether an output is one of the inputs, changed in place perhaps."""
@@ -340,13 +346,6 @@ class Unfolding:
                 if not outstanding:
                     self._satisfy(index, name)
 
-    def _make_stale(self, index: int) -> None:
-        if index in self.scope and index not in self.ended:
-            self.stale[index] = True
-            self.agenda.add(index)
-            if index in self.decisions:
-                self._withdraw(index)  # S10
-
     def _withdraw(self, gate: int) -> None:
         for target in self.decisions.pop(gate):
             self.opened[target] -= 1
@@ -370,5 +369,7 @@ class Unfolding:
         for target in targets:
             self.opened[target] += 1
             self.named[target] += 1
-            self._make_stale(target)  # S6
+            if target in self.scope and target not in self.ended:
+                self.stale[target] = True  # S6
+                self.agenda.add(target)
         self.hopeless_known = False

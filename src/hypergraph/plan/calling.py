@@ -92,10 +92,12 @@ def _context_call(node: CallableNode) -> Call | None:
     plain = all(p.kind in _BY_POSITION and p.default is MISSING for p in params)
     if not plain or node.signature.by_keyword or [p.is_context for p in params] != [False, True]:
         return None
-    func, arg, name = node.func, node.inputs[0], node.name
+    func, arg, name, new = node.func, node.inputs[0], node.name, object.__new__
 
     def call(values: Mapping[str, Any], run: RunFacts, superstep: int) -> Any:
-        return func(values[arg], NodeContext(run, name, superstep))
+        context = new(NodeContext)  # past its constructor: one call less for every call of the node
+        context._run, context._name, context.superstep = run, name, superstep
+        return func(values[arg], context)
 
     return call
 

@@ -34,6 +34,10 @@ from hypergraph.runs.results import MapResult
 from hypergraph.runs.run_result import RunResult
 
 
+_NOTHING: dict[Any, Any] = {}
+_USUAL = (DEFAULTS.select, DEFAULTS.entrypoint, DEFAULTS.on_internal_override)
+
+
 @dataclass(frozen=True)
 class RunnerCapabilities:
     """What a runner can do with a graph."""
@@ -97,11 +101,7 @@ class BaseRunner(ABC):
         observer: EventObserver | None,
     ) -> Run:
         """Check everything that can be checked, and return the run that is to be executed."""
-        if options == DEFAULTS:
-            options = DEFAULTS
-        else:
-            checked(options)
-        self._check_graph(graph)
+        options = DEFAULTS if options == DEFAULTS else checked(options)
         given = merged_inputs(graph, values, keywords, options)
         admission = self._admit(graph, tuple(given), options)
         scope = self._scope(kernel, options, observer)
@@ -145,9 +145,16 @@ class BaseRunner(ABC):
         return map_run
 
     def _admit(self, graph: Graph, names: tuple[str, ...], options: Options) -> Admission:
-        admission = admit(graph, names, options.select, options.entrypoint, options.on_internal_override)
-        if admission.notices:
-            admission.warn(stacklevel=6)
+        plain = options is DEFAULTS or (options.select, options.entrypoint, options.on_internal_override) == _USUAL
+        known = getattr(graph, "memo", _NOTHING).get("admissions", _NOTHING)
+        admission: Admission | None = known.get((self.__class__, names)) if plain else None
+        if admission is None:
+            self._check_graph(graph)
+            admission = admit(graph, names, options.select, options.entrypoint, options.on_internal_override)
+            if admission.notices:
+                admission.warn(stacklevel=6)
+            elif plain:
+                graph.memo["admissions"][self.__class__, names] = admission
         return admission
 
     def _scope(self, kernel: Kernel, options: Options, observer: EventObserver | None) -> Scope:
@@ -158,8 +165,6 @@ class BaseRunner(ABC):
 
     def _check_graph(self, graph: Graph) -> None:
         """A1: refuse what this runner cannot run, before anything runs."""
-        if isinstance(graph, Graph) and graph.memo.get("fits") is type(self):
-            return
         if not isinstance(graph, Graph):
             raise TypeError(f"A runner runs a Graph, got {type(graph).__name__}. Build one: Graph([node, ...]).")
         can = self.capabilities
@@ -172,7 +177,6 @@ class BaseRunner(ABC):
             )
         if not can.supports_interrupts and graph.has_interrupts:
             raise _needs_interrupts(graph, f"{type(self).__name__} cannot pause; use AsyncRunner")
-        graph.memo["fits"] = type(self)
 
     # -- concluding ------------------------------------------------------------------------------------
 
