@@ -33,6 +33,7 @@ class Scope:
     halt_at = NEVER
     stop_request: StopRequested | None = None
     root: Any = None  # the outermost Run or MapRun
+    quick = True  # whether plain functions may be called in place
     _awake: threading.Event | None = None
 
     def __init__(
@@ -42,7 +43,8 @@ class Scope:
         self.cache = cache
         self.logger = logger or DEFAULT_LOGGER
         self.max_iterations = max_iterations
-        self.quick = kernel.quick
+        if not kernel.quick:
+            self.quick = False
 
     def configure(self, observer: Observer | None, on_missing: str, timeout: float | None) -> None:
         """Set what is out of the ordinary; a timeout counts from here."""

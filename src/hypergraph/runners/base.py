@@ -101,8 +101,10 @@ class BaseRunner(ABC):
         observer: EventObserver | None,
     ) -> Run:
         """Check everything that can be checked, and return the run that is to be executed."""
-        options = DEFAULTS if options == DEFAULTS else checked(options)
-        given = merged_inputs(graph, values, keywords, options)
+        if options is DEFAULTS and type(values) is dict and not keywords:
+            given: Mapping[str, Any] = values  # as most calls are
+        else:
+            given = merged_inputs(graph, values, keywords, options)
         admission = self._admit(graph, tuple(given), options)
         scope = self._scope(kernel, options, observer)
         run = scope.root = Run(scope, admission, given)
@@ -123,7 +125,6 @@ class BaseRunner(ABC):
         mode: str,
         clone: bool | Sequence[str],
     ) -> MapRun:
-        checked(options)
         self._check_graph(graph)
         if graph.has_interrupts:
             raise _needs_interrupts(graph, "map cannot wait for answers: many items cannot share one")

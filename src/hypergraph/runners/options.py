@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 from hypergraph.graph.graph import Graph
@@ -35,14 +34,17 @@ class Options(NamedTuple):
 
 
 DEFAULTS = Options()
-# A call of its own for every run counts: this skips the keyword handling of the class.
-options_of: Callable[[tuple[Any, ...]], Options] = partial(tuple.__new__, Options)
+
+
+def options_of(given: tuple[Any, ...]) -> Options:
+    """Return options from their values in order; most calls give none. Raises ValueError for unsound ones."""
+    return DEFAULTS if given == DEFAULTS else checked(Options._make(given))
 
 
 def split_options(given: dict[str, Any]) -> tuple[Options, dict[str, Any]]:
-    """Tell options from inputs among the keywords of a call."""
+    """Tell options from inputs among the keywords of a call. Raises ValueError for unsound options."""
     known = {name: value for name, value in given.items() if name in Options._fields}
-    return Options(**known), {name: value for name, value in given.items() if name not in known}
+    return options_of(Options(**known)), {name: value for name, value in given.items() if name not in known}
 
 
 def checked(options: Options) -> Options:
