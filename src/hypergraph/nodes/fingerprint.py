@@ -142,6 +142,8 @@ def _describe_new(value: Any, known: _Known) -> str:
     if isinstance(value, _CARRIERS):
         captured = _captures.get(value) if isinstance(value, types.FunctionType) else None
         return sha256(code_identity(value), captured or _describe(_carried(value), known))
+    if kind is object:  # it is itself and nothing else
+        return _private()
     if isinstance(value, types.ModuleType):
         return f"module:{value.__name__}"
     if isinstance(value, type):

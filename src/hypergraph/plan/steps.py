@@ -100,7 +100,9 @@ class Step:
         elif isinstance(node, FunctionNode) and node.is_interrupt:
             self.resolve = answer_reader(node.name, self.outputs, node.original_outputs)
         elif isinstance(node, FunctionNode):
-            if len(self.outputs) > 1:
+            if not self.outputs:
+                self.resolve = drop
+            elif len(self.outputs) > 1:
                 self.resolve = unpacker(node.name, self.outputs, node.original_outputs)
             special = node.cache or node.retry or node.timeout or node.offload or node.is_generator
             self.plain = not special
@@ -138,6 +140,11 @@ def decider(gate: GateNode) -> Callable[[Any], Any]:
         return result if (type(result) is str or result is END) and result in targets else decide(result)
 
     return resolve
+
+
+def drop(result: Any) -> tuple[()]:
+    """Return nothing: whatever a node without outputs returns is not wanted."""
+    return ()
 
 
 def unpacker(name: str, outputs: tuple[str, ...], originals: tuple[str, ...]) -> Callable[[Any], Any]:
