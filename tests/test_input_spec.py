@@ -189,6 +189,13 @@ def test_a_scope_may_cut_a_cycle_open() -> None:
     assert ordered.inputs.entrypoints == {}
 
 
+@pytest.mark.parametrize("swapped", [False, True])
+def test_exclusive_branches_that_update_one_value_need_it_to_start(swapped: bool) -> None:
+    gate = route(targets=["a", "b", END], name="gate")(lambda v: END)
+    steps = [make("a", "v", out="v"), make("b", "v", out="v")]
+    assert spec(gate, *(steps[::-1] if swapped else steps)).all == ("v",)
+
+
 @pytest.mark.parametrize("start_first", [True, False])
 def test_a_cycle_that_is_fed_from_outside_needs_no_entry(start_first: bool) -> None:
     start, step = make("start", "x", out=("state", "begun")), make("step", "state", "begun", out="state")

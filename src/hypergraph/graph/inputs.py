@@ -138,9 +138,9 @@ def entry_needs(
     """Return the cycle parameters that a run must supply to start the cycle at this node.
 
     Those are the parameters that nodes of the cycle produce, and nobody else: no interrupt, no node of the
-    scope (None means all nodes) outside the cycle, no binding and no default.
+    scope (None means all nodes) from which values only flow into the cycle, no binding and no default.
     """
-    node, cycle = wiring.nodes[name], set(component)
+    node, cycle = wiring.nodes[name], wiring.flow_cycle_of.get(name, set()).union(component)
     needs = []
     for param in node.inputs:
         feeders = {f for f in wiring.feeders(name, param) if scope is None or f in scope}

@@ -106,6 +106,11 @@ class Wiring:
         return self._cycles(self.value_flow)
 
     @cached_property
+    def flow_cycle_of(self) -> dict[str, set[str]]:
+        """The flow cycle that each node is part of, without nodes that are in none."""
+        return {name: cycle for cycle in map(set, self.flow_cycles) for name in cycle}
+
+    @cached_property
     def cycles(self) -> list[list[str]]:
         """The cyclic components over edges of every type."""
         return self._cycles(self.successors)
