@@ -25,8 +25,9 @@ class RunFacts(Protocol):
     def stop_requested(self) -> bool: ...
     @property
     def deadline(self) -> float | None: ...
-    def check(self, node_deadline: float | None) -> None: ...
-    def stream(self, context: NodeContext, chunk: Any) -> None: ...
+    def check(self, name: str) -> None: ...
+    def attempt_of(self, name: str) -> tuple[int, float | None]: ...
+    def stream(self, name: str, chunk: Any) -> None: ...
     def path_of(self, name: str) -> str: ...
     def idempotency_key(self, name: str) -> str: ...
 
@@ -34,16 +35,18 @@ class RunFacts(Protocol):
 class NodeContext:
     """Tell a node function about its run, and let it stream, log and notice a stop."""
 
-    __slots__ = ("_deadline", "_name", "_run", "attempt", "chunks", "span_id", "superstep")
+    __slots__ = ("_name", "_run", "superstep")
 
     def __init__(self, run: RunFacts, name: str, superstep: int) -> None:
+        # Made for every call of a node that asks for it: whatever else it tells is read from the run.
         self._run = run
         self._name = name
         self.superstep = superstep
-        self.attempt = 1
-        self.chunks = 0
-        self.span_id: str | None = None
-        self._deadline: float | None = None
+
+    @property
+    def attempt(self) -> int:
+        """The number of this attempt, 1 for the first."""
+        return self._run.attempt_of(self._name)[0]
 
     @property
     def run_id(self) -> str:
@@ -73,8 +76,8 @@ class NodeContext:
     @property
     def deadline(self) -> float | None:
         """The earlier of run and node deadline on the monotonic clock, None without one."""
-        known = [moment for moment in (self._run.deadline, self._deadline) if moment is not None]
-        return min(known, default=None)
+        known = (self._run.deadline, self._run.attempt_of(self._name)[1])
+        return min((moment for moment in known if moment is not None), default=None)
 
     @property
     def stop_requested(self) -> bool:
@@ -83,11 +86,11 @@ class NodeContext:
 
     def check(self) -> None:
         """Raise when the run was asked to stop or a deadline has passed."""
-        self._run.check(self._deadline)
+        self._run.check(self._name)
 
     def stream(self, chunk: Any) -> None:
         """Hand a piece of output to whoever listens; never changes values."""
-        self._run.stream(self, chunk)
+        self._run.stream(self._name, chunk)
 
     def __repr__(self) -> str:
         return f"NodeContext({self.node_name!r}, superstep={self.superstep}, attempt={self.attempt})"
