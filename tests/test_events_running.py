@@ -314,6 +314,19 @@ def test_a_retried_attempt_is_told_as_a_retry(run: Runs) -> None:
     assert_closed(heard.events)
 
 
+def test_what_a_node_without_outputs_returns_is_dropped_with_listeners_too(run: Runs) -> None:
+    def note(a):  # type: ignore[no-untyped-def]  # without a hint its result may be dropped
+        return a
+
+    @route(targets=["note", END])
+    def gate(a: int) -> Any:
+        return "note"
+
+    for graph in (Graph([FunctionNode(note)]), Graph([gate, FunctionNode(note), double])):
+        for processors in ([], [Recorder()]):
+            assert run(graph, {"a": 1}, event_processors=processors, select="**").completed
+
+
 # -- streaming ----------------------------------------------------------------------------------------
 
 
