@@ -46,12 +46,12 @@ class _Rehearsal:
 
 def course_of(run: Run) -> Iterable[tuple[int, Any]]:
     """Return the steps of a run, each with its superstep, in the order in which they are to start."""
+    admission, concurrent = run.admission, run.scope.kernel.concurrent
     if not run.plan.fixed:
         return _unfold(run)
-    admission = run.admission
     if admission.course is None:
         admission.course = _Rehearsal(admission).course()
-    if run.scope.kernel.concurrent and run.plan.could_overlap(run.scope.kernel.offload_all):
+    if concurrent and run.plan.could_overlap(run.scope.kernel.offload_all):
         if admission.flow is None:
             admission.flow = Flow(admission.course) if admission.course else False
         if admission.flow and admission.flow.can_overlap():

@@ -29,71 +29,20 @@ depends on the steps that could have become ready, not on the size of the graph.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator
+from typing import Any
 
+from hypergraph.engine.readiness import Readiness
 from hypergraph.engine.state import differs
 from hypergraph.nodes.gate import END
-from hypergraph.plan.admission import Admission
 from hypergraph.plan.calling import is_immutable
 from hypergraph.plan.steps import ABSENT, Step
 
 NEVER = float("inf")
 
 
-class Course(Protocol):
-    """The side of a run that its schedule reads and writes."""
-
-    admission: Admission
-    values: dict[str, Any]
-    versions: dict[str, int]
-    landed: list[tuple[Step, Any]]
-    answers: dict[str, Any]
-
-    failure: Any
-    pause: Any
-
-    def exhaust(self, step: Step, superstep: int) -> None: ...
-
-
-class Unfolding:
-    """The course of one run, found out superstep by superstep.
-
-    Steps in `elsewhere` (with their supersteps) are run by somebody else; they only land here, when a
-    batch of them is asked for.
-    """
-
-    def __init__(self, run: Course, elsewhere: Mapping[int, int] | None = None) -> None:
-        admission = run.admission
-        self.run = run
-        self.abroad = dict(elsewhere or {})  # those nobody has asked for yet
-        self.arriving: set[int] = set()
-        self.until = max(self.abroad.values(), default=-1) + 1  # below this there is always something to run
-        self.scope = admission.scope.difference(self.abroad)
-        self.steps = admission.plan.steps
-        self.values, self.versions = run.values, run.versions
-        size = len(self.steps)
-        self.needs = {index: dict(needs) for index, needs in admission.needs.items()}
-        self.soft = set(admission.soft)
-        self.missing = [len(self.needs.get(index, ())) for index in range(size)]
-        self.opened = [0 if step.controllers else 1 for step in self.steps]  # S5b, S11: ways to be activated
-        self.named = [0] * size  # by how many decisions
-        self.stale = [True] * size
-        self.runs = [0] * size
-        self.ended: set[int] = set()
-        self.decisions: dict[int, tuple[int, ...]] = {}
-        self.seen: dict[int, dict[str, int]] = {}
-        self.agenda = set(self.scope)
-        self.superstep = 0
-        self.hopeless_known = False
-        for step in self.steps:
-            for target in step.default_targets:  # S5b
-                self.opened[target] += 1
-        self.lacking: dict[tuple[int, str], list[int]] = {}
-        for index, needs in self.needs.items():
-            for name in needs:
-                for feeder in admission.plan.wiring.feeders(self.steps[index].name, name):
-                    self.lacking.setdefault((admission.plan.index[feeder], name), []).append(index)
+class Unfolding(Readiness):
+    """The course of one run, found out superstep by superstep."""
 
     def course(
         self,
@@ -142,16 +91,17 @@ class Unfolding:
 
     def _next_batch(self) -> list[int] | None:
         """Return the steps of the next superstep, or those that must arrive before it; None at the end."""
-        steps, agenda, missing, opened, stale = self.steps, self.agenda, self.missing, self.opened, self.stale
         if self.abroad and (due := self._due_from_abroad()):
             return due
         if self.soft and not self.hopeless_known:
             self._release_hopeless()
+        agenda, missing, opened, stale = self.agenda, self.missing, self.opened, self.stale
         while True:
             ready = []
             for index in agenda:  # S5: b, c, e by counters; a because others are never on the agenda
                 if stale[index] and opened[index] and not missing[index]:
-                    if not steps[index].wait_for or self._has_waited(steps[index]):
+                    step = self.steps[index]
+                    if not step.wait_for or self._has_waited(step):
                         ready.append(index)
             agenda.clear()
             if ready:
@@ -160,10 +110,6 @@ class Unfolding:
                 return ready
             if not (self._release_first_soft() or self._take_answers_as_inputs()):
                 return None
-
-    def _has_waited(self, step: Step) -> bool:
-        seen = self.seen.get(step.index, {})
-        return all(self.versions.get(name, 0) > seen.get(name, 0) for name in step.wait_for)
 
     def _hold_back(self, ready: list[int]) -> list[int]:
         held: set[int] = set()
@@ -179,103 +125,6 @@ class Unfolding:
             batch = asking[:1]  # S9
         self.agenda.update(index for index in ready if index not in batch)
         return batch
-
-    def _due_from_abroad(self) -> list[int]:
-        """Return the steps of earlier supersteps, run elsewhere, that alone keep another one from being ready."""
-        late = {index for index, superstep in self.abroad.items() if superstep < self.superstep}
-        due = set()
-        for index in late:
-            step = self.steps[index]
-            consumers = {c for _, found in step.writes for c in found}.union(step.waiters) & self.scope
-            if any(self._waits_only_for(consumer, late) for consumer in consumers):
-                due.add(index)
-        for index in due:
-            del self.abroad[index]
-        self.arriving |= due
-        return sorted(due)
-
-    def _waits_only_for(self, index: int, late: set[int]) -> bool:
-        step, plan = self.steps[index], self.run.admission.plan
-        if not self.opened[index] or not self.stale[index]:
-            return False
-        lacking = [*self.needs.get(index, ()), *(name for name in step.wait_for if not self.versions.get(name))]
-        sources = ({plan.index[p] for p in plan.wiring.producers.get(name, ())} for name in lacking)
-        return all(found & late for found in sources)
-
-    # -- what could stand in for a missing input -------------------------------------------------------
-
-    def _release_hopeless(self) -> None:
-        """S5c: let stand-ins count for inputs none of whose producers can run any more."""
-        self.hopeless_known = True
-        alive = self._could_run().union(self.abroad)
-        for index, name in sorted(self.soft):
-            feeders = self.needs[index][name]
-            if feeders is None:
-                wiring = self.run.admission.plan.wiring
-                names = wiring.feeders(self.steps[index].name, name)
-                feeders = {self.run.admission.plan.index[feeder] for feeder in names}
-            if alive.isdisjoint(feeders):
-                self._satisfy(index, name)
-
-    def _could_run(self) -> set[int]:
-        """Return the steps that may run from here on, taking every open question in their favour."""
-        alive: set[int] = set()
-        grown = True
-        while grown:
-            grown = False
-            for index in self.scope - alive:
-                if self._could_run_with(index, alive):
-                    alive.add(index)
-                    grown = True
-        return alive
-
-    def _could_run_with(self, index: int, alive: set[int]) -> bool:
-        step, plan = self.steps[index], self.run.admission.plan
-        if index in self.ended:
-            return False
-        if self.runs[index] and not self.stale[index] and not self._could_change(index, alive):
-            return False
-        if not self.opened[index] and alive.isdisjoint(step.controllers):
-            return False
-        hard = (name for name in self.needs.get(index, ()) if (index, name) not in self.soft)
-        feeding = ({plan.index[f] for f in plan.wiring.feeders(step.name, name)} for name in hard)
-        if any(alive.isdisjoint(feeders) for feeders in feeding):
-            return False
-        behind = [name for name in step.wait_for if not self.versions.get(name)]
-        return all(any(name in (*self.steps[i].outputs, *self.steps[i].awaited) for i in alive) for name in behind)
-
-    def _could_change(self, index: int, alive: set[int]) -> bool:
-        return any(index in consumers for i in alive for _, consumers in self.steps[i].writes)
-
-    def _release_first_soft(self) -> bool:
-        """S8a for stand-ins: waiting for each other, nobody would run."""
-        for index in sorted({index for index, _ in self.soft}):
-            names = [name for name in self.needs[index] if (index, name) in self.soft]
-            if len(names) == self.missing[index] and self.opened[index] and self.stale[index]:
-                for name in names:
-                    self._satisfy(index, name)
-                return True
-        return False
-
-    def _take_answers_as_inputs(self) -> bool:
-        """S1: an answer nobody asks for is an input, rather than a reason to stand still."""
-        answers = self.run.answers
-        usable = [name for name in answers if name in self.run.admission.plan.wiring.consumers]
-        for name in usable:
-            self.values[name] = answers.pop(name)
-            self.versions[name] = self.versions.get(name, 0) + 1
-            for index in [index for index, needs in self.needs.items() if name in needs]:
-                self._satisfy(index, name)
-        return bool(usable)
-
-    def _satisfy(self, index: int, name: str) -> None:
-        del self.needs[index][name]
-        self.soft.discard((index, name))
-        self.missing[index] -= 1
-        if not self.needs[index]:
-            del self.needs[index]
-        if index in self.scope:
-            self.agenda.add(index)
 
     # -- applying ------------------------------------------------------------------------------------
 
@@ -305,12 +154,20 @@ class Unfolding:
             self.agenda.update(self.scope.intersection(step.waiters))
 
     def _write(
-        self, step: Step, name: str, consumers: tuple[int, ...], value: Any, named: int, aliased: set[str] | None
+        self,
+        step: Step,
+        name: str,
+        consumers: tuple[int, ...],
+        value: Any,
+        named: int,
+        aliased: set[str] | None,
     ) -> None:
         if self.needs and (step.index, name) in self.lacking:
             self._deliver(step.index, name)
         version = self.versions.get(name, 0)
-        if version and not named and not differs(self.values[name], value):  # S2; S6 for what a decision named
+        if (
+            version and not named and not differs(self.values[name], value)
+        ):  # S2; S6 for what a decision named
             if not (self._is_aliased(step, value) if aliased is None else name in aliased):  # S3
                 return
         self.values[name] = value
@@ -332,19 +189,6 @@ class Unfolding:
         results = (value,) if step.output is not None else () if step.is_gate else value or ()
         pairs = zip(step.outputs, results, strict=False)
         return {name for name, result in pairs if self._is_aliased(step, result)}
-
-    def _deliver(self, feeder: int, name: str) -> None:
-        """A producer has delivered: its consumers wait for one thing less."""
-        for index in self.lacking.pop((feeder, name)):
-            needs = self.needs.get(index, {})
-            if name in needs:
-                outstanding = needs[name]
-                if outstanding is not None:
-                    needs[name] = outstanding = outstanding - {feeder}
-                    self.soft.add((index, name))  # now there is a value that could stand in
-                    self.hopeless_known = False
-                if not outstanding:
-                    self._satisfy(index, name)
 
     def _withdraw(self, gate: int) -> None:
         for target in self.decisions.pop(gate):

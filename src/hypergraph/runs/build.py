@@ -23,6 +23,7 @@ class EngineResult(RunResult):
     """A result that finds its run id, log and nested results in the run it came from."""
 
     _run: Run
+    status = RunStatus.COMPLETED
 
     @cached_property
     def run_id(self) -> str:  # type: ignore[override]  # a cached property can be set like any attribute
@@ -56,11 +57,10 @@ def result_of(run: Run) -> RunResult:
     result = EngineResult.__new__(EngineResult)  # past the constructor: nearly all fields keep their defaults
     result._run = run
     result.values = run.outcome()
-    result.status = run.status
     if run.workflow_id is not None:
         result.workflow_id = run.workflow_id
     if run.status is not RunStatus.COMPLETED:
-        result.error, result.pause, result.failure = run.error, run.pause, run.failure
+        result.status, result.error, result.pause, result.failure = run.status, run.error, run.pause, run.failure
         if run.failure is not None:
             run.failure.result = result
     return result

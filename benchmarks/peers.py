@@ -1,0 +1,131 @@
+"""The same chain of 100 trivial nodes on other libraries, where they are installed.
+
+Each peer is used the way its documentation shows for a straight pipeline, compiled or built once outside of
+the measurement, with no persistence and no tracing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, TypedDict
+
+from benchmarks.engine import bare_loop, chain_of, plus_one
+from benchmarks.measure import Case, measure
+from hypergraph import SyncRunner
+
+LENGTH = 100
+
+
+def langgraph_chain() -> Callable[[], Any]:
+    from langgraph.graph import END, START, StateGraph
+
+    class State(TypedDict):
+        x: int
+
+    def step(state: State) -> State:
+        return {"x": plus_one(state["x"])}
+
+    builder = StateGraph(State)
+    names = [f"n{i}" for i in range(LENGTH)]
+    for name in names:
+        builder.add_node(name, step)
+    for source, target in zip([START, *names], [*names, END], strict=True):
+        builder.add_edge(source, target)
+    graph = builder.compile()
+    return lambda: graph.invoke({"x": 0}, {"recursion_limit": 2 * LENGTH})["x"]
+
+
+def burr_chain() -> Callable[[], Any]:
+    from burr.core import ApplicationBuilder, State, action
+
+    @action(reads=["x"], writes=["x"])
+    def step(state: State) -> State:
+        return state.update(x=plus_one(state["x"]))
+
+    names = [f"n{i}" for i in range(LENGTH)]
+
+    def work() -> Any:
+        app = (
+            ApplicationBuilder()
+            .with_actions(**dict.fromkeys(names, step))
+            .with_transitions(*zip(names[:-1], names[1:], strict=True))
+            .with_state(x=0)
+            .with_entrypoint(names[0])
+            .build()
+        )
+        return app.run(halt_after=[names[-1]])[2]["x"]
+
+    return work
+
+
+def pipefunc_chain() -> Callable[[], Any]:
+    from pipefunc import PipeFunc, Pipeline
+
+    functions = [PipeFunc(plus_one, f"v{i + 1}", renames={"x": f"v{i}"}) for i in range(LENGTH)]
+    pipeline = Pipeline(functions)
+    return lambda: pipeline(f"v{LENGTH}", v0=0)
+
+
+def hamilton_chain() -> Callable[[], Any]:
+    from hamilton import driver
+
+    module = ModuleType("hamilton_chain")
+    source = "\n".join(f"def v{i + 1}(v{i}: int) -> int:\n    return v{i} + 1\n" for i in range(LENGTH))
+    exec(compile(source, "hamilton_chain", "exec"), module.__dict__)
+    built = driver.Builder().with_modules(module).build()
+    return lambda: built.execute([f"v{LENGTH}"], inputs={"v0": 0})
+
+
+def pydantic_graph_chain() -> Callable[[], Any]:
+    from pydantic_graph import BaseNode, End, Graph, GraphRunContext
+
+    @dataclass
+    class State:
+        x: int = 0
+
+    @dataclass
+    class Step(BaseNode[State, None, int]):
+        left: int = LENGTH
+
+        async def run(self, ctx: GraphRunContext[State]) -> Step | End[int]:
+            ctx.state.x = plus_one(ctx.state.x)
+            return Step(self.left - 1) if self.left > 1 else End(ctx.state.x)
+
+    Step.run.__annotations__["return"] = Step | End[int]
+    graph, loop = Graph(nodes=[Step]), asyncio.new_event_loop()
+    return lambda: loop.run_until_complete(graph.run(Step(), state=State()))
+
+
+PEERS: dict[str, Callable[[], Callable[[], Any]]] = {
+    "LangGraph": langgraph_chain,
+    "Burr": burr_chain,
+    "pipefunc": pipefunc_chain,
+    "Hamilton": hamilton_chain,
+    "pydantic-graph": pydantic_graph_chain,
+}
+
+
+def peer_report() -> tuple[dict[str, float], dict[str, str]]:
+    """Return overhead per node in nanoseconds above a bare call, ours first, and why a peer is missing."""
+    logging.disable(logging.CRITICAL)
+    graph, runner = chain_of(LENGTH, plus_one), SyncRunner()
+    bare = bare_loop()
+    cases = {"hypergraph": Case("hypergraph", lambda: runner.run(graph, {"v0": 0}), LENGTH)}
+    missing = {}
+    for name, build in PEERS.items():
+        try:
+            work = build()
+            work()
+        except ImportError:
+            missing[name] = "not installed"
+        except Exception as error:  # a peer that changed its API is reported, not fatal
+            missing[name] = f"did not run: {type(error).__name__}: {error}"
+        else:
+            cases[name] = Case(name, work, LENGTH)
+    measure([bare, *cases.values()], rounds=12)
+    logging.disable(logging.NOTSET)
+    return {name: case.nanoseconds - bare.nanoseconds for name, case in cases.items()}, missing
