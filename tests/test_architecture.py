@@ -20,10 +20,10 @@ LAYERS = [  # a module imports from its own layer and from those above it
 ]
 BLIND = {"checkpointers": {"nodes", "graph", "plan", "admission", "engine"}}  # a store knows no graph
 MAY_WAIT = {
-    "engine/kernels.py",  # the one place that waits
+    "engine/async_kernel.py",  # how the engine waits on an event loop
     "runners/async_.py",  # the runner that has an event loop
-    "runners/async_observe.py",  # and how its events are delivered
-    "runners/handles.py",  # a handle is awaited
+    "runners/async_iteration.py",
+    "runners/async_observe.py",
 }
 MACHINE_PATH = re.compile(r"(?<![\w.])/(home|root|Users|work|tmp|mnt|opt|srv)/\w|\b[A-Z]:\\+Users\b")
 
@@ -164,7 +164,7 @@ SOUND: list[tuple[Rule, str, str]] = [
     (layers_import_one_way, "__init__.py", "from hypergraph.runners import SyncRunner"),
     (our_imports_stand_on_top, "plan.py", "def f():\n    import networkx"),
     (our_imports_stand_on_top, "__init__.py", "def __getattr__(name):\n    from .runners import AsyncRunner"),
-    (only_a_few_know_asyncio, "engine/kernels.py", "import asyncio"),
+    (only_a_few_know_asyncio, "engine/async_kernel.py", "import asyncio"),
     (files_are_short, "plan.py", "\n" * 299),
     (
         functions_are_short,

@@ -184,7 +184,7 @@ class NodeError(ExecutionError):
     def of(error: BaseException | None) -> NodeError | None:
         """Return the evidence for an exception that came out of a run, None for any other."""
         try:
-            evidence = error.__dict__[_EVIDENCE]  # type: ignore[union-attr]  # None has none either
+            evidence = error.__dict__[_EVIDENCE]
         except Exception:  # a hostile exception class may refuse even to be looked at
             return None
         return evidence if isinstance(evidence, NodeError) else None
@@ -254,17 +254,6 @@ class StopRequested(Exception):
     def __init__(self, info: Any = None) -> None:
         super().__init__("stop requested" if info is None else f"stop requested: {safe_text(info)}")
         self.info = info
-
-
-class PauseExecution(BaseException):
-    """The signal by which an interrupt pauses its run; no call of a runner lets it out.
-
-    It is no `Exception`, so that nothing between the interrupt and its run takes it for a failure.
-    """
-
-    def __init__(self, pause: Any) -> None:
-        super().__init__(pause)
-        self.pause = pause
 
 
 def safe_text(value: object) -> str:

@@ -10,10 +10,10 @@ from typing import Any
 
 from hypergraph.engine.execute import execute
 from hypergraph.engine.perform import producers
-from hypergraph.engine.ports import pass_on
+from hypergraph.engine.ports import PauseExecution, pass_on
 from hypergraph.engine.run import Detail, Run
 from hypergraph.engine.scope import Scope, clock
-from hypergraph.exceptions import GraphConfigError, NodeError, PauseExecution
+from hypergraph.exceptions import GraphConfigError, NodeError
 from hypergraph.plan.admission import Admission, admit
 from hypergraph.plan.steps import ABSENT, Step
 from hypergraph.records import RunStatus, fresh_run_id

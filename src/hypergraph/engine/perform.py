@@ -12,10 +12,10 @@ from functools import partial
 from types import CoroutineType
 from typing import Any, NoReturn
 
-from hypergraph.engine.ports import Carried, Expired, original
+from hypergraph.engine.ports import Carried, Expired, PauseExecution, original
 from hypergraph.engine.run import Detail, Run
 from hypergraph.engine.scope import clock
-from hypergraph.exceptions import CancellationError, NodeTimeoutError, PauseExecution, safe_text
+from hypergraph.exceptions import CancellationError, NodeTimeoutError, safe_text
 from hypergraph.plan.calling import inputs_of
 from hypergraph.plan.steps import NO_ANSWER, Step
 from hypergraph.records import PauseInfo, RunStatus

@@ -21,6 +21,17 @@ class Expired(Exception):
     """A call took longer than the kernel was told to wait for it."""
 
 
+class PauseExecution(BaseException):
+    """The signal by which an interrupt pauses its run; no call of a runner lets it out.
+
+    It is no `Exception`, so that nothing between the interrupt and its run takes it for a failure.
+    """
+
+    def __init__(self, pause: PauseInfo) -> None:
+        super().__init__(pause)
+        self.pause = pause
+
+
 class Carried(Exception):
     """A StopIteration on its way out of a coroutine, which could not raise the thing itself."""
 
@@ -75,7 +86,6 @@ class Kernel(Protocol):
     async def flow(self, starts: Sequence[int], run_one: Callable[[int], Awaitable[Sequence[int]]]) -> None:
         """Await calls, starting those that each one sets free as soon as it is done."""
 
-
     async def beside(self, main: Coroutine[Any, Any, None], side: Coroutine[Any, Any, None]) -> None:
         """Await two coroutines at the same time; neither outlives the other's failure."""
 
@@ -92,7 +102,9 @@ class Observer(Protocol):
     async def node_started(self, run: Run, step: Step) -> str: ...
     async def node_ended(self, run: Run, step: Step, detail: Detail, seconds: float) -> None: ...
     async def node_failed(self, run: Run, step: Step, span_id: str, error: BaseException) -> None: ...
-    async def node_retried(self, run: Run, step: Step, attempt: int, error: BaseException, delay: float) -> None: ...
+    async def node_retried(
+        self, run: Run, step: Step, attempt: int, error: BaseException, delay: float
+    ) -> None: ...
     async def cache_hit(self, run: Run, step: Step, key: str) -> None: ...
     async def decided(self, run: Run, step: Step, decision: Any) -> None: ...
     async def interrupted(self, run: Run, step: Step, span_id: str, pause: PauseInfo) -> None: ...

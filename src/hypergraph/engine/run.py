@@ -211,7 +211,12 @@ class Run:
         if isinstance(error, CancellationError) and self.scope.halt_at <= clock():
             self.end(RunStatus.STOPPED, error, self._evidence(step, superstep, error, "cancel", inner), step)
         else:
-            self.end(RunStatus.FAILED, error, self._evidence(step, superstep, error, _OPERATIONS[step.kind], inner), step)
+            self.end(
+                RunStatus.FAILED,
+                error,
+                self._evidence(step, superstep, error, _OPERATIONS[step.kind], inner),
+                step,
+            )
 
     def _judge(self, step: Step, error: BaseException) -> BaseException:
         if isinstance(error, KeyboardInterrupt) or self.scope.kernel.is_cancelled(error):

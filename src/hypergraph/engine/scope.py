@@ -77,7 +77,8 @@ class Scope:
         selected = run.admission.selected
         missing = [name for name in selected if name not in run.values] if selected else []
         if missing and self.on_missing != "ignore":
-            text = f"Requested outputs not found: {missing}. Their nodes did not run in graph {run.graph_name!r}."
+            graph = run.graph_name or "unnamed"
+            text = f"Requested outputs not found: {missing}. Their nodes did not run in graph {graph!r}."
             if self.on_missing == "error":
                 raise ValueError(text)
             warnings.warn(text, UserWarning, stacklevel=2)

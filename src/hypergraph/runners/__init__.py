@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from hypergraph.engine.ports import PauseExecution
 from hypergraph.engine.state import GraphState, NodeExecution
 from hypergraph.records import NodeRecord, PauseInfo, RunStatus
 from hypergraph.runners.base import BaseRunner, RunnerCapabilities

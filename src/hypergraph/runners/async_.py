@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import Any, Generic, Literal, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any, Literal
 
 from hypergraph.cache import CacheBackend
 from hypergraph.engine.async_kernel import AsyncKernel
@@ -17,15 +17,17 @@ from hypergraph.events.processor import EventProcessor
 from hypergraph.events.types import Event
 from hypergraph.graph.graph import Graph
 from hypergraph.plan.admission import UNSET
+from hypergraph.runners.async_iteration import AsyncRunIterator, Handover, as_task
 from hypergraph.runners.async_observe import AsyncObserver
 from hypergraph.runners.base import BaseRunner, RunnerCapabilities, dispatcher_for
+from hypergraph.runners.handles import MapHandle, RunHandle
 from hypergraph.runners.observe import EventObserver
 from hypergraph.runners.options import ErrorHandling, Options, checked, options_of, split_options
 from hypergraph.runs.build import result_of
 from hypergraph.runs.results import MapResult
 from hypergraph.runs.run_result import RunResult
 
-T = TypeVar("T")
+_FOREIGN_TO_MAPS = frozenset(["run_id"])  # an option that only single runs have
 _CAPABILITIES = RunnerCapabilities(
     supports_async_nodes=True, returns_coroutine=True, supports_interrupts=True
 )
@@ -78,13 +80,11 @@ class AsyncRunner(BaseRunner):
         ValueError for a call that cannot work, CancellationError when stopped, InfiniteLoopError for a loop
         that does not end.
         """
-        options = options_of(
-            (select, on_missing, on_internal_override, entrypoint, max_iterations, max_concurrency, error_handling, event_processors, timeout, run_id, workflow_id)
-        )
-        dispatcher = dispatcher_for(event_processors)
-        run = self._prepare(
-            self._kernel(options), graph, values, input_values, options, self._observer(dispatcher)
-        )
+        options = options_of((
+            select, on_missing, on_internal_override, entrypoint, max_iterations, max_concurrency,
+            error_handling, event_processors, timeout, run_id, workflow_id,
+        ))  # fmt: skip
+        run, dispatcher = self._begin(graph, values, input_values, options)
         await self._drive(run, dispatcher)
         return self._conclude(run, error_handling)
 
@@ -110,24 +110,41 @@ class AsyncRunner(BaseRunner):
     ) -> MapResult:
         """Run a graph once per item, items at the same time, and return all results.
 
-        Raises what `run` raises, and ValueError for lists of unequal lengths or too many items without a limit.
+        Raises what `run` raises, and ValueError for lists of unequal lengths and for too many items without
+        a limit.
         """
-        options = options_of(
-            (select, on_missing, on_internal_override, entrypoint, max_iterations, max_concurrency, error_handling, event_processors, timeout, None, workflow_id)
+        options = options_of((
+            select, on_missing, on_internal_override, entrypoint, max_iterations, max_concurrency,
+            error_handling, event_processors, timeout, None, workflow_id,
+        ))  # fmt: skip
+        map_run, dispatcher = self._begin_map(
+            graph, values, input_values, options=options, map_over=map_over, map_mode=map_mode, clone=clone
         )
-        map_run, dispatcher = self._begin_map(graph, values, input_values, options, map_over, map_mode, clone)
         await self._drive(map_run, dispatcher)
         return self._conclude_map(map_run, error_handling)
 
     def iter(self, graph: Graph, values: Mapping[str, Any] | None = None, **options: Any) -> AsyncRunIterator:
         """Run a graph and iterate over its events with `async for`; `.result` holds the result afterwards.
 
-        Takes the options of `run` and raises what it raises. Leaving the loop early stops the run.
+        Takes the options of `run` and raises what it raises, failures after the last event. Leaving the loop
+        early stops the run.
         """
         given, keywords = split_options(options)
-        return AsyncRunIterator(self, lambda observer: (graph, values, keywords, given, observer))
+        dispatcher, events = EventDispatcher(given.event_processors), Handover[Event]()
 
-    async def map_iter(
+        async def deliver(event: Event) -> None:
+            await dispatcher.emit_async(event)
+            await events.give(event)
+
+        kernel, observer = self._kernel(given), AsyncObserver(deliver)
+        run = self._prepare(kernel, graph, values, keywords, options=given, observer=observer)
+        return AsyncRunIterator(
+            run,
+            events.take(run, lambda: self._drive(run, dispatcher)),
+            lambda: self._conclude(run, given.error_handling),
+        )
+
+    def map_iter(
         self,
         graph: Graph,
         values: Mapping[str, Any] | None = None,
@@ -139,34 +156,42 @@ class AsyncRunner(BaseRunner):
     ) -> AsyncIterator[tuple[int, RunResult]]:
         """Run a graph once per item and yield (index, result) as items finish.
 
-        Takes the options of `map` and raises what it raises, failures after the last item that ran.
+        Takes the options of `map` and raises what it raises, failures after the last item that ran. Leaving
+        the loop early stops the map.
         """
-        given, keywords = split_options(options)
-        map_run, dispatcher = self._begin_map(graph, values, keywords, given, map_over, map_mode, clone)
-        finished: asyncio.Queue[tuple[int, RunResult] | None] = asyncio.Queue()
+        given, keywords = split_options(options, _FOREIGN_TO_MAPS)
+        map_run, dispatcher = self._begin_map(
+            graph, values, keywords, options=given, map_over=map_over, map_mode=map_mode, clone=clone
+        )
+        finished = Handover[tuple[int, RunResult]]()
 
         async def publish(index: int, run: Run) -> None:
-            finished.put_nowait((index, result_of(run)))
+            await finished.give((index, result_of(run)))
+
+        async def items() -> AsyncIterator[tuple[int, RunResult]]:
+            async with aclosing(finished.take(map_run, lambda: self._drive(map_run, dispatcher))) as taken:
+                async for item in taken:
+                    yield item
+            self._conclude_map(map_run, given.error_handling)
 
         map_run.publish = publish
-        task = asyncio.create_task(self._drive(map_run, dispatcher))
-        task.add_done_callback(lambda _: finished.put_nowait(None))
-        try:
-            while (item := await finished.get()) is not None:
-                yield item
-        finally:
-            map_run.scope.stop("the iterator was closed")
-            await task
-        self._conclude_map(map_run, given.error_handling)
+        return items()
 
     def start_run(
         self, graph: Graph, values: Mapping[str, Any] | None = None, **options: Any
-    ) -> AsyncHandle[RunResult]:
-        """Start a run as a task and return a handle. Takes the options of `run`."""
+    ) -> RunHandle[Awaitable[RunResult]]:
+        """Start a run as a task and return a handle. Takes the options of `run`.
+
+        Raises at once what `run` raises before anything runs; the rest is raised by `await handle.result()`.
+        """
         given, keywords = split_options(options)
-        dispatcher = dispatcher_for(given.event_processors)
-        run = self._prepare(self._kernel(given), graph, values, keywords, given, self._observer(dispatcher))
-        return AsyncHandle(run, self._drive(run, dispatcher), lambda: self._conclude(run, given.error_handling))
+        run, dispatcher = self._begin(graph, values, keywords, given)
+
+        async def work() -> RunResult:
+            await self._drive(run, dispatcher)
+            return self._conclude(run, given.error_handling)
+
+        return RunHandle(run, *as_task(work()))
 
     def start_map(
         self,
@@ -177,15 +202,21 @@ class AsyncRunner(BaseRunner):
         map_mode: Literal["zip", "product"] = "zip",
         clone: bool | Sequence[str] = False,
         **options: Any,
-    ) -> AsyncHandle[MapResult]:
-        """Start a map as a task and return a handle. Takes the options of `map`."""
-        given, keywords = split_options(options)
-        map_run, dispatcher = self._begin_map(graph, values, keywords, given, map_over, map_mode, clone)
-        return AsyncHandle(
-            map_run,
-            self._drive(map_run, dispatcher),
-            lambda: self._conclude_map(map_run, given.error_handling),
+    ) -> MapHandle[Awaitable[MapResult]]:
+        """Start a map as a task and return a handle. Takes the options of `map`.
+
+        Raises at once what `map` raises before anything runs; the rest is raised by `await handle.result()`.
+        """
+        given, keywords = split_options(options, _FOREIGN_TO_MAPS)
+        map_run, dispatcher = self._begin_map(
+            graph, values, keywords, options=given, map_over=map_over, map_mode=map_mode, clone=clone
         )
+
+        async def work() -> MapResult:
+            await self._drive(map_run, dispatcher)
+            return self._conclude_map(map_run, given.error_handling)
+
+        return MapHandle(map_run, *as_task(work()))
 
     # -- the parts -------------------------------------------------------------------------------------
 
@@ -195,19 +226,38 @@ class AsyncRunner(BaseRunner):
     def _observer(self, dispatcher: EventDispatcher | None) -> EventObserver | None:
         return AsyncObserver(dispatcher.emit_async) if dispatcher is not None else None
 
+    def _begin(
+        self, graph: Graph, values: Mapping[str, Any] | None, keywords: dict[str, Any], options: Options
+    ) -> tuple[Run, EventDispatcher | None]:
+        dispatcher = dispatcher_for(options.event_processors)
+        kernel, observer = self._kernel(options), self._observer(dispatcher)
+        run = self._prepare(kernel, graph, values, keywords, options=options, observer=observer)
+        return run, dispatcher
+
     def _begin_map(
         self,
         graph: Graph,
         values: Mapping[str, Any] | None,
         keywords: dict[str, Any],
+        *,
         options: Options,
         map_over: str | Sequence[str],
-        mode: str,
+        map_mode: str,
         clone: bool | Sequence[str],
     ) -> tuple[MapRun, EventDispatcher | None]:
         dispatcher = dispatcher_for(options.event_processors)
         kernel, observer = self._kernel(options), self._observer(dispatcher)
-        map_run = self._prepare_map(kernel, graph, values, keywords, options, observer, map_over, mode, clone)
+        map_run = self._prepare_map(
+            kernel,
+            graph,
+            values,
+            keywords,
+            options=options,
+            observer=observer,
+            map_over=map_over,
+            map_mode=map_mode,
+            clone=clone,
+        )
         if options.max_concurrency is None and len(map_run.items) > MAX_TASKS:
             raise ValueError(
                 f"Too many map tasks: {len(map_run.items)} items without a limit. Pass max_concurrency=..."
@@ -225,66 +275,3 @@ class AsyncRunner(BaseRunner):
                 await run.scope.observer.settle()
             if dispatcher is not None:
                 await dispatcher.shutdown_async()
-
-
-class AsyncHandle(Generic[T]):
-    """A run or map that was started as a task."""
-
-    def __init__(self, run: Run | MapRun, drive: Awaitable[None], conclude: Callable[[], T]) -> None:
-        self._run = run
-        self._conclude = conclude
-        self.run_id = run.run_id
-        self._task = asyncio.ensure_future(drive)
-
-    @property
-    def done(self) -> bool:
-        """Whether the run has ended, whichever way."""
-        return self._task.done()
-
-    def stop(self, info: Any = None) -> None:
-        """Ask the run to stop before its next node."""
-        self._run.scope.stop(info)
-
-    async def result(self) -> T:
-        """Wait for the run to end and return its result. Raises what `run` or `map` would have raised."""
-        await self._task
-        return self._conclude()
-
-
-class AsyncRunIterator:
-    """The events of a run as they happen."""
-
-    def __init__(self, runner: AsyncRunner, call: Callable[[EventObserver], tuple[Any, ...]]) -> None:
-        self._runner = runner
-        self._call = call
-        self._run: Run | None = None
-        self._result: RunResult | None = None
-
-    @property
-    def result(self) -> RunResult:
-        """The result of the run. Raises RuntimeError while it is still under way."""
-        if self._result is None:
-            raise RuntimeError("The run is not over: iterate to the last event.")
-        return self._result
-
-    async def __aiter__(self) -> AsyncIterator[Event]:
-        events: asyncio.Queue[Event | None] = asyncio.Queue()
-        graph, values, keywords, options, _ = self._call(EventObserver(events.put))
-        dispatcher = EventDispatcher(options.event_processors)
-
-        async def deliver(event: Event) -> None:
-            await dispatcher.emit_async(event)
-            events.put_nowait(event)
-
-        kernel, observer = self._runner._kernel(options), AsyncObserver(deliver)
-        run = self._run = self._runner._prepare(kernel, graph, values, keywords, options, observer)
-        task = asyncio.create_task(self._runner._drive(run, dispatcher))
-        task.add_done_callback(lambda _: events.put_nowait(None))
-        try:
-            while (event := await events.get()) is not None:
-                yield event
-        finally:
-            run.scope.stop("the iterator was closed")
-            await task
-            self._result = result_of(run)
-        self._runner._conclude(run, options.error_handling)

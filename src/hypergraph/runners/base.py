@@ -21,6 +21,7 @@ from hypergraph.exceptions import (
     NodeError,
     annotate,
     attach_evidence,
+    reraise,
 )
 from hypergraph.graph.graph import Graph
 from hypergraph.nodes.graph_node import checked_clone
@@ -32,7 +33,6 @@ from hypergraph.runners.options import DEFAULTS, Options, checked, merged_inputs
 from hypergraph.runs.build import map_result_of, result_of
 from hypergraph.runs.results import MapResult
 from hypergraph.runs.run_result import RunResult
-
 
 _NOTHING: dict[Any, Any] = {}
 _USUAL = (DEFAULTS.select, DEFAULTS.entrypoint, DEFAULTS.on_internal_override)
@@ -76,7 +76,14 @@ class BaseRunner(ABC):
         """Run a graph once."""
 
     @abstractmethod
-    def map(self, graph: Graph, values: Mapping[str, Any] | None = None, **options: Any) -> Any:
+    def map(
+        self,
+        graph: Graph,
+        values: Mapping[str, Any] | None = None,
+        *,
+        map_over: str | Sequence[str],
+        **options: Any,
+    ) -> Any:
         """Run a graph once per item."""
 
     def stop(self, id: str, info: Any = None) -> bool:
@@ -97,6 +104,7 @@ class BaseRunner(ABC):
         graph: Graph,
         values: Mapping[str, Any] | None,
         keywords: dict[str, Any],
+        *,
         options: Options,
         observer: EventObserver | None,
     ) -> Run:
@@ -119,10 +127,11 @@ class BaseRunner(ABC):
         graph: Graph,
         values: Mapping[str, Any] | None,
         keywords: dict[str, Any],
+        *,
         options: Options,
         observer: EventObserver | None,
         map_over: str | Sequence[str],
-        mode: str,
+        map_mode: str,
         clone: bool | Sequence[str],
     ) -> MapRun:
         self._check_graph(graph)
@@ -131,7 +140,7 @@ class BaseRunner(ABC):
         given = merged_inputs(graph, values, keywords, options)
         names = [map_over] if isinstance(map_over, str) else list(map_over)
         _check_mapped(graph, names, given)
-        items = expand(given, names, mode, checked_clone(clone, names, tuple(given)))
+        items = expand(given, names, map_mode, checked_clone(clone, names, tuple(given)))
         admission = self._admit(graph, tuple(given), options)
         scope = self._scope(kernel, options, observer)
         map_run = scope.root = MapRun(
@@ -139,14 +148,17 @@ class BaseRunner(ABC):
             admission,
             items,
             map_over=names,
-            mode=mode,
+            mode=map_mode,
             keep_going=options.error_handling == "continue",
         )
         map_run.workflow_id = options.workflow_id
         return map_run
 
     def _admit(self, graph: Graph, names: tuple[str, ...], options: Options) -> Admission:
-        plain = options is DEFAULTS or (options.select, options.entrypoint, options.on_internal_override) == _USUAL
+        plain = (
+            options is DEFAULTS
+            or (options.select, options.entrypoint, options.on_internal_override) == _USUAL
+        )
         known = getattr(graph, "memo", _NOTHING).get("admissions", _NOTHING)
         admission: Admission | None = known.get((self.__class__, names)) if plain else None
         if admission is None:
@@ -167,7 +179,9 @@ class BaseRunner(ABC):
     def _check_graph(self, graph: Graph) -> None:
         """A1: refuse what this runner cannot run, before anything runs."""
         if not isinstance(graph, Graph):
-            raise TypeError(f"A runner runs a Graph, got {type(graph).__name__}. Build one: Graph([node, ...]).")
+            raise TypeError(
+                f"A runner runs a Graph, got {type(graph).__name__}. Build one: Graph([node, ...])."
+            )
         can = self.capabilities
         if not can.supports_async_nodes and graph.has_async_nodes:
             names = [node.name for node in graph.iter_nodes() if node.is_async]
@@ -193,7 +207,7 @@ class BaseRunner(ABC):
             error.log = result.log
         if error_handling == "raise" and error is not None:
             annotate(error, _note(run, run.failure))
-            raise error
+            reraise(error)
         return result
 
     def _conclude_map(self, map_run: MapRun, error_handling: str) -> MapResult:
@@ -204,7 +218,7 @@ class BaseRunner(ABC):
                 bad.failure.map_result = result
                 attach_evidence(bad.error, bad.failure)
                 annotate(bad.error, _note(bad, bad.failure))
-            raise bad.error
+            reraise(bad.error)
         for run in map_run.runs:
             if run is not None and run.status is RunStatus.COMPLETED:
                 run.scope.report_missing(run)
@@ -241,7 +255,5 @@ def _check_mapped(graph: Graph, names: Sequence[str], given: Mapping[str, Any]) 
 
 def _note(run: Run, failure: NodeError) -> str:
     item = "" if failure.item_index is None else f", map item {failure.item_index}"
-    return (
-        f"graph {run.graph_name or 'unnamed'!r}, node {failure.node_name!r}, superstep {failure.superstep}{item}, "
-        f"run {run.run_id}; inputs and state: NodeError.of(exception)"
-    )
+    where = f"node {failure.node_name!r}, superstep {failure.superstep}{item}, run {run.run_id}"
+    return f"graph {run.graph_name or 'unnamed'!r}, {where}; inputs and state: NodeError.of(exception)"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Literal, NamedTuple
 
 from hypergraph.graph.graph import Graph
@@ -10,10 +10,13 @@ from hypergraph.plan.admission import UNSET
 
 ErrorHandling = Literal["raise", "continue"]
 
-RESERVED = frozenset(
-    "graph values select on_missing on_internal_override entrypoint max_iterations max_concurrency error_handling "
-    "event_processors timeout run_id workflow_id history checkpoint fork_from code_change new_turn tags wait force "
-    "map_over map_mode clone key executor".split()
+RESERVED = frozenset(  # the names of all options of any call of any runner
+    (
+        *("graph", "values", "select", "on_missing", "on_internal_override", "entrypoint", "max_iterations"),
+        *("max_concurrency", "error_handling", "event_processors", "timeout", "run_id", "workflow_id"),
+        *("history", "checkpoint", "fork_from", "code_change", "new_turn", "tags", "wait", "force"),
+        *("map_over", "map_mode", "clone", "key", "executor"),
+    )
 )
 
 
@@ -41,9 +44,13 @@ def options_of(given: tuple[Any, ...]) -> Options:
     return DEFAULTS if given == DEFAULTS else checked(Options._make(given))
 
 
-def split_options(given: dict[str, Any]) -> tuple[Options, dict[str, Any]]:
-    """Tell options from inputs among the keywords of a call. Raises ValueError for unsound options."""
-    known = {name: value for name, value in given.items() if name in Options._fields}
+def split_options(given: dict[str, Any], foreign: Collection[str] = ()) -> tuple[Options, dict[str, Any]]:
+    """Tell options from inputs among the keywords of a call; foreign ones are no options of this call.
+
+    Raises ValueError for unsound options.
+    """
+    own = [name for name in Options._fields if name not in foreign]
+    known = {name: value for name, value in given.items() if name in own}
     return options_of(Options(**known)), {name: value for name, value in given.items() if name not in known}
 
 
@@ -53,8 +60,8 @@ def checked(options: Options) -> Options:
         raise ValueError(f'Invalid on_missing: {options.on_missing!r}. Use "ignore", "warn" or "error".')
     if options.error_handling not in ("raise", "continue"):
         raise ValueError(
-            f'Invalid error_handling: {options.error_handling!r}.\nHow to fix: use "raise" to get the exception, '
-            'or "continue" to get a result with status FAILED.'
+            f"Invalid error_handling: {options.error_handling!r}.\n"
+            'How to fix: use "raise" to get the exception, or "continue" to get a result with status FAILED.'
         )
     for name in ("max_iterations", "max_concurrency"):
         value = getattr(options, name)
@@ -63,7 +70,9 @@ def checked(options: Options) -> Options:
     if options.max_concurrency == 0:
         raise ValueError("max_concurrency must be at least 1, or None for no limit.")
     timeout = options.timeout
-    if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout > 0):
+    if timeout is not None and (
+        isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout > 0
+    ):
         raise ValueError(f"timeout must be a number of seconds greater than 0, got {timeout!r}")
     return options
 
@@ -75,7 +84,7 @@ def merged_inputs(
     if type(values) is not dict and values is not None and not isinstance(values, Mapping):
         raise TypeError(f"values must be a mapping from input names to values, got {type(values).__name__}")
     if options is not DEFAULTS and (ambiguous := _ambiguous(graph)):
-        given = {name for name, value in options._asdict().items() if value is not getattr(DEFAULTS, name)}
+        given = {name for name, value in options._asdict().items() if value != getattr(DEFAULTS, name)}
         _refuse_reserved((given & ambiguous).difference(values or ()))
     if not keywords:
         return values if values is not None else {}

@@ -15,15 +15,18 @@ from hypergraph.events.types import Event
 from hypergraph.graph.graph import Graph
 from hypergraph.plan.admission import UNSET
 from hypergraph.runners.base import BaseRunner, RunnerCapabilities, dispatcher_for
-from hypergraph.runners.handles import MapHandle, RunHandle
+from hypergraph.runners.handles import MapHandle, RunHandle, in_thread
+from hypergraph.runners.iteration import RunIterator, until_left
 from hypergraph.runners.observe import EventObserver, SyncObserver
-from hypergraph.runners.options import ErrorHandling, options_of, split_options
+from hypergraph.runners.options import ErrorHandling, Options, options_of, split_options
 from hypergraph.runs.build import result_of
 from hypergraph.runs.results import MapResult
 from hypergraph.runs.run_result import RunResult
 
 _KERNEL = SyncKernel()
 _CAPABILITIES = RunnerCapabilities()
+_FOREIGN = frozenset(["max_concurrency"])  # options that only other calls have
+_FOREIGN_TO_MAPS = _FOREIGN | {"run_id"}
 
 
 class SyncRunner(BaseRunner):
@@ -60,12 +63,11 @@ class SyncRunner(BaseRunner):
         GraphConfigError or ValueError for a call that cannot work, CancellationError when stopped,
         InfiniteLoopError for a loop that does not end.
         """
-        options = options_of(
-            (select, on_missing, on_internal_override, entrypoint, max_iterations, None, error_handling, event_processors, timeout, run_id, workflow_id)
-        )
-        dispatcher = dispatcher_for(event_processors)
-        observer = SyncObserver(dispatcher) if dispatcher is not None else None
-        run = self._prepare(_KERNEL, graph, values, input_values, options, observer)
+        options = options_of((
+            select, on_missing, on_internal_override, entrypoint, max_iterations, None,
+            error_handling, event_processors, timeout, run_id, workflow_id,
+        ))  # fmt: skip
+        run, dispatcher = self._begin(graph, values, input_values, options)
         self._drive(run, dispatcher)
         return self._conclude(run, error_handling)
 
@@ -92,13 +94,12 @@ class SyncRunner(BaseRunner):
 
         Raises what `run` raises, and ValueError for lists of unequal lengths.
         """
-        options = options_of(
-            (select, on_missing, on_internal_override, entrypoint, max_iterations, None, error_handling, event_processors, timeout, None, workflow_id)
-        )
-        dispatcher = dispatcher_for(event_processors)
-        observer = SyncObserver(dispatcher) if dispatcher is not None else None
-        map_run = self._prepare_map(
-            _KERNEL, graph, values, input_values, options, observer, map_over, map_mode, clone
+        options = options_of((
+            select, on_missing, on_internal_override, entrypoint, max_iterations, None,
+            error_handling, event_processors, timeout, None, workflow_id,
+        ))  # fmt: skip
+        map_run, dispatcher = self._begin_map(
+            graph, values, input_values, options=options, map_over=map_over, map_mode=map_mode, clone=clone
         )
         self._drive(map_run, dispatcher)
         return self._conclude_map(map_run, error_handling)
@@ -106,17 +107,20 @@ class SyncRunner(BaseRunner):
     def iter(self, graph: Graph, values: Mapping[str, Any] | None = None, **options: Any) -> RunIterator:
         """Run a graph and iterate over its events; `.result` holds the result after the last one.
 
-        Takes the options of `run` and raises what it raises. Leaving the loop early stops the run.
+        Takes the options of `run` and raises what it raises, failures after the last event. Leaving the loop
+        early stops the run.
         """
-        given, keywords = split_options(options)
+        given, keywords = split_options(options, _FOREIGN)
         dispatcher = EventDispatcher(given.event_processors)
 
         async def deliver(event: Event) -> None:
             dispatcher.emit(event)
             await hand_out(event)
 
-        run = self._prepare(_KERNEL, graph, values, keywords, given, EventObserver(deliver))
-        return RunIterator(self, run, dispatcher, given.error_handling)
+        run = self._prepare(_KERNEL, graph, values, keywords, options=given, observer=EventObserver(deliver))
+        return RunIterator(
+            run, self._steps(run, dispatcher), lambda: self._conclude(run, given.error_handling)
+        )
 
     def map_iter(
         self,
@@ -130,40 +134,40 @@ class SyncRunner(BaseRunner):
     ) -> Iterator[tuple[int, RunResult]]:
         """Run a graph once per item and yield (index, result) as items finish.
 
-        Takes the options of `map` and raises what it raises, failures after the last item that ran.
+        Takes the options of `map` and raises what it raises, failures after the last item that ran. Leaving
+        the loop early stops the map.
         """
-        given, keywords = split_options(options)
-        dispatcher = dispatcher_for(given.event_processors)
-        observer = SyncObserver(dispatcher) if dispatcher is not None else None
-        map_run = self._prepare_map(_KERNEL, graph, values, keywords, given, observer, map_over, map_mode, clone)
+        given, keywords = split_options(options, _FOREIGN_TO_MAPS)
+        map_run, dispatcher = self._begin_map(
+            graph, values, keywords, options=given, map_over=map_over, map_mode=map_mode, clone=clone
+        )
 
         async def publish(index: int, run: Run) -> None:
             await hand_out((index, result_of(run)))
 
+        def items() -> Iterator[tuple[int, RunResult]]:
+            yield from until_left(map_run, self._steps(map_run, dispatcher))
+            self._conclude_map(map_run, given.error_handling)
+
         map_run.publish = publish
-        return self._items(map_run, dispatcher, given.error_handling)
+        return items()
 
-    def _items(
-        self, map_run: MapRun, dispatcher: EventDispatcher | None, error_handling: str
-    ) -> Iterator[tuple[int, RunResult]]:
-        steps = self._steps(map_run, dispatcher)
-        try:
-            for item in steps:  # noqa: UP028 - closing a `yield from` would tear the run down, not stop it
-                yield item
-        except GeneratorExit:
-            map_run.scope.stop()
-            for _ in steps:
-                pass
-            raise
-        self._conclude_map(map_run, error_handling)
+    def start_run(
+        self, graph: Graph, values: Mapping[str, Any] | None = None, **options: Any
+    ) -> RunHandle[RunResult]:
+        """Start a run in a thread of its own and return a handle. Takes the options of `run`.
 
-    def start_run(self, graph: Graph, values: Mapping[str, Any] | None = None, **options: Any) -> RunHandle:
-        """Start a run in a thread of its own and return a handle. Takes the options of `run`."""
-        given, keywords = split_options(options)
-        dispatcher = dispatcher_for(given.event_processors)
-        observer = SyncObserver(dispatcher) if dispatcher is not None else None
-        run = self._prepare(_KERNEL, graph, values, keywords, given, observer)
-        return RunHandle(run, lambda: self._drive(run, dispatcher), lambda: self._conclude(run, given.error_handling))
+        Raises at once what `run` raises before anything runs; the rest is raised by `handle.result()`.
+        """
+        given, keywords = split_options(options, _FOREIGN)
+        run, dispatcher = self._begin(graph, values, keywords, given)
+
+        def work() -> RunResult:
+            self._drive(run, dispatcher)
+            return self._conclude(run, given.error_handling)
+
+        future = in_thread(work)
+        return RunHandle(run, future.done, future.result)
 
     def start_map(
         self,
@@ -174,17 +178,58 @@ class SyncRunner(BaseRunner):
         map_mode: Literal["zip", "product"] = "zip",
         clone: bool | Sequence[str] = False,
         **options: Any,
-    ) -> MapHandle:
-        """Start a map in a thread of its own and return a handle. Takes the options of `map`."""
-        given, keywords = split_options(options)
-        dispatcher = dispatcher_for(given.event_processors)
-        observer = SyncObserver(dispatcher) if dispatcher is not None else None
-        map_run = self._prepare_map(_KERNEL, graph, values, keywords, given, observer, map_over, map_mode, clone)
-        return MapHandle(
-            map_run,
-            lambda: self._drive(map_run, dispatcher),
-            lambda: self._conclude_map(map_run, given.error_handling),
+    ) -> MapHandle[MapResult]:
+        """Start a map in a thread of its own and return a handle. Takes the options of `map`.
+
+        Raises at once what `map` raises before anything runs; the rest is raised by `handle.result()`.
+        """
+        given, keywords = split_options(options, _FOREIGN_TO_MAPS)
+        map_run, dispatcher = self._begin_map(
+            graph, values, keywords, options=given, map_over=map_over, map_mode=map_mode, clone=clone
         )
+
+        def work() -> MapResult:
+            self._drive(map_run, dispatcher)
+            return self._conclude_map(map_run, given.error_handling)
+
+        future = in_thread(work)
+        return MapHandle(map_run, future.done, future.result)
+
+    # -- the parts -------------------------------------------------------------------------------------
+
+    def _begin(
+        self, graph: Graph, values: Mapping[str, Any] | None, keywords: dict[str, Any], options: Options
+    ) -> tuple[Run, EventDispatcher | None]:
+        dispatcher = dispatcher_for(options.event_processors)
+        observer = SyncObserver(dispatcher) if dispatcher is not None else None
+        run = self._prepare(_KERNEL, graph, values, keywords, options=options, observer=observer)
+        return run, dispatcher
+
+    def _begin_map(
+        self,
+        graph: Graph,
+        values: Mapping[str, Any] | None,
+        keywords: dict[str, Any],
+        *,
+        options: Options,
+        map_over: str | Sequence[str],
+        map_mode: str,
+        clone: bool | Sequence[str],
+    ) -> tuple[MapRun, EventDispatcher | None]:
+        dispatcher = dispatcher_for(options.event_processors)
+        observer = SyncObserver(dispatcher) if dispatcher is not None else None
+        map_run = self._prepare_map(
+            _KERNEL,
+            graph,
+            values,
+            keywords,
+            options=options,
+            observer=observer,
+            map_over=map_over,
+            map_mode=map_mode,
+            clone=clone,
+        )
+        return map_run, dispatcher
 
     def _drive(self, run: Run | MapRun, dispatcher: EventDispatcher | None) -> None:
         """Execute to the end in this thread."""
@@ -206,43 +251,3 @@ class SyncRunner(BaseRunner):
             self._live.discard(run.scope)
             if dispatcher is not None:
                 dispatcher.shutdown()
-
-
-class RunIterator:
-    """The events of a run, one after another; the run goes on only as far as somebody asks for the next."""
-
-    def __init__(self, runner: SyncRunner, run: Run, dispatcher: EventDispatcher, error_handling: str) -> None:
-        self._run = run
-        self._steps = runner._steps(run, dispatcher)
-        self._conclude = lambda: runner._conclude(run, error_handling)
-        self._result: RunResult | None = None
-
-    def __iter__(self) -> Iterator[Event]:
-        try:
-            for event in self._steps:  # noqa: UP028 - as in `map_iter`
-                yield event
-        except GeneratorExit:
-            self.close()
-            raise
-        self._result = result_of(self._run)
-        self._conclude()
-
-    @property
-    def run_id(self) -> str:
-        """The id of the run."""
-        return self._run.run_id
-
-    @property
-    def result(self) -> RunResult:
-        """The result of the run. Raises RuntimeError while it is still under way."""
-        if self._result is None:
-            raise RuntimeError("The run is not over: iterate to the last event, or call close().")
-        return self._result
-
-    def close(self) -> None:
-        """Stop the run and let it close properly."""
-        if self._result is None:
-            self._run.scope.stop("the iterator was closed")
-            for _ in self._steps:
-                pass
-            self._result = result_of(self._run)
