@@ -3,6 +3,7 @@
 import copy
 import pickle
 import sys
+from itertools import permutations
 from typing import Any
 
 import networkx
@@ -201,6 +202,18 @@ def test_edges_of_every_type_make_a_cycle() -> None:
     waiting = [make("a", wait_for="b_out"), make("b", wait_for="a_out")]
     assert Graph(loop).has_cycles
     assert Graph(waiting).has_cycles
+
+
+def test_a_cycle_is_one_in_whatever_order_its_producers_are_listed() -> None:
+    nodes = [
+        make("start", out=("state", "begun")),
+        make("step", "state", "begun", out="state"),
+        route(targets=["step", END], name="gate")(lambda state: END),
+    ]
+    for order in permutations(nodes):
+        graph = Graph(order)
+        assert graph.has_cycles
+        assert sorted(graph.wiring.cycles[0]) == ["gate", "step"]
 
 
 def test_an_empty_graph_is_a_graph() -> None:

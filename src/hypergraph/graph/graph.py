@@ -129,7 +129,7 @@ class Graph(Frozen):
 
     @property
     def has_cycles(self) -> bool:
-        """Whether edges of any type form a cycle."""
+        """Whether edges of any type, from whichever producer of a value, form a cycle."""
         return bool(self.wiring.cycles)
 
     @property

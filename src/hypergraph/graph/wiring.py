@@ -112,8 +112,8 @@ class Wiring:
 
     @cached_property
     def cycles(self) -> list[list[str]]:
-        """The cyclic components over edges of every type."""
-        return self._cycles(self.successors)
+        """The cyclic components over edges of every type, from whichever producer of a value."""
+        return self._cycles({name: [*self.successors[name], *self.value_flow[name]] for name in self.nodes})
 
     def _cycles(self, links: dict[str, list[str]]) -> list[list[str]]:
         order = {name: position for position, name in enumerate(self.nodes)}

@@ -167,9 +167,9 @@ class _Replaced:
 
     @staticmethod
     def applies_to(func: Any) -> bool:
-        if not isinstance(func, FunctionType) or func.__module__ not in sys.modules.keys() - {"__main__"}:
+        if not isinstance(func, FunctionType) or func.__module__ == "__main__":
             return False  # a name in __main__ means something else in another process
-        holder = reduce(peek, func.__qualname__.split("."), sys.modules[func.__module__])
+        holder = reduce(peek, func.__qualname__.split("."), sys.modules.get(func.__module__))
         return isinstance(holder, CallableNode) and holder.func is func
 
 
