@@ -39,7 +39,6 @@ class Readiness:
         admission = run.admission
         self.run = run
         self.abroad = dict(elsewhere or {})  # those nobody has asked for yet
-        self.arriving: set[int] = set()
         self.until = max(self.abroad.values(), default=-1) + 1  # below this there is always something to run
         self.scope = admission.scope.difference(self.abroad)
         self.steps = admission.plan.steps
@@ -52,7 +51,7 @@ class Readiness:
         self.named = [0] * size  # by how many decisions
         self.stale = [True] * size
         self.runs = [0] * size
-        self.ended: set[int] = set()
+        self.live = set(self.scope)  # without the gates that have decided END
         self.decisions: dict[int, tuple[int, ...]] = {}
         self.seen: dict[int, dict[str, int]] = {}
         self.agenda = set(self.scope)
@@ -84,7 +83,6 @@ class Readiness:
                 due.add(index)
         for index in due:
             del self.abroad[index]
-        self.arriving |= due
         return sorted(due)
 
     def _waits_only_for(self, index: int, late: set[int]) -> bool:
@@ -127,7 +125,7 @@ class Readiness:
 
     def _could_run_with(self, index: int, alive: set[int]) -> bool:
         step, plan = self.steps[index], self.run.admission.plan
-        if index in self.ended:
+        if index not in self.live:
             return False
         if self.runs[index] and not self.stale[index] and not self._could_change(index, alive):
             return False

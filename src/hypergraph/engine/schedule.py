@@ -55,24 +55,32 @@ class Unfolding(Readiness):
         `together` makes one step of those that may run at the same time, `arrival` one that waits for steps
         run elsewhere. A run that has more to do after `limit` supersteps is exhausted.
         """
-        run, steps, stale, runs, named = self.run, self.steps, self.stale, self.runs, self.named
-        landed, superstep = run.landed, 0
-        while (batch := self._next_batch()) is not None:
-            if self.arriving and batch and batch[0] in self.arriving:
-                yield superstep, arrival and arrival(batch)
-                self.apply_landed()
-                continue
+        run, steps, agenda, landed = self.run, self.steps, self.agenda, self.run.landed
+        missing, opened, stale, runs, named = self.missing, self.opened, self.stale, self.runs, self.named
+        superstep = 0
+        while True:
+            if self.abroad or self.soft:
+                yield from self._look_around(superstep, arrival)
+            batch = []
+            for index in agenda:  # S5: b, c, e by counters; a because others are never on the agenda
+                if stale[index] and opened[index] and not missing[index]:
+                    if not steps[index].wait_for or self._has_waited(steps[index]):
+                        batch.append(index)
+            agenda.clear()
+            if len(batch) > 1:
+                batch = self._hold_back(sorted(batch))
+            elif not batch and superstep >= self.until:
+                if self._release_first_soft() or self._take_answers_as_inputs():
+                    continue
+                return
             if superstep >= limit and batch:
                 return run.exhaust(steps[batch[0]], superstep)
             for index in batch:
-                step = steps[index]
                 stale[index] = False  # until something it takes changes again
                 runs[index] += 1
-                if step.wait_for:
-                    self.seen[index] = {name: self.versions[name] for name in step.wait_for}
-            if len(batch) == 1:
-                yield superstep, step
-            elif together is not None and batch:
+                if steps[index].wait_for:
+                    self.seen[index] = {name: self.versions[name] for name in steps[index].wait_for}
+            if together is not None and len(batch) > 1:
                 yield superstep, together([steps[index] for index in batch])
             else:
                 for index in batch:
@@ -83,33 +91,20 @@ class Unfolding(Readiness):
             else:
                 self.apply_landed()
             if run.failure is not None or run.pause is not None:
-                return None
+                return
             self.superstep = superstep = superstep + 1
-        return None
 
     # -- choosing ------------------------------------------------------------------------------------
 
-    def _next_batch(self) -> list[int] | None:
-        """Return the steps of the next superstep, or those that must arrive before it; None at the end."""
-        if self.abroad and (due := self._due_from_abroad()):
-            return due
+    def _look_around(
+        self, superstep: int, arrival: Callable[[list[int]], Any] | None
+    ) -> Iterator[tuple[int, Any]]:
+        """See whether steps run elsewhere must arrive first, and which inputs need not be waited for."""
+        while arrival is not None and self.abroad and (due := self._due_from_abroad()):
+            yield superstep, arrival(due)
+            self.apply_landed()
         if self.soft and not self.hopeless_known:
             self._release_hopeless()
-        agenda, missing, opened, stale = self.agenda, self.missing, self.opened, self.stale
-        while True:
-            ready = []
-            for index in agenda:  # S5: b, c, e by counters; a because others are never on the agenda
-                if stale[index] and opened[index] and not missing[index]:
-                    step = self.steps[index]
-                    if not step.wait_for or self._has_waited(step):
-                        ready.append(index)
-            agenda.clear()
-            if ready:
-                return ready if len(ready) == 1 else self._hold_back(sorted(ready))
-            if self.superstep < self.until:
-                return ready
-            if not (self._release_first_soft() or self._take_answers_as_inputs()):
-                return None
 
     def _hold_back(self, ready: list[int]) -> list[int]:
         held: set[int] = set()
@@ -142,7 +137,8 @@ class Unfolding(Readiness):
             self._decide(step, value)
         elif step.output is not None:
             if value is not ABSENT:
-                self._write(step, *step.writes[0], value, named, aliased)
+                name, consumers = step.writes[0]
+                self._write(step, name, consumers, value, named, aliased)
         else:
             for (name, consumers), result in zip(step.writes, value or (), strict=False):
                 if result is not ABSENT:
@@ -172,9 +168,9 @@ class Unfolding(Readiness):
                 return
         self.values[name] = value
         self.versions[name] = version + 1
-        stale, agenda, decisions = self.stale, self.agenda, self.decisions
+        stale, agenda, decisions, live = self.stale, self.agenda, self.decisions, self.live
         for index in consumers:
-            if index in self.scope and index not in self.ended:
+            if index in live:
                 stale[index] = True
                 agenda.add(index)
                 if index in decisions:
@@ -207,13 +203,13 @@ class Unfolding(Readiness):
         else:
             chosen = decision if isinstance(decision, list) else () if decision is None else (decision,)
             if END in chosen:
-                self.ended.add(gate)  # S10
+                self.live.discard(gate)  # S10
             targets = tuple(step.target_index[name] for name in chosen if name is not END)
         self.decisions[gate] = targets
         for target in targets:
             self.opened[target] += 1
             self.named[target] += 1
-            if target in self.scope and target not in self.ended:
+            if target in self.live:
                 self.stale[target] = True  # S6
                 self.agenda.add(target)
         self.hopeless_known = False
