@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from copyreg import __newobj__  # type: ignore[attr-defined]  # what pickle itself names in a stream
 from typing import TYPE_CHECKING, Any
 
 from hypergraph.display import Table, as_html, bounded, did_you_mean, escape, jsonable, plural, preview
@@ -152,4 +151,8 @@ class RunResult:
     def __reduce__(self) -> tuple[Any, ...]:
         answers = {"run_id": self.run_id, "log": self.log, "nested": self.nested}
         facts = {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
-        return __newobj__, (RunResult,), {**facts, **answers}
+        return _empty, (), {**facts, **answers}
+
+
+def _empty() -> RunResult:
+    return RunResult.__new__(RunResult)
