@@ -24,23 +24,32 @@ def execute(run: Run) -> Coroutine[Any, Any, None]:
     scope = run.scope
     if scope.kernel.concurrent and not run.plan.fixed:
         run.side = side_flow_of(run)
-    advance = _advance(run) if run.side is None else _advance_beside(run, run.side)
-    return advance if scope.observer is None else _observed(run, advance, scope.observer)
+    if scope.observer is not None:
+        return _observed(run, scope.observer)
+    return _advance(run) if run.side is None else _advance_beside(run, run.side)
 
 
-async def _observed(run: Run, advance: Coroutine[Any, Any, None], observer: Observer) -> None:
-    await observer.run_started(run)
+async def _observed(run: Run, observer: Observer) -> None:
     try:
-        await advance
+        await observer.run_started(run)
+        await (_advance(run) if run.side is None else _advance_beside(run, run.side))
+    except BaseException:
+        run.status = RunStatus.STOPPED
+        raise
     finally:
         await observer.run_ended(run)
 
 
 async def _advance_beside(run: Run, side: SideFlow) -> None:
     """Advance a run while the part of it that needs no schedule goes on at its own pace."""
-    await run.scope.kernel.beside(_advance(run), side.run(perform))
-    run.stopped_at = clock()
-    run.close()
+    try:
+        await run.scope.kernel.beside(_advance(run), side.run(perform))
+    except BaseException:
+        run.status = RunStatus.STOPPED
+        raise
+    finally:
+        run.stopped_at = clock()
+        run.close()
 
 
 async def _advance(run: Run) -> None:
@@ -83,8 +92,8 @@ async def _advance(run: Run) -> None:
                 values[step.output] = value
             elif step.outputs:
                 values.update(zip(step.outputs, value, strict=True))
-        if now >= scope.halt_at and step is not None:
-            run.overrun(step, superstep)
+        if now >= scope.halt_at and run.records:
+            run.overrun()
     except BaseException:
         run.status = RunStatus.STOPPED
         raise

@@ -207,16 +207,10 @@ class Run:
             error = self._judge(step, error)
         detail.error = error
         self.records += (superstep, step, duration, detail)
-        inner = detail.inner
-        if isinstance(error, CancellationError) and self.scope.halt_at <= clock():
-            self.end(RunStatus.STOPPED, error, self._evidence(step, superstep, error, "cancel", inner), step)
-        else:
-            self.end(
-                RunStatus.FAILED,
-                error,
-                self._evidence(step, superstep, error, _OPERATIONS[step.kind], inner),
-                step,
-            )
+        halted = isinstance(error, CancellationError) and self.scope.halt_at <= clock()
+        op = "cancel" if halted else _OPERATIONS[step.kind]
+        evidence = self._evidence(step, superstep, error, op, detail.inner)
+        self.end(RunStatus.STOPPED if halted else RunStatus.FAILED, error, evidence, step.index)
 
     def _judge(self, step: Step, error: BaseException) -> BaseException:
         if isinstance(error, KeyboardInterrupt) or self.scope.kernel.is_cancelled(error):
@@ -238,7 +232,7 @@ class Run:
             error,
             op=op,
             superstep=superstep,
-            item_index=self.item_index if item is None else item,
+            item_index=item if self.item_index is None else self.item_index,  # of the outermost map
             inputs=inputs,
         )
 
@@ -246,30 +240,31 @@ class Run:
         """Return what a nested graph takes from this state: what exists, not what is only defaulted."""
         return {name: self.values[name] for name in step.node.inputs if name in self.values}
 
-    def end(self, status: RunStatus, error: BaseException, evidence: NodeError, step: Step) -> None:
+    def end(self, status: RunStatus, error: BaseException, evidence: NodeError, index: int) -> None:
         """Note the ending; of several, the first in graph order of the earliest superstep counts."""
-        rank = (evidence.superstep, step.index)
+        rank = (evidence.superstep, index)
         if self.failure is None or rank < self.rank:
             self.status, self.error, self.failure, self.rank = status, error, evidence, rank
 
-    def halt(self, step: Step, superstep: int, was_executing: bool = False) -> None:
-        """End the run before (or while) a step, because of a stop request or the deadline."""
+    def halt(self, step: Any, superstep: int, was_executing: bool = False) -> None:
+        """End the run before (or while) a step or group, because of a stop request or the deadline."""
         error = self.scope.halt_error(self.path_of(step.name), was_executing)
         evidence = NodeError(
             error.node_name, error, op="cancel", superstep=superstep, item_index=self.item_index
         )
-        self.end(RunStatus.STOPPED, error, evidence, step)
+        self.end(RunStatus.STOPPED, error, evidence, getattr(step, "index", 0))
 
-    def overrun(self, step: Step, superstep: int) -> None:
+    def overrun(self) -> None:
         """End the run if its time was up while the last step was at work; a stop came too late to matter."""
         if self.scope.stop_request is None and not self.is_over:
+            superstep, step, _, _ = self.records[-RECORD_SIZE:]
             self.halt(step, superstep, was_executing=True)
 
     def exhaust(self, step: Step, superstep: int) -> None:
         """End the run because a loop took more supersteps than allowed."""
         error = InfiniteLoopError(self.scope.max_iterations)
         evidence = NodeError(self.path_of(step.name), error, superstep=superstep, item_index=self.item_index)
-        self.end(RunStatus.FAILED, error, evidence, step)
+        self.end(RunStatus.FAILED, error, evidence, step.index)
 
     def close(self) -> None:
         """Complete the evidence, when everything that was running has finished."""
