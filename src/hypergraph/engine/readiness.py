@@ -127,17 +127,20 @@ class Readiness:
         step, plan = self.steps[index], self.run.admission.plan
         if index not in self.live:
             return False
-        if self.runs[index] and not self.stale[index] and not self._could_change(index, alive):
+        gated = not alive.isdisjoint(step.controllers)  # by gates that may open it, or re-arm it
+        if not (self.opened[index] or gated):
             return False
-        if not self.opened[index] and alive.isdisjoint(step.controllers):
+        if not (self.stale[index] or gated or self._could_change(index, alive)):
             return False
         hard = (name for name in self.needs.get(index, ()) if (index, name) not in self.soft)
         feeding = ({plan.index[f] for f in plan.wiring.feeders(step.name, name)} for name in hard)
         if any(alive.isdisjoint(feeders) for feeders in feeding):
             return False
-        behind = [name for name in step.wait_for if not self.versions.get(name)]
+        seen = self.seen.get(index, {})
+        behind = [name for name in step.wait_for if self.versions.get(name, 0) <= seen.get(name, 0)]
         return all(
-            any(name in (*self.steps[i].outputs, *self.steps[i].awaited) for i in alive) for name in behind
+            any(name in (*self.steps[i].outputs, *self.steps[i].awaited) for i in alive if i != index)
+            for name in behind
         )
 
     def _could_change(self, index: int, alive: set[int]) -> bool:

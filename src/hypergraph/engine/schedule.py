@@ -165,6 +165,7 @@ class Unfolding(Readiness):
             version and not named and not differs(self.values[name], value)
         ):  # S2; S6 for what a decision named
             if not (self._is_aliased(step, value) if aliased is None else name in aliased):  # S3
+                self.hopeless_known = False  # what only a change would have brought about is not coming
                 return
         self.values[name] = value
         self.versions[name] = version + 1
@@ -202,8 +203,9 @@ class Unfolding(Readiness):
             targets: tuple[int, ...] = (step.target_index[decision],)
         else:
             chosen = decision if isinstance(decision, list) else () if decision is None else (decision,)
-            if END in chosen:
-                self.live.discard(gate)  # S10
+            if END in chosen:  # S10
+                self.live.discard(gate)
+                self.stale[gate] = False  # whatever changed in this very superstep
             targets = tuple(step.target_index[name] for name in chosen if name is not END)
         self.decisions[gate] = targets
         for target in targets:
@@ -212,4 +214,6 @@ class Unfolding(Readiness):
             if target in self.live:
                 self.stale[target] = True  # S6
                 self.agenda.add(target)
+        if self.stale[gate]:
+            self._withdraw(gate)  # S10: its inputs changed while it decided
         self.hopeless_known = False

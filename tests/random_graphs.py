@@ -1,0 +1,154 @@
+"""Random sketches of graphs: gates, loops, waits, several producers, defaults, given and bound values."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any
+
+from reference import END, Box, Interpreter, Outcome, Sketch, graph_of
+
+from hypergraph import Graph, GraphConfigError, InfiniteLoopError, MissingInputError, RunResult, SyncRunner
+
+LIMIT = 12
+
+
+@dataclass(frozen=True)
+class Case:
+    """A graph, sketched and real, with what a run of it starts from."""
+
+    sketches: tuple[Sketch, ...]
+    edges: list[tuple[str, str]] | None
+    graph: Graph
+    given: dict[str, Any]
+    bound: dict[str, Any]
+
+    def inputs(self) -> dict[str, Any]:
+        """Fresh inputs: nodes may change them in place."""
+        return copy.deepcopy(self.given)
+
+    def bound_graph(self) -> Graph:
+        return self.graph.bind(**copy.deepcopy(self.bound))
+
+    def expected(self) -> Outcome:
+        """Let the interpreter run it."""
+        limit = LIMIT if self.graph.has_cycles else None
+        sketches = [
+            replace(sketch, defaults=copy.deepcopy(dict(sketch.defaults))) for sketch in self.sketches
+        ]
+        interpreter = Interpreter(sketches, self.inputs(), copy.deepcopy(self.bound), self.edges)
+        outcome = interpreter.run(limit)
+        known = {**copy.deepcopy(self.bound), **outcome.values}  # a bound output is injected: it is returned
+        outcome.values = {name: known[name] for name in self.graph.outputs if name in known}
+        return outcome
+
+
+def outcome_of(result: RunResult) -> Outcome:
+    """Say what a real run did, in the interpreter's words."""
+    trace = [(record.superstep, record.node_name, record.decision) for record in result.log.steps]
+    if result.error is not None and not isinstance(result.error, InfiniteLoopError):
+        raise result.error
+    return Outcome(trace, result.values, exhausted=result.error is not None)
+
+
+def shown(outcome: Outcome) -> tuple[Any, ...]:
+    """Make outcomes comparable: decisions as records show them."""
+    trace = [(s, n, "END" if d is END else d) for s, n, d in outcome.trace]
+    return trace, outcome.values, outcome.exhausted
+
+
+def some(rng: Random, pool: Any, most: int) -> list[Any]:
+    """Return up to `most` different members of a pool."""
+    pool = list(pool)
+    return rng.sample(pool, min(len(pool), rng.randint(0, most)))
+
+
+def random_case(rng: Random) -> Case | None:
+    """Return a case, or None where the draw makes no graph or no valid call."""
+    sketches = _sketches(rng)
+    edges = _edges(rng, sketches) if rng.random() < 0.25 else None
+    try:
+        graph = graph_of(sketches, edges)
+    except (GraphConfigError, ValueError):
+        return None
+    bound = {name: _value(rng) for name in some(rng, graph.inputs.all, 2)} if rng.random() < 0.4 else {}
+    spec = graph.bind(**bound).inputs
+    given = {name: _value(rng) for name in spec.required}
+    given |= {name: _value(rng) for name in some(rng, spec.optional, 2) if rng.random() < 0.5}
+    entered: set[str] = set()
+    for params in sorted(spec.entrypoints.values(), key=lambda _: rng.random()):
+        if rng.random() < 0.7 and not entered.intersection(params):
+            given |= {name: _value(rng) for name in params}
+            entered.update(params)
+    case = Case(tuple(sketches), edges, graph, given, bound)
+    return case if _is_valid_call(case) else None
+
+
+def _is_valid_call(case: Case) -> bool:
+    """Whether the checks before a run let it pass."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            SyncRunner().run(case.bound_graph(), case.inputs(), max_iterations=1, error_handling="continue")
+        except (ValueError, MissingInputError, UserWarning):
+            return False
+    return True
+
+
+def _value(rng: Random) -> Any:
+    return Box(rng.randrange(3)) if rng.random() < 0.2 else rng.randrange(5)
+
+
+def _sketches(rng: Random) -> list[Sketch]:
+    size = rng.randint(1, 7)
+    names = [f"n{index}" for index in range(size)]
+    pool = [f"v{index}" for index in range(rng.randint(1, size + 2))]
+    defaults = {name: _value(rng) for name in pool if rng.random() < 0.35}
+    signals: list[str] = []
+    found: list[Sketch] = []
+    for name in names:
+        is_gate = rng.random() < 0.35 and size > 1
+        inputs = tuple(some(rng, pool, 2))
+        emit = (f"done_{name}",) if rng.random() < 0.2 else ()
+        signals.extend(emit)
+        sketch = Sketch(name, inputs, emit=emit, salt=rng.randrange(3))
+        sketch = replace(sketch, defaults={p: defaults[p] for p in inputs if p in defaults})
+        found.append(_gate(rng, sketch, names) if is_gate else _function(rng, sketch, pool))
+    rng.shuffle(found)
+    return [_waiting(rng, sketch, found, signals) for sketch in found]
+
+
+def _function(rng: Random, sketch: Sketch, pool: list[str]) -> Sketch:
+    kind = rng.choice(["sum", "sum", "sum", "inplace", "box"])
+    own = f"o_{sketch.name}"
+    outputs = some(rng, pool, 2) if rng.random() < 0.75 else [own]
+    return replace(sketch, kind=kind, outputs=tuple(outputs))
+
+
+def _gate(rng: Random, sketch: Sketch, names: list[str]) -> Sketch:
+    others = [name for name in names if name != sketch.name]
+    targets: list[Any] = some(rng, others, 3) or others[:1]
+    kind = "many" if rng.random() < 0.2 else "gate"
+    if kind == "gate" and rng.random() < 0.6:
+        targets.append(END)
+    return replace(sketch, kind=kind, targets=tuple(targets), default_open=rng.random() < 0.7)
+
+
+def _waiting(rng: Random, sketch: Sketch, found: list[Sketch], signals: list[str]) -> Sketch:
+    if rng.random() > 0.2:
+        return sketch
+    produced = {output for other in found for output in other.outputs}
+    pool = sorted({*signals, *produced} - {*sketch.inputs, *sketch.emit, *sketch.outputs})
+    return replace(sketch, wait_for=tuple(some(rng, pool, 1)))
+
+
+def _edges(rng: Random, sketches: list[Sketch]) -> list[tuple[str, str]]:
+    pairs = [
+        (one.name, other.name)
+        for one in sketches
+        for other in sketches
+        if not set(one.outputs).isdisjoint(other.inputs)
+    ]
+    return [pair for pair in pairs if rng.random() < 0.7]
