@@ -693,3 +693,29 @@ def test_leaving_the_iteration_early_still_closes_everything() -> None:
     assert events.result.stopped
     assert len(heard.of(StopRequestedEvent)) == 1
     assert_closed(heard.events)
+
+
+def test_of_many_threads_that_ask_to_stop_one_is_heard() -> None:
+    runner = SyncRunner()
+
+    @node(output_name="b")
+    def asked(a: int) -> int:
+        barrier = threading.Barrier(8)
+
+        def ask(number: int) -> None:
+            barrier.wait()
+            runner.stop("r", number)
+
+        threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return a
+
+    heard = Recorder()
+    result = runner.run(
+        Graph([asked, inc]), {"a": 1}, run_id="r", error_handling="continue", event_processors=[heard]
+    )
+    (event,) = heard.of(StopRequestedEvent)
+    assert event.info == result.error.cause.info

@@ -158,7 +158,9 @@ class Run:
 
     def note_attempt(self, name: str, attempt: int, deadline: float | None) -> None:
         """Remember which attempt of a node is under way and when it must be over."""
-        self.attempts = {**(self.attempts or {}), name: (attempt, deadline)}
+        if self.attempts is None:
+            self.attempts = {}
+        self.attempts[name] = (attempt, deadline)
 
     def attempt_of(self, name: str) -> tuple[int, float | None]:
         """Return number and deadline of the attempt under way."""

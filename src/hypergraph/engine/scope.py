@@ -59,14 +59,15 @@ class Scope:
 
     def stop(self, info: Any = None) -> None:
         """Ask every run of this scope to stop before its next node."""
-        if self.stop_request is None:
-            self.stop_request = StopRequested(info)
-            self.halt_at = -NEVER
-            if self._awake is not None:
-                self._awake.set()
-            self.kernel.wake()
-            if self.observer is not None:
-                self.observer.stop_requested(self, info)
+        request = StopRequested(info)
+        if self.__dict__.setdefault("stop_request", request) is not request:
+            return  # somebody was first; of two threads only one can be
+        if self.observer is not None:
+            self.observer.stop_requested(self, info)  # before the run can notice, and end
+        self.halt_at = -NEVER
+        if self._awake is not None:
+            self._awake.set()
+        self.kernel.wake()
 
     def remaining(self) -> float:
         """Return the seconds until the call must be over."""

@@ -18,6 +18,7 @@ from hypergraph.runs.log import RunLog
 if TYPE_CHECKING:  # a map result is made of run results, and nested in them
     from hypergraph.runs.results import MapResult
 
+_FIELDS = ("values", "status", "run_id", "workflow_id", "error", "pause", "log", "failure", "nested")
 _MAX_VALUES = 50
 _repr_state = threading.local()
 
@@ -149,9 +150,7 @@ class RunResult:
         return own + ("" if self.log is None else self.log._repr_html_())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        answers = {"run_id": self.run_id, "log": self.log, "nested": self.nested}
-        facts = {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
-        return _empty, (), {**facts, **answers}
+        return _empty, (), {name: getattr(self, name) for name in _FIELDS}
 
 
 def _empty() -> RunResult:
