@@ -35,7 +35,7 @@ class Decision(list[str]):
     def __ne__(self, other: object) -> bool:
         return not self == other
 
-    __hash__ = None  # type: ignore[assignment]  # a list is not hashable
+    __hash__ = None  # a list is not hashable
 
 
 @dataclass(frozen=True, slots=True)

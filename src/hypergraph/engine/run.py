@@ -55,6 +55,7 @@ class Run:
     failure: NodeError | None = None
     rank = (0, 0)
     pause: PauseInfo | None = None
+    log: Any = None  # the RunLog, once somebody has looked
     waits_in: tuple[Step, Any] | None = None  # the GraphNode whose inner run paused, and that run
     unfolding: Any = None
     side: Any = None  # the SideFlow of an unfolding run, under a kernel that can run it

@@ -60,7 +60,8 @@ def result_of(run: Run) -> RunResult:
     if run.workflow_id is not None:
         result.workflow_id = run.workflow_id
     if run.status is not RunStatus.COMPLETED:
-        result.status, result.error, result.pause, result.failure = run.status, run.error, run.pause, run.failure
+        result.status, result.error = run.status, run.error
+        result.pause, result.failure = run.pause, run.failure
         if run.failure is not None:
             run.failure.result = result
     return result
@@ -101,14 +102,16 @@ def records_of(run: Run) -> Iterator[tuple[int, Step, float, Detail]]:
 
 
 def log_of(run: Run) -> RunLog:
-    """Build the log of a run."""
-    return RunLog(
-        graph_name=run.graph_name,
-        run_id=run.run_id,
-        total_duration_ms=(run.stopped_at - run.started) * 1000,
-        steps=tuple(_node_record(*row) for row in records_of(run)),
-        item_index=run.item_index,
-    )
+    """Return the log of a run that has ended; it is built once, however deep the run lies in others."""
+    if run.log is None:
+        run.log = RunLog(
+            graph_name=run.graph_name,
+            run_id=run.run_id,
+            total_duration_ms=(run.stopped_at - run.started) * 1000,
+            steps=tuple(_node_record(*row) for row in records_of(run)),
+            item_index=run.item_index,
+        )
+    return run.log  # type: ignore[no-any-return]  # the engine keeps it without knowing what it is
 
 
 def _node_record(superstep: int, step: Step, seconds: float, detail: Detail) -> NodeRecord:
