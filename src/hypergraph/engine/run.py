@@ -227,8 +227,9 @@ class Run:
         deeper: NodeError | None = inner.failure if inner is not None else None
         if deeper is not None:
             name, op, inputs, item = deeper.node_name, deeper.op, deeper.inputs, deeper.item_index
+            items = deeper.map_result if isinstance(inner, Run) else inner
         else:
-            name, item = self.path_of(step.name), None
+            name, item, items = self.path_of(step.name), None, None
             inputs = inputs_of(step.node, self.values) if step.kind != "graph" else self.graph_inputs(step)
         return NodeError(
             name,
@@ -237,11 +238,17 @@ class Run:
             superstep=superstep,
             item_index=item if self.item_index is None else self.item_index,  # of the outermost map
             inputs=inputs,
+            map_result=items,  # as it is; whoever makes the result of this run makes one of this, too
         )
 
     def graph_inputs(self, step: Step) -> dict[str, Any]:
         """Return what a nested graph takes from this state: what exists, not what is only defaulted."""
-        return {name: self.values[name] for name in step.node.inputs if name in self.values}
+        values, lent = self.values, self.admission.lent
+        return {
+            name: values[name]
+            for name in step.node.inputs
+            if name in values and not (name in lent and values[name] is lent[name])
+        }
 
     def end(self, status: RunStatus, error: BaseException, evidence: NodeError, index: int) -> None:
         """Note the ending; of several, the first in graph order of the earliest superstep counts."""

@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 from hypergraph.exceptions import GraphConfigError
 from hypergraph.graph.definition import definition_hash
 from hypergraph.graph.findings import did_you_mean, finding
-from hypergraph.graph.inputs import InputSpec, compute_input_spec
+from hypergraph.graph.inputs import InputSpec, compute_input_spec, indispensable_inputs
 from hypergraph.graph.mermaid import to_mermaid
 from hypergraph.graph.networks import flat_network, network
 from hypergraph.graph.text import describe
@@ -94,6 +94,13 @@ class Graph(Frozen):
             self.memo["inputs"] = compute_input_spec(self)
         spec: InputSpec = self.memo["inputs"]
         return spec
+
+    @property
+    def indispensable(self) -> frozenset[str]:
+        """The inputs without which no run can start: required ones, and those every way into a cycle needs."""
+        if "indispensable" not in self.memo:
+            self.memo["indispensable"] = indispensable_inputs(self)
+        return self.memo["indispensable"]  # type: ignore[no-any-return]  # set one line above
 
     @property
     def bound(self) -> dict[str, Any]:

@@ -100,7 +100,7 @@ def compute_input_spec(
     optional = {
         param
         for param, unfed in consumers.items()
-        if param in every_bound or any(graph.nodes[name].has_default_for(param) for name in unfed)
+        if param in every_bound or any(graph.nodes[name].can_do_without(param) for name in unfed)
     }
     return InputSpec(
         tuple(param for param in consumers if param not in optional),
@@ -115,7 +115,7 @@ def _bound_inside(wiring: Wiring, names: Sequence[str]) -> dict[str, Any]:
     for node in (wiring.nodes[name] for name in names):
         if node.nested_graph is not None:
             bound = node.nested_graph.inputs.bound
-            outer_names = node.map_inputs_to_params({param: param for param in node.inputs})
+            outer_names = node.map_inputs_to_params({p: p for p in node.inputs if node.can_do_without(p)})
             inside.update((outer, bound[inner]) for inner, outer in outer_names.items() if inner in bound)
     return inside
 
@@ -148,11 +148,32 @@ def entry_needs(
             feeders
             and feeders <= cycle
             and param not in bound
-            and not node.has_default_for(param)
+            and not node.can_do_without(param)
             and not any(wiring.nodes[feeder].is_interrupt for feeder in feeders)
         ):
             needs.append(param)
     return tuple(needs)
+
+
+def starts_alone(
+    wiring: Wiring, name: str, component: Collection[str], bound: Collection[str], scope: Collection[str]
+) -> bool:
+    """Say whether a cycle can start at this node with nothing supplied for it."""
+    gate = isinstance(wiring.nodes[name], GateNode)
+    return not gate and not entry_needs(wiring, name, component, bound, scope)
+
+
+def indispensable_inputs(graph: Graph) -> frozenset[str]:
+    """Return the inputs without which no run of the graph can start."""
+    wiring, spec, configured = graph.wiring, graph.inputs, graph.entrypoints_config or ()
+    scope = set(scope_of(wiring, configured, graph.selected))
+    needed = set(spec.required)
+    for component in cycles_in(wiring, scope) if spec.entrypoints else ():
+        starts = [name for name in component if name in configured] or component
+        if not any(starts_alone(wiring, name, component, spec.bound, scope) for name in starts):
+            ways = [set(spec.entrypoints[name]) for name in starts if name in spec.entrypoints]
+            needed |= set.intersection(*ways) if ways else set()
+    return frozenset(needed)
 
 
 def _cycle_entries(

@@ -74,6 +74,10 @@ class HyperNode:
         """Return the default of an input. Raises KeyError when it has none."""
         raise KeyError(f"No default for {param!r}")
 
+    def can_do_without(self, param: str) -> bool:
+        """Say whether the node can run when nobody supplies this input."""
+        return self.has_default_for(param)
+
     def has_signature_default_for(self, param: str) -> bool:
         """Say whether the signature itself has a default; values bound to a graph do not count."""
         return self.has_default_for(param)

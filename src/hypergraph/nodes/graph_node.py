@@ -151,6 +151,11 @@ class GraphNode(Frozen, HyperNode):
         """Return the bound value or the first inner default. Raises KeyError when there is none."""
         return _found(param, self._inner_default(param))
 
+    def can_do_without(self, param: str) -> bool:
+        """Say whether the inner graph can run without this input; mapped ones are always needed."""
+        mapped = self.map_config is not None and param in self.map_config[0]
+        return param in self.inputs and not mapped and self._inner_input(param) not in self.graph.indispensable
+
     def has_signature_default_for(self, param: str) -> bool:
         """Say whether every inner consumer has a default of its own and nothing is bound."""
         return self._inner_default(param, of_signature=True) is not MISSING

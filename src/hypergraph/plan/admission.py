@@ -17,6 +17,7 @@ from hypergraph.exceptions import GraphConfigError, MissingInputError
 from hypergraph.graph.findings import did_you_mean
 from hypergraph.graph.graph import Graph
 from hypergraph.graph.inputs import InputSpec, compute_input_spec, scope_of
+from hypergraph.graph.wiring import Wiring
 from hypergraph.plan.overrides import bypassed, check_overrides
 from hypergraph.plan.steps import Plan, plan_of
 
@@ -32,6 +33,7 @@ class Admission:
     plan: Plan
     spec: InputSpec
     base: dict[str, Any]
+    lent: dict[str, Any]  # what of the base is bound inside nested graphs only
     returns: tuple[str, ...]
     answers: frozenset[str]
     notices: tuple[str, ...]
@@ -95,17 +97,20 @@ def _admit(graph: Graph, names: frozenset[str], select: Any, entrypoint: str | N
     answers = answer_names(graph)
     plain = frozenset(n for n in names if n not in answers and not _is_nested_answer(graph, n))
     available = plain | set(bound)  # A3
-    unexpected = [name for name in plain if name not in spec.all]
+    expected = {*spec.all, *_cycle_values(wiring)}
+    unexpected = [name for name in plain if name not in expected]
     internal = [n for n in unexpected if not set(active).isdisjoint(wiring.data_producers.get(n, ()))]  # A4
     notices = check_overrides(graph, active, available, internal, unexpected, policy)  # A5, A6
     chosen = check_cycle_entries(graph, spec, active, available, entrypoint)  # A8
     idle = bypassed(wiring, active, available)  # A7
     _check_missing(graph, spec, active, available, idle, names)  # A9
+    lent = _lent(plan, spec, bound)
     admission = Admission(
         graph=graph,
         plan=plan,
         spec=spec,
-        base=dict(bound),
+        base={**lent, **bound},
+        lent=lent,
         returns=selected or tuple(wiring.data_producers),
         answers=frozenset(n for n in names if n not in plain),
         notices=tuple(notices),
@@ -116,6 +121,23 @@ def _admit(graph: Graph, names: frozenset[str], select: Any, entrypoint: str | N
     for name in active:
         _note_needs(admission, name, chosen)
     return admission
+
+
+def _cycle_values(wiring: Wiring) -> set[str]:
+    """Return the names that go round in cycles: a run may start from any of them, whatever else it has."""
+    return {
+        param
+        for name, cycle in wiring.flow_cycle_of.items()
+        for param in wiring.nodes[name].inputs
+        if not cycle.isdisjoint(wiring.feeders(name, param))
+    }
+
+
+def _lent(plan: Plan, spec: InputSpec, bound: Collection[str]) -> dict[str, Any]:
+    """V1: return values bound inside nested graphs that plain nodes beside them take too."""
+    inside = {name: value for name, value in spec.bound.items() if name not in bound}
+    taken = {param for step in plan.steps if step.kind != "graph" for param in step.node.inputs} if inside else ()
+    return {name: value for name, value in inside.items() if name in taken}
 
 
 def _selected(graph: Graph, select: Any) -> tuple[str, ...] | None:
@@ -205,7 +227,7 @@ def _note_needs(admission: Admission, name: str, chosen: dict[str, frozenset[str
     for param in step.node.inputs:
         feeders = {plan.index[f] for f in wiring.feeders(name, param)} & admission.scope
         outer = {plan.index[f] for f in plan.outer_feeders(name, param)} & admission.scope
-        stands_in = param in admission.base or step.node.has_default_for(param)
+        stands_in = param in admission.base or step.node.can_do_without(param)
         in_state = param in admission.given
         waits_for_cycle = started_elsewhere and len(feeders) > len(outer)
         if in_state and not (wiring.explicit and outer) and not waits_for_cycle:

@@ -6,8 +6,7 @@ from collections.abc import Collection, Sequence
 
 from hypergraph.exceptions import MissingInputError
 from hypergraph.graph.graph import Graph
-from hypergraph.graph.inputs import InputSpec, cycles_in, entry_needs
-from hypergraph.nodes.gate import GateNode
+from hypergraph.graph.inputs import InputSpec, cycles_in, starts_alone
 
 
 def check_cycle_entries(
@@ -25,17 +24,22 @@ def check_cycle_entries(
     for component in cycles_in(graph.wiring, set(active)):
         named = [name for name in component if name == entrypoint] or [n for n in component if n in configured]
         chosen.update((name, frozenset(component)) for name in named)
-        _check_component(graph, spec, component, available, named)
+        _check_component(graph, spec, component, available, named, set(active))
     return chosen
 
 
 def _check_component(
-    graph: Graph, spec: InputSpec, component: Sequence[str], available: Collection[str], named: Sequence[str]
+    graph: Graph,
+    spec: InputSpec,
+    component: Sequence[str],
+    available: Collection[str],
+    named: Sequence[str],
+    scope: Collection[str],
 ) -> None:
     entries = {name: spec.entrypoints[name] for name in component if name in spec.entrypoints}
     if named:
         entries = {name: params for name, params in entries.items() if name in named}
-    elif any(_starts_alone(graph, spec, name, component) for name in component):
+    elif any(starts_alone(graph.wiring, name, component, spec.bound, scope) for name in component):
         return
     if not entries:
         return
@@ -53,8 +57,3 @@ def _check_component(
     if len(ways_in) > 1:
         listed = "; ".join(f"{name!r} with {', '.join(sorted(params))}" for name, params in satisfied.items())
         raise ValueError(f"Ambiguous cycle entry: {listed}. Leave inputs out, or name one with entrypoint=.")
-
-
-def _starts_alone(graph: Graph, spec: InputSpec, name: str, component: Sequence[str]) -> bool:
-    gate = isinstance(graph.wiring.nodes[name], GateNode)
-    return not gate and not entry_needs(graph.wiring, name, component, spec.bound)

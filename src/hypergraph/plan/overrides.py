@@ -85,7 +85,7 @@ def _runnable(wiring: Wiring, active: Sequence[str], available: Collection[str])
     """Return the nodes that could run from these names, directly or through others."""
     have = set(available)
     waiting = {
-        name: {p for p in wiring.nodes[name].inputs if p not in have and not wiring.nodes[name].has_default_for(p)}
+        name: {p for p in wiring.nodes[name].inputs if p not in have and not wiring.nodes[name].can_do_without(p)}
         for name in active
     }
     runnable = {name for name, lacking in waiting.items() if not lacking}

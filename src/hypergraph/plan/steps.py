@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from hypergraph.plan.calling import Call, getter_of, prepare_call, takes_plain_positions
+from hypergraph.plan.outcomes import decider, unpacker
 from hypergraph.graph.components import walk
 from hypergraph.graph.graph import Graph
 from hypergraph.graph.wiring import Wiring
@@ -17,7 +18,7 @@ from hypergraph.nodes.base import HyperNode
 from hypergraph.nodes.callable_node import CallableNode
 from hypergraph.nodes.context import RunFacts
 from hypergraph.nodes.function import FunctionNode
-from hypergraph.nodes.gate import END, GateNode, RouteNode
+from hypergraph.nodes.gate import GateNode
 from hypergraph.nodes.graph_node import GraphNode
 
 Names = tuple[str, ...]
@@ -130,84 +131,6 @@ def _kind_of(node: HyperNode) -> Kind:
     raise TypeError(f"Node {node.name!r} is of the unknown class {type(node).__name__}; runners cannot execute it.")
 
 
-def decider(gate: GateNode) -> Callable[[Any], Any]:
-    """Return what turns the result of a gate into its decision, quickly for the usual result."""
-    if gate.multi_target or not isinstance(gate, RouteNode):
-        return gate.decide
-    decide, targets = gate.decide, frozenset(gate.targets)
-
-    def resolve(result: Any) -> Any:
-        return result if (type(result) is str or result is END) and result in targets else decide(result)
-
-    return resolve
-
-
-def drop(result: Any) -> tuple[()]:
-    """Return nothing: whatever a node without outputs returns is not wanted."""
-    return ()
-
-
-def unpacker(name: str, outputs: tuple[str, ...], originals: tuple[str, ...]) -> Callable[[Any], Any]:
-    """Return what turns the result of a node with several outputs into their values, in order.
-
-    A dict may use the names the outputs have now, or those they had when the function was written. The
-    returned function raises TypeError or ValueError naming the node.
-    """
-    wanted = len(outputs)
-
-    def unpack(result: Any) -> Any:
-        if type(result) is tuple or type(result) is list:
-            if len(result) == wanted:
-                return result
-        elif isinstance(result, dict):
-            if (named := _by_name(result, outputs, originals)) is not None:
-                return named
-            raise ValueError(f"Node {name!r} returned a dict with keys {list(result)}; its outputs are {outputs}.")
-        elif result is None:
-            raise TypeError(f"Node {name!r} returned None; it must return {wanted} values for {outputs}.")
-        elif isinstance(result, (str, bytes, bytearray, set, frozenset)) or not hasattr(result, "__len__"):
-            raise TypeError(
-                f"Node {name!r} returned {type(result).__name__}; it must return {wanted} values for {outputs}."
-            )
-        if len(result) != wanted:
-            raise ValueError(
-                f"Node {name!r} returned {len(result)} values; expected {wanted}, one for each of {outputs}."
-            )
-        return tuple(result)
-
-    return unpack
-
-
-def _by_name(result: dict[Any, Any], outputs: Names, originals: Names) -> tuple[Any, ...] | None:
-    for names in (originals, outputs):  # where both fit, after a swap of names, the function means its own
-        if result.keys() == set(names):
-            return tuple(result[name] for name in names)
-    return None
-
-
-def answer_reader(name: str, outputs: tuple[str, ...], originals: tuple[str, ...]) -> Callable[[Any], Any]:
-    """Return what turns the result of an interrupt's handler into values, or NO_ANSWER.
-
-    The returned function raises ValueError naming the node.
-    """
-
-    def read(result: Any) -> Any:
-        if result is None:
-            return NO_ANSWER
-        if len(outputs) == 1:
-            return result
-        if not isinstance(result, dict):
-            return (result, *(ABSENT for _ in outputs[1:]))
-        if (named := _by_name(result, outputs, originals)) is not None:
-            return named
-        missing, extra = sorted(set(outputs) - set(result)), sorted(set(result) - set(outputs), key=str)
-        raise ValueError(
-            f"Interrupt {name!r}: its handler must return exactly {outputs}; missing: {missing}, extra: {extra}"
-        )
-
-    return read
-
-
 class Plan:
     """The steps of a graph and what can be said about its course before any run."""
 
@@ -223,10 +146,10 @@ class Plan:
         asks = [s for s in self.steps if s.kind == "interrupt" or _nested_asks(s.node)]
         self.interrupts = {s.index for s in asks if s.kind == "interrupt"}
         self.has_interrupts = bool(asks)
-        contested = any(len(found) > 1 for found in wiring.data_producers.values())
+        self.contested = _contested(wiring)
         self.has_cycles = bool(wiring.cycles)
         sure = all(_always_delivers(step.node) for step in self.steps if step.kind == "graph")
-        self.fixed = sure and not (self.has_interrupts or contested or self.has_cycles or wiring.gates)
+        self.fixed = sure and not (self.has_interrupts or self.contested or self.has_cycles or wiring.gates)
         self.suspends = any(step.suspends for step in self.steps)
         self._unconcerned: frozenset[int] | None = None
 
@@ -242,7 +165,6 @@ class Plan:
 
     def _find_unconcerned(self) -> frozenset[int]:
         wiring = self.wiring
-        contested = {name for name, found in wiring.data_producers.items() if len(found) > 1}
         cyclic = {name for names in wiring.cycles for name in names}
         concerned = {
             step.name
@@ -250,7 +172,7 @@ class Plan:
             if step.is_gate
             or step.controllers
             or step.name in cyclic
-            or not contested.isdisjoint((*step.node.inputs, *step.outputs, *step.wait_for))
+            or not self.contested.isdisjoint((*step.node.inputs, *step.outputs, *step.wait_for))
             or (step.kind == "graph" and not _always_delivers(step.node))
         }
         affected = set(walk(concerned, wiring.successors))
@@ -270,9 +192,11 @@ class Plan:
         for step in self.steps:
             for param in step.node.inputs:
                 for feeder in wiring.feeders(step.name, param):
-                    # An own output does not make a node stale, unless a gate drives it.
+                    # An own output does not make a node stale, unless a gate drives it; a loop inside a
+                    # nested graph that can start by itself is driven in there, not by what comes out of it.
                     own = feeder == step.name if wiring.explicit else param in step.outputs
-                    if step.controllers or not own:
+                    driven = step.controllers and not (step.kind == "graph" and step.node.can_do_without(param))
+                    if driven or not own:
                         consumers.setdefault((feeder, param), []).append(step.index)
         for step in self.steps:
             step.writes = tuple((o, tuple(consumers.get((step.name, o), ()))) for o in step.outputs)
@@ -301,6 +225,15 @@ class Plan:
         for step in self.steps:
             found = (waiter for name in (*step.outputs, *step.awaited) for waiter in waiting.get(name, ()))
             step.waiters = tuple(dict.fromkeys(waiter for waiter in found if waiter != step.index))
+
+
+def _contested(wiring: Wiring) -> set[str]:
+    """Return the names with several sources: producers, or given values beside a producer nobody declared."""
+    return {
+        name
+        for name, producers in wiring.data_producers.items()
+        if len(producers) > 1 or any(not wiring.feeders(c, name) for c in wiring.consumers.get(name, ()))
+    }
 
 
 def _nested_asks(node: Any) -> bool:

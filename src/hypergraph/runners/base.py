@@ -172,7 +172,7 @@ class BaseRunner(ABC):
 
     def _scope(self, kernel: Kernel, options: Options, observer: EventObserver | None) -> Scope:
         scope = Scope(kernel, self._cache, self._logger, options.max_iterations or self._max_iterations)
-        if options is not DEFAULTS:
+        if options is not DEFAULTS or observer is not None:
             scope.configure(observer, options.on_missing, options.timeout)
         return scope
 
