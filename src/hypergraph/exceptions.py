@@ -274,11 +274,11 @@ def attach_evidence(error: BaseException, evidence: NodeError) -> None:
 
 def reraise(error: BaseException) -> NoReturn:
     """Raise an exception once more, as it is: the context it came with stays its context."""
-    context = error.__context__
+    context = BaseException.__context__.__get__(error)
     try:
         raise error
     finally:
-        error.__context__ = context
+        BaseException.__context__.__set__(error, context)  # whatever its class says about attributes
 
 
 def annotate(error: BaseException, note: str) -> None:

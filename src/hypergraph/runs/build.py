@@ -64,6 +64,8 @@ def result_of(run: Run) -> RunResult:
         result.pause, result.failure = run.pause, run.failure
         if run.failure is not None:
             run.failure.result = result
+            if isinstance(run.failure.map_result, MapRun):
+                run.failure.map_result = map_result_of(run.failure.map_result)
     return result
 
 
