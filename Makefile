@@ -40,8 +40,8 @@ check: .venv/.dev ## apply the format and the safe fixes, then check lint and ty
 	@$(RUN) -m mypy
 
 bench: .venv/.package ## measure the overhead per node
-	@echo "==> running benchmarks/run.py"
-	@$(RUN) benchmarks/run.py
+	@echo "==> measuring (about half a minute; peers are compared where they are installed)"
+	@$(RUN) -m benchmarks.run
 
 clean: ## remove .venv and everything else that was made
 	@echo "==> removing .venv, caches and builds"

@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
-from types import ModuleType
 from typing import Any, TypedDict
 
 from benchmarks.engine import bare_loop, chain_of, plus_one
@@ -71,33 +69,27 @@ def pipefunc_chain() -> Callable[[], Any]:
 
 
 def hamilton_chain() -> Callable[[], Any]:
-    from hamilton import driver
+    from hamilton import ad_hoc_utils, driver
 
-    module = ModuleType("hamilton_chain")
     source = "\n".join(f"def v{i + 1}(v{i}: int) -> int:\n    return v{i} + 1\n" for i in range(LENGTH))
-    exec(compile(source, "hamilton_chain", "exec"), module.__dict__)
+    module = ad_hoc_utils.module_from_source(source)
     built = driver.Builder().with_modules(module).build()
     return lambda: built.execute([f"v{LENGTH}"], inputs={"v0": 0})
 
 
 def pydantic_graph_chain() -> Callable[[], Any]:
-    from pydantic_graph import BaseNode, End, Graph, GraphRunContext
+    from pydantic_graph import GraphBuilder, StepContext
 
-    @dataclass
-    class State:
-        x: int = 0
+    builder = GraphBuilder(input_type=int, output_type=int, auto_instrument=False)
 
-    @dataclass
-    class Step(BaseNode[State, None, int]):
-        left: int = LENGTH
+    async def step(context: StepContext[None, None, int]) -> int:
+        return plus_one(context.inputs)
 
-        async def run(self, ctx: GraphRunContext[State]) -> Step | End[int]:
-            ctx.state.x = plus_one(ctx.state.x)
-            return Step(self.left - 1) if self.left > 1 else End(ctx.state.x)
-
-    Step.run.__annotations__["return"] = Step | End[int]
-    graph, loop = Graph(nodes=[Step]), asyncio.new_event_loop()
-    return lambda: loop.run_until_complete(graph.run(Step(), state=State()))
+    steps = [builder.step(step, node_id=f"n{i}") for i in range(LENGTH)]
+    ends = zip([builder.start_node, *steps], [*steps, builder.end_node], strict=True)
+    builder.add(*(builder.edge_from(source).to(target) for source, target in ends))
+    graph, loop = builder.build(), asyncio.new_event_loop()
+    return lambda: loop.run_until_complete(graph.run(inputs=0))
 
 
 PEERS: dict[str, Callable[[], Callable[[], Any]]] = {

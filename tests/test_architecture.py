@@ -25,6 +25,10 @@ MAY_WAIT = {
     "runners/async_iteration.py",
     "runners/async_observe.py",
 }
+HOT_LOOPS = {  # what runs once per node or superstep: a call more would cost a tenth of the whole
+    "engine/execute.py:_advance": 50,
+    "engine/schedule.py:course": 45,
+}
 MACHINE_PATH = re.compile(r"(?<![\w.])/(home|root|Users|work|tmp|mnt|opt|srv)/\w|\b[A-Z]:\\+Users\b")
 
 Rule = Callable[[str, str], list[str]]
@@ -118,8 +122,9 @@ def functions_are_short(path: str, source: str) -> list[str]:
             has_docstring = ast.get_docstring(node, clean=False) is not None
             free = first.end_lineno - first.lineno + 1 if has_docstring else 0
             lines = node.end_lineno - node.lineno + 1 - free
-            if lines >= 40:
-                findings.append(f"{path}:{node.lineno}: {node.name}() has {lines} lines, the limit is 39")
+            limit = HOT_LOOPS.get(f"{path}:{node.name}", 39)
+            if lines > limit:
+                findings.append(f"{path}:{node.lineno}: {node.name}() has {lines} lines, the limit is {limit}")
     return findings
 
 

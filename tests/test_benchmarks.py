@@ -1,0 +1,36 @@
+"""The benchmarks run, and no figure is out of its range by a multiple: `make bench` holds the real bars."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks import engine, measure, peers, run
+
+FORGIVING = 3  # a busy machine is no reason to fail here; a loop that became quadratic is
+
+
+@pytest.fixture
+def short_slices(monkeypatch):
+    monkeypatch.setattr(measure, "SLICE_SECONDS", 0.0003)
+    monkeypatch.setattr(measure.measure, "__defaults__", (8,))
+
+
+@pytest.mark.slow
+def test_every_bar_of_the_engine_is_within_reach(short_slices):
+    over = [run.line(bar) for bar in engine.engine_bars() if bar.ratio > FORGIVING * bar.limit]
+    assert not over, "\n".join(over)
+
+
+@pytest.mark.slow
+def test_a_loop_leaves_nothing_behind_but_its_records():
+    assert all(bar.holds for bar in engine.memory_bars(20_000))
+
+
+@pytest.mark.slow
+def test_the_report_names_peers_that_are_missing(short_slices, monkeypatch, capsys):
+    def absent():
+        raise ImportError("no such library")
+
+    monkeypatch.setattr(peers, "PEERS", {"absent": absent})
+    assert run.peers() == {"hypergraph": 1.0}
+    assert "not installed" in capsys.readouterr().out
