@@ -17,7 +17,8 @@ from hypergraph.engine.run import Detail, Run
 from hypergraph.engine.scope import clock
 from hypergraph.exceptions import CancellationError, NodeTimeoutError, safe_text
 from hypergraph.plan.calling import inputs_of
-from hypergraph.plan.steps import NO_ANSWER, Step
+from hypergraph.plan.outcomes import NO_ANSWER
+from hypergraph.plan.steps import Step
 from hypergraph.records import PauseInfo, RunStatus
 
 Produce = Callable[[Run, Step, int, Detail], Awaitable[Any]]
@@ -128,7 +129,7 @@ async def _attempt(run: Run, step: Step, superstep: int, detail: Detail, asked: 
     started, attempt = clock(), detail.attempts
     detail.waited += started - asked
     timeout: float | None = getattr(step.node, "timeout", None)
-    if timeout is not None or attempt > 1:
+    if timeout is not None or attempt > 1 or run.attempts is not None:
         deadline = None if timeout is None else time.monotonic() + timeout
         run.note_attempt(step.name, attempt, deadline)
     remaining = run.scope.halt_at - started if run.scope.deadline is not None else None
