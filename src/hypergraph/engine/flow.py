@@ -70,8 +70,8 @@ class Flow:
 
         async def one(index: int) -> list[int]:
             step, superstep = self.steps[index], self.superstep_of[index]
-            if run.failure is not None:
-                return []
+            if run.failure is not None and superstep > run.failure.superstep:
+                return []  # siblings of the step that failed still run
             if clock() >= run.scope.halt_at:
                 run.halt(step, superstep)
                 return []
