@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
+import networkx as nx
 from reference import END, Box, Interpreter, Outcome, Sketch, graph_of
 
 from hypergraph import Graph, GraphConfigError, InfiniteLoopError, MissingInputError, RunResult, SyncRunner
@@ -24,23 +25,31 @@ class Case:
     graph: Graph
     given: dict[str, Any]
     bound: dict[str, Any]
+    starts: tuple[str, ...] = ()
+
+    def scope(self) -> set[str] | None:
+        """The nodes that may run: those behind the entry points, if there are any."""
+        if not self.starts:
+            return None
+        return {
+            *self.starts,
+            *(n for start in self.starts for n in nx.descendants(self.graph.nx_graph, start)),
+        }
 
     def inputs(self) -> dict[str, Any]:
         """Fresh inputs: nodes may change them in place."""
         return copy.deepcopy(self.given)
 
-    def bound_graph(self) -> Graph:
-        return self.graph.bind(**copy.deepcopy(self.bound))
+    def ready_graph(self) -> Graph:
+        """The graph with its bound values and entry points."""
+        return _configured(self.graph, copy.deepcopy(self.bound), self.starts)
 
     def expected(self) -> Outcome:
         """Let the interpreter run it."""
         limit = LIMIT if self.graph.has_cycles else None
-        sketches = [
-            replace(sketch, defaults=copy.deepcopy(dict(sketch.defaults))) for sketch in self.sketches
-        ]
-        interpreter = Interpreter(sketches, self.inputs(), copy.deepcopy(self.bound), self.edges)
-        outcome = interpreter.run(limit)
-        known = {**copy.deepcopy(self.bound), **outcome.values}  # a bound output is injected: it is returned
+        bound = copy.deepcopy(self.bound)
+        outcome = Interpreter(self.sketches, self.inputs(), bound, self.edges, self.scope()).run(limit)
+        known = {**bound, **outcome.values}  # a bound output is injected: it is returned
         outcome.values = {name: known[name] for name in self.graph.outputs if name in known}
         return outcome
 
@@ -74,7 +83,9 @@ def random_case(rng: Random) -> Case | None:
     except (GraphConfigError, ValueError):
         return None
     bound = {name: _value(rng) for name in some(rng, graph.inputs.all, 2)} if rng.random() < 0.4 else {}
-    spec = graph.bind(**bound).inputs
+    plain = [s.name for s in sketches if not s.is_gate]
+    starts = tuple(some(rng, plain, 2)) if rng.random() < 0.1 else ()
+    spec = _configured(graph, bound, starts).inputs
     given = {name: _value(rng) for name in spec.required}
     given |= {name: _value(rng) for name in some(rng, spec.optional, 2) if rng.random() < 0.5}
     entered: set[str] = set()
@@ -82,8 +93,13 @@ def random_case(rng: Random) -> Case | None:
         if rng.random() < 0.7 and not entered.intersection(params):
             given |= {name: _value(rng) for name in params}
             entered.update(params)
-    case = Case(tuple(sketches), edges, graph, given, bound)
+    case = Case(tuple(sketches), edges, graph, given, bound, starts)
     return case if _is_valid_call(case) else None
+
+
+def _configured(graph: Graph, bound: dict[str, Any], starts: tuple[str, ...]) -> Graph:
+    graph = graph.bind(**bound)
+    return graph.with_entrypoint(*starts) if starts else graph
 
 
 def _is_valid_call(case: Case) -> bool:
@@ -91,7 +107,7 @@ def _is_valid_call(case: Case) -> bool:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
-            SyncRunner().run(case.bound_graph(), case.inputs(), max_iterations=1, error_handling="continue")
+            SyncRunner().run(case.ready_graph(), case.inputs(), max_iterations=1, error_handling="continue")
         except (ValueError, MissingInputError, UserWarning):
             return False
     return True

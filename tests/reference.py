@@ -149,7 +149,7 @@ class Interpreter:
         return [n for n, s in self.nodes.items() if name in (s.every_output if emitted else s.outputs)]
 
     def feeders(self, name: str, param: str) -> list[str]:
-        found = self.producers(param)
+        found = [producer for producer in self.producers(param) if producer in self.scope]
         return found if self.edges is None else [f for f in found if (f, name) in self.edges]
 
     def value_links(self) -> list[tuple[str, str]]:
@@ -166,7 +166,7 @@ class Interpreter:
         return [*control, *((p, n) for p, n in waits if p != n), *(self.edges or ())]
 
     def controllers(self, name: str) -> list[str]:
-        return [gate for gate, sketch in self.nodes.items() if name in sketch.targets]
+        return [gate for gate in self.nodes if gate in self.scope and name in self.nodes[gate].targets]
 
     def share_cycle(self, numbers: Mapping[str, int], one: str, other: str) -> bool:
         return one in numbers and numbers[one] == numbers.get(other)
@@ -217,7 +217,7 @@ class Interpreter:
         return self.versions.get(awaited, 0) > self.awaited.get(name, {}).get(awaited, 0)
 
     def tellers(self, name: str, param: str) -> list[str]:  # S6
-        """The nodes whose writing of a parameter makes this node stale: not itself, unless a gate drives it."""
+        """The nodes whose writing of a parameter makes this one stale: not itself, unless a gate drives it."""
         feeders = self.feeders(name, param)
         if self.controllers(name):
             return feeders
@@ -281,9 +281,9 @@ class Interpreter:
 
     def choose(self) -> list[str]:
         for gate in self.nodes.values():  # S10
-            if gate.is_gate and gate.name in self.consumed and not self.is_ended(gate.name):
-                if self.changed(gate.name):
-                    self.decisions.pop(gate.name, None)
+            is_final = not gate.is_gate or gate.name not in self.consumed or self.is_ended(gate.name)
+            if not is_final and self.changed(gate.name):
+                self.decisions.pop(gate.name, None)
         alive = self.alive()
         ready = [name for name in self.nodes if self.is_ready(name, alive)]  # S12
         if not ready:
@@ -308,13 +308,13 @@ class Interpreter:
             if limit is not None and superstep >= limit:
                 return Outcome(trace, self.values, exhausted=True)
             results = [(name, *self.execute(name)) for name in batch]
-            for name, given, result, forced in results:
+            for name, shared, result, forced in results:
                 is_gate = self.nodes[name].is_gate
                 trace.append((superstep, name, result if is_gate else None))
                 if is_gate:
                     self.decide(name, result)
                 else:
-                    self.write(name, given, result, forced)
+                    self.write(name, shared, result, forced)
                 for emitted in self.nodes[name].emit:
                     self.versions[emitted] = self.versions.get(emitted, 0) + 1
             superstep += 1
@@ -327,16 +327,17 @@ class Interpreter:
         self.awaited[name] = {awaited: self.versions[awaited] for awaited in sketch.wait_for}
         self.armed.discard(name)
         forced = any(self.names(gate, name) for gate in self.controllers(name))
-        return given, sketch.call(given), forced
+        shared = {param: given[param] for param in given if param in self.values or param in self.bound}
+        return shared, sketch.call(given), forced
 
     def resolve(self, sketch: Sketch, param: str) -> Any:  # V1-V3
         if param in self.values:
             return self.values[param]
         return self.bound[param] if param in self.bound else copy.deepcopy(sketch.defaults[param])
 
-    def write(self, name: str, given: Mapping[str, Any], results: tuple[Any, ...], forced: bool) -> None:
+    def write(self, name: str, shared: Mapping[str, Any], results: tuple[Any, ...], forced: bool) -> None:
         for output, value in zip(self.nodes[name].outputs, results, strict=True):
-            in_place = isinstance(value, Box) and any(value is taken for taken in given.values())  # S3
+            in_place = isinstance(value, Box) and any(value is taken for taken in shared.values())  # S3
             if output in self.values and self.values[output] == value and not (in_place or forced):  # S2, S6
                 self.written.setdefault((name, output), 0)
                 continue

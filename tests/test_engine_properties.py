@@ -1,4 +1,4 @@
-"""The engine against plain Python: folds, a naive interpreter of the rules, and itself under other conditions."""
+"""The engine against plain Python, a naive interpreter of the rules, and itself under other conditions."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ OPTIONS = {"max_iterations": LIMIT, "error_handling": "continue"}
 def test_the_engine_does_what_the_rules_say(seed: int) -> None:
     case = random_case(Random(seed))
     assume(case is not None)
-    result = run_sync(case.bound_graph(), case.inputs(), **OPTIONS)
+    result = run_sync(case.ready_graph(), case.inputs(), **OPTIONS)
     assert shown(outcome_of(result)) == shown(case.expected())

@@ -47,7 +47,9 @@ class Readiness:
         self.needs = {index: dict(needs) for index, needs in admission.needs.items()}
         self.soft = set(admission.soft)
         self.missing = [len(self.needs.get(index, ())) for index in range(size)]
-        self.opened = [0 if step.controllers else 1 for step in self.steps]  # S5b, S11: ways to be activated
+        self.opened = [  # S5b, S11: ways to be activated; a gate out of scope has no say
+            int(admission.scope.isdisjoint(step.controllers)) for step in self.steps
+        ]
         self.named = [0] * size  # by how many decisions
         self.stale = [True] * size
         self.runs = [0] * size
@@ -73,7 +75,7 @@ class Readiness:
     # -- what others run -------------------------------------------------------------------------------
 
     def _due_from_abroad(self) -> list[int]:
-        """Return the steps of earlier supersteps, run elsewhere, that alone keep another one from being ready."""
+        """Return the steps of earlier supersteps, run elsewhere, that alone hold another one back."""
         late = {index for index, superstep in self.abroad.items() if superstep < self.superstep}
         due = set()
         for index in late:
@@ -102,12 +104,11 @@ class Readiness:
         """S5c: let stand-ins count for inputs none of whose producers can run any more."""
         self.hopeless_known = True
         alive = self._could_run().union(self.abroad)
+        plan = self.run.admission.plan
         for index, name in sorted(self.soft):
             feeders = self.needs[index][name]
             if feeders is None:
-                wiring = self.run.admission.plan.wiring
-                names = wiring.feeders(self.steps[index].name, name)
-                feeders = {self.run.admission.plan.index[feeder] for feeder in names}
+                feeders = {plan.index[feeder] for feeder in plan.outer_feeders(self.steps[index].name, name)}
             if alive.isdisjoint(feeders):
                 self._satisfy(index, name)
 
@@ -150,7 +151,8 @@ class Readiness:
         """S8a for stand-ins: waiting for each other, nobody would run."""
         for index in sorted({index for index, _ in self.soft}):
             names = [name for name in self.needs[index] if (index, name) in self.soft]
-            if len(names) == self.missing[index] and self.opened[index] and self.stale[index]:
+            lacks_more = len(names) < self.missing[index] or not self._has_waited(self.steps[index])
+            if self.opened[index] and self.stale[index] and not lacks_more:
                 for name in names:
                     self._satisfy(index, name)
                 return True
