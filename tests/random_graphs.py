@@ -48,7 +48,9 @@ class Case:
         """Let the interpreter run it."""
         limit = LIMIT if self.graph.has_cycles else None
         bound = copy.deepcopy(self.bound)
-        outcome = Interpreter(self.sketches, self.inputs(), bound, self.edges, self.scope()).run(limit)
+        outcome = Interpreter(self.sketches, self.inputs(), bound, self.edges, self.scope(), self.starts).run(
+            limit
+        )
         known = {**bound, **outcome.values}  # a bound output is injected: it is returned
         outcome.values = {name: known[name] for name in self.graph.outputs if name in known}
         return outcome

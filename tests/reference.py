@@ -127,6 +127,7 @@ class Interpreter:
         bound: Mapping[str, Any],
         edges: Iterable[tuple[str, str]] | None = None,
         scope: Iterable[str] | None = None,
+        starts: Iterable[str] = (),
     ) -> None:
         self.nodes = {sketch.name: sketch for sketch in sketches}
         self.edges = None if edges is None else list(edges)
@@ -140,6 +141,8 @@ class Interpreter:
         self.decisions: dict[str, Any] = {}
         self.armed: set[str] = set()
         self.released: set[str] = set()
+        self.starts = set(starts)
+        self.rounds = _cycle_numbers(self.scope, self.first_links())
         self.waves = _cycle_numbers(self.nodes, self.value_links())
         self.rings = _cycle_numbers(self.nodes, [*self.value_links(), *self.other_links()])
 
@@ -160,10 +163,21 @@ class Interpreter:
             for feeder in self.feeders(name, param)
         ]
 
+    def first_links(self) -> list[tuple[str, str]]:
+        """The data edges in scope: inferred ones start at the first producer."""
+        if self.edges is not None:
+            return [link for link in self.value_links() if self.scope.issuperset(link)]
+        links = [(self.producers(p)[:1], n) for n, s in self.nodes.items() for p in s.inputs]
+        return [(found[0], n) for found, n in links if found and self.scope.issuperset((found[0], n))]
+
     def other_links(self) -> list[tuple[str, str]]:
         control = [(n, t) for n, s in self.nodes.items() for t in s.targets if t is not END]
-        waits = [(p, n) for n, s in self.nodes.items() for w in s.wait_for for p in self.producers(w, True)]
+        waits = [(p, n) for n in self.nodes for w in self.waits(n) for p in self.producers(w, True)]
         return [*control, *((p, n) for p, n in waits if p != n), *(self.edges or ())]
+
+    def waits(self, name: str) -> list[str]:
+        """What a node waits for, as far as anybody in scope can bring it about."""
+        return [w for w in self.nodes[name].wait_for if not self.scope.isdisjoint(self.producers(w, True))]
 
     def controllers(self, name: str) -> list[str]:
         return [gate for gate in self.nodes if gate in self.scope and name in self.nodes[gate].targets]
@@ -206,18 +220,29 @@ class Interpreter:
         return param in self.given or any((f, param) in self.written for f in self.feeders(name, param))
 
     def is_available(self, name: str, param: str, alive: set[str]) -> bool:  # S5c
-        if self.edges is None and param in self.values:
+        feeders, inner = self.feeders(name, param), self.cycle_feeders(name, param)
+        if self.edges is None and any((feeder, param) in self.written for feeder in feeders):
             return True
         if not (self.has(name, param) or self.stands_in(name, param)):
             return False
-        pending = {f for f in self.outer_feeders(name, param) if (f, param) not in self.written}
+        if self.edges is None and param in self.given and not inner:
+            return True
+        awaited = {*self.outer_feeders(name, param), *inner}
+        pending = {feeder for feeder in awaited if (feeder, param) not in self.written}
         return name in self.released or alive.isdisjoint(pending)
+
+    def cycle_feeders(self, name: str, param: str) -> set[str]:
+        """The feeders on its own cycle that a node lets go first, because the cycle starts elsewhere."""
+        starts = {start for start in self.starts if self.share_cycle(self.rounds, start, name)}
+        if not starts or name in starts:
+            return set()
+        return set(self.feeders(name, param)) - {name, *self.outer_feeders(name, param)}
 
     def newer(self, name: str, awaited: str) -> bool:  # S5d
         return self.versions.get(awaited, 0) > self.awaited.get(name, {}).get(awaited, 0)
 
     def tellers(self, name: str, param: str) -> list[str]:  # S6
-        """The nodes whose writing of a parameter makes this one stale: not itself, unless a gate drives it."""
+        """The nodes whose writing of a parameter makes this one stale: not itself, unless gates drive it."""
         feeders = self.feeders(name, param)
         if self.controllers(name):
             return feeders
@@ -242,7 +267,7 @@ class Interpreter:
             and not self.is_ended(name)
             and self.is_activated(name)
             and all(self.is_available(name, param, alive) for param in sketch.inputs)
-            and all(self.newer(name, awaited) for awaited in sketch.wait_for)
+            and all(self.newer(name, awaited) for awaited in self.waits(name))
             and self.is_due(name)
         )
 
@@ -273,7 +298,7 @@ class Interpreter:
             )
             and all(
                 self.newer(name, w) or not alive.isdisjoint(set(self.producers(w, True)) - {name})
-                for w in sketch.wait_for
+                for w in self.waits(name)
             )
         )
 
@@ -295,7 +320,7 @@ class Interpreter:
             name
             for name in ready
             for other in ready
-            if name != other and not set(self.nodes[name].wait_for).isdisjoint(self.nodes[other].every_output)
+            if name != other and not set(self.waits(name)).isdisjoint(self.nodes[other].every_output)
         }  # S8
         batch = [name for name in ready if name not in held] or ready[:1]  # S8a
         asking = [name for name in batch if self.nodes[name].kind == "interrupt"]
@@ -324,7 +349,7 @@ class Interpreter:
         sketch = self.nodes[name]
         given = {param: self.resolve(sketch, param) for param in sketch.inputs}
         self.consumed[name] = {param: self.version(name, param) for param in sketch.inputs}
-        self.awaited[name] = {awaited: self.versions[awaited] for awaited in sketch.wait_for}
+        self.awaited[name] = {awaited: self.versions[awaited] for awaited in self.waits(name)}
         self.armed.discard(name)
         forced = any(self.names(gate, name) for gate in self.controllers(name))
         shared = {param: given[param] for param in given if param in self.values or param in self.bound}

@@ -45,11 +45,9 @@ class Readiness:
         self.values, self.versions = run.values, run.versions
         size = len(self.steps)
         self.needs = {index: dict(needs) for index, needs in admission.needs.items()}
-        self.soft = set(admission.soft)
+        self.soft = dict(admission.soft)
         self.missing = [len(self.needs.get(index, ())) for index in range(size)]
-        self.opened = [  # S5b, S11: ways to be activated; a gate out of scope has no say
-            int(admission.scope.isdisjoint(step.controllers)) for step in self.steps
-        ]
+        self.opened = [0 if step.controllers else 1 for step in self.steps]  # S5b, S11: ways to be activated
         self.named = [0] * size  # by how many decisions
         self.stale = [True] * size
         self.runs = [0] * size
@@ -104,11 +102,7 @@ class Readiness:
         """S5c: let stand-ins count for inputs none of whose producers can run any more."""
         self.hopeless_known = True
         alive = self._could_run().union(self.abroad)
-        plan = self.run.admission.plan
-        for index, name in sorted(self.soft):
-            feeders = self.needs[index][name]
-            if feeders is None:
-                feeders = {plan.index[feeder] for feeder in plan.outer_feeders(self.steps[index].name, name)}
+        for (index, name), feeders in list(self.soft.items()):
             if alive.isdisjoint(feeders):
                 self._satisfy(index, name)
 
@@ -171,7 +165,7 @@ class Readiness:
 
     def _satisfy(self, index: int, name: str) -> None:
         del self.needs[index][name]
-        self.soft.discard((index, name))
+        self.soft.pop((index, name), None)
         self.missing[index] -= 1
         if not self.needs[index]:
             del self.needs[index]
@@ -186,7 +180,7 @@ class Readiness:
                 outstanding = needs[name]
                 if outstanding is not None:
                     needs[name] = outstanding = outstanding - {feeder}
-                    self.soft.add((index, name))  # now there is a value that could stand in
+                    self.soft[index, name] = outstanding  # now there is a value that could stand in
                     self.hopeless_known = False
                 if not outstanding:
                     self._satisfy(index, name)

@@ -41,7 +41,7 @@ class Admission:
     given: frozenset[str]
     selected: tuple[str, ...] | None
     needs: dict[int, dict[str, set[int] | None]] = field(default_factory=dict)
-    soft: set[tuple[int, str]] = field(default_factory=set)
+    soft: dict[tuple[int, str], set[int]] = field(default_factory=dict)
     course: Any = None  # the fixed schedule, once rehearsed
     flow: Any = None  # the same as a Flow (of an unfolding run: of its fixed part), False where there is none
     fetch: Callable[[dict[str, Any]], dict[str, Any]] | None = None  # what a fixed schedule always delivers
@@ -218,8 +218,9 @@ def _missing_text(graph: Graph, missing: Sequence[str], given: Iterable[str], sp
 def _note_needs(admission: Admission, name: str, chosen: dict[str, frozenset[str]]) -> None:
     """Write down which inputs a step has to wait for at the start.
 
-    A need is "soft" when something could stand in for it (a bound value, a default, with declared edges a
-    given value too): it is waited for only while a producer outside of the step's own cycle can still run.
+    A need is "soft" when something could stand in for it (a bound value, a default, a given value): it is
+    waited for only while one of certain others can still run. Those are the producers outside of the step's
+    own cycle, and those inside if the cycle is to start elsewhere.
     """
     plan, wiring = admission.plan, admission.plan.wiring
     step = plan.steps[plan.index[name]]
@@ -229,15 +230,15 @@ def _note_needs(admission: Admission, name: str, chosen: dict[str, frozenset[str
         outer = {plan.index[f] for f in plan.outer_feeders(name, param)} & admission.scope
         stands_in = param in admission.base or step.node.can_do_without(param)
         in_state = param in admission.given
-        waits_for_cycle = started_elsewhere and len(feeders) > len(outer)
-        if in_state and not (wiring.explicit and outer) and not waits_for_cycle:
+        inner = feeders - outer - {step.index} if started_elsewhere else set()
+        if in_state and not (wiring.explicit and outer) and not inner:
             continue
-        if stands_in and not outer and not waits_for_cycle:
+        if stands_in and not outer and not inner:
             continue
         needs = admission.needs.setdefault(step.index, {})
         needs[param] = outer if wiring.explicit and outer else None
-        if outer and (stands_in or in_state):
-            admission.soft.add((step.index, param))
+        if (outer or inner) and (stands_in or in_state):
+            admission.soft[step.index, param] = outer | inner
 
 
 def _cycles(chosen: dict[str, frozenset[str]]) -> Iterable[tuple[tuple[str, ...], frozenset[str]]]:

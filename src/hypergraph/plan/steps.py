@@ -1,6 +1,7 @@
 """A graph compiled for execution: steps with prepared calls, and who is to be told about what.
 
-`plan_of` compiles once per graph structure. A plan knows nothing about a particular run: not which inputs
+`plan_of` compiles once per graph structure and entry points: what never runs controls nothing and keeps nobody
+waiting. A plan knows nothing about a particular run: not which inputs
 are given, not what is bound.
 """
 
@@ -13,6 +14,7 @@ from hypergraph.plan.calling import Call, getter_of, prepare_call, takes_plain_p
 from hypergraph.plan.outcomes import decider, unpacker
 from hypergraph.graph.components import walk
 from hypergraph.graph.graph import Graph
+from hypergraph.graph.inputs import scope_of
 from hypergraph.graph.wiring import Wiring
 from hypergraph.nodes.base import HyperNode
 from hypergraph.nodes.callable_node import CallableNode
@@ -140,8 +142,9 @@ class Plan:
         self.steps = [Step(index, node) for index, node in enumerate(wiring.nodes.values())]
         self.index = {step.name: step.index for step in self.steps}
         self._cycle_of = {n: number for number, names in enumerate(wiring.flow_cycles) for n in names}
-        self._link_orders(wiring)
-        self._link_gates(wiring)
+        scope = set(scope_of(wiring, graph.entrypoints_config, None))
+        self._link_orders(wiring, scope)
+        self._link_gates(wiring, scope)
         self._link_values(wiring)
         asks = [s for s in self.steps if s.kind == "interrupt" or _nested_asks(s.node)]
         self.interrupts = {s.index for s in asks if s.kind == "interrupt"}
@@ -201,9 +204,9 @@ class Plan:
         for step in self.steps:
             step.writes = tuple((o, tuple(consumers.get((step.name, o), ()))) for o in step.outputs)
 
-    def _link_gates(self, wiring: Wiring) -> None:
+    def _link_gates(self, wiring: Wiring, scope: set[str]) -> None:
         together = {n: number for number, names in enumerate(wiring.cycles) for n in names}
-        for name, gate in wiring.gates.items():
+        for name, gate in ((name, gate) for name, gate in wiring.gates.items() if name in scope):
             step = self.steps[self.index[name]]
             step.target_index = {target: self.index[target] for target in gate.target_names}
             for target, index in step.target_index.items():
@@ -211,9 +214,11 @@ class Plan:
                 if gate.default_open and name in together and together[name] == together.get(target):
                     step.default_targets += (index,)
 
-    def _link_orders(self, wiring: Wiring) -> None:
+    def _link_orders(self, wiring: Wiring, scope: set[str]) -> None:
+        for step in self.steps:
+            step.wait_for = tuple(n for n in step.wait_for if not scope.isdisjoint(wiring.producers[n]))
         for edge in wiring.edges:
-            if edge.edge_type == "ordering" and not edge.value_names:
+            if edge.edge_type == "ordering" and not edge.value_names and edge.source in scope:
                 marker = f"<{edge.source}>"  # no identifier, so it cannot meet a name of the user's
                 source, target = self.steps[self.index[edge.source]], self.steps[self.index[edge.target]]
                 source.awaited = tuple(dict.fromkeys((*source.awaited, marker)))
@@ -247,7 +252,7 @@ def _always_delivers(node: GraphNode) -> bool:
 
 def plan_of(graph: Graph) -> Plan:
     """Return the plan of a graph, compiled on first use. Raises TypeError for unknown node classes."""
-    memo = graph.wiring.memo
-    if "plan" not in memo:
-        memo["plan"] = Plan(graph)
-    return memo["plan"]  # type: ignore[no-any-return]  # only plans are kept there
+    plans: dict[Any, Plan] = graph.wiring.memo.setdefault("plans", {})
+    if graph.entrypoints_config not in plans:
+        plans[graph.entrypoints_config] = Plan(graph)
+    return plans[graph.entrypoints_config]
