@@ -15,7 +15,8 @@ from hypergraph.engine.run import Detail, Run
 from hypergraph.engine.scope import Scope, clock
 from hypergraph.exceptions import GraphConfigError, NodeError
 from hypergraph.plan.admission import Admission, admit
-from hypergraph.plan.steps import ABSENT, Step
+from hypergraph.plan.outcomes import ABSENT
+from hypergraph.plan.steps import Step
 from hypergraph.records import RunStatus, fresh_run_id
 
 MAX_TASKS = 10_000
@@ -103,6 +104,8 @@ class MapRun:
     async def _run_item(self, index: int) -> None:
         run = Run(self.scope, self.admission, self.items[index])
         run.item_index = index
+        if self.workflow_id is not None:
+            run.workflow_id = f"{self.workflow_id}/item-{index}"
         run.map_run = self
         if self.parent is not None:
             run.inside(self.parent, self.step_name)
@@ -127,7 +130,9 @@ def expand(
         lengths = {name: len(column) for name, column in zip(map_over, columns, strict=True)}
         if len(set(lengths.values())) > 1:
             shown = ", ".join(f"{name}: {length}" for name, length in lengths.items())
-            raise ValueError(f'map_mode "zip" needs lists of equal lengths, got {shown}. Use "product" for all pairs.')
+            raise ValueError(
+                f'map_mode "zip" needs lists of equal lengths, got {shown}. Use "product" for all pairs.'
+            )
         rows: Iterator[tuple[Any, ...]] = zip(*columns, strict=True)
     elif mode == "product":
         rows = product(*columns)
@@ -205,7 +210,9 @@ async def _nest_map(run: Run, step: Step, given: dict[str, Any], detail: Detail)
     node = step.node
     _, mode, error_handling = node.map_config
     params = node.inner_map_params
-    broadcast = {name: value for name, value in given.items() if name not in node.graph._bound or name in params}
+    broadcast = {
+        name: value for name, value in given.items() if name not in node.graph._bound or name in params
+    }
     items = expand(broadcast, params, mode, node.inner_clone)
     admission = admit(node.graph, tuple(broadcast), on_internal_override="ignore")
     keep_going = error_handling == "continue"

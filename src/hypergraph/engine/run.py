@@ -19,7 +19,8 @@ from hypergraph.exceptions import (
 )
 from hypergraph.plan.admission import Admission
 from hypergraph.plan.calling import inputs_of
-from hypergraph.plan.steps import ABSENT, Step
+from hypergraph.plan.outcomes import ABSENT
+from hypergraph.plan.steps import Step
 from hypergraph.records import PauseInfo, RunStatus, fresh_run_id
 
 RECORD_SIZE = 4
@@ -134,12 +135,18 @@ class Run:
 
     def idempotency_key(self, name: str) -> str:
         """Return a text that is the same for this visit of the node in every attempt and resume."""
-        visit = self.visits(self.plan.steps[self.plan.index[name]])
-        item = "" if self.item_index is None else f"/item-{self.item_index}"
-        return f"{self.workflow_id or self._root_id()}{item}:{self.path_of(name)}:{visit}"
+        return f"{self._place()}:{name}:{self.visits(self.plan.steps[self.plan.index[name]])}"
 
-    def _root_id(self) -> str:
-        return self.parent._root_id() if self.parent is not None else self.run_id
+    def _place(self) -> str:
+        """Return where this run takes place: "PARENT/NODE", "PARENT/NODE#2" for a second visit, "MAP/item-0"."""
+        if self.parent is not None:
+            visit = self.parent.visits(self.parent.plan.steps[self.parent.plan.index[self.step_name]])
+            around = f"{self.parent._place()}/{self.step_name}" + (f"#{visit}" if visit > 1 else "")
+        elif self.map_run is not None:
+            around = self.map_run.workflow_id or self.map_run.run_id
+        else:
+            around = self.workflow_id or self.run_id
+        return around if self.item_index is None else f"{around}/item-{self.item_index}"
 
     def visits(self, step: Step) -> int:
         """Return how often the step has been started in this run, the present visit included."""
