@@ -29,9 +29,7 @@ def plus_one_in_context(x, context: NodeContext):
 
 def chain_of(length: int, func: Callable[..., Any]) -> Graph:
     return Graph(
-        [
-            FunctionNode(func, f"n{i}", f"v{i + 1}", rename_inputs={"x": f"v{i}"}) for i in range(length)
-        ],
+        [FunctionNode(func, f"n{i}", f"v{i + 1}", rename_inputs={"x": f"v{i}"}) for i in range(length)],
         name="chain",
     )
 
@@ -118,14 +116,26 @@ def engine_bars() -> list[Bar]:
     call = ns["bare"]
     above = {name: ns[name] - call for name in ("hundred", "thousand")}
     return [
-        Bar("chain of 100 sync nodes, per node above the bare loop", above["hundred"] / call, 16, ns["hundred"]),
+        Bar(
+            "chain of 100 sync nodes, per node above the bare loop",
+            above["hundred"] / call,
+            16,
+            ns["hundred"],
+        ),
         Bar("chain of 1,000, per node, against the chain of 100", above["thousand"] / above["hundred"], 1.15),
         Bar("run of one node", ns["one"] / call, 100, ns["one"]),
-        Bar("async chain of 100, per node, in bare awaits", (ns["async"] - ns["await"]) / ns["await"], 10, ns["async"]),
+        Bar(
+            "async chain of 100, per node, in bare awaits",
+            (ns["async"] - ns["await"]) / ns["await"],
+            10,
+            ns["async"],
+        ),
         Bar("loop with a gate over a dict, per superstep", ns["loop"] / call, 45, ns["loop"]),
         Bar("map of 1,000 items over 3 nodes, per item", ns["map"] / call, 150, ns["map"]),
         Bar('one failing node with evidence, "continue"', ns["fail"] / call, 250, ns["fail"]),
-        Bar("NodeContext injection", (ns["context"] - ns["hundred"]) / call, 6, ns["context"] - ns["hundred"]),
+        Bar(
+            "NodeContext injection", (ns["context"] - ns["hundred"]) / call, 6, ns["context"] - ns["hundred"]
+        ),
     ]
 
 
@@ -155,4 +165,7 @@ def memory_bars(node_runs: int = 200_000) -> list[Bar]:
 
 if __name__ == "__main__":
     for bar in [*engine_bars(), *memory_bars()]:
-        print(f"{'ok ' if bar.holds else 'NOT'} {bar.name}: {bar.ratio:.1f} (at most {bar.limit:g})", file=sys.stdout)
+        print(
+            f"{'ok ' if bar.holds else 'NOT'} {bar.name}: {bar.ratio:.1f} (at most {bar.limit:g})",
+            file=sys.stdout,
+        )

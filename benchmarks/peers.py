@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, TypedDict
 
 from benchmarks.engine import bare_loop, chain_of, plus_one
@@ -50,7 +51,7 @@ def burr_chain() -> Callable[[], Any]:
         app = (
             ApplicationBuilder()
             .with_actions(**dict.fromkeys(names, step))
-            .with_transitions(*zip(names[:-1], names[1:], strict=True))
+            .with_transitions(*pairwise(names))
             .with_state(x=0)
             .with_entrypoint(names[0])
             .build()

@@ -27,7 +27,10 @@ def bound_to(value, inner, name):
 
 
 def test_a_value_bound_inside_serves_a_plain_node_beside():
-    assert SyncRunner().run(Graph([bound_to(1, same, "inner"), next_one])).values == {"same": 1, "next_one": 2}
+    assert SyncRunner().run(Graph([bound_to(1, same, "inner"), next_one])).values == {
+        "same": 1,
+        "next_one": 2,
+    }
 
 
 def test_each_nested_graph_keeps_its_own_bound_value():

@@ -52,7 +52,7 @@ async def _advance_beside(run: Run, side: SideFlow) -> None:
         run.close()
 
 
-async def _advance(run: Run) -> None:
+async def _advance(run: Run) -> None:  # noqa: PLR0912 - the hot loop: a call per branch would cost too much
     scope, values, record = run.scope, run.values, run.records.extend
     land = None if run.plan.fixed else run.landed.append
     step, course, quick = None, iter(course_of(run)), scope.quick

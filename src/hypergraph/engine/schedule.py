@@ -36,7 +36,8 @@ from hypergraph.engine.readiness import Readiness
 from hypergraph.engine.state import differs
 from hypergraph.nodes.gate import END
 from hypergraph.plan.calling import is_immutable
-from hypergraph.plan.steps import ABSENT, Step
+from hypergraph.plan.outcomes import ABSENT
+from hypergraph.plan.steps import Step
 
 NEVER = float("inf")
 
@@ -44,7 +45,7 @@ NEVER = float("inf")
 class Unfolding(Readiness):
     """The course of one run, found out superstep by superstep."""
 
-    def course(
+    def course(  # noqa: PLR0912 - once per superstep, so it is all in one place
         self,
         limit: float = NEVER,
         together: Callable[[list[Step]], Any] | None = None,
@@ -63,9 +64,13 @@ class Unfolding(Readiness):
                 yield from self._look_around(superstep, arrival)
             batch = []
             for index in agenda:  # S5: b, c, e by counters; a because others are never on the agenda
-                if stale[index] and opened[index] and not missing[index]:
-                    if not steps[index].wait_for or self._has_waited(steps[index]):
-                        batch.append(index)
+                if (
+                    stale[index]
+                    and opened[index]
+                    and not missing[index]
+                    and (not steps[index].wait_for or self._has_waited(steps[index]))
+                ):
+                    batch.append(index)
             agenda.clear()
             if len(batch) > 1:
                 batch = self._hold_back(sorted(batch))
@@ -137,36 +142,24 @@ class Unfolding(Readiness):
             self._decide(step, value)
         elif step.output is not None:
             if value is not ABSENT:
-                name, consumers = step.writes[0]
-                self._write(step, name, consumers, value, named, aliased)
+                self._write(step, 0, value, named, aliased)
         else:
-            for (name, consumers), result in zip(step.writes, value or (), strict=False):
+            for position, result in enumerate(value or ()):
                 if result is not ABSENT:
-                    self._write(step, name, consumers, result, named, aliased)
+                    self._write(step, position, result, named, aliased)
         if step.awaited:
             for name in step.awaited:
                 self.versions[name] = self.versions.get(name, 0) + 1
         if step.waiters:
             self.agenda.update(self.scope.intersection(step.waiters))
 
-    def _write(
-        self,
-        step: Step,
-        name: str,
-        consumers: tuple[int, ...],
-        value: Any,
-        named: int,
-        aliased: set[str] | None,
-    ) -> None:
+    def _write(self, step: Step, position: int, value: Any, named: int, aliased: set[str] | None) -> None:
+        name, consumers = step.writes[position]
         if self.needs and (step.index, name) in self.lacking:
             self._deliver(step.index, name)
         version = self.versions.get(name, 0)
-        if (
-            version and not named and not differs(self.values[name], value)
-        ):  # S2; S6 for what a decision named
-            if not (self._is_aliased(step, value) if aliased is None else name in aliased):  # S3
-                self.hopeless_known = False  # what only a change would have brought about is not coming
-                return
+        if version and not named and not self._has_changed(step, name, value, aliased):
+            return
         self.values[name] = value
         self.versions[name] = version + 1
         stale, agenda, decisions, live = self.stale, self.agenda, self.decisions, self.live
@@ -176,6 +169,12 @@ class Unfolding(Readiness):
                 agenda.add(index)
                 if index in decisions:
                     self._withdraw(index)  # S10
+
+    def _has_changed(self, step: Step, name: str, value: Any, aliased: set[str] | None) -> bool:
+        """S2 and S3; what ran by a decision (S6) is not asked."""
+        if differs(self.values[name], value):
+            return True
+        return self._is_aliased(step, value) if aliased is None else name in aliased
 
     def _is_aliased(self, step: Step, value: Any) -> bool:
         """S3: say whether an output is one of the inputs, changed in place perhaps."""

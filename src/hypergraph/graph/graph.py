@@ -97,7 +97,7 @@ class Graph(Frozen):
 
     @property
     def indispensable(self) -> frozenset[str]:
-        """The inputs without which no run can start: required ones, and those every way into a cycle needs."""
+        """The inputs no run can start without: required ones, and those every way into a cycle needs."""
         if "indispensable" not in self.memo:
             self.memo["indispensable"] = indispensable_inputs(self)
         return self.memo["indispensable"]  # type: ignore[no-any-return]  # set one line above

@@ -31,6 +31,7 @@ class GraphNode(Frozen, HyperNode):
 
     node_type = "GRAPH"
     graph: Graph
+    _indispensable: frozenset[str]
     durability: str
     inner_inputs: tuple[str, ...]
     inner_outputs: tuple[str, ...]
@@ -62,8 +63,11 @@ class GraphNode(Frozen, HyperNode):
             map_config=None,
             clone=False,
             is_async=graph.has_async_nodes,
+            _indispensable=graph.indispensable,
             _liftable=dict(zip(outputs, outputs, strict=True)),
         )
+        for param in inputs:
+            self.has_default_for(param)  # found and remembered level by level, so that depth costs no recursion
         if lift is not None:
             self.__dict__.update(self.lift(*as_names(lift, "lift")).__dict__)
 
@@ -154,7 +158,7 @@ class GraphNode(Frozen, HyperNode):
     def can_do_without(self, param: str) -> bool:
         """Say whether the inner graph can run without this input; mapped ones are always needed."""
         mapped = self.map_config is not None and param in self.map_config[0]
-        return param in self.inputs and not mapped and self._inner_input(param) not in self.graph.indispensable
+        return param in self.inputs and not mapped and self._inner_input(param) not in self._indispensable
 
     def has_signature_default_for(self, param: str) -> bool:
         """Say whether every inner consumer has a default of its own and nothing is bound."""

@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any
 
-from hypergraph.plan.entries import check_cycle_entries
 from hypergraph.exceptions import GraphConfigError, MissingInputError
 from hypergraph.graph.findings import did_you_mean
 from hypergraph.graph.graph import Graph
 from hypergraph.graph.inputs import InputSpec, compute_input_spec, scope_of
 from hypergraph.graph.wiring import Wiring
+from hypergraph.plan.entries import check_cycle_entries
 from hypergraph.plan.overrides import bypassed, check_overrides
+from hypergraph.plan.request import Request
 from hypergraph.plan.steps import Plan, plan_of
 
 UNSET: Any = type("UNSET", (), {"__repr__": lambda self: "<unset>", "__bool__": lambda self: False})()
@@ -86,24 +87,25 @@ def admit(
     return admission
 
 
-def _admit(graph: Graph, names: frozenset[str], select: Any, entrypoint: str | None, policy: str) -> Admission:
+def _admit(
+    graph: Graph, names: frozenset[str], select: Any, entrypoint: str | None, policy: str
+) -> Admission:
     plan, wiring, bound = plan_of(graph), graph.wiring, graph._bound
     selected = _selected(graph, select)
     if selected == graph.selected:
         spec = graph.inputs
     else:
         spec = compute_input_spec(wiring, bound, selected, graph.entrypoints_config)
-    active = scope_of(wiring, graph.entrypoints_config, None)
+    active = tuple(scope_of(wiring, graph.entrypoints_config, None))
     answers = answer_names(graph)
     plain = frozenset(n for n in names if n not in answers and not _is_nested_answer(graph, n))
-    available = plain | set(bound)  # A3
+    request = Request(graph, spec, active, frozenset(active), names, plain.union(bound))  # A3
     expected = {*spec.all, *_cycle_values(wiring)}
     unexpected = [name for name in plain if name not in expected]
-    internal = [n for n in unexpected if not set(active).isdisjoint(wiring.data_producers.get(n, ()))]  # A4
-    notices = check_overrides(graph, active, available, internal, unexpected, policy)  # A5, A6
-    chosen = check_cycle_entries(graph, spec, active, available, entrypoint)  # A8
-    idle = bypassed(wiring, active, available)  # A7
-    _check_missing(graph, spec, active, available, idle, names)  # A9
+    internal = [n for n in unexpected if not request.scope.isdisjoint(wiring.data_producers.get(n, ()))]  # A4
+    notices = check_overrides(request, internal, unexpected, policy)  # A5, A6
+    chosen = check_cycle_entries(request, entrypoint)  # A8
+    _check_missing(request, bypassed(request))  # A7, A9
     lent = _lent(plan, spec, bound)
     admission = Admission(
         graph=graph,
@@ -136,7 +138,9 @@ def _cycle_values(wiring: Wiring) -> set[str]:
 def _lent(plan: Plan, spec: InputSpec, bound: Collection[str]) -> dict[str, Any]:
     """V1: return values bound inside nested graphs that plain nodes beside them take too."""
     inside = {name: value for name, value in spec.bound.items() if name not in bound}
-    taken = {param for step in plan.steps if step.kind != "graph" for param in step.node.inputs} if inside else ()
+    taken = (
+        {param for step in plan.steps if step.kind != "graph" for param in step.node.inputs} if inside else ()
+    )
     return {name: value for name, value in inside.items() if name in taken}
 
 
@@ -152,7 +156,8 @@ def _selected(graph: Graph, select: Any) -> tuple[str, ...] | None:
             hint = did_you_mean(name, graph.wiring.data_producers)
             raise GraphConfigError(
                 f"Invalid select: {name!r} is not an output of the graph. {hint or ''}\n"
-                f"-> outputs: {', '.join(graph.wiring.data_producers)}\nHow to fix: select outputs of the graph."
+                f"-> outputs: {', '.join(graph.wiring.data_producers)}\n"
+                "How to fix: select outputs of the graph."
             )
     return wanted
 
@@ -179,23 +184,20 @@ def _is_nested_answer(graph: Graph, name: str) -> bool:
     return inner is not None and (rest in answer_names(inner) or _is_nested_answer(inner, rest))
 
 
-def _check_missing(
-    graph: Graph,
-    spec: InputSpec,
-    active: Sequence[str],
-    available: Collection[str],
-    idle: Collection[str],
-    given: Collection[str],
-) -> None:
-    wiring = graph.wiring
+def _check_missing(request: Request, idle: Collection[str]) -> None:
+    wiring = request.graph.wiring
     missing = [
         name
-        for name in spec.required
-        if name not in available
-        and any(c not in idle and c in active for c in wiring.consumers[name] if not wiring.feeders(c, name))
+        for name in request.spec.required
+        if name not in request.available
+        and any(
+            consumer in request.scope and consumer not in idle and not wiring.feeders(consumer, name)
+            for consumer in wiring.consumers[name]
+        )
     ]
     if missing:
-        raise MissingInputError(_missing_text(graph, missing, given, spec), missing, sorted(given))
+        text = _missing_text(request.graph, missing, request.names, request.spec)
+        raise MissingInputError(text, missing, sorted(request.names))
 
 
 def _missing_text(graph: Graph, missing: Sequence[str], given: Iterable[str], spec: InputSpec) -> str:
@@ -204,7 +206,9 @@ def _missing_text(graph: Graph, missing: Sequence[str], given: Iterable[str], sp
     for name in missing:
         consumers = ", ".join(n.name for n in graph.consumers_of(name))
         hint = did_you_mean(name, [g for g in given if g not in spec.all])
-        lines.append(f"-> {name!r} is needed by {consumers}" + (f"; you passed a similar name. {hint}" if hint else ""))
+        lines.append(
+            f"-> {name!r} is needed by {consumers}" + (f"; you passed a similar name. {hint}" if hint else "")
+        )
     lines.append(f"-> provided: {', '.join(map(repr, given)) or 'nothing'}")
     unused = [name for name in spec.all if name not in given and name not in missing]
     if unused:

@@ -30,7 +30,7 @@ class Call(Protocol):
 
 
 def is_immutable(value: Any) -> bool:
-    """Say whether a value cannot change in place: numbers, text, None, enums, functions, classes, tuples of such."""
+    """Say whether a value cannot change in place: numbers, text, functions, classes, tuples of such."""
     if isinstance(value, (tuple, frozenset)) and type(value) in (tuple, frozenset):
         return all(map(is_immutable, value))
     return isinstance(value, _IMMUTABLE)
@@ -39,7 +39,8 @@ def is_immutable(value: Any) -> bool:
 def takes_plain_positions(node: CallableNode) -> bool:
     """Say whether the function can be called with its inputs by position, straight from the state."""
     return not node.signature.by_keyword and all(
-        p.kind in _BY_POSITION and p.default is MISSING and not p.is_context for p in node.signature.parameters
+        p.kind in _BY_POSITION and p.default is MISSING and not p.is_context
+        for p in node.signature.parameters
     )
 
 

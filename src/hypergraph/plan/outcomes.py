@@ -1,4 +1,4 @@
-"""What the result of a function means: a gate's decision, or the values of several outputs."""
+"""What the result of a function means: a decision, an answer, or the values of several outputs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from hypergraph.nodes.gate import END, GateNode, RouteNode
+
+Names = tuple[str, ...]
+ABSENT: Any = type("ABSENT", (), {"__repr__": lambda self: "<absent>"})()  # an output that was not produced
+NO_ANSWER: Any = object()  # what a handler that returned None says
 
 
 def decider(gate: GateNode) -> Callable[[Any], Any]:
@@ -25,7 +29,7 @@ def drop(result: Any) -> tuple[()]:
     return ()
 
 
-def unpacker(name: str, outputs: tuple[str, ...], originals: tuple[str, ...]) -> Callable[[Any], Any]:
+def unpacker(name: str, outputs: Names, originals: Names) -> Callable[[Any], Any]:
     """Return what turns the result of a node with several outputs into their values, in order.
 
     A dict may use the names the outputs have now, or those they had when the function was written. The
@@ -40,12 +44,15 @@ def unpacker(name: str, outputs: tuple[str, ...], originals: tuple[str, ...]) ->
         elif isinstance(result, dict):
             if (named := _by_name(result, outputs, originals)) is not None:
                 return named
-            raise ValueError(f"Node {name!r} returned a dict with keys {list(result)}; its outputs are {outputs}.")
+            raise ValueError(
+                f"Node {name!r} returned a dict with keys {list(result)}; its outputs are {outputs}."
+            )
         elif result is None:
             raise TypeError(f"Node {name!r} returned None; it must return {wanted} values for {outputs}.")
         elif isinstance(result, (str, bytes, bytearray, set, frozenset)) or not hasattr(result, "__len__"):
             raise TypeError(
-                f"Node {name!r} returned {type(result).__name__}; it must return {wanted} values for {outputs}."
+                f"Node {name!r} returned {type(result).__name__}; "
+                f"it must return {wanted} values for {outputs}."
             )
         if len(result) != wanted:
             raise ValueError(
@@ -63,7 +70,7 @@ def _by_name(result: dict[Any, Any], outputs: Names, originals: Names) -> tuple[
     return None
 
 
-def answer_reader(name: str, outputs: tuple[str, ...], originals: tuple[str, ...]) -> Callable[[Any], Any]:
+def answer_reader(name: str, outputs: Names, originals: Names) -> Callable[[Any], Any]:
     """Return what turns the result of an interrupt's handler into values, or NO_ANSWER.
 
     The returned function raises ValueError naming the node.
@@ -80,7 +87,8 @@ def answer_reader(name: str, outputs: tuple[str, ...], originals: tuple[str, ...
             return named
         missing, extra = sorted(set(outputs) - set(result)), sorted(set(result) - set(outputs), key=str)
         raise ValueError(
-            f"Interrupt {name!r}: its handler must return exactly {outputs}; missing: {missing}, extra: {extra}"
+            f"Interrupt {name!r}: its handler must return exactly {outputs}; "
+            f"missing: {missing}, extra: {extra}"
         )
 
     return read

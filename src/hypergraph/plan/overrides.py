@@ -7,25 +7,22 @@ from collections.abc import Collection, Sequence
 from hypergraph.graph.findings import did_you_mean
 from hypergraph.graph.graph import Graph
 from hypergraph.graph.wiring import Wiring
+from hypergraph.nodes.base import HyperNode
+from hypergraph.plan.request import Request
 
 POLICIES = ("warn", "ignore", "error")
 
 
 def check_overrides(
-    graph: Graph,
-    active: Sequence[str],
-    available: Collection[str],
-    internal: Sequence[str],
-    unexpected: Sequence[str],
-    policy: str,
+    request: Request, internal: Sequence[str], unexpected: Sequence[str], policy: str
 ) -> list[str]:
     """Return warnings about unexpected names. Raises ValueError for conflicts and by policy "error"."""
     if policy not in POLICIES:
         raise ValueError(f'Invalid on_internal_override: {policy!r}. Use "warn", "ignore" or "error".')
-    _refuse_conflicts(graph.wiring, active, available, internal, list(graph._bound))
+    _refuse_conflicts(request, internal)
     if not unexpected or policy == "ignore":
         return []
-    text = _describe(graph, internal, [name for name in unexpected if name not in internal])
+    text = _describe(request.graph, internal, [name for name in unexpected if name not in internal])
     if policy == "error":
         raise ValueError(text)
     return [text]
@@ -55,39 +52,37 @@ def consumed_outputs(wiring: Wiring, name: str, active: Collection[str]) -> dict
     return found
 
 
-def _refuse_conflicts(
-    wiring: Wiring, active: Sequence[str], available: Collection[str], internal: Sequence[str], bound: Sequence[str]
-) -> None:
+def _refuse_conflicts(request: Request, internal: Sequence[str]) -> None:
     """A5: a node either computes its outputs or has all of them injected."""
-    cyclic = {name for names in wiring.flow_cycles for name in names}
-    injected = {*internal, *(name for name in bound if name in wiring.data_producers)}
+    wiring, available = request.graph.wiring, request.available
+    injected = {*internal, *(name for name in request.graph._bound if name in wiring.data_producers)}
     runnable: set[str] | None = None
     for output in sorted(injected):
         for producer in wiring.data_producers[output]:
-            if producer not in active or producer in cyclic or wiring.nodes[producer].is_interrupt:
+            if producer not in request.scope or producer in wiring.flow_cycle_of:
                 continue
-            consumed = consumed_outputs(wiring, producer, active)
+            if wiring.nodes[producer].is_interrupt:
+                continue
+            consumed = consumed_outputs(wiring, producer, request.scope)
             partial = sorted(set(consumed).difference(available))
             if output in consumed and partial:
                 raise ValueError(
                     f"Invalid internal override configuration: partial inject outputs of node {producer!r}. "
                     f"{output!r} is given, but not {', '.join(map(repr, partial))}; give all of them or none."
                 )
-            runnable = _runnable(wiring, active, available) if runnable is None else runnable
+            runnable = _runnable(request) if runnable is None else runnable
             if producer in runnable:
                 raise ValueError(
-                    f"Invalid internal override configuration: Cannot mix compute and inject. {output!r} is given, "
-                    f"but node {producer!r} can compute it from the other inputs. Leave one of them out."
+                    "Invalid internal override configuration: Cannot mix compute and inject. "
+                    f"{output!r} is given, but node {producer!r} can compute it from the other inputs. "
+                    "Leave one of them out."
                 )
 
 
-def _runnable(wiring: Wiring, active: Sequence[str], available: Collection[str]) -> set[str]:
-    """Return the nodes that could run from these names, directly or through others."""
-    have = set(available)
-    waiting = {
-        name: {p for p in wiring.nodes[name].inputs if p not in have and not wiring.nodes[name].can_do_without(p)}
-        for name in active
-    }
+def _runnable(request: Request) -> set[str]:
+    """Return the nodes that could run from the names given, directly or through others."""
+    wiring = request.graph.wiring
+    waiting = {name: _lacking(wiring.nodes[name], request.available) for name in request.active}
     runnable = {name for name, lacking in waiting.items() if not lacking}
     fresh = list(runnable)
     while fresh:
@@ -101,18 +96,28 @@ def _runnable(wiring: Wiring, active: Sequence[str], available: Collection[str])
     return runnable
 
 
-def bypassed(wiring: Wiring, active: Sequence[str], available: Collection[str]) -> set[str]:
+def _lacking(node: HyperNode, available: Collection[str]) -> set[str]:
+    return {param for param in node.inputs if param not in available and not node.can_do_without(param)}
+
+
+def bypassed(request: Request) -> set[str]:
     """A7: nodes whose consumed outputs are all given, and nodes that only such nodes consume from."""
-    if not any(name in wiring.data_producers for name in available):
+    wiring, available = request.graph.wiring, request.available
+    if available.isdisjoint(wiring.data_producers):
         return set()
+    consumed = {name: consumed_outputs(wiring, name, request.scope) for name in request.active}
     idle: set[str] = set()
     grown = True
     while grown:
         grown = False
-        for name in reversed(active):
-            consumed = consumed_outputs(wiring, name, active)
-            if name not in idle and consumed and all(
-                output in available or idle.issuperset(consumers) for output, consumers in consumed.items()
+        for name in reversed(request.active):
+            if (
+                name not in idle
+                and consumed[name]
+                and all(
+                    output in available or idle.issuperset(consumers)
+                    for output, consumers in consumed[name].items()
+                )
             ):
                 idle.add(name)
                 grown = True

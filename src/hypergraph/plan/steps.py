@@ -1,8 +1,7 @@
 """A graph compiled for execution: steps with prepared calls, and who is to be told about what.
 
-`plan_of` compiles once per graph structure and entry points: what never runs controls nothing and keeps nobody
-waiting. A plan knows nothing about a particular run: not which inputs
-are given, not what is bound.
+`plan_of` compiles once per graph structure and entry points: what never runs controls nothing and keeps
+nobody waiting. A plan knows nothing about a particular run: not which inputs are given, not what is bound.
 """
 
 from __future__ import annotations
@@ -10,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from hypergraph.plan.calling import Call, getter_of, prepare_call, takes_plain_positions
-from hypergraph.plan.outcomes import decider, unpacker
 from hypergraph.graph.components import walk
 from hypergraph.graph.graph import Graph
 from hypergraph.graph.inputs import scope_of
@@ -22,11 +19,10 @@ from hypergraph.nodes.context import RunFacts
 from hypergraph.nodes.function import FunctionNode
 from hypergraph.nodes.gate import GateNode
 from hypergraph.nodes.graph_node import GraphNode
+from hypergraph.plan.calling import Call, getter_of, prepare_call, takes_plain_positions
+from hypergraph.plan.outcomes import answer_reader, decider, drop, unpacker
 
-Names = tuple[str, ...]
 Kind = Literal["function", "gate", "interrupt", "graph"]
-ABSENT: Any = type("ABSENT", (), {"__repr__": lambda self: "<absent>"})()  # an output that was not produced
-NO_ANSWER: Any = object()  # what a handler that returned None says
 
 
 class Step:
@@ -130,7 +126,9 @@ def _kind_of(node: HyperNode) -> Kind:
         return "gate"
     if isinstance(node, FunctionNode):
         return "interrupt" if node.is_interrupt else "function"
-    raise TypeError(f"Node {node.name!r} is of the unknown class {type(node).__name__}; runners cannot execute it.")
+    raise TypeError(
+        f"Node {node.name!r} is of the unknown class {type(node).__name__}; runners cannot execute it."
+    )
 
 
 class Plan:
@@ -161,7 +159,7 @@ class Plan:
         return len(self.steps) > 1 and (offloaded or self.suspends)
 
     def unconcerned(self) -> frozenset[int]:
-        """Return the steps no gate, cycle, interrupt or second producer has a say in, directly or upstream."""
+        """Return the steps that no gate, cycle, interrupt or second producer concerns, not even upstream."""
         if self._unconcerned is None:
             self._unconcerned = frozenset() if self.has_interrupts else self._find_unconcerned()
         return self._unconcerned
@@ -198,7 +196,9 @@ class Plan:
                     # An own output does not make a node stale, unless a gate drives it; a loop inside a
                     # nested graph that can start by itself is driven in there, not by what comes out of it.
                     own = feeder == step.name if wiring.explicit else param in step.outputs
-                    driven = step.controllers and not (step.kind == "graph" and step.node.can_do_without(param))
+                    driven = step.controllers and not (
+                        step.kind == "graph" and step.node.can_do_without(param)
+                    )
                     if driven or not own:
                         consumers.setdefault((feeder, param), []).append(step.index)
         for step in self.steps:
@@ -247,7 +247,9 @@ def _nested_asks(node: Any) -> bool:
 
 def _always_delivers(node: GraphNode) -> bool:
     """Say whether every output of a nested graph exists whenever it completes."""
-    return node.map_config is not None or (node.graph.entrypoints_config is None and plan_of(node.graph).fixed)
+    return node.map_config is not None or (
+        node.graph.entrypoints_config is None and plan_of(node.graph).fixed
+    )
 
 
 def plan_of(graph: Graph) -> Plan:

@@ -99,8 +99,8 @@ def _refuse_reserved(names: frozenset[str] | set[str]) -> None:
     if names:
         listed = ", ".join(sorted(names))
         raise ValueError(
-            f"These names are reserved runner options: {listed}. If this call does not take such an option, leave it "
-            "out; if an input of that name is meant, put it into `values`: run(graph, values={...})."
+            f"These names are reserved runner options: {listed}. If this call does not take such an option, "
+            "leave it out; if an input of that name is meant, put it into `values`: run(graph, values={...})."
         )
 
 
