@@ -25,6 +25,7 @@ from typing import Any, NoReturn
 
 _EVIDENCE = "__hypergraph_evidence__"
 _NOTE_PREFIX = "[hypergraph] "
+_CONTEXT: Any = vars(BaseException)["__context__"]  # works whatever an exception class says about attributes
 
 
 def _rebuild(cls: type[HypergraphError], args: tuple[Any, ...], state: dict[str, Any]) -> HypergraphError:
@@ -132,6 +133,11 @@ class NodeError(ExecutionError):
     `result.failure` holds it for a run that returned.
     """
 
+    inputs: Mapping[str, Any]
+    item_index: int | None = None
+    map_result: Any = None
+    result: Any = None
+
     def __init__(
         self,
         node_name: str,
@@ -146,16 +152,18 @@ class NodeError(ExecutionError):
         map_result: Any = None,
     ) -> None:
         # The message is built on demand: a cause's own __str__ may be slow or may raise.
-        Exception.__init__(self)
         self.partial_state = values if values is not None else {}
         self.node_name = node_name
         self.cause = cause
         self.op = op
         self.superstep = superstep
-        self.item_index = item_index
-        self.inputs: Mapping[str, Any] = inputs if inputs is not None else {}
-        self.map_result = map_result
-        self.result = result
+        self.inputs = inputs if inputs is not None else {}
+        if item_index is not None:
+            self.item_index = item_index
+        if map_result is not None:
+            self.map_result = map_result
+        if result is not None:
+            self.result = result
 
     @property
     def values(self) -> Mapping[str, Any]:
@@ -274,11 +282,11 @@ def attach_evidence(error: BaseException, evidence: NodeError) -> None:
 
 def reraise(error: BaseException) -> NoReturn:
     """Raise an exception once more, as it is: the context it came with stays its context."""
-    context = BaseException.__context__.__get__(error)
+    context = _CONTEXT.__get__(error)
     try:
         raise error
     finally:
-        BaseException.__context__.__set__(error, context)  # whatever its class says about attributes
+        _CONTEXT.__set__(error, context)
 
 
 def annotate(error: BaseException, note: str) -> None:

@@ -101,14 +101,14 @@ class Readiness:
     def _release_hopeless(self) -> None:
         """S5c: let stand-ins count for inputs none of whose producers can run any more."""
         self.hopeless_known = True
-        alive = self._could_run().union(self.abroad)
+        alive = self._could_run()
         for (index, name), feeders in list(self.soft.items()):
             if alive.isdisjoint(feeders):
                 self._satisfy(index, name)
 
     def _could_run(self) -> set[int]:
         """Return the steps that may run from here on, taking every open question in their favour."""
-        alive: set[int] = set()
+        alive = set(self.abroad)
         grown = True
         while grown:
             grown = False

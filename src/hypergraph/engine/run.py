@@ -29,16 +29,13 @@ RECORD_SIZE = 4
 class Detail:
     """What a raw record says beyond the ordinary: attached only where something is out of the ordinary."""
 
-    __slots__ = ("attempts", "cached", "decision", "error", "inner", "span_id", "waited")
-
-    def __init__(self) -> None:
-        self.error: BaseException | None = None
-        self.decision: Any = None
-        self.cached = False
-        self.span_id = ""
-        self.attempts = 1
-        self.waited = 0.0  # seconds spent waiting for the concurrency limit
-        self.inner: Any = None  # a Run, or a MapRun for the items of a mapped graph
+    error: BaseException | None = None
+    decision: Any = None
+    cached = False
+    span_id = ""
+    attempts = 1
+    waited = 0.0  # seconds spent waiting for the concurrency limit
+    inner: Any = None  # a Run, or a MapRun for the items of a mapped graph
 
 
 class Run:
@@ -138,7 +135,7 @@ class Run:
         return f"{self._place()}:{name}:{self.visits(self.plan.steps[self.plan.index[name]])}"
 
     def _place(self) -> str:
-        """Return where this run takes place: "PARENT/NODE", "PARENT/NODE#2" for a second visit, "MAP/item-0"."""
+        """Return where this run takes place: "PARENT/NODE", for a second visit "PARENT/NODE#2", "MAP/item-0"."""
         if self.parent is not None:
             visit = self.parent.visits(self.parent.plan.steps[self.parent.plan.index[self.step_name]])
             around = f"{self.parent._place()}/{self.step_name}" + (f"#{visit}" if visit > 1 else "")
@@ -193,8 +190,9 @@ class Run:
 
     def state(self) -> dict[str, Any]:
         """Return everything in the state, inputs included; values that are only bound are not part of it."""
-        bound = self.admission.base
-        given = self.admission.given
+        bound, given = self.admission.base, self.admission.given
+        if not bound:
+            return dict(self.values)
         return {
             name: value
             for name, value in self.values.items()

@@ -97,8 +97,8 @@ def _admit(
     else:
         spec = compute_input_spec(wiring, bound, selected, graph.entrypoints_config)
     active = tuple(scope_of(wiring, graph.entrypoints_config, None))
-    answers = answer_names(graph)
-    plain = frozenset(n for n in names if n not in answers and not _is_nested_answer(graph, n))
+    answers = frozenset(n for n in names.union(bound) if n in answer_names(graph) or _is_nested_answer(graph, n))
+    plain = names - answers
     request = Request(graph, spec, active, frozenset(active), names, plain.union(bound))  # A3
     expected = {*spec.all, *_cycle_values(wiring)}
     unexpected = [name for name in plain if name not in expected]
@@ -114,7 +114,7 @@ def _admit(
         base={**lent, **bound},
         lent=lent,
         returns=selected or tuple(wiring.data_producers),
-        answers=frozenset(n for n in names if n not in plain),
+        answers=answers,
         notices=tuple(notices),
         scope=frozenset(plan.index[name] for name in active),
         given=plain,
@@ -166,7 +166,8 @@ def answer_names(graph: Graph) -> frozenset[str]:
     """Return the names under which answers to interrupts may be given, nested ones by their lifted names."""
     if "answers" not in graph.memo:
         found: set[str] = set()
-        for node in graph.iter_nodes() if graph.has_interrupts else ():
+        scope = scope_of(graph.wiring, graph.entrypoints_config, None) if graph.has_interrupts else ()
+        for node in map(graph.wiring.nodes.__getitem__, scope):
             if node.is_interrupt:
                 found.update(node.data_outputs)
             elif node.nested_graph is not None and node.nested_graph.has_interrupts:
@@ -189,7 +190,7 @@ def _check_missing(request: Request, idle: Collection[str]) -> None:
     missing = [
         name
         for name in request.spec.required
-        if name not in request.available
+        if name not in request.available.union(request.names)
         and any(
             consumer in request.scope and consumer not in idle and not wiring.feeders(consumer, name)
             for consumer in wiring.consumers[name]
@@ -232,7 +233,8 @@ def _note_needs(admission: Admission, name: str, chosen: dict[str, frozenset[str
     for param in step.node.inputs:
         feeders = {plan.index[f] for f in wiring.feeders(name, param)} & admission.scope
         outer = {plan.index[f] for f in plan.outer_feeders(name, param)} & admission.scope
-        stands_in = param in admission.base or step.node.can_do_without(param)
+        bound = param in admission.base and param not in admission.answers
+        stands_in = bound or step.node.can_do_without(param)
         in_state = param in admission.given
         inner = feeders - outer - {step.index} if started_elsewhere else set()
         if in_state and not (wiring.explicit and outer) and not inner:

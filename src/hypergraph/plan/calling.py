@@ -124,10 +124,7 @@ def _copier(node: CallableNode, param: Parameter) -> Callable[[], Any]:
 
 def inputs_of(node: CallableNode, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the node would take from this state, by current input names."""
-    found = {}
-    for name, param in zip(node.inputs, node.params, strict=True):
-        if name in values:
-            found[name] = values[name]
-        elif param.default is not MISSING:
-            found[name] = param.default
+    found = {name: values[name] for name in node.inputs if name in values}
+    if len(found) < len(node.inputs):
+        found |= {name: default for name, default in node.defaults.items() if name not in found}
     return found

@@ -41,7 +41,7 @@ DEFAULTS = Options()
 
 def options_of(given: tuple[Any, ...]) -> Options:
     """Return options from their values in order; most calls give none. Raises ValueError for unsound ones."""
-    return DEFAULTS if given == DEFAULTS else checked(Options._make(given))
+    return DEFAULTS if given == DEFAULTS else checked(tuple.__new__(Options, given))
 
 
 def split_options(given: dict[str, Any], foreign: Collection[str] = ()) -> tuple[Options, dict[str, Any]]:
@@ -63,18 +63,23 @@ def checked(options: Options) -> Options:
             f"Invalid error_handling: {options.error_handling!r}.\n"
             'How to fix: use "raise" to get the exception, or "continue" to get a result with status FAILED.'
         )
-    for name in ("max_iterations", "max_concurrency"):
-        value = getattr(options, name)
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
-            raise ValueError(f"{name} must be a positive int, got {value!r}")
-    if options.max_concurrency == 0:
-        raise ValueError("max_concurrency must be at least 1, or None for no limit.")
+    if options.max_iterations is not None:
+        _check_count("max_iterations", options.max_iterations)
+    if options.max_concurrency is not None:
+        _check_count("max_concurrency", options.max_concurrency)
+        if options.max_concurrency == 0:
+            raise ValueError("max_concurrency must be at least 1, or None for no limit.")
     timeout = options.timeout
     if timeout is not None and (
         isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout > 0
     ):
         raise ValueError(f"timeout must be a number of seconds greater than 0, got {timeout!r}")
     return options
+
+
+def _check_count(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError(f"{name} must be a positive int, got {value!r}")
 
 
 def merged_inputs(
