@@ -6,7 +6,7 @@ from collections import deque
 from typing import Any
 
 import pytest
-from listening import Recorder
+from listening import Recorder, assert_closed
 from running import On, on
 
 from hypergraph import (
@@ -203,6 +203,19 @@ def test_one_bad_item_in_a_hundred_is_partial(on: On) -> None:
     result = on.map(Graph([invert]), {"x": list(range(100))}, map_over="x", error_handling="continue")
     assert result.status is RunStatus.PARTIAL
     assert len(result.failures) == 1
+
+
+def test_items_that_lack_an_input_fail_one_by_one_under_continue(on: On) -> None:
+    heard = Recorder()
+    graph = Graph([collect], name="g")
+    with pytest.raises(MissingInputError):
+        on.map(graph, {"x": [1, 2]}, map_over="x")
+    result = on.map(graph, {"x": [1, 2]}, map_over="x", error_handling="continue", event_processors=[heard])
+    assert [type(each.error) for each in result] == [MissingInputError] * 2
+    assert result.status is RunStatus.FAILED
+    assert [each.failure.values for each in result if each.failure] == [{"x": 1}, {"x": 2}]
+    assert [len(each.log.steps) for each in result] == [0, 0]
+    assert_closed(heard.events)
 
 
 def test_every_item_has_a_run_of_its_own(on: On) -> None:

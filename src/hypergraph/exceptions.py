@@ -243,16 +243,8 @@ class CancellationError(HypergraphError):
 class RunTimeoutError(CancellationError, TimeoutError):
     """The run took longer than the timeout given to it."""
 
-    def __init__(
-        self,
-        node_name: str,
-        cause: BaseException,
-        *,
-        values: Mapping[str, Any] | None = None,
-        was_executing: bool = False,
-        timeout: float = 0.0,
-    ) -> None:
-        super().__init__(node_name, cause, values=values, was_executing=was_executing)
+    def __init__(self, node_name: str, cause: BaseException, *, timeout: float = 0.0, **about: Any) -> None:
+        super().__init__(node_name, cause, **about)
         self.timeout = timeout
 
 

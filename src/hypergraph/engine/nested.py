@@ -50,6 +50,7 @@ class MapRun:
         self.started = self.stopped_at = 0.0
         self.span_id = self.outer_span_id = ""
         self.workflow_id: str | None = None
+        self.refusal: Exception | None = None  # why no item can start
         self.publish: Callable[[int, Run], Awaitable[None]] | None = None  # told about each run that ends
         self._run_id: str | None = None
 
@@ -109,6 +110,8 @@ class MapRun:
         run.map_run = self
         if self.parent is not None:
             run.inside(self.parent, self.step_name)
+        if self.refusal is not None:
+            run.refuse(self.refusal)
         run.outer_span_id = self.span_id
         self.runs[index] = run
         await execute(run)

@@ -79,8 +79,7 @@ class Run:
 
     def inside(self, parent: Run | None, step_name: str) -> Run:
         """Place this run inside a GraphNode of another one."""
-        self.parent = parent
-        self.step_name = step_name
+        self.parent, self.step_name = parent, step_name
         return self
 
     # -- identity, as nodes, listeners and results see it ---------------------------------------------
@@ -135,7 +134,7 @@ class Run:
         return f"{self._place()}:{name}:{self.visits(self.plan.steps[self.plan.index[name]])}"
 
     def _place(self) -> str:
-        """Return where this run takes place: "PARENT/NODE", for a second visit "PARENT/NODE#2", "MAP/item-0"."""
+        """Return the place of this run: "PARENT/NODE", at a second visit "PARENT/NODE#2", "MAP/item-0"."""
         if self.parent is not None:
             visit = self.parent.visits(self.parent.plan.steps[self.parent.plan.index[self.step_name]])
             around = f"{self.parent._place()}/{self.step_name}" + (f"#{visit}" if visit > 1 else "")
@@ -280,6 +279,10 @@ class Run:
         error = InfiniteLoopError(self.scope.max_iterations)
         evidence = NodeError(self.path_of(step.name), error, superstep=superstep, item_index=self.item_index)
         self.end(RunStatus.FAILED, error, evidence, step.index)
+
+    def refuse(self, error: Exception) -> None:
+        """End the run before it starts: its inputs will not do."""
+        self.end(RunStatus.FAILED, error, NodeError("", error, item_index=self.item_index), 0)
 
     def close(self) -> None:
         """Complete the evidence, when everything that was running has finished."""

@@ -125,6 +125,12 @@ def _admit(
     return admission
 
 
+def admit_nothing(graph: Graph) -> Admission:
+    """Return an admission by which no step runs: for a run that fails before it starts."""
+    nobody: frozenset[Any] = frozenset()
+    return Admission(graph, plan_of(graph), graph.inputs, {}, {}, (), nobody, (), nobody, nobody, None)
+
+
 def _cycle_values(wiring: Wiring) -> set[str]:
     """Return the names that go round in cycles: a run may start from any of them, whatever else it has."""
     return {

@@ -25,7 +25,7 @@ from hypergraph.exceptions import (
 )
 from hypergraph.graph.graph import Graph
 from hypergraph.nodes.graph_node import checked_clone
-from hypergraph.plan.admission import Admission, admit
+from hypergraph.plan.admission import Admission, admit, admit_nothing
 from hypergraph.records import RunStatus
 from hypergraph.runners.caching import NodeCaching
 from hypergraph.runners.observe import EventObserver
@@ -141,7 +141,13 @@ class BaseRunner(ABC):
         names = [map_over] if isinstance(map_over, str) else list(map_over)
         _check_mapped(graph, names, given)
         items = expand(given, names, map_mode, checked_clone(clone, names, tuple(given)))
-        admission = self._admit(graph, tuple(given), options)
+        refusal: Exception | None = None
+        try:
+            admission = self._admit(graph, tuple(given), options)
+        except MissingInputError as error:
+            if options.error_handling != "continue":
+                raise
+            admission, refusal = admit_nothing(graph), error  # F11: that is for every item to say
         scope = self._scope(kernel, options, observer)
         map_run = scope.root = MapRun(
             scope,
@@ -151,7 +157,7 @@ class BaseRunner(ABC):
             mode=map_mode,
             keep_going=options.error_handling == "continue",
         )
-        map_run.workflow_id = options.workflow_id
+        map_run.workflow_id, map_run.refusal = options.workflow_id, refusal
         return map_run
 
     def _admit(self, graph: Graph, names: tuple[str, ...], options: Options) -> Admission:
