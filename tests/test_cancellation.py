@@ -361,3 +361,41 @@ def test_a_run_may_be_started_by_somebody_who_was_cancelled() -> None:
         return await task
 
     assert asyncio.run(outer())["b"] == 1
+
+
+def test_a_run_cancelled_while_only_a_slow_branch_is_left_is_stopped() -> None:
+    heard = Recorder()
+
+    async def main() -> None:
+        entered, decided = asyncio.Event(), asyncio.Event()
+
+        @node(output_name="slow")
+        async def waits(x: int) -> int:
+            entered.set()
+            return await asyncio.get_running_loop().create_future()
+
+        @node(output_name="n")
+        async def count(n: int) -> int:
+            return n + 1
+
+        @route(targets=["count", END])
+        def gate(n: int) -> Any:
+            if n < 3:
+                return "count"
+            decided.set()
+            return END
+
+        graph = Graph([waits, count, gate])
+        call = asyncio.ensure_future(AsyncRunner().run(graph, {"x": 1, "n": 0}, event_processors=[heard]))
+        await entered.wait()
+        await decided.wait()
+        for _ in range(20):  # the loop has come to its end
+            await asyncio.sleep(0)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(main())
+    assert heard.of(RunEndEvent)[-1].status is RunStatus.STOPPED
+    assert_closed(heard.events)
