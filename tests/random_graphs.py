@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
@@ -11,9 +11,11 @@ from typing import Any
 import networkx as nx
 from reference import END, Box, Interpreter, Outcome, Sketch, graph_of
 
-from hypergraph import Graph, GraphConfigError, InfiniteLoopError, MissingInputError, RunResult, SyncRunner
+from hypergraph import Graph, GraphConfigError, InfiniteLoopError, MissingInputError, RunResult
+from hypergraph.plan.admission import admit
 
 LIMIT = 12
+KINDS = ("sum", "sum", "sum", "inplace", "box")
 
 
 @dataclass(frozen=True)
@@ -40,17 +42,18 @@ class Case:
         """Fresh inputs: nodes may change them in place."""
         return copy.deepcopy(self.given)
 
-    def ready_graph(self) -> Graph:
-        """The graph with its bound values and entry points."""
-        return _configured(self.graph, copy.deepcopy(self.bound), self.starts)
+    def ready_graph(self, pauses: Mapping[str, int] | None = None) -> Graph:
+        """The graph with its bound values and entry points, of async nodes if they are to pause."""
+        graph = self.graph if pauses is None else graph_of(self.sketches, self.edges, pauses)
+        return _configured(graph, copy.deepcopy(self.bound), self.starts)
 
     def expected(self) -> Outcome:
         """Let the interpreter run it."""
         limit = LIMIT if self.graph.has_cycles else None
         bound = copy.deepcopy(self.bound)
-        outcome = Interpreter(self.sketches, self.inputs(), bound, self.edges, self.scope(), self.starts).run(
-            limit
-        )
+        outcome = Interpreter(
+            self.sketches, self.inputs(), bound, edges=self.edges, scope=self.scope(), starts=self.starts
+        ).run(limit)
         known = {**bound, **outcome.values}  # a bound output is injected: it is returned
         outcome.values = {name: known[name] for name in self.graph.outputs if name in known}
         return outcome
@@ -61,13 +64,13 @@ def outcome_of(result: RunResult) -> Outcome:
     trace = [(record.superstep, record.node_name, record.decision) for record in result.log.steps]
     if result.error is not None and not isinstance(result.error, InfiniteLoopError):
         raise result.error
-    return Outcome(trace, result.values, exhausted=result.error is not None)
+    return Outcome(trace, result.values, "exhausted" if result.error is not None else result.status.value)
 
 
 def shown(outcome: Outcome) -> tuple[Any, ...]:
     """Make outcomes comparable: decisions as records show them."""
     trace = [(s, n, "END" if d is END else d) for s, n, d in outcome.trace]
-    return trace, outcome.values, outcome.exhausted
+    return trace, outcome.values, outcome.ending
 
 
 def some(rng: Random, pool: Any, most: int) -> list[Any]:
@@ -76,9 +79,9 @@ def some(rng: Random, pool: Any, most: int) -> list[Any]:
     return rng.sample(pool, min(len(pool), rng.randint(0, most)))
 
 
-def random_case(rng: Random) -> Case | None:
+def random_case(rng: Random, kinds: Sequence[str] = KINDS) -> Case | None:
     """Return a case, or None where the draw makes no graph or no valid call."""
-    sketches = _sketches(rng)
+    sketches = _sketches(rng, kinds)
     edges = _edges(rng, sketches) if rng.random() < 0.25 else None
     try:
         graph = graph_of(sketches, edges)
@@ -106,20 +109,18 @@ def _configured(graph: Graph, bound: dict[str, Any], starts: tuple[str, ...]) ->
 
 def _is_valid_call(case: Case) -> bool:
     """Whether the checks before a run let it pass."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        try:
-            SyncRunner().run(case.ready_graph(), case.inputs(), max_iterations=1, error_handling="continue")
-        except (ValueError, MissingInputError, UserWarning):
-            return False
-    return True
+    try:
+        admission = admit(case.ready_graph(), tuple(case.given))
+    except (ValueError, MissingInputError):
+        return False
+    return not admission.notices
 
 
 def _value(rng: Random) -> Any:
     return Box(rng.randrange(3)) if rng.random() < 0.2 else rng.randrange(5)
 
 
-def _sketches(rng: Random) -> list[Sketch]:
+def _sketches(rng: Random, kinds: Sequence[str]) -> list[Sketch]:
     size = rng.randint(1, 7)
     names = [f"n{index}" for index in range(size)]
     pool = [f"v{index}" for index in range(rng.randint(1, size + 2))]
@@ -133,15 +134,17 @@ def _sketches(rng: Random) -> list[Sketch]:
         signals.extend(emit)
         sketch = Sketch(name, inputs, emit=emit, salt=rng.randrange(3))
         sketch = replace(sketch, defaults={p: defaults[p] for p in inputs if p in defaults})
-        found.append(_gate(rng, sketch, names) if is_gate else _function(rng, sketch, pool))
+        found.append(_gate(rng, sketch, names) if is_gate else _function(rng, sketch, pool, kinds))
     rng.shuffle(found)
     return [_waiting(rng, sketch, found, signals) for sketch in found]
 
 
-def _function(rng: Random, sketch: Sketch, pool: list[str]) -> Sketch:
-    kind = rng.choice(["sum", "sum", "sum", "inplace", "box"])
-    own = f"o_{sketch.name}"
-    outputs = some(rng, pool, 2) if rng.random() < 0.75 else [own]
+def _function(rng: Random, sketch: Sketch, pool: list[str], kinds: Sequence[str]) -> Sketch:
+    kind = rng.choice(kinds)
+    own = [f"o_{sketch.name}"]
+    outputs = some(rng, pool, 2) if rng.random() < 0.75 else own
+    if kind == "interrupt":
+        outputs = outputs or own
     return replace(sketch, kind=kind, outputs=tuple(outputs))
 
 

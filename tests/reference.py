@@ -6,6 +6,7 @@ against the rules; the engine has to agree with it on values, order and superste
 
 from __future__ import annotations
 
+import asyncio
 import copy
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -69,6 +70,8 @@ class Sketch:
         if self.kind == "many":
             return [target for bit, target in enumerate(self.targets) if total >> bit & 1]
         results: list[Any] = [(total + position) % MODULUS for position in range(len(self.outputs))]
+        if self.kind == "interrupt" and total % 7 == 6:
+            return None
         first = next(iter(given.values()), None)
         if self.kind == "box" and results:
             results[0] = Box(results[0])
@@ -77,18 +80,23 @@ class Sketch:
             results[0] = first
         return tuple(results)
 
-    def node(self) -> HyperNode:
-        """Return a real node that does the same."""
+    def node(self, pauses: int = 0) -> HyperNode:
+        """Return a real node that does the same, as an async one after so many turns of the event loop."""
 
         def body(**given: Any) -> Any:
             result = self.call(given)
-            return result if self.is_gate or len(self.outputs) != 1 else result[0]
+            if self.is_gate or result is None or len(self.outputs) == 0:
+                return result
+            return dict(zip(self.outputs, result, strict=True)) if len(self.outputs) > 1 else result[0]
 
         required = [name for name in self.inputs if name not in self.defaults]
         defaulted = [name for name in self.inputs if name in self.defaults]
         params = ", ".join([*required, *(f"{name}=defaults[{name!r}]" for name in defaulted)])
         passing = ", ".join(f"{name}={name}" for name in self.inputs)
-        function = eval(f"lambda {params}: body({passing})", {"body": body, "defaults": self.defaults})
+        head, wait = ("async def", f"await turns({pauses});") if pauses and not self.is_gate else ("def", "")
+        space: dict[str, Any] = {"body": body, "defaults": self.defaults, "turns": _turns}
+        exec(f"{head} function({params}): {wait} return body({passing})", space)
+        function = space["function"]
         options: dict[str, Any] = {"emit": self.emit or None, "wait_for": self.wait_for or None}
         if self.is_gate:
             return RouteNode(
@@ -103,18 +111,24 @@ class Sketch:
         return make(function, self.name, self.outputs or None, **options)
 
 
-def graph_of(sketches: Iterable[Sketch], edges: Any = None) -> Graph:
-    """Build the real graph."""
-    return Graph([sketch.node() for sketch in sketches], edges=edges)
+def graph_of(sketches: Iterable[Sketch], edges: Any = None, pauses: Mapping[str, int] = {}) -> Graph:
+    """Build the real graph, of async nodes if they are to pause."""
+    return Graph([sketch.node(pauses.get(sketch.name, 0)) for sketch in sketches], edges=edges)
+
+
+async def _turns(count: int) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
 
 
 @dataclass
 class Outcome:
-    """What a run did: every execution with its superstep, the state at the end, whether it hit the limit."""
+    """What a run did: every execution with its superstep, the state at the end, and how it ended."""
 
     trace: list[tuple[int, str, Any]]
     values: dict[str, Any]
-    exhausted: bool = False
+    ending: str = "completed"  # or "exhausted", "paused"
+    by_order: bool = False  # whether a choice was left to the order of nodes
 
 
 class Interpreter:
@@ -125,6 +139,7 @@ class Interpreter:
         sketches: Iterable[Sketch],
         given: Mapping[str, Any],
         bound: Mapping[str, Any],
+        *,
         edges: Iterable[tuple[str, str]] | None = None,
         scope: Iterable[str] | None = None,
         starts: Iterable[str] = (),
@@ -132,15 +147,21 @@ class Interpreter:
         self.nodes = {sketch.name: sketch for sketch in sketches}
         self.edges = None if edges is None else list(edges)
         self.scope = set(self.nodes) if scope is None else set(scope)
-        self.given, self.bound = dict(given), dict(bound)
-        self.values = dict(given)  # S1
-        self.versions = dict.fromkeys(given, 1)
+        asked = {
+            o for n, s in self.nodes.items() if n in self.scope and s.kind == "interrupt" for o in s.outputs
+        }
+        self.answers = {name: value for name, value in {**bound, **given}.items() if name in asked}
+        self.given = {name: value for name, value in given.items() if name not in asked}
+        self.bound = {name: value for name, value in bound.items() if name not in asked}
+        self.values = dict(self.given)  # S1
+        self.versions = dict.fromkeys(self.given, 1)
         self.written: dict[tuple[str, str], int] = {}  # how often a node raised a name
         self.consumed: dict[str, dict[str, int]] = {}  # by node that ran: versions of its inputs
         self.awaited: dict[str, dict[str, int]] = {}  # the same, of what it waits for
         self.decisions: dict[str, Any] = {}
         self.armed: set[str] = set()
         self.released: set[str] = set()
+        self.by_order = False
         self.starts = set(starts)
         self.rounds = _cycle_numbers(self.scope, self.first_links())
         self.waves = _cycle_numbers(self.nodes, self.value_links())
@@ -227,7 +248,8 @@ class Interpreter:
             return False
         if self.edges is None and param in self.given and not inner:
             return True
-        awaited = {*self.outer_feeders(name, param), *inner}
+        delivered = any((feeder, param) in self.written for feeder in feeders)
+        awaited = {*self.outer_feeders(name, param), *(() if delivered else inner)}
         pending = {feeder for feeder in awaited if (feeder, param) not in self.written}
         return name in self.released or alive.isdisjoint(pending)
 
@@ -313,8 +335,9 @@ class Interpreter:
         ready = [name for name in self.nodes if self.is_ready(name, alive)]  # S12
         if not ready:
             waiting = [name for name in self.nodes if self.is_ready(name, set())]
+            self.by_order |= len(waiting) > 1
             self.released.update(waiting[:1])  # S8a, for those who wait for each other
-            return waiting[:1]
+            return waiting[:1] or (self.choose() if self.take_answers() else [])
         held = {target for name in ready for target in self.nodes[name].targets}  # S7
         held |= {
             name
@@ -322,19 +345,32 @@ class Interpreter:
             for other in ready
             if name != other and not set(self.waits(name)).isdisjoint(self.nodes[other].every_output)
         }  # S8
-        batch = [name for name in ready if name not in held] or ready[:1]  # S8a
+        free = [name for name in ready if name not in held]
+        batch = free or ready[:1]  # S8a
         asking = [name for name in batch if self.nodes[name].kind == "interrupt"]
+        self.by_order |= not free or len(asking) > 1
         return asking[:1] or batch  # S9
+
+    def take_answers(self) -> bool:
+        """S1: answers nobody asks for become inputs, rather than a reason to stand still."""
+        wanted = {param for sketch in self.nodes.values() for param in sketch.inputs}
+        usable = [name for name in self.answers if name in wanted]
+        for name in usable:
+            self.values[name] = self.given[name] = self.answers.pop(name)
+            self.versions[name] = self.versions.get(name, 0) + 1
+        return bool(usable)
 
     def run(self, limit: int | None) -> Outcome:
         trace: list[tuple[int, str, Any]] = []
         superstep = 0
         while batch := self.choose():
             if limit is not None and superstep >= limit:
-                return Outcome(trace, self.values, exhausted=True)
+                return Outcome(trace, self.values, "exhausted", self.by_order)
             results = [(name, *self.execute(name)) for name in batch]
             for name, shared, result, forced in results:
                 is_gate = self.nodes[name].is_gate
+                if result is None and not is_gate:
+                    return Outcome(trace, self.values, "paused", self.by_order)
                 trace.append((superstep, name, result if is_gate else None))
                 if is_gate:
                     self.decide(name, result)
@@ -343,16 +379,19 @@ class Interpreter:
                 for emitted in self.nodes[name].emit:
                     self.versions[emitted] = self.versions.get(emitted, 0) + 1
             superstep += 1
-        return Outcome(trace, self.values)
+        return Outcome(trace, self.values, "completed", self.by_order)
 
     def execute(self, name: str) -> tuple[dict[str, Any], Any, bool]:
         sketch = self.nodes[name]
+        first = name not in self.consumed
         given = {param: self.resolve(sketch, param) for param in sketch.inputs}
         self.consumed[name] = {param: self.version(name, param) for param in sketch.inputs}
         self.awaited[name] = {awaited: self.versions[awaited] for awaited in self.waits(name)}
         self.armed.discard(name)
         forced = any(self.names(gate, name) for gate in self.controllers(name))
         shared = {param: given[param] for param in given if param in self.values or param in self.bound}
+        if sketch.kind == "interrupt" and first and all(output in self.answers for output in sketch.outputs):
+            return shared, tuple(self.answers.pop(output) for output in sketch.outputs), forced
         return shared, sketch.call(given), forced
 
     def resolve(self, sketch: Sketch, param: str) -> Any:  # V1-V3

@@ -72,14 +72,17 @@ class Readiness:
 
     # -- what others run -------------------------------------------------------------------------------
 
-    def _due_from_abroad(self) -> list[int]:
-        """Return the steps of earlier supersteps, run elsewhere, that alone hold another one back."""
+    def _due_from_abroad(self, idle: bool = False) -> list[int]:
+        """Return the steps of earlier supersteps, run elsewhere, that alone keep others from being ready.
+
+        With nothing else to do, it is enough if somebody takes anything from them.
+        """
         late = {index for index, superstep in self.abroad.items() if superstep < self.superstep}
         due = set()
         for index in late:
             step = self.steps[index]
             consumers = {c for _, found in step.writes for c in found}.union(step.waiters) & self.scope
-            if any(self._waits_only_for(consumer, late) for consumer in consumers):
+            if any(idle or self._waits_only_for(consumer, late) for consumer in consumers):
                 due.add(index)
         for index in due:
             del self.abroad[index]
@@ -160,7 +163,14 @@ class Readiness:
             self.values[name] = answers.pop(name)
             self.versions[name] = self.versions.get(name, 0) + 1
             for index in [index for index, needs in self.needs.items() if name in needs]:
-                self._satisfy(index, name)
+                feeders = self.needs[index][name]
+                if feeders is None:
+                    self._satisfy(index, name)
+                else:  # a declared source goes first as long as it can
+                    self.soft[index, name] = feeders
+                    self.hopeless_known = False
+        if usable:
+            self.agenda.update(self.scope)  # somebody may have waited for the name
         return bool(usable)
 
     def _satisfy(self, index: int, name: str) -> None:

@@ -49,12 +49,12 @@ class Unfolding(Readiness):
         self,
         limit: float = NEVER,
         together: Callable[[list[Step]], Any] | None = None,
-        arrival: Callable[[list[int]], Any] | None = None,
+        arrival: Callable[[list[int]], Any] = list,
     ) -> Iterator[tuple[int, Any]]:
         """Yield one step after another with its superstep; before the next superstep all must have landed.
 
         `together` makes one step of those that may run at the same time, `arrival` one that waits for steps
-        run elsewhere. A run that has more to do after `limit` supersteps is exhausted.
+        run elsewhere, if there are any. A run that has more to do after `limit` supersteps is exhausted.
         """
         run, steps, agenda, landed = self.run, self.steps, self.agenda, self.run.landed
         missing, opened, stale, runs, named = self.missing, self.opened, self.stale, self.runs, self.named
@@ -75,9 +75,12 @@ class Unfolding(Readiness):
             if len(batch) > 1:
                 batch = self._hold_back(sorted(batch))
             elif not batch and superstep >= self.until:
-                if self._release_first_soft() or self._take_answers_as_inputs():
-                    continue
-                return
+                if self.abroad and (due := self._due_from_abroad(idle=True)):
+                    yield superstep, arrival(due)
+                    self.apply_landed()
+                elif not (self._release_first_soft() or self._take_answers_as_inputs()):
+                    return
+                continue
             if superstep >= limit and batch:
                 return run.exhaust(steps[batch[0]], superstep)
             for index in batch:
@@ -102,14 +105,17 @@ class Unfolding(Readiness):
     # -- choosing ------------------------------------------------------------------------------------
 
     def _look_around(
-        self, superstep: int, arrival: Callable[[list[int]], Any] | None
+        self, superstep: int, arrival: Callable[[list[int]], Any]
     ) -> Iterator[tuple[int, Any]]:
         """See whether steps run elsewhere must arrive first, and which inputs need not be waited for."""
-        while arrival is not None and self.abroad and (due := self._due_from_abroad()):
+        while True:
+            if self.soft and not self.hopeless_known:
+                self._release_hopeless()
+            due = self._due_from_abroad() if self.abroad else ()
+            if not due:
+                return
             yield superstep, arrival(due)
             self.apply_landed()
-        if self.soft and not self.hopeless_known:
-            self._release_hopeless()
 
     def _hold_back(self, ready: list[int]) -> list[int]:
         held: set[int] = set()

@@ -97,7 +97,8 @@ def _admit(
     else:
         spec = compute_input_spec(wiring, bound, selected, graph.entrypoints_config)
     active = tuple(scope_of(wiring, graph.entrypoints_config, None))
-    answers = frozenset(n for n in names.union(bound) if n in answer_names(graph) or _is_nested_answer(graph, n))
+    offered, known = names.union(bound), answer_names(graph)
+    answers = frozenset(n for n in offered if n in known or _is_nested_answer(graph, n))
     plain = names - answers
     request = Request(graph, spec, active, frozenset(active), names, plain.union(bound))  # A3
     expected = {*spec.all, *_cycle_values(wiring)}
