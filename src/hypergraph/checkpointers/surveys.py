@@ -1,4 +1,4 @@
-"""Questions over all workflows: how nodes usually do, which steps mention a text, what was forked from what."""
+"""Questions over all workflows: how nodes usually do, which steps mention a text, who stems from whom."""
 
 from __future__ import annotations
 
