@@ -1,7 +1,10 @@
 """The records of stored workflows: what they refuse, what they derive, how they read as JSON."""
 
+import copy
+import inspect
 import json
 import pickle
+from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -173,9 +176,20 @@ def test_a_step_reads_as_json_whatever_it_holds() -> None:
     assert list(read) == list(StepRecord.__slots__)
 
 
-def test_a_step_survives_pickling() -> None:
+def test_a_step_survives_pickling_and_copying() -> None:
     step = a_step(values={"x": 1}, pause=PauseInfo("ask", "answer"))
-    assert pickle.loads(pickle.dumps(step)) == step
+    assert pickle.loads(pickle.dumps(step)) == copy.deepcopy(step) == step
+    assert replace(step, index=7) == a_step(
+        index=7, values={"x": 1}, pause=step.pause, created_at=step.created_at
+    )
+
+
+def test_a_step_is_called_like_any_dataclass() -> None:
+    assert list(inspect.signature(StepRecord).parameters) == [field.name for field in fields(StepRecord)]
+    with pytest.raises(TypeError, match="missing 4 required positional arguments: 'node_name'"):
+        StepRecord("w", 0)
+    with pytest.raises(TypeError, match="colour"):
+        a_step(colour="red")
 
 
 # --- workflows ----------------------------------------------------------------------------------

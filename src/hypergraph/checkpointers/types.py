@@ -21,6 +21,7 @@ from hypergraph.checkpointers.displays import (
     workflow_text,
 )
 from hypergraph.checkpointers.policy import CheckpointPolicy
+from hypergraph.checkpointers.quick import quickly_made
 from hypergraph.display import jsonable
 from hypergraph.records import PauseInfo
 
@@ -64,6 +65,7 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class StepRecord:
     """One execution of one node, with its values: what a resume, a fork and time travel go by.
