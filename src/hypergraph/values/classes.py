@@ -15,7 +15,7 @@ import inspect
 import sys
 import typing
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 import msgspec
 
@@ -76,7 +76,11 @@ def _constant(value: Any) -> Callable[[], Any]:
 # --- kinds ---------------------------------------------------------------------------------------
 
 
-def _dataclass_kind(cls: type[Any]) -> Kind:
+def _dataclass_kind(cls: type[Any]) -> Kind | None:
+    try:
+        object.__new__(cls)  # refused where a base in C keeps state of its own, as dict and Exception do
+    except TypeError:
+        return None
     defaults: dict[str, Callable[[], Any] | None] = {}
     for field in dataclasses.fields(cls):
         default = None if field.default is dataclasses.MISSING else _constant(field.default)
@@ -176,19 +180,13 @@ def _kind_of(cls: type[Any]) -> Kind | None:
     if isinstance(model, type) and issubclass(cls, model):
         return _model_kind(cls)
     if dataclasses.is_dataclass(cls):
-        try:
-            object.__new__(
-                cast(type[Any], cls)
-            )  # refused where a base in C keeps state of its own, as dict and Exception do
-        except TypeError:
-            return None
-        return _dataclass_kind(cls)
+        return _dataclass_kind(cast(type[Any], cls))
     if issubclass(cls, tuple) and type(getattr(cls, "_fields", None)) is tuple:
         return _namedtuple_kind(cls)
     return None
 
 
-kind_of: Callable[[type[Any]], Kind | None] = functools.lru_cache(maxsize=1024)(_kind_of)
+kind_of = cast(Callable[[type[Any]], Kind | None], functools.lru_cache(maxsize=1024)(_kind_of))
 
 
 # --- which classes may come back -----------------------------------------------------------------

@@ -106,10 +106,14 @@ def _make_timezone(v: object, name: object = None) -> timezone:
     return timezone(offset) if name is None else timezone(offset, checked(name, str))
 
 
+def _in_text(v: timedelta, name: str | None = None) -> bool:
+    return name is None and not v.microseconds  # Python misreads fractions of a second in an offset
+
+
 def _take_clock(value: datetime | time) -> Parts:
     """Take a datetime or time apart: an offset goes into the text, another time zone is a part of its own."""
     zone = value.tzinfo
-    in_text = zone is None or (type(zone) is timezone and "name" not in _take_timezone(zone))
+    in_text = zone is None or (type(zone) is timezone and _in_text(**_take_timezone(zone)))
     parts: Parts = {"v": (value if in_text else value.replace(tzinfo=None)).isoformat()}
     if not in_text:
         parts["tz"] = zone
