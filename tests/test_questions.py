@@ -3,12 +3,25 @@
 import asyncio
 import json
 import threading
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
-from shelf import Shelf
+from hypothesis import given
+from hypothesis import strategies as st
 
-from hypergraph.checkpointers import Checkpoint, StepRecord, StepStatus, Workflow, WorkflowStatus
+from hypergraph.checkpointers import (
+    Checkpoint,
+    Checkpointer,
+    MemoryCheckpointer,
+    SqliteCheckpointer,
+    StepRecord,
+    StepStatus,
+    WorkflowStatus,
+)
+from hypergraph.checkpointers.conditions import NODE_FIELDS, WORKFLOW_FIELDS
+from hypergraph.checkpointers.types import NewWorkflow
 
 ask = asyncio.run
 
@@ -54,9 +67,22 @@ def rag(workflow_id: str = "w", answer: str = "yes", **changed: Any) -> list[Ste
     ]
 
 
-@pytest.fixture
-def store() -> Any:
-    return Shelf()
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Checkpointer]:
+    made = MemoryCheckpointer() if request.param == "memory" else SqliteCheckpointer(tmp_path / "w.db")
+    yield made
+    ask(made.close())
+
+
+def give(store: Checkpointer, at: int, name: str, version: int, value: Any) -> None:
+    """Give the workflow a value before a superstep, as a later turn does."""
+    claim = store.claim("w", NewWorkflow())
+    store.commit(claim, inputs={name: (version, value)}, at=at)
+    store.release(claim)
+
+
+def fork(store: Checkpointer, name: str, source: str | None, at: int | None = None) -> None:
+    store.release(store.claim(name, NewWorkflow(forked_from=source, forked_at=at)))
 
 
 @pytest.fixture
@@ -88,14 +114,13 @@ def test_a_checkpoint_has_the_inputs_as_well(filled: Any) -> None:
     assert ask(filled.get_checkpoint("w", superstep=0)) == checkpoint
 
 
-def test_a_value_given_after_a_step_made_it_is_the_newer_one() -> None:
-    shelf = Shelf()
-    shelf.put(Workflow("w", "active"), step(0, "edit", {"text": "made"}, output_versions={"text": 2}))
-    shelf.give("w", 0, "text", 1, "given")
-    assert shelf.checkpoint("w").values == {"text": "made"}
-    shelf.give("w", 1, "text", 3, "given again")
-    assert shelf.checkpoint("w").values == {"text": "given again"}
-    assert shelf.checkpoint("w", superstep=0).values == {"text": "made"}
+def test_a_value_given_after_a_step_made_it_is_the_newer_one(store: Any) -> None:
+    made = step(0, "edit", {"text": "made"}, output_versions={"text": 2})
+    ask(fill(store, "w", [made], inputs={"text": "given"}))
+    assert store.checkpoint("w").values == {"text": "made"}
+    give(store, 1, "text", 3, "given again")
+    assert store.checkpoint("w").values == {"text": "given again"}
+    assert store.checkpoint("w", superstep=0).values == {"text": "made"}
 
 
 def test_a_workflow_prints_its_steps_without_a_further_call(filled: Any) -> None:
@@ -132,7 +157,7 @@ def test_unknown_ids_give_nothing_and_no_error(store: Any) -> None:
 def test_awaited_questions_leave_the_event_loop_free() -> None:
     threads = []
 
-    class Slow(Shelf):
+    class Slow(MemoryCheckpointer):
         def read_state(self, workflow_id: str, **bounds: Any) -> dict[str, Any]:
             threads.append(threading.current_thread())
             return {}
@@ -152,9 +177,9 @@ def test_inputs_of_a_step_are_found_by_its_index_its_node_or_its_record(filled: 
     assert ask(filled.get_inputs("w", "nobody")) == {}
 
 
-def a_loop(turns: int = 3) -> Shelf:
-    """A text that is given once and then extended in every turn."""
-    shelf = Shelf()
+@pytest.fixture
+def loop(store: Any) -> Any:
+    """A text that is given once and then extended in each of three turns."""
     steps = [
         step(
             *(turn, "extend", {"text": "x" * (turn + 2)}),
@@ -162,15 +187,14 @@ def a_loop(turns: int = 3) -> Shelf:
             output_versions={"text": turn + 2},
             duration_ms=float(turn),
         )
-        for turn in range(turns)
+        for turn in range(3)
     ]
-    shelf.put(Workflow("w", "completed"), *steps)
-    shelf.give("w", 0, "text", 1, "x")
-    return shelf
+    ask(fill(store, "w", steps, inputs={"text": "x"}))
+    return store
 
 
-def test_each_visit_of_a_loop_has_its_own_inputs_outputs_and_timing() -> None:
-    visits = ask(a_loop().iterations("w", "extend"))
+def test_each_visit_of_a_loop_has_its_own_inputs_outputs_and_timing(loop: Any) -> None:
+    visits = ask(loop.iterations("w", "extend"))
     assert [visit.number for visit in visits] == [1, 2, 3]
     assert [visit.inputs for visit in visits] == [{"text": "x"}, {"text": "xx"}, {"text": "xxx"}]
     assert [visit.outputs for visit in visits] == [{"text": "xx"}, {"text": "xxx"}, {"text": "xxxx"}]
@@ -192,8 +216,7 @@ def test_provenance_goes_back_to_the_given_inputs(filled: Any) -> None:
     assert json.dumps([origin.to_dict() for origin in origins])
 
 
-def test_provenance_at_a_superstep_is_that_of_the_value_then() -> None:
-    loop = a_loop()
+def test_provenance_at_a_superstep_is_that_of_the_value_then(loop: Any) -> None:
     assert [origin.value for origin in ask(loop.get_provenance("w", "text"))] == ["xxxx", "xxx", "xx", "x"]
     assert [origin.value for origin in ask(loop.get_provenance("w", "text", superstep=0))] == ["xx", "x"]
     assert [origin.version for origin in ask(loop.get_provenance("w", "text", 1))] == [3, 2, 1]
@@ -284,37 +307,31 @@ def test_a_workflow_that_does_not_exist_cannot_be_compared(filled: Any) -> None:
     assert ask(filled.diff("?", "w")) is None
 
 
-def test_lineage_is_the_tree_of_forks_seen_from_any_of_them() -> None:
-    shelf = Shelf()
-    shelf.put(Workflow("order", "failed"))
+def test_lineage_is_the_tree_of_forks_seen_from_any_of_them(store: Any) -> None:
+    ask(fill(store, "order", [], "failed"))
     for name, source, at in (("retry", "order", 3), ("again", "order", 1), ("retry-2", "retry", 4)):
-        shelf.put(Workflow(name, "completed", forked_from=source, forked_at=at))
-    shelf.put(Workflow("unrelated", "active"))
-    trees = [str(ask(shelf.lineage(name))) for name in ("order", "retry", "again", "retry-2")]
-    assert (
-        trees
-        == [
-            "order  failed\n"
-            "├── retry  completed (forked at superstep 3)\n"
-            "│   └── retry-2  completed (forked at superstep 4)\n"
-            "└── again  completed (forked at superstep 1)"
-        ]
-        * 4
+        fork(store, name, source, at)
+    ask(fill(store, "unrelated", []))
+    trees = [str(ask(store.lineage(name))) for name in ("order", "retry", "again", "retry-2")]
+    tree = (
+        "order  failed\n"
+        "├── retry  active (forked at superstep 3)\n"
+        "│   └── retry-2  active (forked at superstep 4)\n"
+        "└── again  active (forked at superstep 1)"
     )
-    assert json.dumps(ask(shelf.lineage("order")).to_dict())
+    assert trees == [tree] * 4
+    assert json.dumps(ask(store.lineage("order")).to_dict())
 
 
-def test_lineage_begins_at_the_oldest_ancestor_that_is_left() -> None:
-    shelf = Shelf()
-    shelf.put(Workflow("fork", "active", forked_from="deleted"))
-    assert ask(shelf.lineage("fork")).workflow.id == "fork"
+def test_lineage_begins_at_the_oldest_ancestor_that_is_left(store: Any) -> None:
+    fork(store, "fork", "deleted")
+    assert ask(store.lineage("fork")).workflow.id == "fork"
 
 
-def test_lineage_ends_even_if_ids_were_used_again() -> None:
-    shelf = Shelf()
-    shelf.put(Workflow("a", "active", forked_from="b"))
-    shelf.put(Workflow("b", "active", forked_from="a"))
-    assert str(ask(shelf.lineage("a"))).count("active") == 2
+def test_lineage_ends_even_if_ids_were_used_again(store: Any) -> None:
+    fork(store, "a", "b")
+    fork(store, "b", "a")
+    assert str(ask(store.lineage("a"))).count("active") == 2
 
 
 # --- all workflows ------------------------------------------------------------------------------
@@ -429,3 +446,65 @@ def test_pages_of_a_list_follow_each_other(several: Any) -> None:
 def test_a_filter_nobody_knows_is_a_type_error(store: Any) -> None:
     with pytest.raises(TypeError, match="colour"):
         store.workflows(colour="red")
+
+
+# --- every store chooses alike ------------------------------------------------------------------
+
+VALUES = {
+    "status": ["active", "completed", "failed", "paused"],
+    "duration": ["0ms", "5ms", "0.1s", "1h"],
+    "cached": ["true", "false"],
+    "error": ["'TIME OUT'", "time", "é", "É", "%", "''"],
+    "error_type": ["ValueError", "'_'"],
+    "id": ["w-1", "'W-'", "_"],
+}
+
+
+@st.composite
+def conditions(draw: st.DrawFn) -> str:
+    """Draw a condition of each kind that the language knows."""
+    known = draw(st.sampled_from([WORKFLOW_FIELDS, NODE_FIELDS]))
+    name = draw(st.sampled_from(sorted(known)))
+    values = [
+        value for value in VALUES.get(name, ["0", "1", "2"]) if known is WORKFLOW_FIELDS or value != "active"
+    ]
+    test = f"{name} {draw(st.sampled_from(known[name].operators))} {draw(st.sampled_from(values))}"
+    return test if known is WORKFLOW_FIELDS else f"node:{draw(st.sampled_from('abz'))} {test}"
+
+
+def in_order(tests: list[str]) -> str:
+    """Put conditions on the workflow first: what follows on a node is about that node."""
+    return " and ".join(sorted(tests, key=lambda test: test.startswith("node:")))
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Checkpointer]]:
+    """Two kinds of store that hold the same."""
+    stores = [MemoryCheckpointer(), SqliteCheckpointer(tmp_path_factory.mktemp("pair") / "w.db")]
+    errors = [None, "time out", "Time Out É", "100%"]
+    for store in stores:
+        for number, status in enumerate(["active", "completed", "failed", "paused"]):
+            about = {"workflow_id": f"w-{number}", "cached": number % 2 == 0, "error": errors[number]}
+            steps = [
+                step(0, "a", duration_ms=None, **about),
+                step(1, "b", duration_ms=5.0 * number, error_type="ValueError", attempt=2, **about),
+                step(2, "a", duration_ms=100.0, status=StepStatus.FAILED, **about),
+            ]
+            ask(fill(store, f"w-{number}", steps[:number], status, tags={"n": str(number % 2)}))
+    yield stores
+    for store in stores:
+        ask(store.close())
+
+
+@pytest.mark.slow
+@given(
+    where=st.lists(conditions(), max_size=3).map(in_order),
+    status=st.none() | st.lists(st.sampled_from(list(WorkflowStatus)), min_size=1),
+    tag=st.none() | st.sampled_from(["n=0", "n=1", "n=%"]),
+)
+def test_every_store_chooses_the_same_workflows(
+    pair: list[Checkpointer], where: str, status: list[WorkflowStatus] | None, tag: str | None
+) -> None:
+    found = [store.workflows(where=where, status=status, tag=tag) for store in pair]
+    assert [workflow.id for workflow in found[0]] == [workflow.id for workflow in found[1]]
+    assert found[0].total == found[1].total == len(found[0])
