@@ -206,7 +206,7 @@ def test_steps_and_graph_of_a_workflow_are_read_on_demand() -> None:
     workflow = Workflow(
         "w",
         "active",
-        load_steps=lambda: asked.append("steps") or [a_step()],
+        load_steps=lambda upto: asked.append("steps") or [a_step()],
         load_graph=lambda: asked.append("graph") or {"nodes": []},
     )
     assert asked == []
@@ -227,7 +227,7 @@ def test_how_steps_are_read_does_not_tell_workflows_apart() -> None:
 
 
 def test_a_workflow_reads_as_json_without_reading_its_store() -> None:
-    workflow = Workflow("w", "failed", created_at=LATER, tags={"team": "a"}, load_steps=lambda: 1 / 0)
+    workflow = Workflow("w", "failed", created_at=LATER, tags={"team": "a"}, load_steps=lambda upto: 1 / 0)
     read = json.loads(json.dumps(workflow.to_dict()))
     assert read["status"] == "failed"
     assert read["tags"] == {"team": "a"}

@@ -1,5 +1,6 @@
 """How workflows print: the texts people read, compared letter by letter."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from textwrap import dedent
 
@@ -20,7 +21,7 @@ def steps_of(*rows: tuple[object, ...], **shared: object) -> list[StepRecord]:
 
 def a_workflow(name: str, status: str, steps: list[StepRecord], ms: float | None, **more: object) -> Workflow:
     return Workflow(
-        name, status, duration_ms=ms, **{"step_count": len(steps), "load_steps": lambda: steps, **more}
+        name, status, duration_ms=ms, **{"step_count": len(steps), "load_steps": lambda upto: steps, **more}
     )
 
 
@@ -100,6 +101,29 @@ def test_at_most_200_steps_are_printed() -> None:
     assert lines[-2:] == ["   199  n          1ms   completed", "  ... and 3 more steps"]
 
 
+def loader(steps: list[StepRecord], bounds: list[int | None]) -> Callable[[int | None], list[StepRecord]]:
+    def load(upto: int | None) -> list[StepRecord]:
+        bounds.append(upto)
+        return [step for step in steps if upto is None or step.superstep <= upto]
+
+    return load
+
+
+def test_a_long_history_is_not_read_in_full_to_be_printed() -> None:
+    steps = steps_of(*[("n", 1, "completed", {})] * 500)
+    bounds: list[int | None] = []
+    load = loader(steps, bounds)
+    workflow = a_workflow("w", "active", steps, 1, load_steps=load)
+    assert str(workflow).splitlines()[-1] == "  ... and 300 more steps"
+    assert bounds == [200]
+
+
+def test_a_history_with_gaps_still_prints_200_steps() -> None:
+    steps = steps_of(*[("n", 1, "completed", {})] * 500)[1::2]
+    lines = str(a_workflow("w", "active", steps, 1, load_steps=loader(steps, []))).splitlines()
+    assert lines[-2:] == ["   399  n          1ms   completed", "  ... and 50 more steps"]
+
+
 def test_one_step_left_out_is_singular() -> None:
     steps = steps_of(*[("n", 1, "completed", {})] * 201)
     assert str(a_workflow("w", "active", steps, 1)).splitlines()[-1] == "  ... and 1 more step"
@@ -111,7 +135,7 @@ def test_a_workflow_without_steps_is_a_header() -> None:
 
 
 def test_a_store_that_cannot_be_read_costs_the_table_only() -> None:
-    def gone() -> list[StepRecord]:
+    def gone(upto: int | None) -> list[StepRecord]:
         raise OSError("the disk\nis gone")
 
     workflow = a_workflow("w", "active", BROKEN, 1, load_steps=gone)
@@ -123,7 +147,7 @@ def test_a_store_that_cannot_be_read_costs_the_table_only() -> None:
 
 
 def test_the_repr_of_a_workflow_is_one_line_and_reads_nothing() -> None:
-    workflow = a_workflow("w", "failed", BROKEN, 322, load_steps=lambda: pytest.fail("read"))
+    workflow = a_workflow("w", "failed", BROKEN, 322, load_steps=lambda upto: pytest.fail("read"))
     assert repr(workflow) == "<Workflow: w | FAILED | 2 steps | 0.3s>"
 
 

@@ -6,7 +6,7 @@ A store that cannot be read any more costs the table, never the header.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -63,7 +63,7 @@ def _blocks(workflow: Workflow) -> Iterator[Table | str]:
     if workflow.load_steps is None:
         return
     try:
-        steps = list(islice(workflow.load_steps(), MAX_ROWS))
+        steps = _first_steps(workflow, workflow.load_steps)
     except Exception as error:  # printing is no place to fail, least of all in a debugger
         yield f"steps cannot be read: {type(error).__name__}: {first_line(error)}"
         return
@@ -71,6 +71,16 @@ def _blocks(workflow: Workflow) -> Iterator[Table | str]:
         left_out = workflow.step_count - len(steps)
         more = f"... and {plural(left_out, 'more step')}" if left_out > 0 else ""
         yield step_table(_record(step) for step in steps)._replace(more=more)
+
+
+def _first_steps(workflow: Workflow, load: Callable[[int | None], Iterable[StepRecord]]) -> list[StepRecord]:
+    """Return as many steps as are printed; a long history is not read in full for that."""
+    wanted = min(workflow.step_count, MAX_ROWS)
+    if workflow.step_count > MAX_ROWS:
+        steps = list(load(MAX_ROWS))  # every superstep has a step, unless some of them were removed
+        if len(steps) >= wanted:
+            return steps[:wanted]
+    return list(islice(load(None), MAX_ROWS))
 
 
 def _record(step: StepRecord) -> NodeRecord:

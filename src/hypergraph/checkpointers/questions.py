@@ -9,8 +9,6 @@ question can afford; runners, which write and read once per step, use the primit
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
-from functools import partial
 from typing import Any, TypedDict, Unpack
 
 from hypergraph.checkpointers.compare import Difference, compare
@@ -57,7 +55,7 @@ class Questions(Reader):
     def workflow(self, workflow_id: str) -> Workflow | None:
         """Return the workflow, None if there is none; it can print its steps."""
         found = self.read_workflow(workflow_id)
-        return found and self._printable(found)
+        return found and self.printable(found)
 
     def workflows(self, **filters: Unpack[Filters]) -> WorkflowList:
         """List workflows, newest first; see `Filters` for how to narrow the choice.
@@ -66,12 +64,7 @@ class Questions(Reader):
             ValueError: a filter cannot be understood.
         """
         found, total, cursor = self.find(parse(**filters))
-        return WorkflowList(map(self._printable, found), total=total, next_cursor=cursor)
-
-    def _printable(self, workflow: Workflow) -> Workflow:
-        if workflow.load_steps is not None:
-            return workflow
-        return replace(workflow, load_steps=partial(self.read_steps, workflow.id, values=False))
+        return WorkflowList(map(self.printable, found), total=total, next_cursor=cursor)
 
     # --- the same, awaitable ------------------------------------------------------------------
 

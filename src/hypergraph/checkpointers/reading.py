@@ -50,6 +50,14 @@ class Reader(ABC):
             ValueError: the cursor is none that this store gave out.
         """
 
+    def printable(self, workflow: Workflow) -> Workflow:
+        """Return the workflow with a way to its steps, which it then can print."""
+
+        def load(upto: int | None) -> list[StepRecord]:
+            return self.read_steps(workflow.id, upto=upto, values=False)
+
+        return replace(workflow, load_steps=load)
+
     def scan(
         self,
         *,

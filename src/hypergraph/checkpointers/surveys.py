@@ -124,4 +124,5 @@ def family(reader: Reader, workflow_id: str) -> Lineage | None:
 def _tree(reader: Reader, workflow: Workflow, seen: set[str]) -> Lineage:
     seen.add(workflow.id)
     forks, _, _ = reader.find(Query(forked_from=workflow.id, top_level=False, limit=None))
-    return Lineage(workflow, tuple(_tree(reader, fork, seen) for fork in forks[::-1] if fork.id not in seen))
+    younger = tuple(_tree(reader, fork, seen) for fork in forks[::-1] if fork.id not in seen)
+    return Lineage(reader.printable(workflow), younger)

@@ -150,7 +150,8 @@ class Workflow:
     node_hashes: dict[str, str] = field(default_factory=dict)
     fingerprint: str | None = None
     crashes: dict[str, int] = field(default_factory=dict)  # node name -> how often it took the process along
-    load_steps: Callable[[], Iterable[StepRecord]] | None = field(default=None, compare=False)
+    # Given a superstep, or None for all: the steps up to it, without their values.
+    load_steps: Callable[[int | None], Iterable[StepRecord]] | None = field(default=None, compare=False)
     load_graph: Callable[[], Graph | None] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
@@ -168,7 +169,7 @@ class Workflow:
     @property
     def steps(self) -> list[StepRecord]:
         """The steps without their values, read on demand."""
-        return list(self.load_steps()) if self.load_steps else []
+        return list(self.load_steps(None)) if self.load_steps else []
 
     def to_dict(self) -> dict[str, Any]:
         """Return every field as JSON primitives, without steps and graph."""
