@@ -24,6 +24,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nasty import NASTY, PARIS, Colour, containers, hashable_leaves, nested, same, storable
 
+from benchmarks import measure, values
 from hypergraph.values.serializers import (
     JsonSerializer,
     MsgpackSerializer,
@@ -298,3 +299,14 @@ def test_no_serializer_reads_the_bytes_of_pickle_or_falls_back_to_it():
 def test_a_viewer_opens_no_pickle():
     viewer = PickleSerializer(allow_pickle=True).without_types()
     assert viewer.deserialize(pickle.dumps(1)).reason == "pickled values are not opened here"
+
+
+# --- speed ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_every_bar_of_the_serializers_is_within_reach(monkeypatch):
+    monkeypatch.setattr(measure, "SLICE_SECONDS", 0.0003)
+    monkeypatch.setattr(measure.measure, "__defaults__", (8,))
+    over = [bar for bar in values.value_bars() if bar.ratio > 3 * bar.limit]  # a busy machine is no bug
+    assert not over

@@ -213,25 +213,19 @@ def test_a_tag_spelled_with_escapes_is_plain_data():
     }
 
 
-parts = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**63), 2**63)
-    | st.floats(allow_nan=False)
-    | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(["v", "of", "tz", "fold", "name", "dtype", "shape", "x"]), inner, max_size=3
-        )
-        | st.builds(
-            lambda name, rest: {"$": name, **rest},
-            st.sampled_from([*tags.MAKE, "object", "ndarray", "npscalar"]),
-            st.dictionaries(st.sampled_from(["v", "of", "tz", "fold", "dtype", "shape"]), inner, max_size=3),
-        )
-    ),
-    max_leaves=8,
-)
+NAMES = st.sampled_from(["v", "of", "tz", "fold", "name", "dtype", "shape", "x"])
+TAGS = st.sampled_from([*tags.MAKE, "object", "ndarray", "npscalar"])
+
+
+def tagged(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    plain = st.dictionaries(NAMES, inner, max_size=3)
+    return (
+        st.lists(inner, max_size=3) | plain | st.builds(lambda name, rest: {"$": name, **rest}, TAGS, plain)
+    )
+
+
+number = st.integers(-(2**63), 2**63) | st.floats(allow_nan=False, allow_infinity=False)
+parts = st.recursive(st.none() | st.booleans() | number | st.text(max_size=5), tagged, max_leaves=8)
 
 
 @readers

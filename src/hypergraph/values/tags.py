@@ -13,7 +13,7 @@ import functools
 import pathlib
 import zoneinfo
 from collections.abc import Callable
-from datetime import date, datetime, time, timedelta, timezone, tzinfo
+from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, NamedTuple, TypeVar
@@ -106,14 +106,20 @@ def _make_timezone(v: object, name: object = None) -> timezone:
     return timezone(offset) if name is None else timezone(offset, checked(name, str))
 
 
-def _in_text(v: timedelta, name: str | None = None) -> bool:
-    return name is None and not v.microseconds  # Python misreads fractions of a second in an offset
+def _is_offset(zone: tzinfo | None) -> bool:
+    """Tell whether the text of a time says all about its zone."""
+    if zone is None or zone is UTC:
+        return True
+    if type(zone) is not timezone:
+        return False
+    parts = _take_timezone(zone)
+    return "name" not in parts and not parts["v"].microseconds  # Python misreads fractions of a second there
 
 
 def _take_clock(value: datetime | time) -> Parts:
     """Take a datetime or time apart: an offset goes into the text, another time zone is a part of its own."""
     zone = value.tzinfo
-    in_text = zone is None or (type(zone) is timezone and _in_text(**_take_timezone(zone)))
+    in_text = _is_offset(zone)
     parts: Parts = {"v": (value if in_text else value.replace(tzinfo=None)).isoformat()}
     if not in_text:
         parts["tz"] = zone

@@ -28,6 +28,7 @@ PLAIN: frozenset[type] = frozenset(
     {str, bool, NoneType}
 )  # written as they are by every encoder, whatever their content
 _NO_KEYS = repeat("")
+_SHORT = 2**30 - 1  # comparing with a small int takes half the time
 _MANY = 16  # from here on, looking at the types of all items at once is faster
 
 Where = tuple[Any, object] | None  # the way to a part: (the way to its container, the step into it)
@@ -36,10 +37,14 @@ Where = tuple[Any, object] | None  # the way to a part: (the way to its containe
 # --- the fast lane -------------------------------------------------------------------------------
 
 
-def is_plain(value: Any, native: frozenset[type], depth: int = MAX_DEPTH) -> bool:
+def is_plain(  # noqa: PLR0912 -- the hot loop: a call more per item would double its time
+    value: Any, native: frozenset[type], depth: int = MAX_DEPTH
+) -> bool:
     """Tell whether the value can go to the encoder as it is; a lone surrogate is left for it to find."""
     kind = type(value)
     if kind is dict:
+        if MARK in value:
+            return False
         pairs = value.items()
     elif kind is not list:
         pairs = (("", value),)
@@ -51,17 +56,17 @@ def is_plain(value: Any, native: frozenset[type], depth: int = MAX_DEPTH) -> boo
         if type(key) is not str:
             return False
         kind = type(item)
-        if kind in native:
+        if kind is str or kind is bool:
             continue
-        if kind is int:
-            if not LOWEST <= item <= HIGHEST:
+        if kind is dict or kind is list:
+            if not (depth and is_plain(item, native, depth - 1)):
                 return False
-        elif kind is float:
-            if item - item != 0.0:  # NaN and infinities
+        elif kind is int:
+            if not (0 <= item < _SHORT or LOWEST <= item <= HIGHEST):
                 return False
-        elif not (depth and (kind is dict or kind is list) and is_plain(item, native, depth - 1)):
+        elif not (kind is float and item - item == 0.0) and kind not in native:  # inf - inf and NaN are NaN
             return False
-    return type(value) is not dict or MARK not in value
+    return True
 
 
 def _is_uniform(items: list[Any], native: frozenset[type]) -> bool:
