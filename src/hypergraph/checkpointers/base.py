@@ -109,8 +109,8 @@ class Checkpointer(Questions):
     ) -> Commit:
         """Return a commit with its inputs encoded, to be written now or later."""
         given = more.get("inputs") or {}
-        encode, where = self._encoding.payload, f"workflow {claim.workflow_id!r}, an input"
-        inputs = tuple(encode(name, version, value, where) for name, (version, value) in given.items())
+        encode, owner = self._encoding.payload, claim.workflow_id
+        inputs = tuple(encode(name, version, value, owner) for name, (version, value) in given.items())
         rest: dict[str, Any] = {name: value for name, value in more.items() if name != "inputs"}
         return Commit(owned(claim), tuple(steps), inputs, **rest)
 

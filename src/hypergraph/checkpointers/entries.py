@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Any
 
 from hypergraph.checkpointers.commits import FINISHED
 from hypergraph.checkpointers.locks import HOST
@@ -94,7 +95,7 @@ class Entry:
         for at, step in list(self.steps.items()):
             if at[0] < before:
                 kept = [_kept(payload, needed) for payload in step.payloads]
-                self.steps[at] = replace(step, payloads=tuple(kept))
+                self.steps[at] = step._replace(payloads=kept)
         needed = {id(payload) for payload in latest(self.given(), before)}
         self.inputs = [
             (at, payload if at >= before else _kept(payload, needed)) for at, payload in self.inputs
@@ -104,6 +105,12 @@ class Entry:
 def place(step: EncodedStep) -> Place:
     """Return where a step belongs."""
     return step.record.superstep, step.record.node_name
+
+
+def bare(step: EncodedStep) -> EncodedStep:
+    """Return the step without what its payloads hold; an empty dict says that it has values."""
+    values: dict[str, Any] | None = None if step.record.values is None else {}
+    return step._replace(record=replace(step.record, values=values, pause=None, lost={}))
 
 
 def latest(dated: Iterable[Dated], upto: int | None) -> list[Payload]:

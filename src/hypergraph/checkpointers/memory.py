@@ -11,7 +11,7 @@ from typing import Any
 
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.commits import Commit, Ownership, owned
-from hypergraph.checkpointers.entries import Entry, latest, place
+from hypergraph.checkpointers.entries import Entry, bare, latest, place
 from hypergraph.checkpointers.filters import Query
 from hypergraph.checkpointers.ids import check_workflow_id
 from hypergraph.checkpointers.payloads import EncodedStep
@@ -70,7 +70,7 @@ class MemoryCheckpointer(Checkpointer):
                 there = steps.get(place(step)) or entry.steps.get(place(step))
                 if there is not None and there.record.status is not StepStatus.PAUSED:
                     raise recorded_already(step.record)
-                steps[place(step)] = step
+                steps[place(step)] = bare(step)
             entry.steps.update(steps)  # none of them before all are checked
             entry.inputs += [(commit.at, payload) for payload in commit.inputs]
             if commit.running is not None:
@@ -90,8 +90,8 @@ class MemoryCheckpointer(Checkpointer):
 
     def create(self, workflow_id: str, new: NewWorkflow, inputs: Mapping[str, Any]) -> None:
         """Add an ACTIVE workflow that nobody owns."""
-        where = f"workflow {workflow_id!r}, an input"
-        payloads = [self._encoding.payload(name, 1, value, where) for name, value in inputs.items()]
+        encode = self._encoding.payload
+        payloads = [encode(name, 1, value, workflow_id) for name, value in inputs.items()]
         with self._lock:
             if workflow_id in self._entries:
                 raise taken(workflow_id)
@@ -114,7 +114,7 @@ class MemoryCheckpointer(Checkpointer):
             if entry is None:
                 entry = self._add(step.record.workflow_id, NewWorkflow())
             entry.refuse_if_owned()
-            entry.steps[place(step)] = step
+            entry.steps[place(step)] = bare(step)
 
     def copy_history(self, claim: Claim, source: str, *, upto: int | None = None) -> None:
         """Copy steps, values and inputs of another workflow into the claimed one, which has none."""
@@ -125,7 +125,7 @@ class MemoryCheckpointer(Checkpointer):
             for step in origin.steps.values():
                 if upto is None or step.record.superstep <= upto:
                     record = replace(step.record, workflow_id=claim.workflow_id)
-                    entry.steps[place(step)] = replace(step, record=record)
+                    entry.steps[place(step)] = step._replace(record=record)
             entry.inputs += [item for item in origin.inputs if upto is None or item[0] <= upto]
 
     # --- reading ------------------------------------------------------------------------------
@@ -145,9 +145,14 @@ class MemoryCheckpointer(Checkpointer):
             kept = entry.ordered() if entry else []
         contents = self._encoding.contents
         return [
-            replace(bare, **contents(bare.node_name, bare.output_versions, payloads, values and has_values))
-            for bare, payloads, has_values in ((step.record, step.payloads, step.has_values) for step in kept)
-            if (upto is None or bare.superstep <= upto) and node in (None, bare.node_name)
+            replace(
+                record,
+                **contents(
+                    record.node_name, record.output_versions, payloads, values and record.values is not None
+                ),
+            )
+            for record, payloads in kept
+            if (upto is None or record.superstep <= upto) and node in (None, record.node_name)
         ]
 
     def read_state(self, workflow_id: str, *, upto: int | None = None) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -33,13 +33,11 @@ class Payload(NamedTuple):
     data: bytes | None
 
 
-@dataclass(frozen=True, slots=True)
-class EncodedStep:
-    """A step ready to be written: its record without values and pause, and these as payloads."""
+class EncodedStep(NamedTuple):
+    """A step ready to be written: its record, and as payloads what the values were when it was made."""
 
     record: StepRecord
-    payloads: tuple[Payload, ...]
-    has_values: bool
+    payloads: list[Payload]
 
 
 def gap(name: str, version: int, reason: str) -> Payload:
@@ -59,23 +57,26 @@ class Encoding:
     def encode(self, record: StepRecord) -> EncodedStep:
         """Return the step with its values encoded; warn of each that cannot be."""
         payloads, versions, lost = [], record.output_versions, record.lost
-        for name, value in (record.values or {}).items():
-            if name not in lost:
-                where = f"workflow {record.workflow_id!r}, node {record.node_name!r}"
-                payloads.append(self.payload(name, versions.get(name, 0), value, where))
+        if record.values:
+            where = record.workflow_id, record.node_name
+            for name, value in record.values.items():
+                if name not in lost:
+                    payloads.append(self.payload(name, versions.get(name, 0), value, *where))
         for name, reason in lost.items():
             payloads.append(gap(name, versions.get(name, 0), reason))
         if record.pause is not None:
             payloads.append(self._pause(record, record.pause))
-        bare = replace(record, values=None, pause=None, lost={})
-        return EncodedStep(bare, tuple(payloads), record.values is not None)
+        return EncodedStep(record, payloads)
 
-    def payload(self, name: str, version: int, value: Any, where: str) -> Payload:
+    def payload(
+        self, name: str, version: int, value: Any, workflow_id: str, node: str | None = None
+    ) -> Payload:
         """Return the value as bytes; warn and return a gap when it cannot be encoded."""
         try:
             data = self.serializer.serialize(value)
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
+            where = f"workflow {workflow_id!r}, " + (f"node {node!r}" if node else "an input")
             warnings.warn(f"The value of {name!r} cannot be stored ({where}): {reason}", stacklevel=2)
             return gap(name, version, reason)
         return Payload(name, version, self.format, crc32(data), data)
@@ -114,10 +115,10 @@ class Encoding:
 
     def _pause(self, record: StepRecord, pause: PauseInfo) -> Payload:
         parts = {name: getattr(pause, name) for name in _PAUSE_FIELDS}
-        where = f"workflow {record.workflow_id!r}, node {record.node_name!r}"
-        payload = self.payload(PAUSE, 0, parts, where)
+        where = record.workflow_id, record.node_name
+        payload = self.payload(PAUSE, 0, parts, *where)
         if payload.data is None:  # the run waits for its answer all the same; what it showed is gone
-            payload = self.payload(PAUSE, 0, {**parts, "value": None, "values": None}, where)
+            payload = self.payload(PAUSE, 0, {**parts, "value": None, "values": None}, *where)
         return payload
 
     def _read_pause(self, node: str, payload: Payload) -> PauseInfo:

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
+import msgspec
+
 from hypergraph.checkpointers.payloads import EncodedStep, Encoding, Payload
 from hypergraph.checkpointers.schema import INPUT, OTHER, OUTPUT
 from hypergraph.checkpointers.types import NewWorkflow, StepRecord, StepStatus, Workflow, WorkflowStatus
@@ -18,6 +20,8 @@ Row = tuple[Any, ...]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _dumps = json.JSONEncoder(separators=(",", ":"), default=list).encode
+_encode = msgspec.json.Encoder().encode  # several times faster, but it refuses half surrogate pairs
+_decode = msgspec.json.Decoder().decode
 _NO_STRUCTURE = _dumps([None, {}])
 
 STEP_COLUMNS = (
@@ -103,20 +107,29 @@ def workflow_of(row: Row) -> Workflow:
     return Workflow(**fields, step_count=step_count, node_hashes=json.loads(node_hashes or "{}"))
 
 
-def step_row(key: int, step: EncodedStep) -> Row:
+def step_row(key: int, record: StepRecord) -> Row:
     """Return the row of a step, by STEP_COLUMNS."""
-    record = step.record
+    error, completed_at = record.error, record.completed_at
     return (
-        *(key, record.superstep, record.node_name, record.index, record.status.value),
-        *(micros(record.created_at), micros(record.completed_at), record.duration_ms, record.cached),
-        *(record.attempt, text(record.error), text(record.error_type)),
-        *(_dumps([record.input_versions, record.output_versions]), _extra(step)),
+        key,
+        record.superstep,
+        record.node_name,
+        record.index,
+        record.status._value_,  # the property `value` costs several times as much
+        (record.created_at - _EPOCH) // _MICROSECOND,
+        completed_at and (completed_at - _EPOCH) // _MICROSECOND,
+        record.duration_ms,
+        record.cached,
+        record.attempt,
+        error and text(error),
+        text(record.error_type),
+        _encode((record.input_versions, record.output_versions)).decode(),
+        _extra(record),
     )
 
 
-def _extra(step: EncodedStep) -> str | None:
+def _extra(record: StepRecord) -> str | None:
     """Return the fields that most steps do not have, as one text."""
-    record = step.record
     found: dict[str, Any] = {}
     if record.decision is not None:
         found["decision"] = record.decision
@@ -134,7 +147,7 @@ def _extra(step: EncodedStep) -> str | None:
         found["partial"] = True
     if record.replayed:
         found["replayed"] = True
-    if not step.has_values:
+    if record.values is None:
         found["no_values"] = True
     return _dumps(found) if found else None
 
@@ -164,7 +177,7 @@ def record_of(
     """Return the step of a row, by STEP_COLUMNS, with what its payloads hold."""
     _, superstep, node, index, status, created, completed, duration, cached, attempt, *rest = row
     error, error_type, versions, extra = rest
-    input_versions, output_versions = json.loads(versions)
+    input_versions, output_versions = _decode(versions)
     more = json.loads(extra) if extra else {}
     has_values = not more.pop("no_values", False)
     if isinstance(more.get("decision"), list):

@@ -141,8 +141,8 @@ class SqliteCheckpointer(Checkpointer):
 
     def create(self, workflow_id: str, new: NewWorkflow, inputs: Mapping[str, Any]) -> None:
         """Add an ACTIVE workflow that nobody owns."""
-        where = f"workflow {workflow_id!r}, an input"
-        payloads = [self._encoding.payload(name, 1, value, where) for name, value in inputs.items()]
+        encode = self._encoding.payload
+        payloads = [encode(name, 1, value, workflow_id) for name, value in inputs.items()]
         self._database.write(lambda connection: sqlite_writes.create(connection, workflow_id, new, payloads))
 
     def set_status(self, workflow_id: str, status: WorkflowStatus) -> None:

@@ -41,8 +41,10 @@ def _insert(table: str, columns: Iterable[str]) -> str:
 _NEW = f"INSERT {_insert('workflows', NEW_COLUMNS)}"
 _STRUCTURE = f"INSERT OR IGNORE {_insert('structures', ('digest', 'graph', 'node_hashes'))}"
 _CHANGES = ", ".join(f"{name} = excluded.{name}" for name in STEP_COLUMNS[3:])
-_STEP = (  # a pause is completed in place; nothing else is ever replaced
-    f"INSERT {_insert('steps', STEP_COLUMNS)} ON CONFLICT DO UPDATE SET {_CHANGES} "
+_OWNED = "SELECT 1 FROM workflows WHERE key = ? AND fence = ?"
+_STEP = (  # only under the newest claim; a pause is completed in place, nothing else is ever replaced
+    f"INSERT INTO steps ({', '.join(STEP_COLUMNS)}) SELECT {', '.join('?' * len(STEP_COLUMNS))} "
+    f"WHERE EXISTS ({_OWNED}) ON CONFLICT DO UPDATE SET {_CHANGES} "
     f"WHERE steps.status = '{StepStatus.PAUSED.value}'"
 )
 _PUT = f"INSERT OR REPLACE {_insert('steps', STEP_COLUMNS)}"
@@ -57,7 +59,6 @@ _BAD_ROW = (
     *(OverflowError, UnicodeError),
 )
 _INTENT = f"INSERT OR REPLACE {_insert('intents', ('workflow', 'superstep', 'node'))}"
-_OWNED = "SELECT 1 FROM workflows WHERE key = ? AND fence = ?"
 _STATUS = (
     "UPDATE workflows SET status = :status, completed_at = :ended, "
     "duration_ms = coalesce(:duration, duration_ms), "
@@ -122,12 +123,13 @@ def release(connection: Connection, claim: Ownership) -> None:
 def commit(connection: Connection, unit: Commit) -> None:
     """Write one unit."""
     claim, steps, inputs, at, status, duration, _, running = unit
-    key = claim.key
-    if connection.execute(_OWNED, (key, claim.fence)).fetchone() is None:
+    key, fence = claim.key, claim.fence
+    if not steps and connection.execute(_OWNED, (key, fence)).fetchone() is None:
         raise taken_over(claim.workflow_id)
     for step in steps:
-        if connection.execute(_STEP, step_row(key, step)).rowcount != 1:
-            raise recorded_already(step.record)
+        if connection.execute(_STEP, (*step_row(key, step.record), key, fence)).rowcount != 1:
+            owned = connection.execute(_OWNED, (key, fence)).fetchone()
+            raise recorded_already(step.record) if owned else taken_over(claim.workflow_id)
         if step.payloads:
             connection.executemany(_VALUE, value_rows(key, step))
     if inputs:
@@ -188,7 +190,7 @@ def put(connection: Connection, locks: LockFile, step: EncodedStep) -> None:
     place = (key, record.superstep, record.node_name)
     if connection.execute(_RECORDED, place).fetchone():
         connection.execute(_NO_VALUES, place)
-    connection.execute(_PUT, step_row(key, step))
+    connection.execute(_PUT, step_row(key, record))
     connection.executemany(_VALUE, value_rows(key, step))
 
 
