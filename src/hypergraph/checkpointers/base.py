@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Self, Unpack
 
-from hypergraph.checkpointers.commits import FINISHED, Commit, CommitOptions, Ownership, owned
+from hypergraph.checkpointers.commits import FINISHED, Commit, CommitOptions, Ownership, each_of, owned
 from hypergraph.checkpointers.filters import Moment, Query, moment
 from hypergraph.checkpointers.ids import check_workflow_id
 from hypergraph.checkpointers.offload import in_thread
@@ -87,15 +87,19 @@ class Checkpointer(Questions):
         """Give the workflow back; giving back what was taken over meanwhile does nothing."""
 
     def write_all(self, commits: Sequence[Commit]) -> list[CheckpointError | None]:
-        """Make commits durable together, each on its own: return for each what went wrong with it."""
-        return [self._outcome(commit) for commit in commits]
+        """Make commits durable together, each on its own; return for each what went wrong with it.
 
-    def _outcome(self, commit: Commit) -> CheckpointError | None:
-        try:
-            self.write(commit)
-        except CheckpointError as error:
-            return error
-        return None
+        After one that failed, the others of the same claim fail with it.
+        """
+
+        def outcome(commit: Commit) -> CheckpointError | None:
+            try:
+                self.write(commit)
+            except CheckpointError as error:
+                return error
+            return None
+
+        return each_of(commits, outcome)
 
     def encode(self, record: StepRecord) -> EncodedStep:
         """Return the step with its values as bytes, so that later changes to them do not matter.

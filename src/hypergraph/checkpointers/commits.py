@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypedDict
 
 from hypergraph.checkpointers.payloads import EncodedStep, Payload
 from hypergraph.checkpointers.types import Claim, WorkflowStatus
+from hypergraph.exceptions import CheckpointError
 
 FINISHED = frozenset(WorkflowStatus) - {WorkflowStatus.ACTIVE, WorkflowStatus.PAUSED}
 
@@ -47,6 +48,20 @@ class Commit(NamedTuple):
     duration_ms: float | None = None
     full: bool = False
     running: str | None = None  # a node that is about to be called
+
+
+def each_of(
+    commits: Sequence[Commit], write: Callable[[Commit], CheckpointError | None]
+) -> list[CheckpointError | None]:
+    """Write commits in order and return the outcomes; after one that failed, none of its claim is written."""
+    failed: dict[int, CheckpointError] = {}
+    outcomes = []
+    for commit in commits:
+        error = failed.get(commit.claim.key) or write(commit)
+        if error is not None:
+            failed[commit.claim.key] = error
+        outcomes.append(error)
+    return outcomes
 
 
 class CommitOptions(TypedDict, total=False):

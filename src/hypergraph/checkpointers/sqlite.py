@@ -14,7 +14,7 @@ from typing import Any
 
 from hypergraph.checkpointers import sqlite_reads, sqlite_upkeep, sqlite_writes
 from hypergraph.checkpointers.base import Checkpointer
-from hypergraph.checkpointers.commits import Commit, Ownership, owned
+from hypergraph.checkpointers.commits import Commit, Ownership, each_of, owned
 from hypergraph.checkpointers.database import Connection, database_at
 from hypergraph.checkpointers.filters import Query
 from hypergraph.checkpointers.ids import check_workflow_id
@@ -102,11 +102,9 @@ class SqliteCheckpointer(Checkpointer):
         """Make commits durable in one transaction, in which each stands or falls by itself."""
 
         def work(connection: Connection) -> list[CheckpointError | None]:
-            return [sqlite_writes.commit_inside(connection, commit) for commit in commits]
+            return each_of(commits, partial(self._write_inside, connection))
 
         try:
-            for commit in commits:
-                self._check_held(commit.claim)
             outcomes = self._database.write(work, full=any(commit.full for commit in commits))
         except CheckpointError as error:
             return [error] * len(commits)
@@ -114,6 +112,13 @@ class SqliteCheckpointer(Checkpointer):
             if wrong is None and commit.status is not None:
                 self._settle(commit)
         return outcomes
+
+    def _write_inside(self, connection: Connection, commit: Commit) -> CheckpointError | None:
+        try:
+            self._check_held(commit.claim)
+        except CheckpointError as error:
+            return error
+        return sqlite_writes.commit_inside(connection, commit)
 
     def release(self, claim: Claim) -> None:
         """Give the workflow back; giving back what was taken over meanwhile does nothing."""
