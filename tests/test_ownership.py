@@ -222,7 +222,7 @@ def test_crashes_are_counted_by_the_node_that_was_announced(path: Path, other: C
     store = SqliteCheckpointer(path)
     claim = store.claim("w", NewWorkflow())
     assert claim.existing is not None
-    assert claim.existing.crashes["bomb"] >= 3
+    assert claim.existing.crashes == {"bomb": 3}
     assert claim.running[-1] == (2, "bomb")
     store.release(claim)
     forgiven = store.claim("w", NewWorkflow(), force=True)

@@ -132,9 +132,13 @@ def test_a_backup_is_a_whole_private_store(tmp_path: Path) -> None:
         asyncio.run(store.backup(str(tmp_path / "nowhere" / "copy.db")))
 
 
-def test_erasing_gives_room_back_for_reuse(tmp_path: Path) -> None:
+def test_erasing_leaves_no_rows_and_gives_the_room_back(tmp_path: Path) -> None:
     store = written(tmp_path / "w.db", 600)
+    store.shut()
+    size = (tmp_path / "w.db").stat().st_size
     store.erase(["w"])
+    store.shut()
+    assert (tmp_path / "w.db").stat().st_size < size
     connection = sqlite3.connect(tmp_path / "w.db")
     left = {table: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in
             ("workflows", "structures", "steps", "vals", "intents", "erased")}  # fmt: skip
@@ -148,7 +152,7 @@ def test_an_erasure_that_was_interrupted_is_finished_by_the_next(tmp_path: Path)
     connection.execute("INSERT INTO erased SELECT key FROM workflows")
     connection.execute("DELETE FROM workflows")
     connection.commit()
-    assert store.erase([]) == 0
+    asyncio.run(store.gc())
     assert connection.execute("SELECT count(*) FROM steps").fetchone() == (0,)
     connection.close()
 
@@ -545,6 +549,12 @@ def test_an_interrupted_commit_leaves_no_open_transaction(tmp_path: Path) -> Non
     writer = store._database._writer
     assert writer is not None
     assert schema.number(writer, "synchronous") == 1
+
+
+def test_only_a_full_commit_waits_for_the_disk(tmp_path: Path) -> None:
+    database = written(tmp_path / "w.db")._database
+    levels = [database.write(lambda c: schema.number(c, "synchronous"), full=full) for full in (True, False)]
+    assert levels == [2, 1]
 
 
 def test_readers_can_neither_write_nor_checkpoint(tmp_path: Path) -> None:

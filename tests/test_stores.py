@@ -156,6 +156,15 @@ class StoreContract:
         told(store, step(0, "late", {"x": "late"}, index=9), step(0, "a", {"x": "early"}, index=8))
         assert store.state("w") == {"x": "late"}
 
+    def test_state_follows_indexes_even_where_supersteps_disagree(self, store: Checkpointer) -> None:
+        for superstep, index in ((3, 1), (1, 5), (2, 4), (0, 9)):
+            wait_for(store.save_step(step(superstep, values={"x": index}, index=index)))
+        assert store.state("w") == {"x": 9}
+        assert store.state("w", superstep=3) == {"x": 9}
+        fork = opened(store, "fork")
+        store.copy_history(fork, "w")
+        assert store.state("fork") == {"x": 9}
+
     def test_only_completed_steps_make_state(self, store: Checkpointer) -> None:
         others = [s for s in StepStatus if s is not StepStatus.COMPLETED]
         told(

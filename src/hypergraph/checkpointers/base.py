@@ -261,6 +261,10 @@ class Checkpointer(Questions):
 
         return await in_thread(work)
 
+    async def gc(self) -> int:
+        """Finish deletions that a crash has interrupted, and return how many workflows went."""
+        return await in_thread(self.erase, ())
+
     async def backup(self, path: str) -> None:
         """Write a consistent copy of the store to a new file, while others go on working."""
         await in_thread(self.save_copy, str(path))

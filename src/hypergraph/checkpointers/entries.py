@@ -11,7 +11,7 @@ from typing import Any
 
 from hypergraph.checkpointers.commits import FINISHED
 from hypergraph.checkpointers.locks import HOST
-from hypergraph.checkpointers.payloads import DROPPED, EncodedStep, Payload
+from hypergraph.checkpointers.payloads import DROPPED, PAUSE, EncodedStep, Payload
 from hypergraph.checkpointers.refusals import locked
 from hypergraph.checkpointers.types import NewWorkflow, StepStatus, Workflow, WorkflowStatus, now
 
@@ -119,6 +119,6 @@ def latest(dated: Iterable[Dated], upto: int | None) -> list[Payload]:
 
 
 def _kept(payload: Payload, needed: set[int]) -> Payload:
-    if id(payload) in needed or payload.data is None:
+    if id(payload) in needed or payload.data is None or payload.name == PAUSE:
         return payload
     return payload._replace(data=None, checksum=0, format=DROPPED)

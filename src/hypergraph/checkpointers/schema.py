@@ -4,7 +4,8 @@ Every migration is a named function that runs in one transaction together with t
 which counts the migrations applied; of two processes that open an old file at once, the second finds
 the work done. A file of a newer release or of another program is refused and left as it is.
 
-workflows   one row each; `key` is never used twice, so a stale claim cannot fit a later workflow
+workflows   one row each; `key` is never used twice, so a stale claim cannot fit a later workflow;
+            `scrambled` says that indexes do not grow with supersteps, which runners never let happen
 structures  graph and node hashes by content, shared by the items of a map and by forks
 steps       one row per (workflow, superstep, node)
 vals        one row per value: kind OUTPUT (of completed steps), INPUT (idx is the version, superstep the one
@@ -30,7 +31,7 @@ _FIRST = (
         graph_name TEXT, graph_hash TEXT, structure BLOB,
         parent_id TEXT, parent_superstep INTEGER, node_name TEXT, visit INTEGER NOT NULL, item INTEGER,
         fingerprint TEXT, forked_from TEXT, forked_at INTEGER, tags TEXT,
-        created_at INTEGER NOT NULL, completed_at INTEGER, duration_ms REAL,
+        created_at INTEGER NOT NULL, completed_at INTEGER, duration_ms REAL, scrambled INTEGER DEFAULT 0,
         fence INTEGER NOT NULL, owner_pid INTEGER, owner_host TEXT, owner_since INTEGER, crashes TEXT)""",
     "CREATE INDEX workflows_by_parent ON workflows (parent_id)",
     "CREATE INDEX workflows_by_status ON workflows (parent_id, status)",
@@ -49,7 +50,7 @@ _FIRST = (
         checksum INTEGER NOT NULL, data BLOB,
         PRIMARY KEY (workflow, kind, name, superstep, idx, node)) WITHOUT ROWID""",
     """CREATE TABLE intents (
-        workflow INTEGER NOT NULL, superstep INTEGER NOT NULL, node TEXT NOT NULL,
+        workflow INTEGER NOT NULL, superstep INTEGER NOT NULL, node TEXT NOT NULL, fence INTEGER NOT NULL,
         PRIMARY KEY (workflow, superstep, node)) WITHOUT ROWID""",
     "CREATE TABLE erased (key INTEGER PRIMARY KEY)",
 )

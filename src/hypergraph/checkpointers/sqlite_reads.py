@@ -36,11 +36,19 @@ SELECT v.name, v.version, v.format, v.checksum, v.data FROM names JOIN vals AS v
         WHERE workflow = :key AND kind = :kind AND name = names.name AND superstep <= :upto
         ORDER BY superstep DESC, idx DESC, node DESC LIMIT 1)
 """
+# The same where indexes do not grow with supersteps: every row is looked at.
+_FOLD = """
+SELECT name, version, format, checksum, data FROM (
+    SELECT *, row_number() OVER (PARTITION BY name ORDER BY idx DESC, superstep DESC, node DESC) AS place
+    FROM vals WHERE workflow = :key AND kind = :kind AND superstep <= :upto)
+WHERE place = 1
+"""
+_KEY = "SELECT key, scrambled FROM workflows WHERE id = ?"
 
 
 def key_of(connection: Connection, workflow_id: str) -> int | None:
     """Return the key of a workflow, None if there is none."""
-    row = connection.execute("SELECT key FROM workflows WHERE id = ?", (workflow_id,)).fetchone()
+    row = connection.execute(_KEY, (workflow_id,)).fetchone()
     return None if row is None else int(row[0])
 
 
@@ -71,8 +79,12 @@ def page(connection: Connection, query: Query) -> tuple[list[Workflow], int, str
 
 def payloads(connection: Connection, workflow_id: str, kind: int, upto: int | None) -> list[Payload]:
     """Return the newest payload of each name, pauses left out."""
-    bounds = {"key": key_of(connection, workflow_id), "kind": kind, "upto": _LAST if upto is None else upto}
-    return [Payload(*row) for row in connection.execute(STATE, bounds) if row[0]]
+    found = connection.execute(_KEY, (workflow_id,)).fetchone()
+    if found is None:
+        return []
+    bounds = {"key": found[0], "kind": kind, "upto": _LAST if upto is None else upto}
+    statement = _FOLD if found[1] and kind == OUTPUT else STATE
+    return [Payload(*row) for row in connection.execute(statement, bounds) if row[0]]
 
 
 def steps(

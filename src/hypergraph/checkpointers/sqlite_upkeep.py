@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from hypergraph.checkpointers.database import Database
 from hypergraph.checkpointers.errors import translated
 from hypergraph.checkpointers.payloads import DROPPED
-from hypergraph.checkpointers.schema import OUTPUT
+from hypergraph.checkpointers.schema import OUTPUT, number
 from hypergraph.checkpointers.sqlite_writes import unowned
 from hypergraph.exceptions import CheckpointError
 
@@ -24,7 +24,7 @@ _PARTS = (
 # A value goes if a newer one of its name counts already at the first superstep that is kept.
 _TRIM = f"""
 UPDATE vals SET data = NULL, checksum = 0, format = '{DROPPED}'
-WHERE workflow = :key AND superstep < :before AND data IS NOT NULL AND (kind > {OUTPUT} + 1 OR EXISTS (
+WHERE workflow = :key AND superstep < :before AND data IS NOT NULL AND name <> '' AND (kind > {OUTPUT} + 1 OR EXISTS (
     SELECT 1 FROM vals AS newer
     WHERE newer.workflow = vals.workflow AND newer.kind = vals.kind AND newer.name = vals.name
     AND newer.superstep <= :before
@@ -44,6 +44,8 @@ def erase(database: Database, workflow_ids: Iterable[str]) -> int:
 
     count = database.write(take_out)
     while database.write(_sweep):
+        pass
+    while database.write(_shrink):
         pass
     return count
 
@@ -79,6 +81,13 @@ def _sweep(connection: Connection) -> bool:
             return True
     connection.execute("DELETE FROM erased WHERE key = ?", row)
     return True
+
+
+def _shrink(connection: Connection) -> bool:
+    """Give free pages back to the file system; return whether there are more."""
+    free = number(connection, "freelist_count")
+    connection.execute(f"PRAGMA incremental_vacuum({_PAGES})").fetchall()
+    return number(connection, "freelist_count") not in (0, free)
 
 
 def trim(connection: Connection, key: int, before: int) -> None:

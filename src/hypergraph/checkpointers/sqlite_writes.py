@@ -53,12 +53,20 @@ _RECORDED = "SELECT 1 FROM steps WHERE workflow = ? AND superstep = ? AND node =
 _NO_VALUES = (
     f"DELETE FROM vals WHERE workflow = ? AND kind IN ({OUTPUT}, {OTHER}) AND superstep = ? AND node = ?"  # noqa: S608 - fixed numbers
 )
+_SCRAMBLED = """
+UPDATE workflows SET scrambled = 1 WHERE key = :key AND (:idx < (
+    SELECT max(idx) FROM steps WHERE workflow = :key AND superstep = (
+        SELECT max(superstep) FROM steps WHERE workflow = :key AND superstep < :superstep))
+OR :idx > (
+    SELECT min(idx) FROM steps WHERE workflow = :key AND superstep = (
+        SELECT min(superstep) FROM steps WHERE workflow = :key AND superstep > :superstep)))
+"""
 # Trouble with what is written; anything else is trouble with the file, and concerns everybody.
 _BAD_ROW = (
     *(sqlite3.IntegrityError, sqlite3.DataError, sqlite3.InterfaceError, sqlite3.ProgrammingError),
     *(OverflowError, UnicodeError),
 )
-_INTENT = f"INSERT OR REPLACE {_insert('intents', ('workflow', 'superstep', 'node'))}"
+_INTENT = f"INSERT OR REPLACE {_insert('intents', ('workflow', 'superstep', 'node', 'fence'))}"
 _STATUS = (
     "UPDATE workflows SET status = :status, completed_at = :ended, "
     "duration_ms = coalesce(:duration, duration_ms), "
@@ -70,7 +78,7 @@ _TAKE = (
 )
 _OWNER = "SELECT key, status, fence, owner_pid, owner_host, owner_since, crashes FROM workflows WHERE id = ?"
 _OPEN_INTENTS = (
-    "SELECT superstep, node FROM intents WHERE workflow = ? AND NOT EXISTS (SELECT 1 FROM steps WHERE "
+    "SELECT superstep, node, fence FROM intents WHERE workflow = ? AND NOT EXISTS (SELECT 1 FROM steps WHERE "
     "steps.workflow = intents.workflow AND steps.superstep = intents.superstep AND steps.node = intents.node)"
 )
 
@@ -86,11 +94,12 @@ def claim(
     key, status, fence, pid, _, _, crashes = row
     if not force:
         refuse_if_owned(locks, workflow_id, row)
-    running = tuple(connection.execute(_OPEN_INTENTS, (key,)).fetchall()) if existing else ()
+    announced = connection.execute(_OPEN_INTENTS, (key,)).fetchall() if existing else []
     crashed = pid is not None and status == WorkflowStatus.ACTIVE.value
     counts = {} if force else json.loads(crashes or "{}")
     if crashed and not force:
-        for node in [node for _, node in running] or [""]:  # "": nobody had announced a node
+        blamed = {node for _, node, announced_by in announced if announced_by == fence}
+        for node in blamed or {""}:  # "": no node was announced
             counts[node] = counts.get(node, 0) + 1
     fence += 1
     locks.hold(key, fence)
@@ -101,6 +110,7 @@ def claim(
     except BaseException:
         locks.free(key, fence)
         raise
+    running = tuple((superstep, node) for superstep, node, _ in announced)
     return Ownership(workflow_id, fence, found, key, crashed, running)
 
 
@@ -135,7 +145,7 @@ def commit(connection: Connection, unit: Commit) -> None:
     if inputs:
         connection.executemany(_VALUE, input_rows(key, at, inputs))
     if running is not None:
-        connection.execute(_INTENT, (key, at, running))
+        connection.execute(_INTENT, (key, at, running, fence))
     if status is not None:
         set_status(connection, key, status, duration)
     elif duration is not None:
@@ -190,6 +200,7 @@ def put(connection: Connection, locks: LockFile, step: EncodedStep) -> None:
     place = (key, record.superstep, record.node_name)
     if connection.execute(_RECORDED, place).fetchone():
         connection.execute(_NO_VALUES, place)
+    connection.execute(_SCRAMBLED, {"key": key, "superstep": record.superstep, "idx": record.index})
     connection.execute(_PUT, step_row(key, record))
     connection.executemany(_VALUE, value_rows(key, step))
 
@@ -204,6 +215,10 @@ def create(connection: Connection, workflow_id: str, new: NewWorkflow, inputs: I
 
 def copy_history(connection: Connection, key: int, source: int, upto: int) -> None:
     """Copy the rows of one workflow under the key of another."""
+    connection.execute(
+        "UPDATE workflows SET scrambled = (SELECT scrambled FROM workflows WHERE key = ?) WHERE key = ?",
+        (source, key),
+    )
     for table, columns in (("steps", STEP_COLUMNS), ("vals", VALUE_COLUMNS)):
         rest = ", ".join(columns[1:])
         connection.execute(
