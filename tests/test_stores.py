@@ -423,6 +423,12 @@ class StoreContract:
         assert [found.superstep for found in steps if not found.durable] == [1, 2, 3, 4]
         assert "retention" in steps[1].lost["x"]
 
+    def test_trimming_keeps_pauses(self, store: Checkpointer) -> None:
+        pause = PauseInfo("ask", "x", value="?")
+        told(store, step(0, "ask", status=StepStatus.PAUSED, pause=pause), step(1, values={"x": 1}), step(2))
+        store.trim("w", before=2)
+        assert store.steps("w")[0].pause == pause
+
     @pytest.mark.parametrize(("policy", "kept"), [
         (CheckpointPolicy(retention="full"), 6),
         (CheckpointPolicy(retention="latest"), 1),

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from hypergraph.checkpointers.database import Database
 from hypergraph.checkpointers.errors import translated
 from hypergraph.checkpointers.payloads import DROPPED
-from hypergraph.checkpointers.schema import OUTPUT, number
+from hypergraph.checkpointers.schema import OTHER, number
 from hypergraph.checkpointers.sqlite_writes import unowned
 from hypergraph.exceptions import CheckpointError
 
@@ -24,7 +24,8 @@ _PARTS = (
 # A value goes if a newer one of its name counts already at the first superstep that is kept.
 _TRIM = f"""
 UPDATE vals SET data = NULL, checksum = 0, format = '{DROPPED}'
-WHERE workflow = :key AND superstep < :before AND data IS NOT NULL AND name <> '' AND (kind > {OUTPUT} + 1 OR EXISTS (
+WHERE workflow = :key AND superstep < :before AND data IS NOT NULL AND name <> ''
+AND (kind = {OTHER} OR EXISTS (
     SELECT 1 FROM vals AS newer
     WHERE newer.workflow = vals.workflow AND newer.kind = vals.kind AND newer.name = vals.name
     AND newer.superstep <= :before
