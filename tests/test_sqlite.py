@@ -412,6 +412,22 @@ def test_hostile_bytes_come_back_as_undecodable_or_plain_data(tmp_path: Path, ho
     assert len(store.steps("w")) == 3
 
 
+@pytest.mark.parametrize("change", ["versions = '['", "versions = '7'", "status = 'odd'", "superstep = -1"])
+def test_a_row_that_makes_no_sense_is_reported_as_damage(tmp_path: Path, change: str) -> None:
+    store = written(tmp_path / "w.db", 1)
+    connection = sqlite3.connect(tmp_path / "w.db")
+    connection.execute(f"UPDATE steps SET {change}")
+    connection.execute("UPDATE workflows SET status = 'odd'")
+    connection.commit()
+    connection.close()
+    with pytest.raises(StoreCorruptError):
+        store.steps("w")
+    with pytest.raises(StoreCorruptError):
+        store.workflows()
+    store.erase(["w"])
+    assert store.workflows() == []
+
+
 def test_a_newer_schema_is_refused_untouched(tmp_path: Path) -> None:
     path = tmp_path / "w.db"
     written(path).shut()

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from functools import wraps
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import msgspec
 
 from hypergraph.checkpointers.payloads import EncodedStep, Encoding, Payload
 from hypergraph.checkpointers.schema import INPUT, OTHER, OUTPUT
 from hypergraph.checkpointers.types import NewWorkflow, StepRecord, StepStatus, Workflow, WorkflowStatus
+from hypergraph.exceptions import StoreCorruptError
 from hypergraph.records import Decision
 
 Row = tuple[Any, ...]
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -70,6 +74,22 @@ def text(value: str | None) -> str | None:
     return value.encode("utf-8", "backslashreplace").decode()
 
 
+def _or_corrupt(build: Callable[P, T]) -> Callable[P, T]:
+    """Let a function that reads a row call nonsense by its name."""
+
+    @wraps(build)
+    def read(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return build(*args, **kwargs)
+        except (ValueError, TypeError, KeyError) as error:
+            raise StoreCorruptError(
+                f"A row of the store makes no sense ({type(error).__name__}: {error}); restore the store from "
+                "a backup, or delete the workflow."
+            ) from error
+
+    return read
+
+
 class Structure(NamedTuple):
     """The graph and the hashes of its nodes, under a digest of both."""
 
@@ -96,6 +116,7 @@ def new_row(workflow_id: str, new: NewWorkflow, digest: bytes | None, created_at
     )
 
 
+@_or_corrupt
 def workflow_of(row: Row) -> Workflow:
     """Return the workflow of a row: WORKFLOW_COLUMNS, the number of its steps, its node hashes."""
     *columns, step_count, node_hashes = row
@@ -171,6 +192,7 @@ def input_rows(key: int, at: int, inputs: Iterable[Payload]) -> list[Row]:
     ]
 
 
+@_or_corrupt
 def record_of(
     workflow_id: str, row: Row, payloads: Sequence[Payload], encoding: Encoding, *, values: bool
 ) -> StepRecord:
