@@ -83,7 +83,7 @@ def _or_corrupt(build: Callable[P, T]) -> Callable[P, T]:
             return build(*args, **kwargs)
         except (ValueError, TypeError, KeyError) as error:
             raise StoreCorruptError(
-                f"A row of the store makes no sense ({type(error).__name__}: {error}); restore the store from "
+                f"A row of the store makes no sense ({type(error).__name__}: {error}); restore it from "
                 "a backup, or delete the workflow."
             ) from error
 
