@@ -13,7 +13,7 @@ from typing import Any
 from hypergraph.engine.course import course_of, side_flow_of
 from hypergraph.engine.flow import SideFlow
 from hypergraph.engine.perform import perform, refuse_coroutine
-from hypergraph.engine.ports import Observer
+from hypergraph.engine.ports import Keeper, Observer
 from hypergraph.engine.run import Detail, Run
 from hypergraph.engine.scope import clock
 from hypergraph.records import RunStatus
@@ -21,8 +21,24 @@ from hypergraph.records import RunStatus
 
 def execute(run: Run) -> Coroutine[Any, Any, None]:
     """Execute a run to its end, whichever that is; only interrupts of the program itself are raised."""
+    keeper = run.scope.keeper
+    return _begin(run) if keeper is None else _kept(run, keeper)
+
+
+async def _kept(run: Run, keeper: Keeper) -> None:
+    """Execute a run that is written down; one that has nothing left to do ends as it ended before."""
+    if keeper.open(run):
+        try:
+            await _begin(run)
+        finally:
+            saved = keeper.close(run)
+            if saved and run.scope.observer is not None:
+                await run.scope.observer.checkpoint_saved(run, saved)
+
+
+def _begin(run: Run) -> Coroutine[Any, Any, None]:
     scope = run.scope
-    if scope.kernel.concurrent and not run.plan.fixed:
+    if scope.kernel.concurrent and not run.fixed and run.past is None:
         run.side = side_flow_of(run)
     if scope.observer is not None:
         return _observed(run, scope.observer)
@@ -32,6 +48,8 @@ def execute(run: Run) -> Coroutine[Any, Any, None]:
 async def _observed(run: Run, observer: Observer) -> None:
     try:
         await observer.run_started(run)
+        if run.past is not None:
+            await observer.replayed(run)
         await (_advance(run) if run.side is None else _advance_beside(run, run.side))
     except BaseException:
         run.status = RunStatus.STOPPED
@@ -54,7 +72,7 @@ async def _advance_beside(run: Run, side: SideFlow) -> None:
 
 async def _advance(run: Run) -> None:  # noqa: PLR0912 - the hot loop: a call per branch would cost too much
     scope, values, record = run.scope, run.values, run.records.extend
-    land = None if run.plan.fixed else run.landed.append
+    land = None if run.fixed else run.landed.append
     step, course, quick = None, iter(course_of(run)), scope.quick
     run.started = now = clock()
     try:

@@ -75,6 +75,9 @@ class MapRun:
     async def execute(self) -> None:
         """Run the items; without `keep_going` none is started after the first that ends badly."""
         observer = self.scope.observer if self.items else None  # nothing happens to no items
+        keeper = self.scope.keeper
+        if keeper is not None:
+            keeper.open_map(self)
         if observer is not None:
             await observer.map_started(self)
         self.started = clock()
@@ -82,6 +85,8 @@ class MapRun:
             await self._run_items()
         finally:
             self.stopped_at = clock()
+            if keeper is not None:
+                keeper.close_map(self)
             if observer is not None:
                 await observer.map_ended(self)
 
@@ -198,7 +203,7 @@ def _inner_outputs(step: Step) -> list[str]:
 def _answers_for(run: Run, step: Step) -> dict[str, Any]:
     """Return the answers meant for interrupts inside: by lifted name, or by dotted key."""
     found: dict[str, Any] = {}
-    if not run.plan.fixed and run.answers and run.visits(step) == 1:
+    if not run.fixed and run.answers:
         inner_names = dict(zip(step.node.outputs, step.node.inner_outputs, strict=True))
         for name in list(run.answers):
             head, dot, rest = name.partition(".")

@@ -12,7 +12,7 @@ from functools import partial
 from types import CoroutineType
 from typing import Any, NoReturn
 
-from hypergraph.engine.ports import Carried, Expired, PauseExecution, original
+from hypergraph.engine.ports import Carried, Expired, Keeper, PauseExecution, original
 from hypergraph.engine.run import Detail, Run
 from hypergraph.engine.scope import clock
 from hypergraph.exceptions import CancellationError, NodeTimeoutError, safe_text
@@ -35,11 +35,20 @@ async def perform(run: Run, step: Any, superstep: int) -> None:
             run.superstep = superstep
             await observer.superstep_started(run, superstep)
         detail.span_id = await observer.node_started(run, step)
+    keeper = run.scope.keeper if run.journal is not None else None
+    if keeper is not None:
+        await _make_durable(run, step, superstep, keeper)
     started = clock()
     try:
         value = await producers[step.kind](run, step, superstep, detail)
+        duration = 0.0 if detail.cached else clock() - started - detail.waited
+        detail.decision = value if step.is_gate else None
+        if keeper is not None:
+            keeper.done(run, step, superstep, value, detail, duration)
     except PauseExecution as signal:
         run.pause, run.status = signal.pause, RunStatus.PAUSED
+        if keeper is not None:
+            keeper.paused(run, step, superstep, signal.pause)
         if observer is not None:
             await observer.interrupted(run, step, detail.span_id, signal.pause)
         return None
@@ -47,12 +56,12 @@ async def perform(run: Run, step: Any, superstep: int) -> None:
         error, duration = original(raised), clock() - started - detail.waited
         try:
             run.fail(step, superstep, error, duration, detail)
+            if keeper is not None:
+                keeper.failed(run, step, superstep, detail, duration)
         finally:
             if observer is not None:
                 await observer.node_failed(run, step, detail.span_id, detail.error or error)
         return None
-    duration = 0.0 if detail.cached else clock() - started - detail.waited
-    detail.decision = value if step.is_gate else None
     run.records += (superstep, step, duration, detail)
     run.land(step, value)
     if observer is not None:
@@ -60,6 +69,12 @@ async def perform(run: Run, step: Any, superstep: int) -> None:
             await observer.decided(run, step, value)
         await observer.node_ended(run, step, detail, duration)
     return None
+
+
+async def _make_durable(run: Run, step: Step, superstep: int, keeper: Keeper) -> None:
+    saved = keeper.before(run, step, superstep)
+    if saved and run.scope.observer is not None:
+        await run.scope.observer.checkpoint_saved(run, saved)
 
 
 def refuse_coroutine(step: Step, value: Any) -> NoReturn:
@@ -111,6 +126,7 @@ async def _attempts(run: Run, step: Step, superstep: int, detail: Detail) -> Any
             halted = isinstance(error, CancellationError) and clock() >= scope.halt_at
             if retry is None or halted or not retry.wants(error, detail.attempts):
                 raise
+            detail.failed_attempts += (f"{type(error).__name__}: {safe_text(error)}",)
             delay = retry.delay_before(detail.attempts + 1)
             if scope.observer is not None:
                 await scope.observer.node_retried(run, step, detail.attempts, error, delay)
@@ -189,7 +205,7 @@ async def _collect_async(run: Run, step: Step, superstep: int) -> list[Any]:
 async def _ask(run: Run, step: Step, superstep: int, detail: Detail) -> Any:
     """Take the answer that was given, else ask the handler; pause when it has none either."""
     outputs = step.outputs
-    if run.visits(step) == 1 and all(name in run.answers for name in outputs):
+    if all(name in run.answers for name in outputs):
         answers = tuple(run.answers.pop(name) for name in outputs)
         return answers[0] if step.output is not None else answers
     answer = await _through_cache(run, step, superstep, detail, _handle)

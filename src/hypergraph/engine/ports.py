@@ -98,6 +98,8 @@ class Observer(Protocol):
 
     async def run_started(self, run: Run) -> None: ...
     async def run_ended(self, run: Run) -> None: ...
+    async def replayed(self, run: Run) -> None: ...
+    async def checkpoint_saved(self, run: Run, indexes: tuple[int, ...]) -> None: ...
     async def superstep_started(self, run: Run, superstep: int) -> None: ...
     async def node_started(self, run: Run, step: Step) -> str: ...
     async def node_ended(self, run: Run, step: Step, detail: Detail, seconds: float) -> None: ...
@@ -112,6 +114,34 @@ class Observer(Protocol):
     async def map_ended(self, map_run: Any) -> None: ...
     def chunk(self, run: Run, name: str, chunk: Any) -> None: ...
     def stop_requested(self, scope: Scope, info: Any) -> None: ...
+
+
+class Keeper(Protocol):
+    """Who keeps the history of runs, so that it survives the process. Writes at once, in the runner's thread."""
+
+    def open(self, run: Run) -> bool:
+        """Begin or take up the history of a run; return whether there is anything left to do."""
+
+    def before(self, run: Run, step: Step, superstep: int) -> tuple[int, ...]:
+        """Make durable what the step could take; return the indexes of the steps that became durable."""
+
+    def done(self, run: Run, step: Step, superstep: int, value: Any, detail: Detail, seconds: float) -> None:
+        """Write down a completed step."""
+
+    def failed(self, run: Run, step: Step, superstep: int, detail: Detail, seconds: float) -> None:
+        """Write down a failed step."""
+
+    def paused(self, run: Run, step: Step, superstep: int, pause: PauseInfo) -> None:
+        """Write down that a step waits for an answer."""
+
+    def close(self, run: Run) -> tuple[int, ...]:
+        """Write down how the run ended; return the indexes of the steps that became durable."""
+
+    def open_map(self, map_run: Any) -> None:
+        """Begin or take up the history of a map."""
+
+    def close_map(self, map_run: Any) -> None:
+        """Write down how the map ended."""
 
 
 class NodeCache(Protocol):

@@ -35,6 +35,8 @@ class Detail:
     span_id = ""
     attempts = 1
     waited = 0.0  # seconds spent waiting for the concurrency limit
+    replayed = False  # restored from history instead of executed
+    failed_attempts: tuple[str, ...] = ()  # "Type: message" of each
     inner: Any = None  # a Run, or a MapRun for the items of a mapped graph
 
 
@@ -65,6 +67,8 @@ class Run:
     answers: dict[str, Any]
     landed: list[tuple[Step, Any]]
     versions: dict[str, int]
+    journal: Any = None  # where its steps are written down, if anywhere
+    past: Any = None  # what is already written there
 
     def __init__(self, scope: Scope, admission: Admission, given: Mapping[str, Any]) -> None:
         self.scope = scope
@@ -72,7 +76,8 @@ class Run:
         self.plan = plan = admission.plan
         self.records: list[Any] = []
         self.values: dict[str, Any] = {**admission.base, **given} if admission.base else dict(given)
-        if not plan.fixed:
+        self.fixed = plan.fixed and scope.keeper is None  # what is resumed starts in the middle
+        if not self.fixed:
             self.landed = []
             self.versions = dict.fromkeys(admission.given, 1)
             self.answers = {name: self.values.pop(name) for name in admission.answers}
@@ -152,7 +157,7 @@ class Run:
         """Take over what a step produced: at once, or when its superstep is over."""
         if self.side is not None and step.index in self.side.course.steps:
             self.side.land(step, value)
-        elif not self.plan.fixed:
+        elif not self.fixed:
             self.landed.append((step, value))
         elif step.output is not None:
             self.values[step.output] = value
@@ -201,10 +206,10 @@ class Run:
     def outcome(self) -> dict[str, Any]:
         """Return the values a caller gets back: outputs that exist, or the selected ones."""
         values, admission = self.values, self.admission
-        if admission.fetch is not None and self.status is RunStatus.COMPLETED:
+        if self.fixed and admission.fetch is not None and self.status is RunStatus.COMPLETED:
             return admission.fetch(values)
         found = {name: values[name] for name in admission.returns if name in values}
-        if self.plan.fixed and self.status is RunStatus.COMPLETED:
+        if self.fixed and self.status is RunStatus.COMPLETED:
             admission.remember_outcome(tuple(found))  # a fixed course always delivers the same names
         return found
 
@@ -286,7 +291,7 @@ class Run:
 
     def close(self) -> None:
         """Complete the evidence, when everything that was running has finished."""
-        if not self.plan.fixed and self.landed:
+        if not self.fixed and self.landed:
             self.unfolding.apply_landed()
         failure, error = self.failure, self.error
         if failure is not None and error is not None:

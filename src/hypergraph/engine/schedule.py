@@ -58,7 +58,7 @@ class Unfolding(Readiness):
         """
         run, steps, agenda, landed = self.run, self.steps, self.agenda, self.run.landed
         missing, opened, stale, runs, named = self.missing, self.opened, self.stale, self.runs, self.named
-        superstep = 0
+        superstep = first = self.superstep
         while True:
             if self.abroad or self.soft:
                 yield from self._look_around(superstep, arrival)
@@ -74,14 +74,16 @@ class Unfolding(Readiness):
             agenda.clear()
             if len(batch) > 1:
                 batch = self._hold_back(sorted(batch))
-            elif not batch and superstep >= self.until:
+            elif not batch and superstep >= self.until and not self.replayed:
                 if self.abroad and (due := self._due_from_abroad(idle=True)):
                     yield superstep, arrival(due)
                     self.apply_landed()
                 elif not (self._release_first_soft() or self._take_answers_as_inputs()):
                     return
                 continue
-            if superstep >= limit and batch:
+            if self.replayed:
+                batch = self._land_replayed(batch)
+            if superstep - first >= limit and batch:
                 return run.exhaust(steps[batch[0]], superstep)
             for index in batch:
                 stale[index] = False  # until something it takes changes again
@@ -116,6 +118,16 @@ class Unfolding(Readiness):
                 return
             yield superstep, arrival(due)
             self.apply_landed()
+
+    def _land_replayed(self, batch: list[int]) -> list[int]:
+        """Let what was finished before land again; return what is left to do in this superstep."""
+        replayed, self.replayed = self.replayed, {}
+        for index, value in replayed.items():
+            self.stale[index] = False
+            self.runs[index] += 1
+            self.seen[index] = {name: self.versions.get(name, 0) for name in self.steps[index].wait_for}
+            self.run.landed.append((self.steps[index], value))
+        return [index for index in batch if index not in replayed]
 
     def _hold_back(self, ready: list[int]) -> list[int]:
         held: set[int] = set()
@@ -186,6 +198,17 @@ class Unfolding(Readiness):
         """S3: say whether an output is one of the inputs, changed in place perhaps."""
         values = self.values
         return any(values.get(name) is value for name in step.node.inputs) and not is_immutable(value)
+
+    def versions_after(self, step: Step, value: Any) -> dict[str, int]:
+        """Return the versions that the outputs of a step get when this lands."""
+        results = (value,) if step.output is not None else () if step.is_gate else value or ()
+        after = {}
+        for name, result in zip(step.outputs, results, strict=False):
+            if result is not ABSENT:
+                version = self.versions.get(name, 0)
+                rises = not version or self.named[step.index] or self._has_changed(step, name, result, None)
+                after[name] = version + 1 if rises else version
+        return after
 
     def _aliased(self, step: Step, value: Any) -> set[str]:
         results = (value,) if step.output is not None else () if step.is_gate else value or ()

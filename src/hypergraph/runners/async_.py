@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from hypergraph.cache import CacheBackend
 from hypergraph.engine.async_kernel import AsyncKernel
@@ -28,6 +28,9 @@ from hypergraph.runs.results import MapResult
 from hypergraph.runs.run_result import RunResult
 
 _FOREIGN_TO_MAPS = frozenset(["run_id"])  # an option that only single runs have
+if TYPE_CHECKING:
+    from hypergraph.checkpointers.base import Checkpointer
+
 _CAPABILITIES = RunnerCapabilities(
     supports_async_nodes=True, returns_coroutine=True, supports_interrupts=True
 )
@@ -43,12 +46,13 @@ class AsyncRunner(BaseRunner):
     def __init__(
         self,
         cache: CacheBackend | None = None,
+        checkpointer: Checkpointer | None = None,
         *,
         max_iterations: int | None = None,
         logger: logging.Logger | None = None,
         offload_sync: bool = False,
     ) -> None:
-        super().__init__(cache, max_iterations=max_iterations, logger=logger)
+        super().__init__(cache, checkpointer, max_iterations=max_iterations, logger=logger)
         self._offload_sync = bool(offload_sync)
 
     @property
@@ -72,6 +76,12 @@ class AsyncRunner(BaseRunner):
         timeout: float | None = None,
         run_id: str | None = None,
         workflow_id: str | None = None,
+        new_turn: bool = False,
+        tags: Mapping[str, str] | None = None,
+        force: bool = False,
+        code_change: Literal["keep", "rerun", "error"] = "keep",
+        history: Sequence[StepRecord] | None = None,
+        checkpoint: Checkpoint | None = None,
         **input_values: Any,
     ) -> RunResult:
         """Run a graph once and return its result.
@@ -83,6 +93,7 @@ class AsyncRunner(BaseRunner):
         options = options_of((
             select, on_missing, on_internal_override, entrypoint, max_iterations, max_concurrency,
             error_handling, event_processors, timeout, run_id, workflow_id,
+            new_turn, tags, force, code_change, history,
         ))  # fmt: skip
         run, dispatcher = self._begin(graph, values, input_values, options)
         await self._drive(run, dispatcher)
@@ -106,6 +117,10 @@ class AsyncRunner(BaseRunner):
         event_processors: Sequence[EventProcessor] | None = None,
         timeout: float | None = None,
         workflow_id: str | None = None,
+        new_turn: bool = False,
+        tags: Mapping[str, str] | None = None,
+        force: bool = False,
+        code_change: Literal["keep", "rerun", "error"] = "keep",
         **input_values: Any,
     ) -> MapResult:
         """Run a graph once per item, items at the same time, and return all results.
@@ -116,6 +131,7 @@ class AsyncRunner(BaseRunner):
         options = options_of((
             select, on_missing, on_internal_override, entrypoint, max_iterations, max_concurrency,
             error_handling, event_processors, timeout, None, workflow_id,
+            new_turn, tags, force, code_change, None,
         ))  # fmt: skip
         map_run, dispatcher = self._begin_map(
             graph, values, input_values, options=options, map_over=map_over, map_mode=map_mode, clone=clone

@@ -6,8 +6,9 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from hypergraph import durability
 from hypergraph.cache import CacheBackend
 from hypergraph.engine.nested import MapRun, expand
 from hypergraph.engine.ports import Kernel
@@ -34,6 +35,9 @@ from hypergraph.runs.build import map_result_of, result_of
 from hypergraph.runs.results import MapResult
 from hypergraph.runs.run_result import RunResult
 
+if TYPE_CHECKING:
+    from hypergraph.checkpointers.base import Checkpointer
+
 _NOTHING: dict[Any, Any] = {}
 _USUAL = (DEFAULTS.select, DEFAULTS.entrypoint, DEFAULTS.on_internal_override)
 
@@ -56,10 +60,14 @@ class BaseRunner(ABC):
     def __init__(
         self,
         cache: CacheBackend | None = None,
+        checkpointer: Checkpointer | None = None,
         *,
         max_iterations: int | None = None,
         logger: logging.Logger | None = None,
     ) -> None:
+        if checkpointer is not None and not hasattr(checkpointer, "claim"):
+            raise TypeError(f"checkpointer must be a Checkpointer, got {type(checkpointer).__name__}")
+        self.checkpointer = checkpointer
         checked(Options(max_iterations=max_iterations))
         self._max_iterations = max_iterations or DEFAULT_LIMIT
         self._logger = logger
@@ -113,13 +121,26 @@ class BaseRunner(ABC):
             given: Mapping[str, Any] = values  # as most calls are
         else:
             given = merged_inputs(graph, values, keywords, options)
+        keeper = self._keeper(options)
+        if keeper is not None and options.workflow_id is not None:
+            given = keeper.inputs_for(graph, options.workflow_id, given)
         admission = self._admit(graph, tuple(given), options)
         scope = self._scope(kernel, options, observer)
+        scope.keep(keeper)
         run = scope.root = Run(scope, admission, given)
         if options is not DEFAULTS:
             run.run_id = options.run_id
             run.workflow_id = options.workflow_id
         return run
+
+    def _keeper(self, options: Options) -> Any:
+        """Return who keeps the history of this call, None without a store."""
+        if self.checkpointer is None:
+            return None
+        wishes = durability.Wishes(
+            options.new_turn, options.force, options.tags, options.code_change, options.history
+        )
+        return durability.WorkflowKeeper(self.checkpointer, wishes)
 
     def _prepare_map(
         self,
@@ -149,6 +170,7 @@ class BaseRunner(ABC):
                 raise
             admission, refusal = admit_nothing(graph), error  # F11: that is for every item to say
         scope = self._scope(kernel, options, observer)
+        scope.keep(self._keeper(options))
         map_run = scope.root = MapRun(
             scope,
             admission,

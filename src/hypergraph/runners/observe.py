@@ -16,6 +16,7 @@ from hypergraph.engine.scope import Scope
 from hypergraph.events.dispatcher import EventDispatcher
 from hypergraph.events.types import (
     CacheHitEvent,
+    CheckpointSavedEvent,
     Event,
     InterruptEvent,
     NodeEndEvent,
@@ -59,6 +60,27 @@ class EventObserver:
         """Open the span of a run."""
         run.span_id = fresh_span_id()
         await self._emit(RunStartEvent(**_own(run, run.graph_name), workflow_id=run.workflow_id))
+
+    async def replayed(self, run: Run) -> None:
+        """Tell what was done before: these steps are restored and call nothing."""
+        for _, step, _ in run.past.rows:
+            start = NodeStartEvent(**_inside(run), node_name=step.name, replayed=True)
+            await self._emit(start)
+            await self._emit(
+                NodeEndEvent(**_inside(run), span_id=start.span_id, node_name=step.name, replayed=True)
+            )
+
+    async def checkpoint_saved(self, run: Run, indexes: tuple[int, ...]) -> None:
+        """Tell which steps have become durable."""
+        await self._emit(
+            CheckpointSavedEvent(
+                run_id=run.run_id,
+                parent_span_id=run.span_id or None,
+                workflow_id=run.workflow_id,
+                superstep=run.journal.superstep,
+                steps=indexes,
+            )
+        )
 
     async def run_ended(self, run: Run) -> None:
         """Close the span of a run, whichever way it ended."""

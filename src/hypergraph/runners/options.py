@@ -34,6 +34,11 @@ class Options(NamedTuple):
     timeout: float | None = None
     run_id: str | None = None
     workflow_id: str | None = None
+    new_turn: bool = False
+    tags: Mapping[str, str] | None = None
+    force: bool = False
+    code_change: str = "keep"
+    history: Any = None
 
 
 DEFAULTS = Options()

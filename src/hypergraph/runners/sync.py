@@ -55,6 +55,12 @@ class SyncRunner(BaseRunner):
         timeout: float | None = None,
         run_id: str | None = None,
         workflow_id: str | None = None,
+        new_turn: bool = False,
+        tags: Mapping[str, str] | None = None,
+        force: bool = False,
+        code_change: Literal["keep", "rerun", "error"] = "keep",
+        history: Sequence[StepRecord] | None = None,
+        checkpoint: Checkpoint | None = None,
         **input_values: Any,
     ) -> RunResult:
         """Run a graph once and return its result.
@@ -66,6 +72,7 @@ class SyncRunner(BaseRunner):
         options = options_of((
             select, on_missing, on_internal_override, entrypoint, max_iterations, None,
             error_handling, event_processors, timeout, run_id, workflow_id,
+            new_turn, tags, force, code_change, history,
         ))  # fmt: skip
         run, dispatcher = self._begin(graph, values, input_values, options)
         self._drive(run, dispatcher)
@@ -88,6 +95,10 @@ class SyncRunner(BaseRunner):
         event_processors: Sequence[EventProcessor] | None = None,
         timeout: float | None = None,
         workflow_id: str | None = None,
+        new_turn: bool = False,
+        tags: Mapping[str, str] | None = None,
+        force: bool = False,
+        code_change: Literal["keep", "rerun", "error"] = "keep",
         **input_values: Any,
     ) -> MapResult:
         """Run a graph once per item and return all results.
@@ -97,6 +108,7 @@ class SyncRunner(BaseRunner):
         options = options_of((
             select, on_missing, on_internal_override, entrypoint, max_iterations, None,
             error_handling, event_processors, timeout, None, workflow_id,
+            new_turn, tags, force, code_change, None,
         ))  # fmt: skip
         map_run, dispatcher = self._begin_map(
             graph, values, input_values, options=options, map_over=map_over, map_mode=map_mode, clone=clone

@@ -1,0 +1,284 @@
+"""Whose history a run continues, and what that means for it: nothing to do, the rest to do, or a new start.
+
+One rule covers crash recovery, retries, chat turns and edits: stored steps restore values and versions;
+values given now that differ from the stored ones raise their version; then the ordinary rule of staleness
+decides what runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hypergraph.checkpointers.base import Checkpointer
+from hypergraph.checkpointers.types import (
+    Claim,
+    NewWorkflow,
+    StepRecord,
+    StepStatus,
+    Workflow,
+    WorkflowStatus,
+)
+from hypergraph.durability.journal import Journal
+from hypergraph.durability.past import is_finished, read_past, replay
+from hypergraph.engine.nested import MapRun
+from hypergraph.engine.run import Detail, Run
+from hypergraph.engine.state import differs
+from hypergraph.graph.graph import Graph
+from hypergraph.plan.steps import Step
+from hypergraph.records import PauseInfo, RunStatus
+
+_UNFINISHED = (WorkflowStatus.ACTIVE, WorkflowStatus.STOPPED)
+
+
+@dataclass(slots=True)
+class Stored:
+    """What the store has of one workflow."""
+
+    workflow: Workflow
+    records: list[StepRecord]
+    inputs: dict[str, tuple[int, Any]]
+
+    @property
+    def outputs(self) -> set[str]:
+        """The names that recorded steps produced."""
+        return {name for record in self.records for name in record.output_versions}
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What a call asks of the store beyond an id."""
+
+    new_turn: bool = False
+    force: bool = False
+    tags: Mapping[str, str] | None = None
+    code_change: str = "keep"
+    history: Sequence[StepRecord] | None = None
+
+
+class WorkflowKeeper:
+    """Keep the runs of one call in a store."""
+
+    def __init__(self, store: Checkpointer, wishes: Wishes) -> None:
+        self.store = store
+        self.wishes = wishes
+        self.claims: dict[int, Claim] = {}
+        self.edits: dict[str, Any] = {}  # values given for what recorded steps produced
+
+    # -- before a run is made ---------------------------------------------------------------------------
+
+    def stored(self, workflow_id: str) -> Stored | None:
+        """Return what is stored under an id, None if nothing is."""
+        workflow = self.store.read_workflow(workflow_id)
+        if workflow is None:
+            return None
+        records = self.store.read_steps(workflow_id, values=False)
+        return Stored(workflow, records, self.store.read_inputs(workflow_id))
+
+    def inputs_for(self, graph: Graph, workflow_id: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return stored inputs under the given ones: a run that goes on need not be given them again.
+
+        What recorded steps produced is no input; a value given for it is an edit of the history.
+        """
+        if self.wishes.history is not None:
+            recorded = {name for record in self.wishes.history for name in record.output_versions}
+            known: Mapping[str, Any] = {}
+        else:
+            stored = self.stored(workflow_id)
+            recorded = stored.outputs if stored is not None else set()
+            known = {name: value for name, (_, value) in stored.inputs.items()} if stored is not None else {}
+        inputs = set(graph.inputs.all)
+        self.edits = {n: v for n, v in given.items() if n in recorded and n not in inputs}
+        return {**known, **{n: v for n, v in given.items() if n not in self.edits}}
+
+    # -- around a run -----------------------------------------------------------------------------------
+
+    def open(self, run: Run) -> bool:
+        """Begin or take up the history of a run; return whether there is anything left to do."""
+        if run.parent is not None and not self._keeps(run):
+            return True
+        workflow_id = run.workflow_id = run._place()
+        if self.wishes.history is not None and run.parent is None and run.map_run is None:
+            self._fork(run, self.wishes.history)
+        stored = self.stored(workflow_id)
+        news = self._news(run, stored)
+        if stored is not None and not news and not run.answers and self._recall(run, stored):
+            return False
+        claim = self.store.claim(workflow_id, self._describe(run), force=self.wishes.force)
+        run.values.update({name: self.edits[name] for name in news if name in self.edits})
+        given = {name: (version, run.values[name]) for name, version in news.items()}
+        if stored is None:
+            run.journal = Journal(self.store, claim, run, 0)
+            run.journal.begin(given, 0)
+            return True
+        self._take_up(run, stored, news)
+        run.journal = Journal(self.store, claim, run, run.past.next_index)
+        run.journal.begin(given, run.past.superstep)
+        return True
+
+    def _keeps(self, run: Run) -> bool:
+        """Say whether a nested run has a history of its own: not inside of an atomic boundary."""
+        parent, policy = run.parent, self.store.policy
+        if parent is None or parent.journal is None or policy.granularity != "step":
+            return False
+        step: Step = parent.plan.steps[parent.plan.index[run.step_name]]
+        return bool(step.node.durability == "nested")
+
+    def _fork(self, run: Run, history: Sequence[StepRecord]) -> None:
+        """Begin a workflow with a copy of another one's history, independent of it from then on."""
+        parents = {record.workflow_id for record in history}
+        forked_at = max((record.superstep for record in history), default=None)
+        new = replace(self._describe(run), forked_from=next(iter(parents), None), forked_at=forked_at)
+        claim = self.store.claim(run.workflow_id or "", new, force=self.wishes.force)
+        if claim.existing is not None:
+            self.store.release(claim)
+            raise ValueError(
+                f"Workflow {run.workflow_id!r} exists already; a fork needs an id of its own. "
+                "Leave history and checkpoint out to go on with it."
+            )
+        inputs = {name: (1, run.values[name]) for name in run.admission.given}
+        copies = [self.store.encode(replace(r, workflow_id=claim.workflow_id, replayed=True)) for r in history]
+        self.store.commit(claim, copies, inputs=inputs, at=0, status=WorkflowStatus.STOPPED)
+        self.store.release(claim)
+
+    def _news(self, run: Run, stored: Stored | None) -> dict[str, int]:
+        """Return the inputs that are new or changed, with the version they get.
+
+        Neither the input as it was stored nor the value as it is now counts as new.
+        """
+        if stored is None:
+            return dict.fromkeys(run.admission.given, 1)
+        outermost = run.parent is None and run.map_run is None
+        again = self.wishes.new_turn and outermost
+        state = self.store.read_state(stored.workflow.id)
+        given = {name: run.values[name] for name in run.admission.given} | (self.edits if outermost else {})
+        news = {}
+        for name, value in given.items():
+            version, before = stored.inputs.get(name, (0, None))
+            known = (version and not differs(before, value)) or (name in state and not differs(state[name], value))
+            if again or not known:
+                written = [r.output_versions[name] for r in stored.records if name in r.output_versions]
+                news[name] = max([version, *written]) + 1
+        return news
+
+    def _recall(self, run: Run, stored: Stored) -> bool:
+        """Restore how a workflow ended that has nothing to do now; return whether that is so."""
+        if stored.workflow.status is WorkflowStatus.COMPLETED:
+            run.values.update(self.store.read_state(stored.workflow.id))
+            self._note_rows(run, stored)
+            return True
+        waiting = [r for r in stored.records if r.status is StepStatus.PAUSED]
+        if stored.workflow.status is WorkflowStatus.PAUSED and waiting:
+            run.values.update(self.store.read_state(stored.workflow.id))
+            self._note_rows(run, stored)
+            run.status, run.pause = RunStatus.PAUSED, waiting[-1].pause
+            return True
+        return False
+
+    def _note_rows(self, run: Run, stored: Stored) -> None:
+        past = read_past(run.plan, stored.records, {}, closed=True)
+        run.records += [part for superstep, step, _ in past.rows for part in (superstep, step, 0.0, REPLAYED)]
+
+    def _take_up(self, run: Run, stored: Stored, news: Mapping[str, int]) -> None:
+        """Put a run where the stored one stopped."""
+        records, workflow_id = stored.records, stored.workflow.id
+        closed = bool(news) or is_finished(records) or stored.workflow.status is WorkflowStatus.COMPLETED
+        given = {name: version for name, (version, _) in stored.inputs.items()} | dict(news)
+        past = run.past = read_past(run.plan, records, given, closed=closed)
+        past.has_news = bool(news)
+        latest = self.store.read_state(workflow_id)
+        values = latest if closed else self.store.read_state(workflow_id, upto=past.superstep - 1)
+        if not closed:
+            replay(past, run.plan, records, latest)
+        fresh = {n: v for n, v in run.values.items() if n in given and past.versions[n] == given[n]}
+        run.values.update(values)
+        run.values.update(fresh)  # a given value stands unless a step has written a later version
+        run.versions.update(past.versions)
+        run.records += [part for superstep, step, _ in past.rows for part in (superstep, step, 0.0, REPLAYED)]
+
+    def before(self, run: Run, step: Step, superstep: int) -> tuple[int, ...]:
+        """Make durable what the step could take; return the indexes of the steps that became durable."""
+        return run.journal.before(superstep)  # type: ignore[no-any-return]  # a Journal
+
+    def done(self, run: Run, step: Step, superstep: int, value: Any, detail: Detail, seconds: float) -> None:
+        """Write down a completed step."""
+        run.journal.done(step, superstep, value, detail, seconds)
+
+    def failed(self, run: Run, step: Step, superstep: int, detail: Detail, seconds: float) -> None:
+        """Write down a failed step."""
+        run.journal.failed(step, superstep, detail, seconds)
+
+    def paused(self, run: Run, step: Step, superstep: int, pause: PauseInfo) -> None:
+        """Write down that a step waits for an answer."""
+        run.journal.paused(step, superstep, pause)
+
+    def close(self, run: Run) -> tuple[int, ...]:
+        """Write down how the run ended; return the indexes of the steps that became durable."""
+        journal: Journal | None = run.journal
+        if journal is None:
+            return ()
+        try:
+            outermost = run.parent is None and run.map_run is None
+            return journal.flush(WorkflowStatus(run.status.value), full=outermost or run.pause is not None)
+        finally:
+            self.store.release(journal.claim)
+
+    # -- around a map -----------------------------------------------------------------------------------
+
+    def open_map(self, map_run: MapRun) -> None:
+        """Begin or take up the history of a map."""
+        if map_run.parent is not None and not self._keeps_map(map_run):
+            return
+        new = NewWorkflow(
+            graph_name=map_run.admission.graph.name,
+            graph_hash=map_run.admission.graph.definition_hash,
+            tags=dict(self.wishes.tags or {}),
+        )
+        map_run.workflow_id = map_run.workflow_id or map_run.run_id
+        self.claims[id(map_run)] = self.store.claim(map_run.workflow_id, new, force=self.wishes.force)
+
+    def _keeps_map(self, map_run: MapRun) -> bool:
+        return False
+
+    def close_map(self, map_run: MapRun) -> None:
+        """Write down how the map ended."""
+        claim = self.claims.pop(id(map_run), None)
+        if claim is not None:
+            from_status = {run.status for run in map_run.runs if run is not None}
+            status = WorkflowStatus.COMPLETED
+            if RunStatus.FAILED in from_status:
+                status = WorkflowStatus.PARTIAL if RunStatus.COMPLETED in from_status else WorkflowStatus.FAILED
+            elif RunStatus.STOPPED in from_status or None in map_run.runs:
+                status = WorkflowStatus.STOPPED
+            try:
+                duration = (map_run.stopped_at - map_run.started) * 1000
+                self.store.commit(claim, status=status, duration_ms=duration, full=True)
+            finally:
+                self.store.release(claim)
+
+    def _describe(self, run: Run) -> NewWorkflow:
+        graph = run.admission.graph
+        outermost = run.parent is None and run.map_run is None
+        parent = run.parent if run.parent is not None else run.map_run
+        return NewWorkflow(
+            graph_name=graph.name,
+            graph_hash=graph.definition_hash,
+            graph=None,
+            node_hashes=node_hashes(graph),
+            parent_id=None if outermost or parent is None else parent.workflow_id,
+            node_name=run.step_name or None,
+            item=run.item_index,
+            tags=dict(self.wishes.tags or {}) if outermost else {},
+        )
+
+
+def node_hashes(graph: Graph) -> dict[str, str]:
+    """Return the hash of every node's definition."""
+    if "node_hashes" not in graph.memo:
+        graph.memo["node_hashes"] = {node.name: node.definition_hash for node in graph.iter_nodes()}
+    return graph.memo["node_hashes"]  # type: ignore[no-any-return]  # set one line above
+
+
+REPLAYED = Detail()
+REPLAYED.replayed = True

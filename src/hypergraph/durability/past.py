@@ -1,0 +1,112 @@
+"""What the stored steps of a workflow say about where a run stands.
+
+Only completed steps count. The steps of the last superstep, if it was not finished, are replayed: they land
+once more beside those that are still to run, so that nobody sees a sibling's output too early. Everything
+before is folded into values, versions, visits and decisions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypergraph.checkpointers.types import StepRecord, StepStatus
+from hypergraph.nodes.gate import END
+from hypergraph.plan.outcomes import ABSENT
+from hypergraph.plan.steps import Plan, Step
+from hypergraph.records import Decision
+
+
+@dataclass(slots=True)
+class Visit:
+    """The last completed execution of a step, and how many there have been."""
+
+    runs: int
+    order: int
+    inputs: Mapping[str, int]
+    waits: dict[str, int]
+
+
+@dataclass(slots=True)
+class Past:
+    """Where a run stands that began earlier."""
+
+    superstep: int = 0
+    next_index: int = 0
+    has_news: bool = False
+    given: dict[str, int] = field(default_factory=dict)
+    versions: dict[str, int] = field(default_factory=dict)
+    written: dict[tuple[int, str], int] = field(default_factory=dict)
+    visits: dict[int, Visit] = field(default_factory=dict)
+    decisions: dict[int, tuple[Any, int]] = field(default_factory=dict)
+    replayed: dict[int, Any] = field(default_factory=dict)
+    lost: dict[str, int] = field(default_factory=dict)  # names without a value, and the step that made them
+    rows: list[tuple[int, Step, float]] = field(default_factory=list)  # what need not run again
+
+    def fold(self, step: Step, record: StepRecord) -> None:
+        """Take over what a completed step left behind."""
+        index = step.index
+        runs = self.visits[index].runs + 1 if index in self.visits else 1
+        self.visits[index] = Visit(runs, record.index, record.input_versions, dict(record.wait_versions))
+        for name, version in record.output_versions.items():
+            self.written[index, name] = max(version, self.written.get((index, name), 0))
+            self.versions[name] = max(version, self.versions.get(name, 0))
+            self.lost.pop(name, None)
+        for name in record.lost:
+            self.lost[name] = index
+        for name in step.awaited:
+            self.versions[name] = self.versions.get(name, 0) + 1
+        if step.is_gate:
+            self.decisions[index] = (record.decision, record.index)
+
+
+def is_finished(records: Sequence[StepRecord]) -> bool:
+    """Say whether the last superstep is closed: a failed step is tried again in a superstep of its own."""
+    last = max((record.superstep for record in records), default=-1)
+    return any(r.superstep == last and r.status is StepStatus.FAILED for r in records)
+
+
+def read_past(
+    plan: Plan, records: Sequence[StepRecord], given: Mapping[str, int], *, closed: bool
+) -> Past:
+    """Read the history of a workflow; with `closed` nothing of it is left to do."""
+    past = Past(given=dict(given), versions=dict(given))
+    if not records:
+        return past
+    last = max(record.superstep for record in records)
+    past.superstep = last + 1 if closed else last
+    past.next_index = max(record.index for record in records) + 1
+    for step, record in _completed(plan, records):
+        if record.superstep < past.superstep:
+            past.fold(step, record)
+        past.rows.append((record.superstep, step, (record.duration_ms or 0.0) / 1000))
+    return past
+
+
+def replay(past: Past, plan: Plan, records: Sequence[StepRecord], latest: Mapping[str, Any]) -> None:
+    """Let the finished steps of an unfinished superstep count as done; `latest` holds their values."""
+    for step, record in _completed(plan, records):
+        if record.superstep >= past.superstep and not record.lost:
+            past.replayed[step.index] = landed_value(step, record, latest)
+
+
+def _completed(plan: Plan, records: Iterable[StepRecord]) -> Iterable[tuple[Step, StepRecord]]:
+    """Yield completed steps of nodes that still exist; the others are history, not state."""
+    for record in records:
+        if record.status is StepStatus.COMPLETED and record.node_name in plan.index:
+            yield plan.steps[plan.index[record.node_name]], record
+
+
+def landed_value(step: Step, record: StepRecord, values: Mapping[str, Any]) -> Any:
+    """Return what the step once returned, in the form in which it landed."""
+    if step.is_gate:
+        return _decision(record.decision)
+    found = tuple(values[n] if n in record.output_versions and n in values else ABSENT for n in step.outputs)
+    return found[0] if step.output is not None else found
+
+
+def _decision(stored: Any) -> Any:
+    if isinstance(stored, list):
+        return Decision(END if name == "END" else name for name in stored)  # type: ignore[misc]  # END may be among them
+    return END if stored == "END" else stored
