@@ -98,7 +98,7 @@ async def _advance(run: Run) -> None:  # noqa: PLR0912 - the hot loop: a call pe
         run.status, now = RunStatus.STOPPED, clock()
         raise
     finally:
-        run.stopped_at = now if run.failure is None else clock()  # the failing step and its siblings took time
+        run.stopped_at = now if run.failure is None else clock()  # failing takes time, and so do siblings
         if run.failure is not None or land is not None:
             run.close()
 
