@@ -44,6 +44,23 @@ def test_a_given_value_wins_over_those_bound_inside():
     assert SyncRunner().run(graph, k=5).values == {"same": 5, "tenfold": 50, "next_one": 6}
 
 
+def test_a_given_value_wins_over_one_bound_inside_a_mapped_graph():
+    @node(output_name="product")
+    def times(x, k):
+        return x * k
+
+    @node(output_name="k")
+    def hundred():
+        return 100
+
+    mapped = bound_to(1, times, "inner").map_over("x")
+    graph = Graph([mapped])
+    assert SyncRunner().run(graph, x=[1, 2])["product"] == [1, 2]
+    assert SyncRunner().run(graph, x=[1, 2], k=10)["product"] == [10, 20]
+    assert SyncRunner().run(graph.bind(k=5), x=[1, 2])["product"] == [5, 10]
+    assert SyncRunner().run(Graph([mapped, hundred]), x=[1, 2])["product"] == [100, 200]
+
+
 def test_a_mapped_input_is_required_even_if_it_is_bound_inside():
     graph = Graph([bound_to(5, same, "inner").map_over("k")])
     assert graph.inputs.required == ("k",)

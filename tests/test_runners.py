@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import gc
 import inspect
 import re
 import threading
@@ -403,6 +404,32 @@ def test_a_run_goes_on_only_as_far_as_somebody_asks(on: On) -> None:
     assert result.stopped
     assert result.values == {"b": 1}
     assert isinstance(result.error, CancellationError)
+
+
+@pytest.mark.parametrize("rounds", range(4))
+def test_a_loop_that_was_left_can_be_closed_at_any_time(rounds: int) -> None:
+    troubles: list[Any] = []
+
+    @node(output_name="c")
+    async def slow(b: int) -> int:
+        for _ in range(5):
+            await asyncio.sleep(0)
+        return b
+
+    async def awaited() -> RunResult:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: troubles.append(context))
+        iterator = AsyncRunner().iter(Graph([slow]), {"b": 1})
+        async for event in iterator:
+            if isinstance(event, NodeStartEvent):
+                break
+        for _ in range(rounds):
+            await asyncio.sleep(0)
+        await iterator.aclose()
+        return iterator.result
+
+    assert asyncio.run(awaited())["c"] == 1
+    gc.collect()
+    assert troubles == []
 
 
 def test_leaving_the_loop_stops_and_closes_the_run(on: On) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from hypergraph.cache import CacheBackend
 from hypergraph.engine.async_kernel import AsyncKernel
 from hypergraph.engine.execute import execute
-from hypergraph.engine.nested import MAX_TASKS, MapRun
+from hypergraph.engine.nested import MapRun
 from hypergraph.engine.run import Run
 from hypergraph.events.dispatcher import EventDispatcher
 from hypergraph.events.processor import EventProcessor
@@ -258,10 +258,6 @@ class AsyncRunner(BaseRunner):
             map_mode=map_mode,
             clone=clone,
         )
-        if options.max_concurrency is None and len(map_run.items) > MAX_TASKS:
-            raise ValueError(
-                f"Too many map tasks: {len(map_run.items)} items without a limit. Pass max_concurrency=..."
-            )
         return map_run, dispatcher
 
     async def _drive(self, run: Run | MapRun, dispatcher: EventDispatcher | None) -> None:

@@ -87,6 +87,7 @@ class AsyncRunIterator:
     ) -> None:
         self._run = run
         self._is_over = False
+        self._closing = asyncio.Lock()
         self._events = self._iterate(events, conclude)
 
     async def _iterate(
@@ -104,15 +105,17 @@ class AsyncRunIterator:
         try:
             async for event in self._events:
                 yield event
-        finally:
-            await self.aclose()
+        finally:  # of a loop that was left, whenever it is collected: somebody may have been faster
+            if not self._closing.locked():
+                await self.aclose()
 
     async def __anext__(self) -> Event:
         return await anext(self._events)
 
     async def aclose(self) -> None:
         """Stop the run unless it is over, and wait until it is."""
-        await self._events.aclose()
+        async with self._closing:
+            await self._events.aclose()
 
     @property
     def run_id(self) -> str:
