@@ -411,6 +411,7 @@ def test_describe_lists_entries_of_cycles() -> None:
 
 def test_repr_says_how_much_there_is(graph: Graph) -> None:
     assert repr(graph) == "Graph(g, 3 nodes, outputs=('a_out', 'done', 'b_out', 'c_out'))"
+    assert repr(Graph([make("a", "x")])) == "Graph(unnamed, 1 node, outputs=('a_out',))"
 
 
 # -- copies and pickles ---

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal, Self
 
+from hypergraph.display import plural
 from hypergraph.exceptions import GraphConfigError
 from hypergraph.graph.definition import definition_hash
 from hypergraph.graph.findings import did_you_mean, finding
@@ -272,7 +273,8 @@ class Graph(Frozen):
     to_mermaid = to_mermaid
 
     def __repr__(self) -> str:
-        return f"Graph({self.name or 'unnamed'}, {len(self.wiring.nodes)} nodes, outputs={self.outputs})"
+        size = plural(len(self.wiring.nodes), "node")
+        return f"Graph({self.name or 'unnamed'}, {size}, outputs={self.outputs})"
 
 
 def _checked_node(node: Any) -> HyperNode:
