@@ -190,7 +190,7 @@ async def _nest(run: Run, step: Step, superstep: int, detail: Detail) -> Any:
     detail.inner = child
     await execute(child)
     if child.pause is not None:
-        run.waits_in = (step, child)
+        run.waits_in += ((step, child),)
         raise PauseExecution(child.pause)
     if child.error is not None:
         pass_on(child.error)

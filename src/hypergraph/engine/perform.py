@@ -19,7 +19,7 @@ from hypergraph.exceptions import CancellationError, NodeTimeoutError, safe_text
 from hypergraph.plan.calling import inputs_of
 from hypergraph.plan.outcomes import NO_ANSWER
 from hypergraph.plan.steps import Step
-from hypergraph.records import PauseInfo, RunStatus
+from hypergraph.records import PauseInfo
 
 Produce = Callable[[Run, Step, int, Detail], Awaitable[Any]]
 producers: dict[str, Produce] = {}  # by kind of step; nested graphs add theirs
@@ -39,7 +39,7 @@ async def perform(run: Run, step: Any, superstep: int) -> None:
     try:
         value = await producers[step.kind](run, step, superstep, detail)
     except PauseExecution as signal:
-        run.pause, run.status = signal.pause, RunStatus.PAUSED
+        run.wait(step, superstep, signal.pause)
         if observer is not None:
             await observer.interrupted(run, step, detail.span_id, signal.pause)
         return None

@@ -54,7 +54,7 @@ class Run:
     rank = (0, 0)
     pause: PauseInfo | None = None
     log: Any = None  # the RunLog, once somebody has looked
-    waits_in: tuple[Step, Any] | None = None  # the GraphNode whose inner run paused, and that run
+    waits_in: tuple[tuple[Step, Any], ...] = ()  # GraphNodes whose inner run paused, each with that run
     unfolding: Any = None
     side: Any = None  # the SideFlow of an unfolding run, under a kernel that can run it
     superstep = -1
@@ -259,6 +259,13 @@ class Run:
         rank = (evidence.superstep, index)
         if self.failure is None or rank < self.rank:
             self.status, self.error, self.failure, self.rank = status, error, evidence, rank
+            self.pause = None
+
+    def wait(self, step: Step, superstep: int, pause: PauseInfo) -> None:
+        """Note a pause; of several the first in graph order counts, and a failure counts before any."""
+        rank = (superstep, step.index)
+        if self.failure is None and (self.pause is None or rank < self.rank):
+            self.status, self.pause, self.rank = RunStatus.PAUSED, pause, rank
 
     def halt(self, step: Any, superstep: int, was_executing: bool = False) -> None:
         """End the run before (or while) a step or group, because of a stop request or the deadline."""

@@ -40,8 +40,7 @@ class EngineResult(RunResult):
         """The results of the nested graphs that ran, each of its last execution."""
         run, selected = self._run, self._run.admission.selected
         ran = [(step, detail.inner) for _, step, _, detail in records_of(run) if detail.inner is not None]
-        if run.waits_in is not None:
-            ran.append(run.waits_in)
+        ran.extend(run.waits_in)
         return {
             step.name: inner_result(inner)
             for step, inner in dict(ran).items()
