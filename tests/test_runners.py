@@ -358,6 +358,23 @@ def test_iter_checks_the_call_before_anything_runs(on: On) -> None:
         on.iter(LINE)
 
 
+def test_a_missing_input_is_named_with_who_needs_it_and_what_was_passed_instead(on: On) -> None:
+    @node(output_name="text")
+    def write(topic: str, tone: str = "dry") -> str:
+        return topic
+
+    graph = Graph([write], name="essay")
+    with pytest.raises(MissingInputError) as caught:
+        on.run(graph, topc="tea")
+    assert str(caught.value) == (
+        "Missing required inputs of graph 'essay': 'topic'\n"
+        "-> 'topic' is needed by write; you passed 'topc'. Did you mean 'topic'?\n"
+        "-> provided: 'topc'\n"
+        "-> other inputs, which may be given: 'tone'\n"
+        "How to fix: pass them in `values`, or bind them; bind returns a new graph: graph = graph.bind(...)."
+    )
+
+
 def test_there_is_no_result_before_the_last_event() -> None:
     iterator = SyncRunner().iter(LINE, {"a": 1}, run_id="r")
     assert iterator.run_id == "r"

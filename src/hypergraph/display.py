@@ -61,8 +61,14 @@ def plural(count: int, noun: str) -> str:
 
 def did_you_mean(name: object, known: Iterable[str]) -> str | None:
     """Return a hint at the closest known name, None when nothing is close."""
+    close = closest(name, known)
+    return None if close is None else f"Did you mean {close!r}?"
+
+
+def closest(name: object, known: Iterable[str]) -> str | None:
+    """Return the known name that is most like this one, None when nothing is close."""
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6) if isinstance(name, str) else []
-    return f"Did you mean {close[0]!r}?" if close else None
+    return close[0] if close else None
 
 
 # --- durations ----------------------------------------------------------------------------------

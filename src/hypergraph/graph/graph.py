@@ -43,7 +43,7 @@ class Graph(Frozen):
         name: str | None = None,
         strict_types: bool = False,
     ) -> None:
-        listed = [_checked_node(node) for node in nodes]
+        listed = [_checked_node(node) for node in _checked_list(nodes)]
         if name is not None and not isinstance(name, str):
             raise TypeError(f"A graph's name must be a string, got {got(name)}")
         self.__dict__.update(
@@ -275,6 +275,12 @@ class Graph(Frozen):
     def __repr__(self) -> str:
         size = plural(len(self.wiring.nodes), "node")
         return f"Graph({self.name or 'unnamed'}, {size}, outputs={self.outputs})"
+
+
+def _checked_list(nodes: Any) -> Iterable[Any]:
+    if isinstance(nodes, Iterable):
+        return nodes
+    raise TypeError(f"A graph takes a list of nodes, got {got(nodes)}; write Graph([...]).")
 
 
 def _checked_node(node: Any) -> HyperNode:

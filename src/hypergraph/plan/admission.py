@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any
 
+from hypergraph.display import closest
 from hypergraph.exceptions import GraphConfigError, MissingInputError
 from hypergraph.graph.findings import did_you_mean
 from hypergraph.graph.graph import Graph
@@ -213,14 +214,13 @@ def _missing_text(graph: Graph, missing: Sequence[str], given: Iterable[str], sp
     lines = [f"Missing required inputs of graph {graph.name or 'unnamed'!r}: {', '.join(map(repr, missing))}"]
     for name in missing:
         consumers = ", ".join(n.name for n in graph.consumers_of(name))
-        hint = did_you_mean(name, [g for g in given if g not in spec.all])
-        lines.append(
-            f"-> {name!r} is needed by {consumers}" + (f"; you passed a similar name. {hint}" if hint else "")
-        )
+        similar = closest(name, [g for g in given if g not in spec.all])
+        hint = f"; you passed {similar!r}. Did you mean {name!r}?" if similar else ""
+        lines.append(f"-> {name!r} is needed by {consumers}{hint}")
     lines.append(f"-> provided: {', '.join(map(repr, given)) or 'nothing'}")
     unused = [name for name in spec.all if name not in given and name not in missing]
     if unused:
-        lines.append(f"-> also valid: {', '.join(map(repr, unused))}")
+        lines.append(f"-> other inputs, which may be given: {', '.join(map(repr, unused))}")
     lines.append(
         "How to fix: pass them in `values`, or bind them; bind returns a new graph: graph = graph.bind(...)."
     )
