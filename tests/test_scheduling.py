@@ -690,3 +690,19 @@ def test_the_work_per_superstep_does_not_grow_with_the_graph() -> None:
         run_sync(graph, {"n": 0}, max_iterations=2, error_handling="continue")
         costs.append(calls_in(graph, 110) - calls_in(graph, 10))
     assert costs[0] == costs[1]
+
+
+def test_a_value_may_have_the_name_that_an_earlier_node_emits(run: Run) -> None:
+    @node(output_name="draft", emit="ready")
+    def write(x: int) -> int:
+        return x
+
+    @node(output_name="ready")
+    def check(draft: int) -> int:
+        return draft + 1
+
+    @node(output_name="sent")
+    def send(ready: int) -> int:
+        return ready
+
+    assert run(Graph([write, check, send]), x=1).values == {"draft": 1, "ready": 2, "sent": 2}

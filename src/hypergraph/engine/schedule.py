@@ -178,7 +178,7 @@ class Unfolding(Readiness):
 
     def _has_changed(self, step: Step, name: str, value: Any, aliased: set[str] | None) -> bool:
         """S2 and S3; what ran by a decision (S6) is not asked."""
-        if differs(self.values[name], value):
+        if name not in self.values or differs(self.values[name], value):  # another node may only emit it
             return True
         return self._is_aliased(step, value) if aliased is None else name in aliased
 
