@@ -225,7 +225,12 @@ class Wiring:
     def _report(self, given: Any, what: str, hint: str | None = None) -> None:
         ends = tuple(map(_end_name, given)) if isinstance(given, (tuple, list)) else given
         self.findings.append(
-            finding(f"Invalid edge {shown(ends)}: {what}", hint, fix="correct or remove this edge.")
+            finding(
+                f"Invalid edge {shown(ends)}: {what}",
+                f"nodes of this graph: {shown(tuple(self.nodes))}",
+                hint,
+                fix="correct or remove this edge.",
+            )
         )
 
     def __getstate__(self) -> dict[str, Any]:
