@@ -95,7 +95,7 @@ class AsyncRunner(BaseRunner):
         *,
         map_over: str | Sequence[str],
         map_mode: Literal["zip", "product"] = "zip",
-        clone: bool | Sequence[str] = False,
+        clone: bool | list[str] = False,
         select: Any = UNSET,
         on_missing: Literal["ignore", "warn", "error"] = "ignore",
         on_internal_override: Literal["warn", "ignore", "error"] = "warn",
@@ -151,7 +151,7 @@ class AsyncRunner(BaseRunner):
         *,
         map_over: str | Sequence[str],
         map_mode: Literal["zip", "product"] = "zip",
-        clone: bool | Sequence[str] = False,
+        clone: bool | list[str] = False,
         **options: Any,
     ) -> AsyncIterator[tuple[int, RunResult]]:
         """Run a graph once per item and yield (index, result) as items finish.
@@ -200,7 +200,7 @@ class AsyncRunner(BaseRunner):
         *,
         map_over: str | Sequence[str],
         map_mode: Literal["zip", "product"] = "zip",
-        clone: bool | Sequence[str] = False,
+        clone: bool | list[str] = False,
         **options: Any,
     ) -> MapHandle[Awaitable[MapResult]]:
         """Start a map as a task and return a handle. Takes the options of `map`.
@@ -243,7 +243,7 @@ class AsyncRunner(BaseRunner):
         options: Options,
         map_over: str | Sequence[str],
         map_mode: str,
-        clone: bool | Sequence[str],
+        clone: bool | list[str],
     ) -> tuple[MapRun, EventDispatcher | None]:
         dispatcher = dispatcher_for(options.event_processors)
         kernel, observer = self._kernel(options), self._observer(dispatcher)

@@ -78,7 +78,7 @@ class SyncRunner(BaseRunner):
         *,
         map_over: str | Sequence[str],
         map_mode: Literal["zip", "product"] = "zip",
-        clone: bool | Sequence[str] = False,
+        clone: bool | list[str] = False,
         select: Any = UNSET,
         on_missing: Literal["ignore", "warn", "error"] = "ignore",
         on_internal_override: Literal["warn", "ignore", "error"] = "warn",
@@ -129,7 +129,7 @@ class SyncRunner(BaseRunner):
         *,
         map_over: str | Sequence[str],
         map_mode: Literal["zip", "product"] = "zip",
-        clone: bool | Sequence[str] = False,
+        clone: bool | list[str] = False,
         **options: Any,
     ) -> Iterator[tuple[int, RunResult]]:
         """Run a graph once per item and yield (index, result) as items finish.
@@ -176,7 +176,7 @@ class SyncRunner(BaseRunner):
         *,
         map_over: str | Sequence[str],
         map_mode: Literal["zip", "product"] = "zip",
-        clone: bool | Sequence[str] = False,
+        clone: bool | list[str] = False,
         **options: Any,
     ) -> MapHandle[MapResult]:
         """Start a map in a thread of its own and return a handle. Takes the options of `map`.
@@ -214,7 +214,7 @@ class SyncRunner(BaseRunner):
         options: Options,
         map_over: str | Sequence[str],
         map_mode: str,
-        clone: bool | Sequence[str],
+        clone: bool | list[str],
     ) -> tuple[MapRun, EventDispatcher | None]:
         dispatcher = dispatcher_for(options.event_processors)
         observer = SyncObserver(dispatcher) if dispatcher is not None else None
