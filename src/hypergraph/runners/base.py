@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hypergraph.cache import CacheBackend
+from hypergraph.display import did_you_mean
 from hypergraph.engine.nested import MapRun, expand
 from hypergraph.engine.ports import Kernel
 from hypergraph.engine.run import Run
@@ -251,9 +252,10 @@ def _check_mapped(graph: Graph, names: Sequence[str], given: Mapping[str, Any]) 
         raise ValueError("map_over needs at least one input name.")
     missing = [name for name in names if name not in given]
     if missing:
+        hint = did_you_mean(missing[0], given) or "How to fix: pass a list for it in `values`."
         raise MissingInputError(
             f"map_over names {', '.join(map(repr, missing))}, which was not given. "
-            f"How to fix: pass a list for it in `values`. Inputs: {graph.inputs.all}",
+            f"{hint} Inputs: {graph.inputs.all}",
             missing,
             sorted(given),
         )
