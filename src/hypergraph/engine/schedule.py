@@ -147,12 +147,10 @@ class Unfolding(Readiness):
         if step.is_gate:
             self._decide(step, value)
         elif step.output is not None:
-            if value is not ABSENT:
-                self._write(step, 0, value, named, aliased)
+            self._write(step, 0, value, named, aliased)
         else:
             for position, result in enumerate(value or ()):
-                if result is not ABSENT:
-                    self._write(step, position, result, named, aliased)
+                self._write(step, position, result, named, aliased)
         if step.awaited:
             for name in step.awaited:
                 self.versions[name] = self.versions.get(name, 0) + 1
@@ -160,6 +158,9 @@ class Unfolding(Readiness):
             self.agenda.update(self.scope.intersection(step.waiters))
 
     def _write(self, step: Step, position: int, value: Any, named: int, aliased: set[str] | None) -> None:
+        if value is ABSENT:
+            self.hopeless_known = False  # whoever hoped for it need not wait any longer
+            return
         name, consumers = step.writes[position]
         if self.needs and (step.index, name) in self.lacking:
             self._deliver(step.index, name)
