@@ -375,6 +375,27 @@ def test_a_missing_input_is_named_with_who_needs_it_and_what_was_passed_instead(
     )
 
 
+def test_a_method_decorated_in_its_class_is_told_to_bring_its_object(on: On) -> None:
+    class Shop:
+        rate = 2
+
+        @node(output_name="decorated")
+        def inside(self, net: int) -> int:
+            return net
+
+        def price(self, net: int) -> int:
+            return net * self.rate
+
+    with pytest.raises(MissingInputError, match=r"'self' is needed by inside; .* node\(an_object\.method, "):
+        on.run(Graph([Shop.inside]), net=1)
+    assert on.run(Graph([node(Shop().price, output_name="gross")]), net=1)["gross"] == 2
+
+
+def test_a_selection_is_made_of_names(on: On) -> None:
+    with pytest.raises(TypeError, match="select takes the name of an output or a list of names, got int 3"):
+        on.run(LINE, {"a": 1}, select=3)
+
+
 def test_there_is_no_result_before_the_last_event() -> None:
     iterator = SyncRunner().iter(LINE, {"a": 1}, run_id="r")
     assert iterator.run_id == "r"
