@@ -120,7 +120,7 @@ def _node_record(superstep: int, step: Step, seconds: float, detail: Detail) -> 
     return NodeRecord(
         node_name=step.name,
         superstep=superstep,
-        duration_ms=round(max(seconds, 0.0) * 1000, 3),
+        duration_ms=max(round(seconds * 1000, 3), 0.001) if seconds > 0 else 0.0,  # time passed is never 0
         status="failed" if error is not None else "cached" if detail.cached else "completed",
         error=None if error is None else safe_text(error) or type(error).__name__,
         cached=detail.cached,
