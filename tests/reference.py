@@ -215,18 +215,20 @@ class Interpreter:
     def is_ended(self, name: str) -> bool:
         return self.decisions.get(name) is END
 
-    def is_activated(self, name: str) -> bool:  # S5b, S11
-        gates = self.controllers(name)
-        return (
-            not gates
-            or any(self.names(gate, name) for gate in gates)
-            or any(
+    def openers(self, name: str) -> list[str]:  # S5b
+        return [
+            gate
+            for gate in self.controllers(name)
+            if self.names(gate, name)
+            or (
                 gate not in self.consumed
                 and self.nodes[gate].default_open
                 and self.share_cycle(self.rings, gate, name)
-                for gate in gates
             )
-        )
+        ]
+
+    def is_activated(self, name: str) -> bool:  # S5b, S11
+        return not self.controllers(name) or bool(self.openers(name))
 
     def outer_feeders(self, name: str, param: str) -> list[str]:
         feeders = self.feeders(name, param)
@@ -345,11 +347,28 @@ class Interpreter:
             for other in ready
             if name != other and not set(self.waits(name)).isdisjoint(self.nodes[other].every_output)
         }  # S8
+        held |= self.premature({name for name in ready if name not in held}, set(ready))
         free = [name for name in ready if name not in held]
         batch = free or ready[:1]  # S8a
         asking = [name for name in batch if self.nodes[name].kind == "interrupt"]
         self.by_order |= not free or len(asking) > 1
         return asking[:1] or batch  # S9
+
+    def premature(self, free: set[str], ready: set[str]) -> set[str]:  # S7
+        """Those that would run again though others lead to the gates that let them."""
+        again = {n for n in free if self.controllers(n) and n in self.consumed and n not in self.armed}
+        links = [*self.value_links(), *self.other_links()]
+        return {
+            name
+            for name in again
+            if all(self.leads(ready - again, gate, name, links) for gate in self.openers(name))
+        }
+
+    def leads(self, sources: set[str], gate: str, avoided: str, links: list[tuple[str, str]]) -> bool:
+        graph = nx.DiGraph([link for link in links if avoided not in link])
+        return any(
+            n == gate or (n in graph and gate in graph and nx.has_path(graph, n, gate)) for n in sources
+        )
 
     def take_answers(self) -> bool:
         """S1: answers nobody asks for become inputs, rather than a reason to stand still."""

@@ -199,3 +199,65 @@ def test_a_cycle_that_starts_at_a_chosen_node_waits_for_it_everywhere_else(run: 
         run(graph, {"a": 10, "b": 9})
     assert order(run(graph, {"a": 10, "b": 9}, entrypoint="to_a"))[0] == "to_a"
     assert order(run(graph.with_entrypoint("to_b"), {"a": 10, "b": 9}))[0] == "to_b"
+
+
+def test_an_improvement_waits_for_the_critique_of_the_one_before(run: Run) -> None:
+    @node(output_name="draft")
+    def improve(draft: str, critique: str) -> str:
+        assert critique == f"more than {draft}"
+        return draft + "+"
+
+    @node(output_name="critique")
+    def criticise(draft: str) -> str:
+        return f"more than {draft}"
+
+    @route(targets=["improve", END])
+    def good(critique: str) -> Any:
+        return END if critique.endswith("+++") else "improve"
+
+    result = run(Graph([improve, criticise, good]), {"draft": "v"})
+    assert order(result) == ["criticise", "good", *["improve", "criticise", "good"] * 3]
+    assert result["draft"] == "v+++"
+
+
+def test_a_round_ends_at_its_gate_however_long_the_way(run: Run) -> None:
+    @node(output_name="draft")
+    def write(notes: str) -> str:
+        return notes + "+"
+
+    @node(output_name="notes")
+    def read(draft: str) -> str:
+        return draft
+
+    @node(output_name="score")
+    def count(notes: str) -> int:
+        return len(notes)
+
+    @route(targets=["write", END], default_open=False)
+    def good(score: int) -> Any:
+        return END if score >= 3 else "write"
+
+    result = run(Graph([write, read, count, good]), {"notes": ""})
+    assert result["draft"] == "+++"
+    assert result.log.node_stats["write"].count == 3
+
+
+def test_a_loop_entered_at_its_target_waits_for_a_gate_whose_inputs_are_on_their_way(run: Run) -> None:
+    @node(output_name="n")
+    def up(n: int) -> int:
+        return n + 1
+
+    @node(output_name="text")
+    def ask(question: str) -> str:
+        return question
+
+    @node(output_name="limit")
+    def parse(text: str) -> int:
+        return int(text)
+
+    @route(targets=["up", END])
+    def gate(n: int, limit: int) -> Any:
+        return END if n >= limit else "up"
+
+    result = run(Graph([up, ask, parse, gate]), {"n": 0, "question": "1"})
+    assert trace(result) == [(0, "up"), (0, "ask"), (1, "parse"), (2, "gate")]

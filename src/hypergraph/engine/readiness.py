@@ -51,6 +51,7 @@ class Readiness:
         self.named = [0] * size  # by how many decisions
         self.stale = [True] * size
         self.runs = [0] * size
+        self.armed = [0] * size  # how often it had run when a decision named it last
         self.live = set(self.scope)  # without the gates that have decided END
         self.decisions: dict[int, tuple[int, ...]] = {}
         self.seen: dict[int, dict[str, int]] = {}
@@ -69,6 +70,15 @@ class Readiness:
     def _has_waited(self, step: Step) -> bool:
         seen = self.seen.get(step.index, {})
         return all(self.versions.get(name, 0) > seen.get(name, 0) for name in step.wait_for)
+
+    def _openers(self, index: int) -> list[int]:
+        """S5b: return the gates that let a step run: by their decision, or before any."""
+        return [
+            gate
+            for gate in self.steps[index].controllers
+            if index in self.decisions.get(gate, ())
+            or (not self.runs[gate] and index in self.steps[gate].default_targets)
+        ]
 
     # -- what others run -------------------------------------------------------------------------------
 

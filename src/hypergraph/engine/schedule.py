@@ -15,7 +15,8 @@ S5  A step is ready when
     e  it never executed, or an input has changed since.
 S6  Own outputs do not make a step stale, unless a gate drives it. A fresh decision re-arms the targets it
     names, and what ran by a decision raises the versions of its outputs even if they are equal.
-S7  Targets of a ready gate wait for its decision.
+S7  Targets of a ready gate wait for its decision. So do those that have run by it, as long as something
+    else is ready that leads to the gate: a loop goes through its gate before it goes on.
 S8  A step waiting for an output of another ready step is deferred.
 S8a If holding back would leave nothing to run, the first held step runs.
 S9  A ready interrupt runs alone.
@@ -56,9 +57,8 @@ class Unfolding(Readiness):
         `together` makes one step of those that may run at the same time, `arrival` one that waits for steps
         run elsewhere, if there are any. A run that has more to do after `limit` supersteps is exhausted.
         """
-        run, steps, agenda, landed = self.run, self.steps, self.agenda, self.run.landed
+        superstep, run, steps, agenda, landed = 0, self.run, self.steps, self.agenda, self.run.landed
         missing, opened, stale, runs, named = self.missing, self.opened, self.stale, self.runs, self.named
-        superstep = 0
         while True:
             if self.abroad or self.soft:
                 yield from self._look_around(superstep, arrival)
@@ -72,7 +72,7 @@ class Unfolding(Readiness):
                 ):
                     batch.append(index)
             agenda.clear()
-            if len(batch) > 1:
+            if len(batch) > 1 or (batch and self.abroad):
                 batch = self._hold_back(sorted(batch))
             elif not batch and superstep >= self.until:
                 if self.abroad and (due := self._due_from_abroad(idle=True)):
@@ -104,9 +104,7 @@ class Unfolding(Readiness):
 
     # -- choosing ------------------------------------------------------------------------------------
 
-    def _look_around(
-        self, superstep: int, arrival: Callable[[list[int]], Any]
-    ) -> Iterator[tuple[int, Any]]:
+    def _look_around(self, superstep: int, arrival: Callable[[list[int]], Any]) -> Iterator[tuple[int, Any]]:
         """See whether steps run elsewhere must arrive first, and which inputs need not be waited for."""
         while True:
             if self.soft and not self.hopeless_known:
@@ -124,6 +122,12 @@ class Unfolding(Readiness):
             held.update(step.target_index.values())  # S7
             held.update(step.waiters)  # S8
         batch = [index for index in ready if index not in held]
+        again = [index for index in batch if self.steps[index].controllers and self._has_had_its_turn(index)]
+        if again:  # S7
+            others = {index for index, superstep in self.abroad.items() if superstep == self.superstep}
+            others.update(ready)
+            others.difference_update(again)
+            batch = [index for index in batch if index not in again or self._is_still_named(index, others)]
         if not batch and self.superstep >= self.until:
             batch = ready[:1]  # S8a
         asking = [index for index in batch if self.steps[index].kind == "interrupt"]
@@ -131,6 +135,14 @@ class Unfolding(Readiness):
             batch = asking[:1]  # S9
         self.agenda.update(index for index in ready if index not in batch)
         return batch
+
+    def _has_had_its_turn(self, index: int) -> bool:
+        return self.runs[index] != self.armed[index]
+
+    def _is_still_named(self, index: int, others: set[int]) -> bool:
+        """Say whether some gate that lets this step run is not about to decide again, because of others."""
+        upstream = self.run.admission.plan.upstream
+        return any(others.isdisjoint(upstream(gate, index)) for gate in self._openers(index))
 
     # -- applying ------------------------------------------------------------------------------------
 
@@ -217,6 +229,7 @@ class Unfolding(Readiness):
         for target in targets:
             self.opened[target] += 1
             self.named[target] += 1
+            self.armed[target] = self.runs[target]
             if target in self.live:
                 self.stale[target] = True  # S6
                 self.agenda.add(target)

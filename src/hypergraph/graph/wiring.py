@@ -113,7 +113,12 @@ class Wiring:
     @cached_property
     def cycles(self) -> list[list[str]]:
         """The cyclic components over edges of every type, from whichever producer of a value."""
-        return self._cycles({name: [*self.successors[name], *self.value_flow[name]] for name in self.nodes})
+        return self._cycles(self.ways)
+
+    @cached_property
+    def ways(self) -> dict[str, list[str]]:
+        """Where edges of every type lead, from whichever producer of a value."""
+        return {name: [*self.successors[name], *self.value_flow[name]] for name in self.nodes}
 
     def _cycles(self, links: dict[str, list[str]]) -> list[list[str]]:
         order = {name: position for position, name in enumerate(self.nodes)}
