@@ -67,7 +67,7 @@ class GraphNode(Frozen, HyperNode):
             _liftable=dict(zip(outputs, outputs, strict=True)),
         )
         for param in inputs:
-            self.has_default_for(param)  # found and remembered level by level, so that depth costs no recursion
+            self.has_default_for(param)  # remembered level by level: depth costs no recursion
         if lift is not None:
             self.__dict__.update(self.lift(*as_names(lift, "lift")).__dict__)
 
