@@ -19,7 +19,7 @@ from hypergraph.exceptions import CancellationError, NodeTimeoutError, safe_text
 from hypergraph.plan.calling import inputs_of
 from hypergraph.plan.outcomes import NO_ANSWER
 from hypergraph.plan.steps import Step
-from hypergraph.records import PauseInfo
+from hypergraph.records import PauseInfo, RunStatus
 
 Produce = Callable[[Run, Step, int, Detail], Awaitable[Any]]
 producers: dict[str, Produce] = {}  # by kind of step; nested graphs add theirs
@@ -39,7 +39,7 @@ async def perform(run: Run, step: Any, superstep: int) -> None:
     try:
         value = await producers[step.kind](run, step, superstep, detail)
     except PauseExecution as signal:
-        run.wait(step, superstep, signal.pause)
+        _note_pause(run, signal.pause, (superstep, step.index))
         if observer is not None:
             await observer.interrupted(run, step, detail.span_id, signal.pause)
         return None
@@ -69,6 +69,12 @@ def refuse_coroutine(step: Step, value: Any) -> NoReturn:
         f"Node {step.name!r} returned a coroutine that nobody awaits. Declare its function with `async def`, "
         "or await inside it."
     )
+
+
+def _note_pause(run: Run, pause: PauseInfo, rank: tuple[int, int]) -> None:
+    """Of several pauses the first in graph order counts; a failure counts before any."""
+    if run.failure is None and (run.pause is None or rank < run.rank):
+        run.status, run.pause, run.rank = RunStatus.PAUSED, pause, rank
 
 
 # -- functions and gates ------------------------------------------------------------------------------

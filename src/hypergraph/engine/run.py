@@ -258,14 +258,7 @@ class Run:
         """Note the ending; of several, the first in graph order of the earliest superstep counts."""
         rank = (evidence.superstep, index)
         if self.failure is None or rank < self.rank:
-            self.status, self.error, self.failure, self.rank = status, error, evidence, rank
-            self.pause = None
-
-    def wait(self, step: Step, superstep: int, pause: PauseInfo) -> None:
-        """Note a pause; of several the first in graph order counts, and a failure counts before any."""
-        rank = (superstep, step.index)
-        if self.failure is None and (self.pause is None or rank < self.rank):
-            self.status, self.pause, self.rank = RunStatus.PAUSED, pause, rank
+            self.status, self.error, self.failure, self.pause, self.rank = status, error, evidence, None, rank
 
     def halt(self, step: Any, superstep: int, was_executing: bool = False) -> None:
         """End the run before (or while) a step or group, because of a stop request or the deadline."""
