@@ -99,6 +99,16 @@ class BaseRunner(ABC):
 
     # -- preparing -------------------------------------------------------------------------------------
 
+    def _prepared_before(self, kernel: Kernel, graph: Graph, values: dict[str, Any]) -> Run | None:
+        """Return the run of a call without options whose like was checked before, None if there was none."""
+        try:
+            admission = graph.memo["admissions"][self.__class__, tuple(values)]
+        except (AttributeError, KeyError):
+            return None
+        scope = Scope(kernel, self._cache, self._logger, self._max_iterations)
+        run = scope.root = Run(scope, admission, values)
+        return run
+
     def _prepare(
         self,
         kernel: Kernel,
@@ -110,10 +120,7 @@ class BaseRunner(ABC):
         observer: EventObserver | None,
     ) -> Run:
         """Check everything that can be checked, and return the run that is to be executed."""
-        if options is DEFAULTS and type(values) is dict and not keywords:
-            given: Mapping[str, Any] = values  # as most calls are
-        else:
-            given = merged_inputs(graph, values, keywords, options)
+        given = merged_inputs(graph, values, keywords, options)
         admission = self._admit(graph, tuple(given), options)
         scope = self._scope(kernel, options, observer)
         run = scope.root = Run(scope, admission, given)
@@ -133,7 +140,7 @@ class BaseRunner(ABC):
         observer: EventObserver | None,
         map_over: str | Sequence[str],
         map_mode: str,
-        clone: bool | Sequence[str],
+        clone: bool | list[str],
     ) -> MapRun:
         self._check_graph(graph)
         if graph.has_interrupts:

@@ -18,7 +18,7 @@ from hypergraph.runners.base import BaseRunner, RunnerCapabilities, dispatcher_f
 from hypergraph.runners.handles import MapHandle, RunHandle, in_thread
 from hypergraph.runners.iteration import RunIterator, until_left
 from hypergraph.runners.observe import EventObserver, SyncObserver
-from hypergraph.runners.options import ErrorHandling, Options, options_of, split_options
+from hypergraph.runners.options import DEFAULTS, ErrorHandling, Options, options_of, split_options
 from hypergraph.runs.build import result_of
 from hypergraph.runs.results import MapResult
 from hypergraph.runs.run_result import RunResult
@@ -67,7 +67,11 @@ class SyncRunner(BaseRunner):
             select, on_missing, on_internal_override, entrypoint, max_iterations, None,
             error_handling, event_processors, timeout, run_id, workflow_id,
         ))  # fmt: skip
-        run, dispatcher = self._begin(graph, values, input_values, options)
+        run = dispatcher = None
+        if options is DEFAULTS and type(values) is dict and not input_values:  # as most calls are
+            run = self._prepared_before(_KERNEL, graph, values)
+        if run is None:
+            run, dispatcher = self._begin(graph, values, input_values, options)
         self._drive(run, dispatcher)
         return self._conclude(run, error_handling)
 
