@@ -87,7 +87,8 @@ def enough(draft, feedback):
 def test_a_nested_loop_that_starts_alone_asks_for_nothing_else():
     loop = Graph([write, review, enough], name="loop")
     outer = Graph([loop.as_node()])
-    assert outer.inputs.all == ("topic",)
+    assert outer.inputs.required == ("topic",)
+    assert outer.inputs.all == loop.inputs.all
     assert SyncRunner().run(outer, topic="abc").values == SyncRunner().run(loop, topic="abc").values
 
 
@@ -123,9 +124,12 @@ def stop(x):
 
 @pytest.mark.parametrize("given", [{"x": 0}, {"y": 1}])
 def test_a_nested_loop_with_several_ways_in_takes_either(given):
-    outer = Graph([Graph([forth, back, stop], name="loop").as_node()])
-    assert outer.inputs.required == ()
-    assert SyncRunner().run(outer, given)["x"] == 3
+    graph = Graph([forth, back, stop], name="loop")
+    for name in ("parent", "grandparent"):
+        inner, graph = graph.name, Graph([graph.as_node()], name=name)
+        assert (graph.inputs.required, graph.inputs.entrypoints) == ((), {inner: ("x", "y")})
+        assert SyncRunner().run(graph, given)["x"] == 3
+        assert SyncRunner().run(graph, given, entrypoint=inner)["x"] == 3
 
 
 def test_a_nested_loop_that_nothing_starts_says_so():

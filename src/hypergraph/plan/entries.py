@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hypergraph.exceptions import MissingInputError
-from hypergraph.graph.inputs import cycles_in, starts_alone
+from hypergraph.graph.inputs import cycles_in, entry_needs, starts_alone
 from hypergraph.plan.request import Request
 
 
@@ -35,11 +35,14 @@ def check_cycle_entries(request: Request, entrypoint: str | None) -> dict[str, f
 def _check_component(request: Request, component: Sequence[str], named: Sequence[str]) -> list[str]:
     """Return the nodes that can start a cycle with what is given; none where nothing has to be given."""
     wiring, spec, available = request.graph.wiring, request.spec, request.available
-    entries = {name: spec.entrypoints[name] for name in component if name in spec.entrypoints}
-    if named:
-        entries = {name: params for name, params in entries.items() if name in named}
-    elif any(starts_alone(wiring, name, component, spec.bound, request.scope) for name in component):
+    if not named and any(starts_alone(wiring, n, component, spec.bound, request.scope) for n in component):
         return []
+    needs = {
+        name: entry_needs(wiring, name, component, spec.bound, request.scope)
+        for name in named or component
+        if name in spec.entrypoints
+    }
+    entries = {name: params for name, params in needs.items() if params}
     if not entries:
         return []
     satisfied = {name: set(params) for name, params in entries.items() if available.issuperset(params)}
