@@ -261,3 +261,77 @@ def test_a_loop_entered_at_its_target_waits_for_a_gate_whose_inputs_are_on_their
 
     result = run(Graph([up, ask, parse, gate]), {"n": 0, "question": "1"})
     assert trace(result) == [(0, "up"), (0, "ask"), (1, "parse"), (2, "gate")]
+
+
+def poller(answers: list[str]) -> FunctionNode:
+    remaining = iter(answers)
+
+    @node(output_name="raw")
+    def poll(job: str) -> str:
+        return next(remaining)
+
+    return poll
+
+
+@node(output_name="parsed")
+def parse(raw: str) -> str:
+    return raw.strip()
+
+
+@node(output_name="status")
+def status_of(parsed: str) -> str:
+    return parsed.upper()
+
+
+def test_polling_goes_on_however_many_nodes_see_the_same_on_the_way_to_the_gate(run: Run) -> None:
+    @route(targets=["poll", END])
+    def finished(status: str) -> Any:
+        return END if status == "DONE" else "poll"
+
+    poll = poller(["pending", "pending ", "pending", "done"])
+    result = run(Graph([poll, parse, status_of, finished]), {"job": "j"})
+    assert result["status"] == "DONE"
+    assert result.log.node_stats["poll"].count == 4
+    assert order(result)[-1] == "finished"
+
+
+def test_a_round_that_left_for_another_branch_does_not_come_back(run: Run) -> None:
+    @route(targets=["check", "give_up"])
+    def watch(parsed: str) -> str:
+        return "give_up" if parsed == "gone" else "check"
+
+    @node(output_name="verdict")
+    def check(parsed: str) -> bool:
+        return parsed == "done"
+
+    @node(output_name="reason")
+    def give_up(parsed: str) -> str:
+        return parsed
+
+    @route(targets=["poll", END])
+    def finished(verdict: bool) -> Any:
+        return END if verdict else "poll"
+
+    poll = poller(["pending", "pending", "gone"])
+    result = run(Graph([poll, parse, watch, check, give_up, finished]), {"job": "j"})
+    assert result["reason"] == "gone"
+    assert result.log.node_stats["poll"].count == 3
+    assert order(result)[-1] == "give_up"
+
+
+def test_what_a_finished_loop_made_again_wakes_nobody(run: Run) -> None:
+    @node(output_name="sign")
+    def sign(raw: str) -> int:
+        return 1
+
+    @node(output_name="double")
+    def double(sign: int) -> int:
+        return 2 * sign
+
+    @route(targets=["poll", END])
+    def finished(raw: str, double: int) -> Any:
+        return END if raw == "done" else "poll"
+
+    result = run(Graph([poller(["pending", "done"]), finished, sign, double]), {"job": "j"})
+    assert result.log.node_stats["double"].count == 1
+    assert result["raw"] == "done"

@@ -14,7 +14,9 @@ S5  A step is ready when
     d  the names it waits for exist and are newer than those it saw last,
     e  it never executed, or an input has changed since.
 S6  Own outputs do not make a step stale, unless a gate drives it. A fresh decision re-arms the targets it
-    names, and what ran by a decision raises the versions of its outputs even if they are equal.
+    names, and what ran by a decision raises the versions of its outputs even if they are equal. If
+    everything comes to rest on the way from there to the gate, because something made there is equal to
+    what was made before, those who take it run all the same, once per decision.
 S7  Targets of a ready gate wait for its decision. So do those that have run by it, as long as something
     else is ready that leads to the gate: a loop goes through its gate before it goes on.
 S8  A step waiting for an output of another ready step is deferred.
@@ -33,7 +35,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from hypergraph.engine.readiness import Readiness
+from hypergraph.engine.readiness import PASSED_ON, Readiness
 from hypergraph.engine.state import differs
 from hypergraph.nodes.gate import END
 from hypergraph.plan.calling import is_immutable
@@ -78,7 +80,7 @@ class Unfolding(Readiness):
                 if self.abroad and (due := self._due_from_abroad(idle=True)):
                     yield superstep, arrival(due)
                     self.apply_landed()
-                elif not (self._release_first_soft() or self._take_answers_as_inputs()):
+                elif not (self._release_first_soft() or self._take_answers_as_inputs() or self._resound()):
                     return
                 continue
             if superstep >= limit and batch:
@@ -178,6 +180,9 @@ class Unfolding(Readiness):
             self._deliver(step.index, name)
         version = self.versions.get(name, 0)
         if version and not named and not self._has_changed(step, name, value, aliased):
+            for index in consumers:
+                if self.echoes.get(index) != PASSED_ON:
+                    self.echoes[index] = self.runs[index]
             return
         self.values[name] = value
         self.versions[name] = version + 1
@@ -205,13 +210,10 @@ class Unfolding(Readiness):
         pairs = zip(step.outputs, results, strict=False)
         return {name for name, result in pairs if self._is_aliased(step, result)}
 
-    def _withdraw(self, gate: int) -> None:
-        for target in self.decisions.pop(gate):
-            self.opened[target] -= 1
-            self.named[target] -= 1
-
     def _decide(self, step: Step, decision: Any) -> None:
         gate = step.index
+        if self.echoes:
+            self.echoes.clear()
         if self.runs[gate] == 1:
             for target in step.default_targets:
                 self.opened[target] -= 1

@@ -120,6 +120,15 @@ class Wiring:
         """Where edges of every type lead, from whichever producer of a value."""
         return {name: [*self.successors[name], *self.value_flow[name]] for name in self.nodes}
 
+    @cached_property
+    def ways_back(self) -> dict[str, list[str]]:
+        """Where the ways to each node come from."""
+        back: dict[str, list[str]] = {name: [] for name in self.nodes}
+        for source, targets in self.ways.items():
+            for target in targets:
+                back[target].append(source)
+        return back
+
     def _cycles(self, links: dict[str, list[str]]) -> list[list[str]]:
         order = {name: position for position, name in enumerate(self.nodes)}
         found = [sorted(c, key=order.__getitem__) for c in cyclic_components(self.nodes, links)]
