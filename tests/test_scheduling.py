@@ -10,7 +10,18 @@ from typing import Any
 import pytest
 from running import order, run, run_sync, trace
 
-from hypergraph import END, AsyncRunner, FunctionNode, Graph, InfiniteLoopError, chain, ifelse, node, route
+from hypergraph import (
+    END,
+    AsyncRunner,
+    FunctionNode,
+    Graph,
+    GraphConfigError,
+    InfiniteLoopError,
+    chain,
+    ifelse,
+    node,
+    route,
+)
 from hypergraph.runners import GraphState, NodeExecution
 
 __all__ = ["run"]
@@ -706,3 +717,39 @@ def test_a_value_may_have_the_name_that_an_earlier_node_emits(run: Run) -> None:
         return ready
 
     assert run(Graph([write, check, send]), x=1).values == {"draft": 1, "ready": 2, "sent": 2}
+
+
+@pytest.mark.parametrize("awaited", ["y", "told", "x"])
+def test_nodes_that_would_wait_for_ever_are_refused(run: Run, awaited: str) -> None:
+    @node(output_name="y", emit="told")
+    def second(x: int) -> int:
+        return x
+
+    with pytest.raises(GraphConfigError, match="'first' waits for") as caught:
+        run(Graph([const("first", "x", 1, wait_for=awaited), second, const("third", "z", 3)]))
+    assert "Nodes would wait for ever: 'first'" in str(caught.value)
+    assert "third" not in str(caught.value)
+
+
+def test_waiting_for_somebody_who_is_bypassed_is_refused(run: Run) -> None:
+    @node(output_name="x", emit="done")
+    def make(raw: int) -> int:
+        return raw
+
+    @node(output_name="y")
+    def use(x: int) -> int:
+        return x
+
+    graph = Graph([make, use, const("after", "z", 1, wait_for="done")])
+    assert run(graph, raw=1)["z"] == 1
+    with pytest.raises(GraphConfigError, match="Nodes would wait for ever: 'after'"):
+        run(graph, x=1, on_internal_override="ignore")
+
+
+def test_waiting_for_a_branch_that_is_not_taken_is_no_mistake(run: Run) -> None:
+    @ifelse("yes", "no")
+    def pick(x: int) -> bool:
+        return False
+
+    graph = Graph([pick, const("yes", "a", 1), const("no", "b", 2), const("late", "c", 3, wait_for="a")])
+    assert run(graph, x=1).values == {"b": 2}

@@ -23,6 +23,7 @@ from hypergraph.plan.entries import check_cycle_entries
 from hypergraph.plan.overrides import bypassed, check_overrides
 from hypergraph.plan.request import Request
 from hypergraph.plan.steps import Plan, plan_of
+from hypergraph.plan.waiting import check_waits
 
 UNSET: Any = type("UNSET", (), {"__repr__": lambda self: "<unset>", "__bool__": lambda self: False})()
 _KEPT = 256  # admissions remembered per graph; more key sets than that are a sign of generated names
@@ -125,6 +126,7 @@ def _admit(
     )
     for name in active:
         _note_needs(admission, name, chosen)
+    check_waits(admission)
     return admission
 
 
