@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from hypergraph.cache import CacheBackend
 from hypergraph.engine.async_kernel import AsyncKernel
@@ -14,7 +14,6 @@ from hypergraph.engine.nested import MapRun
 from hypergraph.engine.run import Run
 from hypergraph.events.dispatcher import EventDispatcher
 from hypergraph.events.processor import EventProcessor
-from hypergraph.events.types import Event
 from hypergraph.graph.graph import Graph
 from hypergraph.plan.admission import UNSET
 from hypergraph.runners.async_iteration import AsyncRunIterator, Handover, as_task
@@ -26,6 +25,9 @@ from hypergraph.runners.options import ErrorHandling, Options, checked, options_
 from hypergraph.runs.build import result_of
 from hypergraph.runs.results import MapResult
 from hypergraph.runs.run_result import RunResult
+
+if TYPE_CHECKING:
+    from hypergraph.events.types import Event
 
 _FOREIGN_TO_MAPS = frozenset(["run_id"])  # an option that only single runs have
 _CAPABILITIES = RunnerCapabilities(
@@ -130,7 +132,7 @@ class AsyncRunner(BaseRunner):
         early stops the run.
         """
         given, keywords = split_options(options)
-        dispatcher, events = EventDispatcher(given.event_processors), Handover[Event]()
+        dispatcher, events = EventDispatcher(given.event_processors), Handover["Event"]()
 
         async def deliver(event: Event) -> None:
             await dispatcher.emit_async(event)

@@ -9,13 +9,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
 from functools import cached_property
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.run import Run
-from hypergraph.events.types import Event
 from hypergraph.runners.iteration import LEFT, finished
 from hypergraph.runs.run_result import RunResult
+
+if TYPE_CHECKING:
+    from hypergraph.events.types import Event
 
 T = TypeVar("T")
 

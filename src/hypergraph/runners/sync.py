@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from hypergraph.engine.execute import execute
 from hypergraph.engine.kernels import SyncKernel, finish, hand_out
@@ -11,7 +11,6 @@ from hypergraph.engine.nested import MapRun
 from hypergraph.engine.run import Run
 from hypergraph.events.dispatcher import EventDispatcher
 from hypergraph.events.processor import EventProcessor
-from hypergraph.events.types import Event
 from hypergraph.graph.graph import Graph
 from hypergraph.plan.admission import UNSET
 from hypergraph.runners.base import BaseRunner, RunnerCapabilities, dispatcher_for
@@ -22,6 +21,9 @@ from hypergraph.runners.options import DEFAULTS, ErrorHandling, Options, options
 from hypergraph.runs.build import result_of
 from hypergraph.runs.results import MapResult
 from hypergraph.runs.run_result import RunResult
+
+if TYPE_CHECKING:
+    from hypergraph.events.types import Event
 
 _KERNEL = SyncKernel()
 _CAPABILITIES = RunnerCapabilities()
