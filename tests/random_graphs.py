@@ -38,6 +38,18 @@ class Case:
             *(n for start in self.starts for n in nx.descendants(self.graph.nx_graph, start)),
         }
 
+    def all_starts(self) -> set[str]:
+        """Where cycles start: at entry points; else, with declared edges, at the first node that can."""
+        starts, spec = set(self.starts), self.ready_graph().inputs
+        links = self.graph.nx_graph.subgraph(self.scope() or self.graph.nodes).edges(data="edge_type")
+        data = nx.DiGraph([(source, target) for source, target, kind in links if kind == "data"])
+        for cycle in nx.strongly_connected_components(data) if self.edges is not None else ():
+            plain = [s.name for s in self.sketches if s.name in cycle and not s.is_gate]
+            if starts.isdisjoint(cycle) and all(name in spec.entrypoints for name in plain):
+                have = {*self.given, *self.bound}
+                starts.update([name for name in plain if have.issuperset(spec.entrypoints[name])][:1])
+        return starts
+
     def inputs(self) -> dict[str, Any]:
         """Fresh inputs: nodes may change them in place."""
         return copy.deepcopy(self.given)
@@ -52,7 +64,12 @@ class Case:
         limit = LIMIT if self.graph.has_cycles else None
         bound = copy.deepcopy(self.bound)
         outcome = Interpreter(
-            self.sketches, self.inputs(), bound, edges=self.edges, scope=self.scope(), starts=self.starts
+            self.sketches,
+            self.inputs(),
+            bound,
+            edges=self.edges,
+            scope=self.scope(),
+            starts=self.all_starts(),
         ).run(limit)
         known = {**bound, **outcome.values}  # a bound output is injected: it is returned
         outcome.values = {name: known[name] for name in self.graph.outputs if name in known}
@@ -111,7 +128,7 @@ def _is_valid_call(case: Case) -> bool:
     """Whether the checks before a run let it pass."""
     try:
         admission = admit(case.ready_graph(), tuple(case.given))
-    except (ValueError, MissingInputError):
+    except (ValueError, MissingInputError, GraphConfigError):
         return False
     return not admission.notices
 

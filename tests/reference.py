@@ -160,6 +160,9 @@ class Interpreter:
         self.awaited: dict[str, dict[str, int]] = {}  # the same, of what it waits for
         self.decisions: dict[str, Any] = {}
         self.armed: set[str] = set()
+        self.echoes: set[str] = set()  # nodes given an equal value again since they ran
+        self.passed_on: set[str] = set()
+        self.called: set[str] = set()
         self.released: set[str] = set()
         self.by_order = False
         self.starts = set(starts)
@@ -215,18 +218,20 @@ class Interpreter:
     def is_ended(self, name: str) -> bool:
         return self.decisions.get(name) is END
 
-    def is_activated(self, name: str) -> bool:  # S5b, S11
-        gates = self.controllers(name)
-        return (
-            not gates
-            or any(self.names(gate, name) for gate in gates)
-            or any(
+    def openers(self, name: str) -> list[str]:  # S5b
+        return [
+            gate
+            for gate in self.controllers(name)
+            if self.names(gate, name)
+            or (
                 gate not in self.consumed
                 and self.nodes[gate].default_open
                 and self.share_cycle(self.rings, gate, name)
-                for gate in gates
             )
-        )
+        ]
+
+    def is_activated(self, name: str) -> bool:  # S5b, S11
+        return not self.controllers(name) or bool(self.openers(name))
 
     def outer_feeders(self, name: str, param: str) -> list[str]:
         feeders = self.feeders(name, param)
@@ -280,7 +285,7 @@ class Interpreter:
         return any(self.version(name, p) != seen for p, seen in self.consumed[name].items())
 
     def is_due(self, name: str) -> bool:  # S5e, S6
-        return name not in self.consumed or name in self.armed or self.changed(name)
+        return name not in self.consumed or name in self.armed | self.called or self.changed(name)
 
     def is_ready(self, name: str, alive: set[str]) -> bool:
         sketch = self.nodes[name]
@@ -337,7 +342,7 @@ class Interpreter:
             waiting = [name for name in self.nodes if self.is_ready(name, set())]
             self.by_order |= len(waiting) > 1
             self.released.update(waiting[:1])  # S8a, for those who wait for each other
-            return waiting[:1] or (self.choose() if self.take_answers() else [])
+            return waiting[:1] or (self.choose() if self.take_answers() or self.resound() else [])
         held = {target for name in ready for target in self.nodes[name].targets}  # S7
         held |= {
             name
@@ -345,11 +350,54 @@ class Interpreter:
             for other in ready
             if name != other and not set(self.waits(name)).isdisjoint(self.nodes[other].every_output)
         }  # S8
+        held |= self.premature({name for name in ready if name not in held}, set(ready))
         free = [name for name in ready if name not in held]
         batch = free or ready[:1]  # S8a
         asking = [name for name in batch if self.nodes[name].kind == "interrupt"]
         self.by_order |= not free or len(asking) > 1
         return asking[:1] or batch  # S9
+
+    def premature(self, free: set[str], ready: set[str]) -> set[str]:  # S7
+        """Those that would run again though others lead to the gates that let them."""
+        again = {n for n in free if self.controllers(n) and n in self.consumed and n not in self.armed}
+        links = [*self.value_links(), *self.other_links()]
+        return {
+            name
+            for name in again
+            if all(self.leads(ready - again, gate, name, links) for gate in self.openers(name))
+        }
+
+    def leads(self, sources: set[str], gate: str, avoided: str, links: list[tuple[str, str]]) -> bool:
+        graph = nx.DiGraph([link for link in links if avoided not in link])
+        return any(
+            n == gate or (n in graph and gate in graph and nx.has_path(graph, n, gate)) for n in sources
+        )
+
+    def resound(self) -> bool:  # S6
+        """A round goes on to its gate through nodes that made what they had made before, once."""
+        links = [*self.value_links(), *self.other_links()]
+        rounds = [
+            (gate, target)
+            for gate in self.decisions
+            for target in self.nodes
+            if self.names(gate, target) and target in self.consumed and target not in self.armed
+        ]
+        heard = {
+            name
+            for name in self.echoes - self.passed_on
+            if not self.is_ended(name)
+            and any(
+                name != target
+                and self.leads({name}, gate, target, links)
+                and self.leads({target}, name, "", links)
+                for gate, target in rounds
+            )
+        }
+        self.passed_on |= heard
+        self.called |= heard
+        for name in heard:
+            self.decisions.pop(name, None)
+        return bool(heard)
 
     def take_answers(self) -> bool:
         """S1: answers nobody asks for become inputs, rather than a reason to stand still."""
@@ -388,6 +436,8 @@ class Interpreter:
         self.consumed[name] = {param: self.version(name, param) for param in sketch.inputs}
         self.awaited[name] = {awaited: self.versions[awaited] for awaited in self.waits(name)}
         self.armed.discard(name)
+        self.echoes.discard(name)
+        self.called.discard(name)
         forced = any(self.names(gate, name) for gate in self.controllers(name))
         shared = {param: given[param] for param in given if param in self.values or param in self.bound}
         if sketch.kind == "interrupt" and first and all(output in self.answers for output in sketch.outputs):
@@ -404,6 +454,9 @@ class Interpreter:
             in_place = isinstance(value, Box) and any(value is taken for taken in shared.values())  # S3
             if output in self.values and self.values[output] == value and not (in_place or forced):  # S2, S6
                 self.written.setdefault((name, output), 0)
+                self.echoes |= {
+                    n for n, s in self.nodes.items() if output in s.inputs and name in self.tellers(n, output)
+                }
                 continue
             self.values[output] = value
             self.versions[output] = self.versions.get(output, 0) + 1
@@ -411,6 +464,8 @@ class Interpreter:
 
     def decide(self, gate: str, decision: Any) -> None:
         self.decisions[gate] = decision
+        self.echoes.clear()
+        self.passed_on.clear()
         self.armed.update(target for target in self.nodes if self.names(gate, target))  # S6
 
 

@@ -360,6 +360,9 @@ def test_too_many_items_need_a_limit() -> None:
 
     with pytest.raises(ValueError, match="Too many map tasks"):
         OnAsync().map(Graph([item]), {"x": [0] * 10_001}, map_over="x")
+    mapped = Graph([Graph([item], name="items").as_node().map_over("x")])
+    with pytest.raises(ValueError, match="Too many map tasks"):
+        OnAsync().run(mapped, {"x": [0] * 10_001})
     assert len(OnAsync().map(Graph([item]), {"x": [0] * 10_001}, map_over="x", max_concurrency=50)) == 10_001
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +13,7 @@ from hypergraph.display import (
     as_html,
     as_text,
     batch_time,
+    columns,
     did_you_mean,
     escape,
     escape_html,
@@ -175,18 +178,25 @@ def test_a_table_without_rows_keeps_its_headings() -> None:
     assert as_text(["x"], Table(("Step", "Node"), [])) == "x\n\n  Step  Node\n  ────  ─────"
 
 
+def on_a_grid(text: str) -> str:
+    """Return a text that has one character for every column the given one takes."""
+    return "".join(character.ljust(columns(character), "_") for character in text if columns(character))
+
+
 @pytest.mark.slow
 @given(st.data())
 def test_column_widths_fit_their_contents(data: st.DataObject) -> None:
     headings = data.draw(st.lists(st.sampled_from(HEADINGS), min_size=1, max_size=6, unique=True))
     rows = data.draw(st.lists(st.tuples(*[ANY_TEXT] * len(headings)), max_size=5))
-    _, _, head, rule, *lines = as_text(["x"], Table(headings, rows)).split("\n")
+    _, _, head, rule, *lines = on_a_grid(as_text(["x"], Table(headings, rows)).replace("\n", "\0")).split(
+        "\0"
+    )
     assert len(lines) == len(rows)
     assert all(line == line.rstrip(" ") for line in (head, *lines))
     start = 2
     for index, (heading, bar) in enumerate(zip(headings, rule.split(), strict=True)):
         spare = " " if heading in ("Duration", "Total", "Avg") else ""
-        cells = [escape(row[index]) + spare for row in rows]
+        cells = [on_a_grid(escape(row[index])) + spare for row in rows]
         assert len(bar) == max(map(len, [heading, *cells])) + (heading in ("Node", "ID"))
         column = slice(start, start + len(bar))
         assert head.ljust(column.stop)[column].strip() == heading
@@ -208,6 +218,32 @@ def test_html_holds_no_markup_from_outside(header: str, cell: str) -> None:
 def test_html_shows_the_rows_the_text_shows() -> None:
     page = as_html(["a", "b"], Table(("Step", "Node"), [(0, "<script>")], more="more"), "foot")
     assert "<b>a | b</b>" in page
-    assert '<td style="text-align:right">0</td><td style="text-align:left">&lt;script&gt;</td>' in page
+    assert re.findall(r'<td style="text-align:(\w+);[^>]*>([^<]*)</td>', page) == [
+        ("right", "0"),
+        ("left", "&lt;script&gt;"),
+    ]
     assert page.endswith("<p>more</p><p>foot</p></div>")
     assert "<script" not in page
+
+
+def test_html_marks_failures_by_their_status_only() -> None:
+    page = as_html(["a"], Table(("Node", "Status"), [("FAILED", "completed"), ("b", "FAILED: boom")]))
+    assert re.findall(r"color:[^>]*>([^<]*)</td>", page) == ["FAILED: boom"]
+
+
+def test_wide_characters_take_two_columns_and_combining_marks_none() -> None:
+    assert [columns(text) for text in ("ab", "é", "e\u0301", "读取", "ﾃｽﾄ", "🙂", "→—─")] == [
+        2,
+        1,
+        1,
+        4,
+        3,
+        2,
+        3,
+    ]
+    assert as_text(["x"], Table(("Node", "Status"), [("读取", "ok"), ("read", "ok")])).split("\n")[2:] == [
+        "  Node   Status",
+        "  ─────  ──────",
+        "  读取   ok",
+        "  read   ok",
+    ]

@@ -41,7 +41,9 @@ BUILD_CHECKS = {
     "B13": ["wait_for='saved'", "Did you mean 'save'?"],
     "B14": ["Type mismatch", "Missing type annotation", "Unresolvable type hint"],
 }
-EVENTS = [name for name, thing in vars(events).items() if name.endswith("Event") and inspect.isclass(thing)]
+EVENTS = [
+    name for name in events.__all__ if name.endswith("Event") and inspect.isclass(getattr(events, name))
+]
 ERRORS = [
     name
     for name, thing in vars(exceptions).items()

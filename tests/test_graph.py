@@ -231,6 +231,11 @@ def test_what_is_no_node_is_refused(thing: Any, hint: str) -> None:
         Graph([thing])
 
 
+def test_a_node_without_its_list_is_refused_with_the_remedy() -> None:
+    with pytest.raises(TypeError, match=r"takes a list of nodes, got FunctionNode.*; write Graph\(\["):
+        Graph(make("a", "x"))  # type: ignore[arg-type]
+
+
 def test_a_graph_name_is_text() -> None:
     with pytest.raises(TypeError, match="name must be a string, got int 3"):
         Graph([], name=3)  # type: ignore[arg-type]
@@ -411,6 +416,7 @@ def test_describe_lists_entries_of_cycles() -> None:
 
 def test_repr_says_how_much_there_is(graph: Graph) -> None:
     assert repr(graph) == "Graph(g, 3 nodes, outputs=('a_out', 'done', 'b_out', 'c_out'))"
+    assert repr(Graph([make("a", "x")])) == "Graph(unnamed, 1 node, outputs=('a_out',))"
 
 
 # -- copies and pickles ---

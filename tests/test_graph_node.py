@@ -179,8 +179,9 @@ def test_map_over_checks_its_parameters(inner: Graph) -> None:
 
 
 def test_clone_must_be_a_bool_or_a_list_of_names(inner: Graph) -> None:
-    with pytest.raises(TypeError, match="clone must be bool or list"):
-        inner.as_node().map_over("query", clone="model")
+    for clone in ("model", ("model",), 1, None):
+        with pytest.raises(TypeError, match="clone must be bool or list"):
+            inner.as_node().map_over("query", clone=clone)
     with pytest.raises(TypeError, match="clone list entries must be strings"):
         inner.as_node().map_over("query", clone=[3])
 

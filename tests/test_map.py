@@ -102,6 +102,8 @@ def test_no_items_give_no_results_and_no_events(on: On, handling: str) -> None:
 def test_names_to_map_over_must_be_given(on: On) -> None:
     with pytest.raises(MissingInputError, match="'x'"):
         on.map(ADD, {"k": 1}, map_over="x")
+    with pytest.raises(MissingInputError, match=r"not given\. Did you mean 'number'\?"):
+        on.map(ADD, {"number": [1]}, map_over="numbers")
     with pytest.raises(ValueError, match="at least one"):
         on.map(ADD, {"x": [1]}, map_over=[])
     with pytest.raises(TypeError, match="map_over"):

@@ -44,6 +44,23 @@ def test_a_given_value_wins_over_those_bound_inside():
     assert SyncRunner().run(graph, k=5).values == {"same": 5, "tenfold": 50, "next_one": 6}
 
 
+def test_a_given_value_wins_over_one_bound_inside_a_mapped_graph():
+    @node(output_name="product")
+    def times(x, k):
+        return x * k
+
+    @node(output_name="k")
+    def hundred():
+        return 100
+
+    mapped = bound_to(1, times, "inner").map_over("x")
+    graph = Graph([mapped])
+    assert SyncRunner().run(graph, x=[1, 2])["product"] == [1, 2]
+    assert SyncRunner().run(graph, x=[1, 2], k=10)["product"] == [10, 20]
+    assert SyncRunner().run(graph.bind(k=5), x=[1, 2])["product"] == [5, 10]
+    assert SyncRunner().run(Graph([mapped, hundred]), x=[1, 2])["product"] == [100, 200]
+
+
 def test_a_mapped_input_is_required_even_if_it_is_bound_inside():
     graph = Graph([bound_to(5, same, "inner").map_over("k")])
     assert graph.inputs.required == ("k",)
@@ -70,7 +87,8 @@ def enough(draft, feedback):
 def test_a_nested_loop_that_starts_alone_asks_for_nothing_else():
     loop = Graph([write, review, enough], name="loop")
     outer = Graph([loop.as_node()])
-    assert outer.inputs.all == ("topic",)
+    assert outer.inputs.required == ("topic",)
+    assert outer.inputs.all == loop.inputs.all
     assert SyncRunner().run(outer, topic="abc").values == SyncRunner().run(loop, topic="abc").values
 
 
@@ -106,9 +124,12 @@ def stop(x):
 
 @pytest.mark.parametrize("given", [{"x": 0}, {"y": 1}])
 def test_a_nested_loop_with_several_ways_in_takes_either(given):
-    outer = Graph([Graph([forth, back, stop], name="loop").as_node()])
-    assert outer.inputs.required == ()
-    assert SyncRunner().run(outer, given)["x"] == 3
+    graph = Graph([forth, back, stop], name="loop")
+    for name in ("parent", "grandparent"):
+        inner, graph = graph.name, Graph([graph.as_node()], name=name)
+        assert (graph.inputs.required, graph.inputs.entrypoints) == ((), {inner: ("x", "y")})
+        assert SyncRunner().run(graph, given)["x"] == 3
+        assert SyncRunner().run(graph, given, entrypoint=inner)["x"] == 3
 
 
 def test_a_nested_loop_that_nothing_starts_says_so():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import gc
 import inspect
 import re
 import threading
@@ -357,6 +358,44 @@ def test_iter_checks_the_call_before_anything_runs(on: On) -> None:
         on.iter(LINE)
 
 
+def test_a_missing_input_is_named_with_who_needs_it_and_what_was_passed_instead(on: On) -> None:
+    @node(output_name="text")
+    def write(topic: str, tone: str = "dry") -> str:
+        return topic
+
+    graph = Graph([write], name="essay")
+    with pytest.raises(MissingInputError) as caught:
+        on.run(graph, topc="tea")
+    assert str(caught.value) == (
+        "Missing required inputs of graph 'essay': 'topic'\n"
+        "-> 'topic' is needed by write; you passed 'topc'. Did you mean 'topic'?\n"
+        "-> provided: 'topc'\n"
+        "-> other inputs, which may be given: 'tone'\n"
+        "How to fix: pass them in `values`, or bind them; bind returns a new graph: graph = graph.bind(...)."
+    )
+
+
+def test_a_method_decorated_in_its_class_is_told_to_bring_its_object(on: On) -> None:
+    class Shop:
+        rate = 2
+
+        @node(output_name="decorated")
+        def inside(self, net: int) -> int:
+            return net
+
+        def price(self, net: int) -> int:
+            return net * self.rate
+
+    with pytest.raises(MissingInputError, match=r"'self' is needed by inside; .* node\(an_object\.method, "):
+        on.run(Graph([Shop.inside]), net=1)
+    assert on.run(Graph([node(Shop().price, output_name="gross")]), net=1)["gross"] == 2
+
+
+def test_a_selection_is_made_of_names(on: On) -> None:
+    with pytest.raises(TypeError, match="select takes the name of an output or a list of names, got int 3"):
+        on.run(LINE, {"a": 1}, select=3)
+
+
 def test_there_is_no_result_before_the_last_event() -> None:
     iterator = SyncRunner().iter(LINE, {"a": 1}, run_id="r")
     assert iterator.run_id == "r"
@@ -403,6 +442,32 @@ def test_a_run_goes_on_only_as_far_as_somebody_asks(on: On) -> None:
     assert result.stopped
     assert result.values == {"b": 1}
     assert isinstance(result.error, CancellationError)
+
+
+@pytest.mark.parametrize("rounds", range(4))
+def test_a_loop_that_was_left_can_be_closed_at_any_time(rounds: int) -> None:
+    troubles: list[Any] = []
+
+    @node(output_name="c")
+    async def slow(b: int) -> int:
+        for _ in range(5):
+            await asyncio.sleep(0)
+        return b
+
+    async def awaited() -> RunResult:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: troubles.append(context))
+        iterator = AsyncRunner().iter(Graph([slow]), {"b": 1})
+        async for event in iterator:
+            if isinstance(event, NodeStartEvent):
+                break
+        for _ in range(rounds):
+            await asyncio.sleep(0)
+        await iterator.aclose()
+        return iterator.result
+
+    assert asyncio.run(awaited())["c"] == 1
+    gc.collect()
+    assert troubles == []
 
 
 def test_leaving_the_loop_stops_and_closes_the_run(on: On) -> None:

@@ -218,7 +218,14 @@ def test_each_type_is_fitted_by_these_and_no_others() -> None:
 
 @pytest.mark.parametrize(
     ("outgoing", "required"),
-    [("Nowhere", int), (int, ForwardRef("Nowhere")), (list["Nowhere"], list[int]), (Lost, int), ("a b", int)],
+    [
+        ("Nowhere", int),
+        (int, ForwardRef("Nowhere")),
+        (list["Nowhere"], list[int]),
+        (Lost, int),
+        ("a b", int),
+        ("It", "It"),
+    ],
 )
 def test_unresolvable_references_are_skipped_with_a_warning(outgoing: Any, required: Any) -> None:
     with pytest.warns(UserWarning, match="Unresolvable type hint"):

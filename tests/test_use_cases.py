@@ -8,9 +8,21 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from running import map_, run
+from listening import Recorder
+from running import map_, run, run_sync
 
-from hypergraph import END, Graph, MapLog, NodeStats, RunLog, RunStatus, node, route
+from hypergraph import (
+    END,
+    Graph,
+    InMemoryCache,
+    MapLog,
+    NodeStats,
+    RunEndEvent,
+    RunLog,
+    RunStatus,
+    node,
+    route,
+)
 
 __all__ = ["map_", "run"]
 Runs = Callable[..., Any]
@@ -113,6 +125,47 @@ def test_one_run_names_its_slowest_node(run: Runs, clock: Clock) -> None:
     result = run(rag(clock), {"query": "q"})
     assert result.summary() == "4 nodes, 9.6s, 0 errors | slowest: llm_call (9.4s)"
     assert max(result.log.timing, key=result.log.timing.__getitem__) == "llm_call"
+
+
+def test_the_total_of_a_failed_run_counts_the_failing_node_and_its_siblings(run: Runs, clock: Clock) -> None:
+    @node(output_name="page")
+    def fetch(url: str) -> str:
+        clock.now += 2
+        raise TimeoutError("504 Gateway Timeout")
+
+    @node(output_name="cached")
+    def look_up(url: str) -> str:
+        clock.now += 3
+        return url
+
+    alone = run(Graph([fetch], name="alone"), {"url": "a"}, error_handling="continue").log
+    beside = run(Graph([fetch, look_up], name="beside"), {"url": "a"}, error_handling="continue").log
+    assert (alone.total_duration_ms, alone.timing) == (2000, {"fetch": 2000})
+    assert (beside.total_duration_ms, beside.timing["look_up"]) == (5000, 3000)
+
+
+def test_the_quickest_node_took_some_time_and_a_cached_one_took_none(run: Runs, clock: Clock) -> None:
+    @node(output_name="same", cache=True)
+    def echo(word: str) -> str:
+        clock.now += 3e-7
+        return word
+
+    graph, cache = Graph([echo]), InMemoryCache()
+    first, second = (run(graph, {"word": "a"}, cache=cache).log for _ in range(2))
+    assert (first.steps[0].duration_ms, second.steps[0].duration_ms) == (0.001, 0.0)
+    assert ["  <1ms   completed" in str(first), "  0ms   cached" in str(second)] == [True, True]
+
+
+def test_the_total_of_an_interrupted_run_counts_the_node_at_work(clock: Clock) -> None:
+    @node(output_name="page")
+    def fetch(url: str) -> str:
+        clock.now += 2
+        raise KeyboardInterrupt
+
+    heard = Recorder()
+    with pytest.raises(KeyboardInterrupt):
+        run_sync(Graph([fetch]), {"url": "a"}, event_processors=[heard])
+    assert heard.of(RunEndEvent)[0].duration_ms == 2000
 
 
 # -- what failed and why? -----------------------------------------------------------------------------

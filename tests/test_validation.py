@@ -61,7 +61,8 @@ def test_all_findings_come_together_in_the_order_of_the_rules() -> None:
 
 
 def test_each_finding_has_details_and_ends_with_the_remedy() -> None:
-    for finding in findings_of(make("a", out="v"), make("b", out="v"), make("c", wait_for="vv")):
+    nodes = [make("a", out="v"), make("b", out="v"), make("c", wait_for="nowhere")]
+    for finding in [*findings_of(*nodes), *findings_of(make("a"), edges=["a", ("q", "a"), ("a", "a", "q")])]:
         what, *details, fix = finding.splitlines()
         assert what
         assert details
@@ -101,6 +102,7 @@ def test_b3_graph_names(character: str) -> None:
     (found,) = findings_of(name=f"a{character}b")
     assert "Invalid graph name" in found
     assert f"cannot contain '{character}'" in found
+    assert "cannot contain '.'" in found
 
 
 def test_b4_end_is_reserved() -> None:
@@ -227,6 +229,11 @@ def test_b2_every_pair_has_to_agree() -> None:
 
 def test_b2_emit_names_may_have_several_producers() -> None:
     assert Graph([make("a", emit="tick"), make("b", emit="tick"), make("c", wait_for="tick")])
+
+
+def test_b2_a_value_that_another_node_emits_at_any_time_is_refused() -> None:
+    (found,) = findings_of(make("a", emit="tick"), make("b", out="tick"))
+    assert found.startswith("Multiple nodes produce 'tick'")
 
 
 # -- B7: defaults ---
@@ -391,6 +398,37 @@ def test_b14_looks_through_nested_and_mapped_graphs() -> None:
     inner = Graph([inc], name="inner").as_node()
     assert Graph([inner.map_over("x"), add], strict_types=True)
     assert "Type mismatch" in findings_of(inner, add, strict_types=True)[0]
+
+
+def test_b14_skips_hints_that_cannot_be_resolved_with_a_warning() -> None:
+    @node(output_name="n")
+    def make_n(x: int) -> "Nowhere":  # noqa: F821
+        return x
+
+    @node(output_name=("a", "b"))
+    def split(n: int) -> "tuple[Nowhere, int]":  # noqa: F821
+        return n, n
+
+    @node(output_name="total")
+    def add(a: "Nowhere", b: str) -> int:  # noqa: F821
+        return 0
+
+    inner = Graph([make_n], name="inner").as_node()
+    for nodes in ([inner, split], [split, add]):
+        with pytest.warns(UserWarning, match="Unresolvable type hint"):
+            assert Graph(nodes, strict_types=True)
+
+
+def test_b14_checks_hints_beside_one_that_cannot_be_resolved() -> None:
+    @node(output_name="n")
+    def make_n(x: "Nowhere") -> int:  # noqa: F821
+        return x
+
+    @node(output_name="text")
+    def show(n: str, x: "Nowhere") -> str:  # noqa: F821
+        return n
+
+    assert "Type mismatch for 'n'" in findings_of(make_n, show, strict_types=True)[0]
 
 
 # -- scale ---

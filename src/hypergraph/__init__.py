@@ -3,27 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from hypergraph.cache import CacheBackend, DiskCache, InMemoryCache
-from hypergraph.events import (
-    AsyncEventProcessor,
-    BaseEvent,
-    CacheHitEvent,
-    CheckpointSavedEvent,
-    Event,
-    EventDispatcher,
-    EventProcessor,
-    InterruptEvent,
-    NodeEndEvent,
-    NodeErrorEvent,
-    NodeRetryEvent,
-    NodeStartEvent,
-    RouteDecisionEvent,
-    RunEndEvent,
-    RunStartEvent,
-    StopRequestedEvent,
-    StreamingChunkEvent,
-    SuperstepStartEvent,
-    TypedEventProcessor,
-)
+from hypergraph.events import AsyncEventProcessor, EventDispatcher, EventProcessor, TypedEventProcessor
 from hypergraph.exceptions import (
     CancellationError,
     GraphConfigError,
@@ -60,11 +40,46 @@ from hypergraph.runners import BaseRunner, ErrorHandling, SyncRunner
 from hypergraph.runs import MapLog, MapResult, NodeStats, RunLog, RunResult
 
 if TYPE_CHECKING:
+    from hypergraph.events import (
+        BaseEvent,
+        CacheHitEvent,
+        CheckpointSavedEvent,
+        Event,
+        InterruptEvent,
+        NodeEndEvent,
+        NodeErrorEvent,
+        NodeRetryEvent,
+        NodeStartEvent,
+        RouteDecisionEvent,
+        RunEndEvent,
+        RunStartEvent,
+        StopRequestedEvent,
+        StreamingChunkEvent,
+        SuperstepStartEvent,
+    )
     from hypergraph.events.rich_progress import RichProgressProcessor
     from hypergraph.runners.async_ import AsyncRunner
 
-# What needs an event loop or an optional package is loaded when it is first asked for.
+# What few programs need, or what needs an event loop or an optional package, is loaded on first use.
+_EVENTS = (
+    "BaseEvent",
+    "CacheHitEvent",
+    "CheckpointSavedEvent",
+    "Event",
+    "InterruptEvent",
+    "NodeEndEvent",
+    "NodeErrorEvent",
+    "NodeRetryEvent",
+    "NodeStartEvent",
+    "RouteDecisionEvent",
+    "RunEndEvent",
+    "RunStartEvent",
+    "StopRequestedEvent",
+    "StreamingChunkEvent",
+    "SuperstepStartEvent",
+)
 _LAZY = {
+    **dict.fromkeys(_EVENTS, "hypergraph.events.types"),
     "AsyncRunner": "hypergraph.runners.async_",
     "RichProgressProcessor": "hypergraph.events.rich_progress",
 }

@@ -18,7 +18,6 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from operator import itemgetter
-from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any, Protocol, runtime_checkable
 
@@ -91,9 +90,9 @@ class DiskCache:
     """
 
     def __init__(self, cache_dir: str | os.PathLike[str] = "~/.cache/hypergraph", **kwargs: Any) -> None:
-        directory = Path(os.path.expandvars(cache_dir)).expanduser().resolve()
+        directory = os.path.realpath(os.path.expanduser(os.path.expandvars(cache_dir)))
         self._store = _open_store(directory, kwargs)
-        self._secret = _load_secret(directory.with_name(directory.name + ".key"))
+        self._secret = _load_secret(f"{directory}.key")
 
     def get(self, key: str) -> tuple[bool, Any]:
         """Return (True, value); (False, None) for what is absent, not ours or no longer loadable."""
@@ -203,7 +202,7 @@ class _CanonicalPickler(pickle.Pickler):
         return None
 
 
-def _open_store(directory: Path, options: Mapping[str, Any]) -> Any:
+def _open_store(directory: str, options: Mapping[str, Any]) -> Any:
     try:
         import diskcache
     except ImportError as error:
@@ -218,21 +217,22 @@ def _open_store(directory: Path, options: Mapping[str, Any]) -> Any:
             trusted = mode in (diskcache.core.MODE_RAW, diskcache.core.MODE_BINARY)
             return super().fetch(mode, filename, value, read) if trusted else None
 
-    return diskcache.Cache(str(directory), disk=BytesDisk, **options)
+    return diskcache.Cache(directory, disk=BytesDisk, **options)
 
 
-def _load_secret(path: Path) -> bytes:
-    if not path.exists():
+def _load_secret(path: str) -> bytes:
+    if not os.path.exists(path):
         _create_secret(path)
-    secret = path.read_bytes()
+    with open(path, "rb") as file:
+        secret = file.read()
     if len(secret) != _KEY_BYTES:
         raise ValueError(f"The key file {path} is damaged; delete it, and the cache starts afresh")
     return secret
 
 
-def _create_secret(path: Path) -> None:
+def _create_secret(path: str) -> None:
     # A link appears complete or not at all, and only the first of several processes can make it.
-    draft = path.with_name(f"{path.name}.{os.urandom(8).hex()}")
+    draft = f"{path}.{os.urandom(8).hex()}"
     try:
         with open(draft, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
             file.write(os.urandom(_KEY_BYTES))
@@ -241,4 +241,5 @@ def _create_secret(path: Path) -> None:
         with suppress(FileExistsError):
             os.link(draft, path)
     finally:
-        draft.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            os.unlink(draft)

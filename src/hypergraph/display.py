@@ -8,9 +8,9 @@ value's own `__str__` or `__repr__` does. None of this package's types is known 
 from __future__ import annotations
 
 import difflib
-import html
 import math
 import re
+import unicodedata
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
@@ -25,6 +25,9 @@ from hypergraph.exceptions import safe_text
 _UNSAFE = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff]"
 )
+_MARKUP = str.maketrans(
+    {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;"}
+)  # the module html would load its table of all entities for these five
 
 
 def escape(value: object) -> str:
@@ -34,12 +37,23 @@ def escape(value: object) -> str:
 
 def escape_html(value: object) -> str:
     """Return the value's text, safe between tags and inside quoted attributes."""
-    return html.escape(escape(value), quote=True)
+    return escape(value).translate(_MARKUP)
 
 
 def first_line(value: object, limit: int = 120) -> str:
     """Return the first line of a message, escaped and cut to the limit."""
     return escape(safe_text(value).strip().split("\n", 1)[0].rstrip())[:limit]
+
+
+def columns(text: str) -> int:
+    """Return how many columns a terminal gives the text: wide characters take two, combining marks none."""
+    return len(text) if text.isascii() else sum(map(_columns_of, text))
+
+
+def _columns_of(character: str) -> int:
+    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
 def plural(count: int, noun: str) -> str:
@@ -49,8 +63,14 @@ def plural(count: int, noun: str) -> str:
 
 def did_you_mean(name: object, known: Iterable[str]) -> str | None:
     """Return a hint at the closest known name, None when nothing is close."""
+    close = closest(name, known)
+    return None if close is None else f"Did you mean {close!r}?"
+
+
+def closest(name: object, known: Iterable[str]) -> str | None:
+    """Return the known name that is most like this one, None when nothing is close."""
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6) if isinstance(name, str) else []
-    return f"Did you mean {close[0]!r}?" if close else None
+    return close[0] if close else None
 
 
 # --- durations ----------------------------------------------------------------------------------
@@ -91,6 +111,12 @@ _RIGHT = frozenset({"Step", "Item", "Nodes", "Steps", "Runs", "Errors", "Cached"
 _DURATIONS = frozenset({"Duration", "Total", "Avg"})  # right-aligned, one blank kept free
 _ROOMY = frozenset({"Node", "ID"})  # one wider than their content
 
+# Styles stand in the tags, where no notebook removes them; colours come from the page, light or dark.
+_PAGE = "overflow-x:auto"
+_TABLE = "border-collapse:collapse;font-variant-numeric:tabular-nums"
+_CELL = "vertical-align:top;padding:2px 16px 2px 0;"
+_RULE = "border-bottom:1px solid"
+
 
 class Table(NamedTuple):
     """Headings and raw rows; the heading decides how its column is laid out."""
@@ -111,7 +137,7 @@ def as_text(header: Iterable[object], *blocks: Table | str) -> str:
 def as_html(header: Iterable[object], *blocks: Table | str) -> str:
     """Render what `as_text` shows as static HTML."""
     body = "".join(_html_table(block) if isinstance(block, Table) else _paragraph(block) for block in blocks)
-    return f'<div class="hypergraph"><p><b>{escape_html(_header(header))}</b></p>{body}</div>'
+    return f'<div class="hypergraph" style="{_PAGE}"><p><b>{escape_html(_header(header))}</b></p>{body}</div>'
 
 
 def _header(parts: Iterable[object]) -> str:
@@ -123,7 +149,7 @@ def _table_lines(table: Table) -> list[str]:
     spare = [" " if heading in _DURATIONS else "" for heading in headings]
     rows = [[escape(cell) + blank for cell, blank in zip(row, spare, strict=True)] for row in table.rows]
     widths = [
-        max(len(cell) for cell in column) + (column[0] in _ROOMY)
+        max(columns(cell) for cell in column) + (column[0] in _ROOMY)
         for column in zip(headings, *rows, strict=True)
     ]
     rule = ["─" * width for width in widths]
@@ -135,28 +161,35 @@ def _table_lines(table: Table) -> list[str]:
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
-    placed = (
-        cell.rjust(width) if to_the_right else cell.ljust(width)
-        for cell, width, to_the_right in zip(cells, widths, right, strict=True)
-    )
+    placed = []
+    for cell, width, to_the_right in zip(cells, widths, right, strict=True):
+        blanks = " " * (width - columns(cell))
+        placed.append(blanks + cell if to_the_right else cell + blanks)
     return ("  " + "  ".join(placed)).rstrip(" ")
 
 
 def _html_table(table: Table) -> str:
-    sides = ["right" if heading in _RIGHT | _DURATIONS else "left" for heading in table.headings]
-    head = _html_row("th", table.headings, sides)
-    body = "".join(_html_row("td", row, sides) for row in table.rows)
-    html_table = f"<table><thead>{head}</thead><tbody>{body}</tbody></table>"
+    headings = table.headings
+    head = _html_row([_html_cell("th", heading, heading, _RULE) for heading in headings])
+    body = "".join(
+        _html_row([_html_cell("td", heading, cell) for heading, cell in zip(headings, row, strict=True)])
+        for row in table.rows
+    )
+    html_table = f'<table style="{_TABLE}"><thead>{head}</thead><tbody>{body}</tbody></table>'
     return html_table + (_paragraph(table.more) if table.more else "")
 
 
-def _html_row(tag: str, cells: Sequence[object], sides: Sequence[str]) -> str:
-    return "<tr>{}</tr>".format(
-        "".join(
-            f'<{tag} style="text-align:{side}">{escape_html(cell)}</{tag}>'
-            for cell, side in zip(cells, sides, strict=True)
-        )
-    )
+def _html_row(cells: Sequence[str]) -> str:
+    return f"<tr>{''.join(cells)}</tr>"
+
+
+def _html_cell(tag: str, heading: str, cell: object, style: str = "") -> str:
+    text = escape_html(cell)
+    side = "right" if heading in _RIGHT | _DURATIONS else "left"
+    wrap = "overflow-wrap:anywhere" if heading == "Value" else "white-space:nowrap"
+    if heading == "Status" and text.startswith("FAILED"):
+        style = "color:#dc2626"  # readable on white and on black
+    return f'<{tag} style="text-align:{side};{wrap};{_CELL}{style}">{text}</{tag}>'
 
 
 def _paragraph(text: str) -> str:

@@ -113,10 +113,10 @@ async def _advance(run: Run) -> None:  # noqa: PLR0912 - the hot loop: a call pe
         if now >= scope.halt_at and run.records:
             run.overrun()
     except BaseException:
-        run.status = RunStatus.STOPPED
+        run.status, now = RunStatus.STOPPED, clock()
         raise
     finally:
-        run.stopped_at = now
+        run.stopped_at = now if run.failure is None else clock()  # failing takes time, and so do siblings
         if run.failure is not None or land is not None:
             run.close()
 

@@ -23,7 +23,10 @@ MAX_TASKS = 10_000
 
 
 class MapRun:
-    """One graph over many items: a run per item, in input order."""
+    """One graph over many items: a run per item, in input order.
+
+    Raises ValueError for more items than may be under way at once without a limit.
+    """
 
     def __init__(
         self,
@@ -37,6 +40,7 @@ class MapRun:
         parent: Run | None = None,
         step_name: str = "",
     ) -> None:
+        _check_size(items, scope.kernel.width)
         self.scope = scope
         self.admission = admission
         self.items = items
@@ -125,6 +129,11 @@ class MapRun:
             await self.publish(index, run)
 
 
+def _check_size(items: Sequence[Any], width: int | None) -> None:
+    if width is None and len(items) > MAX_TASKS:
+        raise ValueError(f"Too many map tasks: {len(items)} items without a limit. Pass max_concurrency=...")
+
+
 def expand(
     values: Mapping[str, Any], map_over: Sequence[str], mode: str, clone: bool | Sequence[str]
 ) -> list[dict[str, Any]]:
@@ -186,7 +195,7 @@ async def _nest(run: Run, step: Step, superstep: int, detail: Detail) -> Any:
     detail.inner = child
     await execute(child)
     if child.pause is not None:
-        run.waits_in = (step, child)
+        run.waits_in += ((step, child),)
         raise PauseExecution(child.pause)
     if child.error is not None:
         pass_on(child.error)
@@ -218,11 +227,8 @@ async def _nest_map(run: Run, step: Step, given: dict[str, Any], detail: Detail)
     node = step.node
     _, mode, error_handling = node.map_config
     params = node.inner_map_params
-    broadcast = {
-        name: value for name, value in given.items() if name not in node.graph._bound or name in params
-    }
-    items = expand(broadcast, params, mode, node.inner_clone)
-    admission = admit(node.graph, tuple(broadcast), on_internal_override="ignore")
+    items = expand(given, params, mode, node.inner_clone)
+    admission = admit(node.graph, tuple(given), on_internal_override="ignore")
     keep_going = error_handling == "continue"
     children = MapRun(
         run.scope,

@@ -46,7 +46,7 @@ async def perform(run: Run, step: Any, superstep: int) -> None:
         if keeper is not None:
             keeper.done(run, step, superstep, value, detail, duration)
     except PauseExecution as signal:
-        run.pause, run.status = signal.pause, RunStatus.PAUSED
+        _note_pause(run, signal.pause, (superstep, step.index))
         if keeper is not None:
             keeper.paused(run, step, superstep, signal.pause)
         if observer is not None:
@@ -84,6 +84,12 @@ def refuse_coroutine(step: Step, value: Any) -> NoReturn:
         f"Node {step.name!r} returned a coroutine that nobody awaits. Declare its function with `async def`, "
         "or await inside it."
     )
+
+
+def _note_pause(run: Run, pause: PauseInfo, rank: tuple[int, int]) -> None:
+    """Of several pauses the first in graph order counts; a failure counts before any."""
+    if run.failure is None and (run.pause is None or rank < run.rank):
+        run.status, run.pause, run.rank = RunStatus.PAUSED, pause, rank
 
 
 # -- functions and gates ------------------------------------------------------------------------------

@@ -12,6 +12,8 @@ from typing import Any, Protocol
 from hypergraph.plan.admission import Admission
 from hypergraph.plan.steps import Step
 
+PASSED_ON = -1  # the count of an echo that has been heard
+
 
 class Course(Protocol):
     """The side of a run that its schedule reads and writes."""
@@ -72,8 +74,10 @@ class Readiness:
         self.named = [0] * size  # by how many decisions
         self.stale = [True] * size
         self.runs = [0] * size
+        self.armed = [0] * size  # how often it had run when a decision named it last
         self.live = set(self.scope)  # without the gates that have decided END
         self.decisions: dict[int, tuple[int, ...]] = {}
+        self.echoes: dict[int, int] = {}  # who was given an equal value again, and how often it had run then
         self.seen: dict[int, dict[str, int]] = {}
         self.agenda = set(self.scope)
         self.superstep = 0
@@ -134,6 +138,43 @@ class Readiness:
     def _has_waited(self, step: Step) -> bool:
         seen = self.seen.get(step.index, {})
         return all(self.versions.get(name, 0) > seen.get(name, 0) for name in step.wait_for)
+
+    def _openers(self, index: int) -> list[int]:
+        """S5b: return the gates that let a step run: by their decision, or before any."""
+        return [
+            gate
+            for gate in self.steps[index].controllers
+            if index in self.decisions.get(gate, ())
+            or (not self.runs[gate] and index in self.steps[gate].default_targets)
+        ]
+
+    def _withdraw(self, gate: int) -> None:
+        for target in self.decisions.pop(gate):
+            self.opened[target] -= 1
+            self.named[target] -= 1
+
+    def _resound(self) -> bool:
+        """S6: let a round go on to its gate through steps that made what they had made before."""
+        heard = [i for i, count in self.echoes.items() if count == self.runs[i] and self._is_in_a_round(i)]
+        for index in heard:
+            self.echoes[index] = PASSED_ON
+            self.stale[index] = True
+            self.agenda.add(index)
+            if index in self.decisions:
+                self._withdraw(index)
+        return bool(heard)
+
+    def _is_in_a_round(self, index: int) -> bool:
+        """Say whether a step is on the way from a target that ran by a decision to the gate that made it."""
+        upstream = self.run.admission.plan.upstream
+        return index in self.live and any(
+            self.runs[target] != self.armed[target]
+            and index in upstream(gate, target)
+            and target in upstream(index)
+            for gate, targets in self.decisions.items()
+            if gate in self.live
+            for target in targets
+        )
 
     # -- what others run -------------------------------------------------------------------------------
 

@@ -56,7 +56,7 @@ class Run:
     rank = (0, 0)
     pause: PauseInfo | None = None
     log: Any = None  # the RunLog, once somebody has looked
-    waits_in: tuple[Step, Any] | None = None  # the GraphNode whose inner run paused, and that run
+    waits_in: tuple[tuple[Step, Any], ...] = ()  # GraphNodes whose inner run paused, each with that run
     unfolding: Any = None
     side: Any = None  # the SideFlow of an unfolding run, under a kernel that can run it
     superstep = -1
@@ -151,7 +151,7 @@ class Run:
 
     def visits(self, step: Step) -> int:
         """Return how often the step has been started in this run, the present visit included."""
-        return self.unfolding.runs[step.index] if self.unfolding is not None else 1
+        return (self.unfolding.runs[step.index] or 1) if self.unfolding is not None else 1
 
     def land(self, step: Step, value: Any) -> None:
         """Take over what a step produced: at once, or when its superstep is over."""
@@ -263,7 +263,7 @@ class Run:
         """Note the ending; of several, the first in graph order of the earliest superstep counts."""
         rank = (evidence.superstep, index)
         if self.failure is None or rank < self.rank:
-            self.status, self.error, self.failure, self.rank = status, error, evidence, rank
+            self.status, self.error, self.failure, self.pause, self.rank = status, error, evidence, None, rank
 
     def halt(self, step: Any, superstep: int, was_executing: bool = False) -> None:
         """End the run before (or while) a step or group, because of a stop request or the deadline."""

@@ -14,8 +14,11 @@ S5  A step is ready when
     d  the names it waits for exist and are newer than those it saw last,
     e  it never executed, or an input has changed since.
 S6  Own outputs do not make a step stale, unless a gate drives it. A fresh decision re-arms the targets it
-    names, and what ran by a decision raises the versions of its outputs even if they are equal.
-S7  Targets of a ready gate wait for its decision.
+    names, and what ran by a decision raises the versions of its outputs even if they are equal. If
+    everything comes to rest on the way from there to the gate, because something made there is equal to
+    what was made before, those who take it run all the same, once per decision.
+S7  Targets of a ready gate wait for its decision. So do those that have run by it, as long as something
+    else is ready that leads to the gate: a loop goes through its gate before it goes on.
 S8  A step waiting for an output of another ready step is deferred.
 S8a If holding back would leave nothing to run, the first held step runs.
 S9  A ready interrupt runs alone.
@@ -32,7 +35,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from hypergraph.engine.readiness import Readiness
+from hypergraph.engine.readiness import PASSED_ON, Readiness
 from hypergraph.engine.state import differs
 from hypergraph.nodes.gate import END
 from hypergraph.plan.calling import is_immutable
@@ -72,13 +75,13 @@ class Unfolding(Readiness):
                 ):
                     batch.append(index)
             agenda.clear()
-            if len(batch) > 1:
+            if len(batch) > 1 or (batch and self.abroad):
                 batch = self._hold_back(sorted(batch))
             elif not batch and superstep >= self.until and not self.replayed:
                 if self.abroad and (due := self._due_from_abroad(idle=True)):
                     yield superstep, arrival(due)
                     self.apply_landed()
-                elif not (self._release_first_soft() or self._take_answers_as_inputs()):
+                elif not (self._release_first_soft() or self._take_answers_as_inputs() or self._resound()):
                     return
                 continue
             if self.replayed:
@@ -106,9 +109,7 @@ class Unfolding(Readiness):
 
     # -- choosing ------------------------------------------------------------------------------------
 
-    def _look_around(
-        self, superstep: int, arrival: Callable[[list[int]], Any]
-    ) -> Iterator[tuple[int, Any]]:
+    def _look_around(self, superstep: int, arrival: Callable[[list[int]], Any]) -> Iterator[tuple[int, Any]]:
         """See whether steps run elsewhere must arrive first, and which inputs need not be waited for."""
         while True:
             if self.soft and not self.hopeless_known:
@@ -136,6 +137,12 @@ class Unfolding(Readiness):
             held.update(step.target_index.values())  # S7
             held.update(step.waiters)  # S8
         batch = [index for index in ready if index not in held]
+        again = [index for index in batch if self.steps[index].controllers and self._has_had_its_turn(index)]
+        if again:  # S7
+            others = {index for index, superstep in self.abroad.items() if superstep == self.superstep}
+            others.update(ready)
+            others.difference_update(again)
+            batch = [index for index in batch if index not in again or self._is_still_named(index, others)]
         if not batch and self.superstep >= self.until:
             batch = ready[:1]  # S8a
         asking = [index for index in batch if self.steps[index].kind == "interrupt"]
@@ -143,6 +150,14 @@ class Unfolding(Readiness):
             batch = asking[:1]  # S9
         self.agenda.update(index for index in ready if index not in batch)
         return batch
+
+    def _has_had_its_turn(self, index: int) -> bool:
+        return self.runs[index] != self.armed[index]
+
+    def _is_still_named(self, index: int, others: set[int]) -> bool:
+        """Say whether some gate that lets this step run is not about to decide again, because of others."""
+        upstream = self.run.admission.plan.upstream
+        return any(others.isdisjoint(upstream(gate, index)) for gate in self._openers(index))
 
     # -- applying ------------------------------------------------------------------------------------
 
@@ -159,12 +174,10 @@ class Unfolding(Readiness):
         if step.is_gate:
             self._decide(step, value)
         elif step.output is not None:
-            if value is not ABSENT:
-                self._write(step, 0, value, named, aliased)
+            self._write(step, 0, value, named, aliased)
         else:
             for position, result in enumerate(value or ()):
-                if result is not ABSENT:
-                    self._write(step, position, result, named, aliased)
+                self._write(step, position, result, named, aliased)
         if step.awaited:
             for name in step.awaited:
                 self.versions[name] = self.versions.get(name, 0) + 1
@@ -172,11 +185,17 @@ class Unfolding(Readiness):
             self.agenda.update(self.scope.intersection(step.waiters))
 
     def _write(self, step: Step, position: int, value: Any, named: int, aliased: set[str] | None) -> None:
+        if value is ABSENT:
+            self.hopeless_known = False  # whoever hoped for it need not wait any longer
+            return
         name, consumers = step.writes[position]
         if self.needs and (step.index, name) in self.lacking:
             self._deliver(step.index, name)
         version = self.versions.get(name, 0)
         if version and not named and not self._has_changed(step, name, value, aliased):
+            for index in consumers:
+                if self.echoes.get(index) != PASSED_ON:
+                    self.echoes[index] = self.runs[index]
             return
         self.values[name] = value
         self.versions[name] = version + 1
@@ -190,7 +209,7 @@ class Unfolding(Readiness):
 
     def _has_changed(self, step: Step, name: str, value: Any, aliased: set[str] | None) -> bool:
         """S2 and S3; what ran by a decision (S6) is not asked."""
-        if differs(self.values[name], value):
+        if name not in self.values or differs(self.values[name], value):  # another node may only emit it
             return True
         return self._is_aliased(step, value) if aliased is None else name in aliased
 
@@ -215,13 +234,10 @@ class Unfolding(Readiness):
         pairs = zip(step.outputs, results, strict=False)
         return {name for name, result in pairs if self._is_aliased(step, result)}
 
-    def _withdraw(self, gate: int) -> None:
-        for target in self.decisions.pop(gate):
-            self.opened[target] -= 1
-            self.named[target] -= 1
-
     def _decide(self, step: Step, decision: Any) -> None:
         gate = step.index
+        if self.echoes:
+            self.echoes.clear()
         if self.runs[gate] == 1:
             for target in step.default_targets:
                 self.opened[target] -= 1
@@ -239,6 +255,7 @@ class Unfolding(Readiness):
         for target in targets:
             self.opened[target] += 1
             self.named[target] += 1
+            self.armed[target] = self.runs[target]
             if target in self.live:
                 self.stale[target] = True  # S6
                 self.agenda.add(target)

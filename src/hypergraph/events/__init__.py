@@ -1,25 +1,32 @@
-"""Events of a run and the processors that observe them; progress bars and tracing live in submodules."""
+"""Events of a run and the processors that observe them; progress bars and tracing live in submodules.
+
+The event classes are loaded when the first one is asked for: most runs have nobody who listens.
+"""
+
+from typing import TYPE_CHECKING, Any
 
 from hypergraph.events.dispatcher import EventDispatcher
 from hypergraph.events.processor import AsyncEventProcessor, EventProcessor, TypedEventProcessor
-from hypergraph.events.types import (
-    BaseEvent,
-    CacheHitEvent,
-    CheckpointSavedEvent,
-    Event,
-    InterruptEvent,
-    NodeEndEvent,
-    NodeErrorEvent,
-    NodeRetryEvent,
-    NodeStartEvent,
-    RouteDecisionEvent,
-    RunEndEvent,
-    RunStartEvent,
-    RunStatus,
-    StopRequestedEvent,
-    StreamingChunkEvent,
-    SuperstepStartEvent,
-)
+from hypergraph.records import RunStatus
+
+if TYPE_CHECKING:
+    from hypergraph.events.types import (
+        BaseEvent,
+        CacheHitEvent,
+        CheckpointSavedEvent,
+        Event,
+        InterruptEvent,
+        NodeEndEvent,
+        NodeErrorEvent,
+        NodeRetryEvent,
+        NodeStartEvent,
+        RouteDecisionEvent,
+        RunEndEvent,
+        RunStartEvent,
+        StopRequestedEvent,
+        StreamingChunkEvent,
+        SuperstepStartEvent,
+    )
 
 __all__ = [
     "AsyncEventProcessor",
@@ -43,3 +50,15 @@ __all__ = [
     "SuperstepStartEvent",
     "TypedEventProcessor",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in (*__all__, "fresh_span_id"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module("hypergraph.events.types"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

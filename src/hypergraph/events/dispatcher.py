@@ -10,9 +10,12 @@ import logging
 from collections.abc import Iterable
 from contextlib import AsyncExitStack, ExitStack
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from hypergraph.events.processor import AsyncEventProcessor, EventProcessor
-from hypergraph.events.types import Event
+
+if TYPE_CHECKING:
+    from hypergraph.events.types import Event
 
 _logger = logging.getLogger("hypergraph")
 

@@ -6,25 +6,25 @@ another and for several at a time; `shutdown` means that the outermost run which
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from hypergraph.events.types import (
-    BaseEvent,
-    CacheHitEvent,
-    CheckpointSavedEvent,
-    Event,
-    InterruptEvent,
-    NodeEndEvent,
-    NodeErrorEvent,
-    NodeRetryEvent,
-    NodeStartEvent,
-    RouteDecisionEvent,
-    RunEndEvent,
-    RunStartEvent,
-    StopRequestedEvent,
-    StreamingChunkEvent,
-    SuperstepStartEvent,
-)
+if TYPE_CHECKING:
+    from hypergraph.events.types import (
+        CacheHitEvent,
+        CheckpointSavedEvent,
+        Event,
+        InterruptEvent,
+        NodeEndEvent,
+        NodeErrorEvent,
+        NodeRetryEvent,
+        NodeStartEvent,
+        RouteDecisionEvent,
+        RunEndEvent,
+        RunStartEvent,
+        StopRequestedEvent,
+        StreamingChunkEvent,
+        SuperstepStartEvent,
+    )
 
 
 class EventProcessor:
@@ -52,25 +52,25 @@ class AsyncEventProcessor(EventProcessor):
 class TypedEventProcessor(EventProcessor):
     """Observe runs with one method per kind of event; those not overridden ignore it."""
 
-    _HANDLERS: ClassVar[dict[type[BaseEvent], str]] = {
-        RunStartEvent: "on_run_start",
-        RunEndEvent: "on_run_end",
-        SuperstepStartEvent: "on_superstep_start",
-        NodeStartEvent: "on_node_start",
-        NodeEndEvent: "on_node_end",
-        NodeErrorEvent: "on_node_error",
-        NodeRetryEvent: "on_node_retry",
-        CacheHitEvent: "on_cache_hit",
-        RouteDecisionEvent: "on_route_decision",
-        InterruptEvent: "on_interrupt",
-        StopRequestedEvent: "on_stop_requested",
-        StreamingChunkEvent: "on_streaming_chunk",
-        CheckpointSavedEvent: "on_checkpoint_saved",
+    _HANDLERS: ClassVar[dict[str, str]] = {
+        "RunStartEvent": "on_run_start",
+        "RunEndEvent": "on_run_end",
+        "SuperstepStartEvent": "on_superstep_start",
+        "NodeStartEvent": "on_node_start",
+        "NodeEndEvent": "on_node_end",
+        "NodeErrorEvent": "on_node_error",
+        "NodeRetryEvent": "on_node_retry",
+        "CacheHitEvent": "on_cache_hit",
+        "RouteDecisionEvent": "on_route_decision",
+        "InterruptEvent": "on_interrupt",
+        "StopRequestedEvent": "on_stop_requested",
+        "StreamingChunkEvent": "on_streaming_chunk",
+        "CheckpointSavedEvent": "on_checkpoint_saved",
     }
 
     def on_event(self, event: Event) -> None:
         """Hand the event to the method for its kind; an unknown kind is ignored."""
-        handler = self._HANDLERS.get(type(event))
+        handler = self._HANDLERS.get(type(event).__name__)
         if handler is not None:
             getattr(self, handler)(event)
 

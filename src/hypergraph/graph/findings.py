@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypergraph.nodes.names import did_you_mean
+from hypergraph.display import did_you_mean
 
 __all__ = ["did_you_mean", "finding"]
 

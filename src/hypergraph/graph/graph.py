@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal, Self
 
+from hypergraph.display import plural
 from hypergraph.exceptions import GraphConfigError
 from hypergraph.graph.definition import definition_hash
 from hypergraph.graph.findings import did_you_mean, finding
@@ -42,7 +43,7 @@ class Graph(Frozen):
         name: str | None = None,
         strict_types: bool = False,
     ) -> None:
-        listed = [_checked_node(node) for node in nodes]
+        listed = [_checked_node(node) for node in _checked_list(nodes)]
         if name is not None and not isinstance(name, str):
             raise TypeError(f"A graph's name must be a string, got {got(name)}")
         self.__dict__.update(
@@ -272,7 +273,14 @@ class Graph(Frozen):
     to_mermaid = to_mermaid
 
     def __repr__(self) -> str:
-        return f"Graph({self.name or 'unnamed'}, {len(self.wiring.nodes)} nodes, outputs={self.outputs})"
+        size = plural(len(self.wiring.nodes), "node")
+        return f"Graph({self.name or 'unnamed'}, {size}, outputs={self.outputs})"
+
+
+def _checked_list(nodes: Any) -> Iterable[Any]:
+    if isinstance(nodes, Iterable):
+        return nodes
+    raise TypeError(f"A graph takes a list of nodes, got {got(nodes)}; write Graph([...]).")
 
 
 def _checked_node(node: Any) -> HyperNode:

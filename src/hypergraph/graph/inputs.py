@@ -128,31 +128,38 @@ def cycles_in(wiring: Wiring, scope: set[str]) -> list[list[str]]:
     return [[n for n in wiring.nodes if n in c] for c in map(set, cyclic_components(links, links))]
 
 
-def entry_needs(
-    wiring: Wiring,
-    name: str,
-    component: Collection[str],
-    bound: Collection[str],
-    scope: Collection[str] | None = None,
+def _entry_params(
+    wiring: Wiring, name: str, component: Collection[str], bound: Collection[str], scope: Collection[str]
 ) -> tuple[str, ...]:
-    """Return the cycle parameters that a run must supply to start the cycle at this node.
+    """Return the cycle parameters from which the cycle can be started at this node.
 
     Those are the parameters that nodes of the cycle produce, and nobody else: no interrupt, no node of the
-    scope (None means all nodes) from which values only flow into the cycle, no binding and no default.
+    scope from which values only flow into the cycle, no binding and no default.
     """
     node, cycle = wiring.nodes[name], wiring.flow_cycle_of.get(name, set()).union(component)
-    needs = []
+    params = []
     for param in node.inputs:
-        feeders = {f for f in wiring.feeders(name, param) if scope is None or f in scope}
+        feeders = {feeder for feeder in wiring.feeders(name, param) if feeder in scope}
         if (
             feeders
             and feeders <= cycle
             and param not in bound
-            and not node.can_do_without(param)
+            and not (node.has_default_for(param) and node.can_do_without(param))
             and not any(wiring.nodes[feeder].is_interrupt for feeder in feeders)
         ):
-            needs.append(param)
-    return tuple(needs)
+            params.append(param)
+    return tuple(params)
+
+
+def entry_needs(
+    wiring: Wiring, name: str, component: Collection[str], bound: Collection[str], scope: Collection[str]
+) -> tuple[str, ...]:
+    """Return the cycle parameters that a run must supply to start the cycle at this node.
+
+    A nested graph with a cycle of its own may start from either of several, so that none is a must.
+    """
+    params = _entry_params(wiring, name, component, bound, scope)
+    return tuple(param for param in params if not wiring.nodes[name].can_do_without(param))
 
 
 def starts_alone(
@@ -171,7 +178,11 @@ def indispensable_inputs(graph: Graph) -> frozenset[str]:
     for component in cycles_in(wiring, scope) if spec.entrypoints else ():
         starts = [name for name in component if name in configured] or component
         if not any(starts_alone(wiring, name, component, spec.bound, scope) for name in starts):
-            ways = [set(spec.entrypoints[name]) for name in starts if name in spec.entrypoints]
+            ways = [
+                set(entry_needs(wiring, name, component, spec.bound, scope))
+                for name in starts
+                if name in spec.entrypoints
+            ]
             needed |= set.intersection(*ways) if ways else set()
     return frozenset(needed)
 
@@ -182,7 +193,7 @@ def _cycle_entries(
     entries: dict[str, tuple[str, ...]] = {}
     for component in cycles_in(wiring, scope):
         for name in [name for name in component if name in configured] or component:
-            needs = entry_needs(wiring, name, component, bound, scope)
-            if needs and not isinstance(wiring.nodes[name], GateNode):
-                entries[name] = needs
+            params = _entry_params(wiring, name, component, bound, scope)
+            if params and not isinstance(wiring.nodes[name], GateNode):
+                entries[name] = params
     return entries

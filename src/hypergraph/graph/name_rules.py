@@ -28,7 +28,7 @@ def graph_name_is_plain(draft: Draft) -> Iterator[str]:
         if draft.name and character in draft.name:
             yield finding(
                 f"Invalid graph name: {draft.name!r} cannot contain {character!r}",
-                "names of graphs are joined by '.' and '/' in ids and answers",
+                "graph names cannot contain '.' or '/': these join names in ids and answers",
                 fix=f"use another separator, e.g. {draft.name.replace(character, '_')!r}.",
             )
 

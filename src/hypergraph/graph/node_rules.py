@@ -136,6 +136,7 @@ def awaited_names_exist(draft: Draft) -> Iterator[str]:
             if awaited not in draft.wiring.producers:
                 yield finding(
                     f"Node {node.name!r} has wait_for={awaited!r}, which no node produces",
+                    f"names that nodes produce: {shown(tuple(draft.wiring.producers))}",
                     did_you_mean(awaited, draft.wiring.producers),
                     fix="wait for an output or emit name of a node in this graph.",
                 )

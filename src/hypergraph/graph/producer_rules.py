@@ -25,7 +25,8 @@ def edges_are_sound(draft: Draft) -> Iterator[str]:
 def producers_agree(draft: Draft) -> Iterator[str]:
     """B2, second half: several producers of one output are exclusive or ordered."""
     wiring = draft.wiring
-    for output, producers in wiring.data_producers.items():
+    for output in wiring.data_producers:
+        producers = wiring.producers[output]  # a name that others only emit is contested all the same
         if len(producers) > 1:
             written = Counter(other for name in producers for other in wiring.nodes[name].data_outputs)
             contested = {other for other, writers in written.items() if writers > 1}

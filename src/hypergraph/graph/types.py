@@ -2,9 +2,9 @@
 
 The rules, in the order in which they are tried. An outgoing type fits a required one when
 
- 1. either has no annotation, the required one is `Any`, or they are equal;
+ 1. either has no annotation, or the required one is `Any`;
  2. one of them is a forward reference that cannot be resolved: skipped, with a warning;
- 3. the required one turns out to be `Any` or `object`;
+ 3. they are equal, or the required one turns out to be `Any` or `object`;
  4. the outgoing one is a TypeVar, or the required TypeVar accepts it by constraints or bound;
  5. every outgoing member of a union fits some required member; `Literal["a", "b"]` is the union of
     `Literal["a"]` and `Literal["b"]`, `Never` the union of nothing;
@@ -49,7 +49,7 @@ def fits(outgoing: Any, required: Any) -> bool:
 
 
 def _fits(outgoing: Any, required: Any) -> bool:
-    if outgoing is MISSING or required is MISSING or required is Any or _equal(outgoing, required):
+    if outgoing is MISSING or required is MISSING or required is Any:
         return True
     try:
         outgoing, required = _plain(outgoing), _plain(required)

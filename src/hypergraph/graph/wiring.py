@@ -113,7 +113,21 @@ class Wiring:
     @cached_property
     def cycles(self) -> list[list[str]]:
         """The cyclic components over edges of every type, from whichever producer of a value."""
-        return self._cycles({name: [*self.successors[name], *self.value_flow[name]] for name in self.nodes})
+        return self._cycles(self.ways)
+
+    @cached_property
+    def ways(self) -> dict[str, list[str]]:
+        """Where edges of every type lead, from whichever producer of a value."""
+        return {name: [*self.successors[name], *self.value_flow[name]] for name in self.nodes}
+
+    @cached_property
+    def ways_back(self) -> dict[str, list[str]]:
+        """Where the ways to each node come from."""
+        back: dict[str, list[str]] = {name: [] for name in self.nodes}
+        for source, targets in self.ways.items():
+            for target in targets:
+                back[target].append(source)
+        return back
 
     def _cycles(self, links: dict[str, list[str]]) -> list[list[str]]:
         order = {name: position for position, name in enumerate(self.nodes)}
@@ -225,7 +239,12 @@ class Wiring:
     def _report(self, given: Any, what: str, hint: str | None = None) -> None:
         ends = tuple(map(_end_name, given)) if isinstance(given, (tuple, list)) else given
         self.findings.append(
-            finding(f"Invalid edge {shown(ends)}: {what}", hint, fix="correct or remove this edge.")
+            finding(
+                f"Invalid edge {shown(ends)}: {what}",
+                f"nodes of this graph: {shown(tuple(self.nodes))}",
+                hint,
+                fix="correct or remove this edge.",
+            )
         )
 
     def __getstate__(self) -> dict[str, Any]:

@@ -115,8 +115,8 @@ class CallableNode(Frozen, HyperNode):
         return self._param(param).default
 
     def get_input_type(self, param: str) -> Any:
-        """Return the type hint of an input, None when unknown."""
-        return self.parameter_annotations.get(param)
+        """Return the type hint of an input, as written if it cannot be resolved; None without one."""
+        return self.signature.declared.get(self._param(param).name) if param in self.inputs else None
 
     def map_inputs_to_params(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Translate a dict keyed by current input names to one keyed by parameter names."""

@@ -15,8 +15,8 @@ import pickle
 import types
 import weakref
 from collections.abc import Callable
+from os import urandom
 from typing import Any
-from uuid import uuid4
 
 from hypergraph.nodes.signatures import peek, unwrapped
 
@@ -157,4 +157,4 @@ def _describe_new(value: Any, known: _Known) -> str:
 
 
 def _private() -> str:
-    return f"private:{uuid4().hex}"
+    return f"private:{urandom(16).hex()}"

@@ -77,20 +77,22 @@ class FunctionNode(CallableNode):
     @property
     def output_annotation(self) -> dict[str, Any]:
         """The declared type of each output, as far as the return hint tells."""
-        returned = self.signature.hints.get("return")
+        return self._types_of_outputs(self.signature.hints.get("return"))
+
+    def _types_of_outputs(self, returned: Any) -> dict[str, Any]:
         outputs = self.data_outputs
         if returned is None or not outputs:
             return {}
-        if len(outputs) == 1:
-            return {outputs[0]: returned}
+        if len(outputs) == 1 or isinstance(returned, str):  # unresolved text cannot be taken apart
+            return dict.fromkeys(outputs, returned)
         members = typing.get_args(returned)
         if typing.get_origin(returned) is tuple and len(members) == len(outputs) and Ellipsis not in members:
             return dict(zip(outputs, members, strict=True))
         return {}
 
     def get_output_type(self, output: str) -> Any:
-        """Return the declared type of an output, None when unknown."""
-        return self.output_annotation.get(output)
+        """Return the declared type of an output, as written if it cannot be resolved; None when unknown."""
+        return self._types_of_outputs(self.signature.declared.get("return")).get(output)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._label()}, outputs={self.outputs})"

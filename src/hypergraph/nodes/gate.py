@@ -10,9 +10,10 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn
 
+from hypergraph.display import did_you_mean
 from hypergraph.nodes.callable_node import CallableNode
 from hypergraph.nodes.fingerprint import sha256
-from hypergraph.nodes.names import Names, did_you_mean, got, require_name
+from hypergraph.nodes.names import Names, got, require_name
 from hypergraph.records import Decision
 
 

@@ -67,7 +67,7 @@ class GraphNode(Frozen, HyperNode):
             _liftable=dict(zip(outputs, outputs, strict=True)),
         )
         for param in inputs:
-            self.has_default_for(param)  # found and remembered level by level, so that depth costs no recursion
+            self.has_default_for(param)  # remembered level by level: depth costs no recursion
         if lift is not None:
             self.__dict__.update(self.lift(*as_names(lift, "lift")).__dict__)
 
@@ -115,7 +115,7 @@ class GraphNode(Frozen, HyperNode):
         *params: str,
         mode: MapMode = "zip",
         error_handling: Literal["raise", "continue"] = "raise",
-        clone: bool | Sequence[str] = False,
+        clone: bool | list[str] = False,
     ) -> Self:
         """Return a copy that runs the inner graph once per item of these inputs.
 
@@ -225,7 +225,7 @@ def checked_clone(clone: Any, mapped: Sequence[str], inputs: Sequence[str]) -> b
     """Check a clone argument. Raises TypeError or ValueError."""
     if isinstance(clone, bool):
         return clone
-    if not isinstance(clone, (list, tuple)):
+    if not isinstance(clone, list):
         raise TypeError(f"clone must be bool or list, got {type(clone).__name__}")
     for name in clone:
         if not isinstance(name, str):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
 from typing import Any
 
 Names = str | tuple[str, ...] | list[str] | None
@@ -28,12 +26,6 @@ def as_names(value: Names, what: str) -> tuple[str, ...]:
     if len(set(names)) < len(names):
         raise ValueError(f"{what} names must be different from each other, got {names}")
     return names
-
-
-def did_you_mean(name: object, known: Iterable[str]) -> str | None:
-    """Return a hint at the closest known name, None when nothing is close."""
-    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6) if isinstance(name, str) else []
-    return f"Did you mean {close[0]!r}?" if close else None
 
 
 def shown(value: object) -> str:

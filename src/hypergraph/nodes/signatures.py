@@ -35,11 +35,16 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """Everything the package needs to know about a callable."""
+    """Everything the package needs to know about a callable.
+
+    `hints` are all or nothing. Where some cannot be resolved, `declared` still has each of them: resolved
+    on its own if possible, else as it was written.
+    """
 
     name: str
     parameters: tuple[Parameter, ...]
     hints: dict[str, Any]
+    declared: dict[str, Any]
     is_async: bool
     is_generator: bool
     by_keyword: bool
@@ -70,6 +75,7 @@ def read_signature(func: Callable[..., Any]) -> Signature:
         name,
         tuple(Parameter(p.name, p.kind, p.default, _is_context(p, hints, hinted)) for p in found),
         hints,
+        hints or _one_by_one(hinted),
         is_async=any(inspect.iscoroutinefunction(f) or inspect.isasyncgenfunction(f) for f in (func, body)),
         is_generator=any(
             inspect.isgeneratorfunction(f) or inspect.isasyncgenfunction(f) for f in (func, body)
@@ -119,16 +125,28 @@ def _hints(hinted: Any) -> dict[str, Any]:
         return {}
 
 
+def _one_by_one(hinted: Any) -> dict[str, Any]:
+    written = peek(hinted, "__annotations__")
+    if isinstance(hinted, type) or not isinstance(written, dict):
+        return {}
+    return {name: _alone(hint, hinted) for name, hint in written.items()}
+
+
+def _alone(hint: Any, hinted: Any) -> Any:
+    """Return one hint of a function, resolved if possible."""
+    carrier = types.SimpleNamespace(
+        __annotations__={"hint": hint}, __globals__=peek(hinted, "__globals__") or {}
+    )
+    return _hints(carrier).get("hint", hint)
+
+
 def _is_context(parameter: inspect.Parameter, hints: dict[str, Any], hinted: Any) -> bool:
     """Find NodeContext by hint, also when the hints of other parameters cannot be resolved."""
     if parameter.kind in _VARIADIC:
         return False
     if parameter.name in hints:
         return _means_context(hints[parameter.name])
-    alone = types.SimpleNamespace(
-        __annotations__={"hint": parameter.annotation}, __globals__=peek(hinted, "__globals__") or {}
-    )
-    return _means_context(_hints(alone).get("hint", parameter.annotation))
+    return _means_context(_alone(parameter.annotation, hinted))
 
 
 def _means_context(hint: Any) -> bool:

@@ -12,15 +12,18 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any
 
+from hypergraph.display import closest
 from hypergraph.exceptions import GraphConfigError, MissingInputError
-from hypergraph.graph.findings import did_you_mean
+from hypergraph.graph.findings import did_you_mean, finding
 from hypergraph.graph.graph import Graph
 from hypergraph.graph.inputs import InputSpec, compute_input_spec, scope_of
 from hypergraph.graph.wiring import Wiring
+from hypergraph.nodes.names import got
 from hypergraph.plan.entries import check_cycle_entries
 from hypergraph.plan.overrides import bypassed, check_overrides
 from hypergraph.plan.request import Request
 from hypergraph.plan.steps import Plan, plan_of
+from hypergraph.plan.waiting import check_waits
 
 UNSET: Any = type("UNSET", (), {"__repr__": lambda self: "<unset>", "__bool__": lambda self: False})()
 _KEPT = 256  # admissions remembered per graph; more key sets than that are a sign of generated names
@@ -123,6 +126,7 @@ def _admit(
     )
     for name in active:
         _note_needs(admission, name, chosen)
+    check_waits(admission)
     return admission
 
 
@@ -157,15 +161,15 @@ def _selected(graph: Graph, select: Any) -> tuple[str, ...] | None:
         return graph.selected
     if select == "**":
         return None
+    if not isinstance(select, Iterable):
+        raise TypeError(f"select takes the name of an output or a list of names, got {got(select)}")
     wanted = (select,) if isinstance(select, str) else tuple(select)
+    outputs = graph.wiring.data_producers
     for name in wanted:
-        if name not in graph.wiring.data_producers:
-            hint = did_you_mean(name, graph.wiring.data_producers)
-            raise GraphConfigError(
-                f"Invalid select: {name!r} is not an output of the graph. {hint or ''}\n"
-                f"-> outputs: {', '.join(graph.wiring.data_producers)}\n"
-                "How to fix: select outputs of the graph."
-            )
+        if name not in outputs:
+            what = f"Invalid select: {name!r} is not an output of the graph."
+            details = (did_you_mean(name, outputs), f"outputs: {', '.join(outputs)}")
+            raise GraphConfigError(finding(what, *details, fix="select outputs of the graph."))
     return wanted
 
 
@@ -213,14 +217,15 @@ def _missing_text(graph: Graph, missing: Sequence[str], given: Iterable[str], sp
     lines = [f"Missing required inputs of graph {graph.name or 'unnamed'!r}: {', '.join(map(repr, missing))}"]
     for name in missing:
         consumers = ", ".join(n.name for n in graph.consumers_of(name))
-        hint = did_you_mean(name, [g for g in given if g not in spec.all])
-        lines.append(
-            f"-> {name!r} is needed by {consumers}" + (f"; you passed a similar name. {hint}" if hint else "")
-        )
+        similar = closest(name, [g for g in given if g not in spec.all])
+        hint = f"; you passed {similar!r}. Did you mean {name!r}?" if similar else ""
+        if name == "self":  # decorated inside its class, so the method never got an object
+            hint = "; a method becomes a node together with its object: node(an_object.method, ...)"
+        lines.append(f"-> {name!r} is needed by {consumers}{hint}")
     lines.append(f"-> provided: {', '.join(map(repr, given)) or 'nothing'}")
     unused = [name for name in spec.all if name not in given and name not in missing]
     if unused:
-        lines.append(f"-> also valid: {', '.join(map(repr, unused))}")
+        lines.append(f"-> other inputs, which may be given: {', '.join(map(repr, unused))}")
     lines.append(
         "How to fix: pass them in `values`, or bind them; bind returns a new graph: graph = graph.bind(...)."
     )

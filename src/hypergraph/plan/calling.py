@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import enum
+import numbers
 import types
 from collections.abc import Callable, Mapping
 from inspect import Parameter as Kinds
@@ -19,7 +20,8 @@ from hypergraph.nodes.callable_node import CallableNode
 from hypergraph.nodes.context import NodeContext, RunFacts
 from hypergraph.nodes.signatures import MISSING, Parameter
 
-_IMMUTABLE = (type(None), bool, int, float, complex, str, bytes, type, enum.Enum, types.FunctionType)
+_FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
+_IMMUTABLE = (type(None), int, float, str, bytes, type, enum.Enum, *_FUNCTIONS, numbers.Number)
 _BY_POSITION = (Kinds.POSITIONAL_ONLY, Kinds.POSITIONAL_OR_KEYWORD)
 
 

@@ -153,6 +153,7 @@ class Plan:
         self.fixed = sure and not (self.has_interrupts or self.contested or self.has_cycles or wiring.gates)
         self.suspends = any(step.suspends for step in self.steps)
         self._unconcerned: frozenset[int] | None = None
+        self._upstream: dict[tuple[int, int | None], frozenset[int]] = {}
 
     def could_overlap(self, offloaded: bool) -> bool:
         """Say whether there is anything to wait for, so that something else could run meanwhile."""
@@ -178,6 +179,14 @@ class Plan:
         }
         affected = set(walk(concerned, wiring.successors))
         return frozenset(step.index for step in self.steps if step.name not in affected)
+
+    def upstream(self, index: int, without: int | None = None) -> frozenset[int]:
+        """Return the step and all that lead to it; with a second step, by other ways than through that."""
+        if (index, without) not in self._upstream:
+            avoided = [] if without is None else [self.steps[without].name]
+            names = walk([self.steps[index].name], self.wiring.ways_back, without=avoided)
+            self._upstream[index, without] = frozenset(self.index[name] for name in names)
+        return self._upstream[index, without]
 
     def outer_feeders(self, name: str, param: str) -> list[str]:
         """Return the producers of a parameter that are on no common data cycle with the node."""

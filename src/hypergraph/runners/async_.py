@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from hypergraph.cache import CacheBackend
 from hypergraph.engine.async_kernel import AsyncKernel
 from hypergraph.engine.execute import execute
-from hypergraph.engine.nested import MAX_TASKS, MapRun
+from hypergraph.engine.nested import MapRun
 from hypergraph.engine.run import Run
 from hypergraph.events.dispatcher import EventDispatcher
 from hypergraph.events.processor import EventProcessor
-from hypergraph.events.types import Event
 from hypergraph.graph.graph import Graph
 from hypergraph.plan.admission import UNSET
 from hypergraph.runners.async_iteration import AsyncRunIterator, Handover, as_task
@@ -26,6 +25,10 @@ from hypergraph.runners.options import ErrorHandling, Options, checked, options_
 from hypergraph.runs.build import result_of
 from hypergraph.runs.results import MapResult
 from hypergraph.runs.run_result import RunResult
+
+if TYPE_CHECKING:
+    from hypergraph.checkpointers.types import Checkpoint, StepRecord
+    from hypergraph.events.types import Event
 
 _FOREIGN_TO_MAPS = frozenset(["run_id"])  # an option that only single runs have
 if TYPE_CHECKING:
@@ -106,7 +109,7 @@ class AsyncRunner(BaseRunner):
         *,
         map_over: str | Sequence[str],
         map_mode: Literal["zip", "product"] = "zip",
-        clone: bool | Sequence[str] = False,
+        clone: bool | list[str] = False,
         select: Any = UNSET,
         on_missing: Literal["ignore", "warn", "error"] = "ignore",
         on_internal_override: Literal["warn", "ignore", "error"] = "warn",
@@ -146,7 +149,7 @@ class AsyncRunner(BaseRunner):
         early stops the run.
         """
         given, keywords = split_options(options)
-        dispatcher, events = EventDispatcher(given.event_processors), Handover[Event]()
+        dispatcher, events = EventDispatcher(given.event_processors), Handover["Event"]()
 
         async def deliver(event: Event) -> None:
             await dispatcher.emit_async(event)
@@ -167,7 +170,7 @@ class AsyncRunner(BaseRunner):
         *,
         map_over: str | Sequence[str],
         map_mode: Literal["zip", "product"] = "zip",
-        clone: bool | Sequence[str] = False,
+        clone: bool | list[str] = False,
         **options: Any,
     ) -> AsyncIterator[tuple[int, RunResult]]:
         """Run a graph once per item and yield (index, result) as items finish.
@@ -216,7 +219,7 @@ class AsyncRunner(BaseRunner):
         *,
         map_over: str | Sequence[str],
         map_mode: Literal["zip", "product"] = "zip",
-        clone: bool | Sequence[str] = False,
+        clone: bool | list[str] = False,
         **options: Any,
     ) -> MapHandle[Awaitable[MapResult]]:
         """Start a map as a task and return a handle. Takes the options of `map`.
@@ -259,7 +262,7 @@ class AsyncRunner(BaseRunner):
         options: Options,
         map_over: str | Sequence[str],
         map_mode: str,
-        clone: bool | Sequence[str],
+        clone: bool | list[str],
     ) -> tuple[MapRun, EventDispatcher | None]:
         dispatcher = dispatcher_for(options.event_processors)
         kernel, observer = self._kernel(options), self._observer(dispatcher)
@@ -274,10 +277,6 @@ class AsyncRunner(BaseRunner):
             map_mode=map_mode,
             clone=clone,
         )
-        if options.max_concurrency is None and len(map_run.items) > MAX_TASKS:
-            raise ValueError(
-                f"Too many map tasks: {len(map_run.items)} items without a limit. Pass max_concurrency=..."
-            )
         return map_run, dispatcher
 
     async def _drive(self, run: Run | MapRun, dispatcher: EventDispatcher | None) -> None:

@@ -9,13 +9,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
 from functools import cached_property
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.run import Run
-from hypergraph.events.types import Event
 from hypergraph.runners.iteration import LEFT, finished
 from hypergraph.runs.run_result import RunResult
+
+if TYPE_CHECKING:
+    from hypergraph.events.types import Event
 
 T = TypeVar("T")
 
@@ -87,6 +89,7 @@ class AsyncRunIterator:
     ) -> None:
         self._run = run
         self._is_over = False
+        self._closing = asyncio.Lock()
         self._events = self._iterate(events, conclude)
 
     async def _iterate(
@@ -104,15 +107,17 @@ class AsyncRunIterator:
         try:
             async for event in self._events:
                 yield event
-        finally:
-            await self.aclose()
+        finally:  # of a loop that was left, whenever it is collected: somebody may have been faster
+            if not self._closing.locked():
+                await self.aclose()
 
     async def __anext__(self) -> Event:
         return await anext(self._events)
 
     async def aclose(self) -> None:
         """Stop the run unless it is over, and wait until it is."""
-        await self._events.aclose()
+        async with self._closing:
+            await self._events.aclose()
 
     @property
     def run_id(self) -> str:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
-from hypergraph.events.types import Event
 from hypergraph.runners.observe import Deliver, EventObserver
+
+if TYPE_CHECKING:
+    from hypergraph.events.types import Event
 
 
 class AsyncObserver(EventObserver):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypergraph import durability
 from hypergraph.cache import CacheBackend
+from hypergraph.display import did_you_mean
 from hypergraph.engine.nested import MapRun, expand
 from hypergraph.engine.ports import Kernel
 from hypergraph.engine.run import Run
@@ -106,6 +107,18 @@ class BaseRunner(ABC):
 
     # -- preparing -------------------------------------------------------------------------------------
 
+    def _prepared_before(self, kernel: Kernel, graph: Graph, values: dict[str, Any]) -> Run | None:
+        """Return the run of a call without options whose like was checked before, None if there was none."""
+        if self.checkpointer is not None:
+            return None
+        try:
+            admission = graph.memo["admissions"][self.__class__, tuple(values)]
+        except (AttributeError, KeyError):
+            return None
+        scope = Scope(kernel, self._cache, self._logger, self._max_iterations)
+        run = scope.root = Run(scope, admission, values)
+        return run
+
     def _prepare(
         self,
         kernel: Kernel,
@@ -117,10 +130,7 @@ class BaseRunner(ABC):
         observer: EventObserver | None,
     ) -> Run:
         """Check everything that can be checked, and return the run that is to be executed."""
-        if options is DEFAULTS and type(values) is dict and not keywords:
-            given: Mapping[str, Any] = values  # as most calls are
-        else:
-            given = merged_inputs(graph, values, keywords, options)
+        given = merged_inputs(graph, values, keywords, options)
         keeper = self._keeper(options)
         if keeper is not None and options.workflow_id is not None:
             given = keeper.inputs_for(graph, options.workflow_id, given)
@@ -153,7 +163,7 @@ class BaseRunner(ABC):
         observer: EventObserver | None,
         map_over: str | Sequence[str],
         map_mode: str,
-        clone: bool | Sequence[str],
+        clone: bool | list[str],
     ) -> MapRun:
         self._check_graph(graph)
         if graph.has_interrupts:
@@ -273,9 +283,10 @@ def _check_mapped(graph: Graph, names: Sequence[str], given: Mapping[str, Any]) 
         raise ValueError("map_over needs at least one input name.")
     missing = [name for name in names if name not in given]
     if missing:
+        hint = did_you_mean(missing[0], given) or "How to fix: pass a list for it in `values`."
         raise MissingInputError(
             f"map_over names {', '.join(map(repr, missing))}, which was not given. "
-            f"How to fix: pass a list for it in `values`. Inputs: {graph.inputs.all}",
+            f"{hint} Inputs: {graph.inputs.all}",
             missing,
             sorted(given),
         )

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from functools import cached_property
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.run import Run
-from hypergraph.events.types import Event
 from hypergraph.runs.build import result_of
 from hypergraph.runs.run_result import RunResult
+
+if TYPE_CHECKING:
+    from hypergraph.events.types import Event
 
 T = TypeVar("T")
 LEFT = "the iterator was left"  # why a run stops when nobody asks for the next thing

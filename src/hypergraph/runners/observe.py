@@ -8,36 +8,23 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from hypergraph import events
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.run import Detail, Run
 from hypergraph.engine.scope import Scope
 from hypergraph.events.dispatcher import EventDispatcher
-from hypergraph.events.types import (
-    CacheHitEvent,
-    CheckpointSavedEvent,
-    Event,
-    InterruptEvent,
-    NodeEndEvent,
-    NodeErrorEvent,
-    NodeRetryEvent,
-    NodeStartEvent,
-    RouteDecisionEvent,
-    RunEndEvent,
-    RunStartEvent,
-    StopRequestedEvent,
-    StreamingChunkEvent,
-    SuperstepStartEvent,
-    fresh_span_id,
-)
 from hypergraph.exceptions import safe_text
 from hypergraph.plan.steps import Step
 from hypergraph.records import PauseInfo
 from hypergraph.runs.build import decision_text, inner_log, status_of
 from hypergraph.runs.log import RunLog
 
-Deliver = Callable[[Event], Awaitable[None]]
+if TYPE_CHECKING:
+    from hypergraph.events.types import Event
+
+Deliver = Callable[["Event"], Awaitable[None]]
 
 
 class EventObserver:
@@ -58,22 +45,22 @@ class EventObserver:
 
     async def run_started(self, run: Run) -> None:
         """Open the span of a run."""
-        run.span_id = fresh_span_id()
-        await self._emit(RunStartEvent(**_own(run, run.graph_name), workflow_id=run.workflow_id))
+        run.span_id = events.fresh_span_id()
+        await self._emit(events.RunStartEvent(**_own(run, run.graph_name), workflow_id=run.workflow_id))
 
     async def replayed(self, run: Run) -> None:
         """Tell what was done before: these steps are restored and call nothing."""
         for _, step, _ in run.past.rows:
-            start = NodeStartEvent(**_inside(run), node_name=step.name, replayed=True)
+            start = events.NodeStartEvent(**_inside(run), node_name=step.name, replayed=True)
             await self._emit(start)
             await self._emit(
-                NodeEndEvent(**_inside(run), span_id=start.span_id, node_name=step.name, replayed=True)
+                events.NodeEndEvent(**_inside(run), span_id=start.span_id, node_name=step.name, replayed=True)
             )
 
     async def checkpoint_saved(self, run: Run, indexes: tuple[int, ...]) -> None:
         """Tell which steps have become durable."""
         await self._emit(
-            CheckpointSavedEvent(
+            events.CheckpointSavedEvent(
                 run_id=run.run_id,
                 parent_span_id=run.span_id or None,
                 workflow_id=run.workflow_id,
@@ -85,7 +72,7 @@ class EventObserver:
     async def run_ended(self, run: Run) -> None:
         """Close the span of a run, whichever way it ended."""
         await self._emit(
-            RunEndEvent(
+            events.RunEndEvent(
                 **_own(run, run.graph_name),
                 status=run.status,
                 error=None if run.error is None else safe_text(run.error),
@@ -95,9 +82,9 @@ class EventObserver:
 
     async def map_started(self, map_run: MapRun) -> None:
         """Open the span of a map, the parent of its items."""
-        map_run.span_id = fresh_span_id()
+        map_run.span_id = events.fresh_span_id()
         await self._emit(
-            RunStartEvent(
+            events.RunStartEvent(
                 **_own(map_run, map_run.admission.graph.name),
                 workflow_id=map_run.workflow_id,
                 is_map=True,
@@ -109,7 +96,7 @@ class EventObserver:
         """Close the span of a map."""
         bad = map_run.ended_badly
         await self._emit(
-            RunEndEvent(
+            events.RunEndEvent(
                 **_own(map_run, map_run.admission.graph.name),
                 status=status_of(map_run),
                 error=None if bad is None else safe_text(bad.error),
@@ -119,11 +106,11 @@ class EventObserver:
 
     async def superstep_started(self, run: Run, superstep: int) -> None:
         """Tell that the next round begins."""
-        await self._emit(SuperstepStartEvent(**_inside(run), superstep=superstep))
+        await self._emit(events.SuperstepStartEvent(**_inside(run), superstep=superstep))
 
     async def node_started(self, run: Run, step: Step) -> str:
         """Open the span of a node and return its id."""
-        event = NodeStartEvent(**_inside(run), node_name=step.name)
+        event = events.NodeStartEvent(**_inside(run), node_name=step.name)
         _spans(run)[step.name] = (event.span_id, 0)
         await self._emit(event)
         return event.span_id
@@ -131,7 +118,7 @@ class EventObserver:
     async def node_ended(self, run: Run, step: Step, detail: Detail, seconds: float) -> None:
         """Close the span of a node."""
         await self._emit(
-            NodeEndEvent(
+            events.NodeEndEvent(
                 **_inside(run),
                 span_id=detail.span_id,
                 node_name=step.name,
@@ -143,32 +130,34 @@ class EventObserver:
 
     async def node_failed(self, run: Run, step: Step, span_id: str, error: BaseException) -> None:
         """Close the span of a node that failed."""
-        await self._emit(NodeErrorEvent(**_inside(run), span_id=span_id, node_name=step.name, **_text(error)))
+        await self._emit(
+            events.NodeErrorEvent(**_inside(run), span_id=span_id, node_name=step.name, **_text(error))
+        )
 
     async def node_retried(
         self, run: Run, step: Step, attempt: int, error: BaseException, delay: float
     ) -> None:
         """Tell that an attempt failed and another one follows."""
         await self._emit(
-            NodeRetryEvent(
+            events.NodeRetryEvent(
                 **_inside(run), node_name=step.name, attempt=attempt, delay_s=delay, **_text(error)
             )
         )
 
     async def cache_hit(self, run: Run, step: Step, key: str) -> None:
         """Tell that a result came from the cache."""
-        await self._emit(CacheHitEvent(**_inside(run), node_name=step.name, cache_key=key))
+        await self._emit(events.CacheHitEvent(**_inside(run), node_name=step.name, cache_key=key))
 
     async def decided(self, run: Run, step: Step, decision: Any) -> None:
         """Tell what a gate decided."""
         await self._emit(
-            RouteDecisionEvent(**_inside(run), node_name=step.name, decision=decision_text(decision))
+            events.RouteDecisionEvent(**_inside(run), node_name=step.name, decision=decision_text(decision))
         )
 
     async def interrupted(self, run: Run, step: Step, span_id: str, pause: PauseInfo) -> None:
         """Tell that the run waits for an answer; this closes the node's span."""
         await self._emit(
-            InterruptEvent(
+            events.InterruptEvent(
                 **_inside(run),
                 span_id=span_id,
                 node_name=step.name,
@@ -183,7 +172,7 @@ class EventObserver:
         span_id, count = _spans(run).get(name, ("", 0))
         _spans(run)[name] = (span_id, count + 1)
         self.backlog.append(
-            StreamingChunkEvent(
+            events.StreamingChunkEvent(
                 run_id=run.run_id,
                 parent_span_id=span_id or None,
                 graph_name=run.graph_name,
@@ -202,7 +191,7 @@ class EventObserver:
         root = scope.root
         if root is not None:
             self.backlog.append(  # whoever asks may be in another thread: the run itself delivers
-                StopRequestedEvent(
+                events.StopRequestedEvent(
                     run_id=root.run_id,
                     parent_span_id=root.span_id or None,
                     workflow_id=root.workflow_id,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from hypergraph.engine.execute import execute
 from hypergraph.engine.kernels import SyncKernel, finish, hand_out
@@ -11,17 +11,20 @@ from hypergraph.engine.nested import MapRun
 from hypergraph.engine.run import Run
 from hypergraph.events.dispatcher import EventDispatcher
 from hypergraph.events.processor import EventProcessor
-from hypergraph.events.types import Event
 from hypergraph.graph.graph import Graph
 from hypergraph.plan.admission import UNSET
 from hypergraph.runners.base import BaseRunner, RunnerCapabilities, dispatcher_for
 from hypergraph.runners.handles import MapHandle, RunHandle, in_thread
 from hypergraph.runners.iteration import RunIterator, until_left
 from hypergraph.runners.observe import EventObserver, SyncObserver
-from hypergraph.runners.options import ErrorHandling, Options, options_of, split_options
+from hypergraph.runners.options import DEFAULTS, ErrorHandling, Options, options_of, split_options
 from hypergraph.runs.build import result_of
 from hypergraph.runs.results import MapResult
 from hypergraph.runs.run_result import RunResult
+
+if TYPE_CHECKING:
+    from hypergraph.checkpointers.types import Checkpoint, StepRecord
+    from hypergraph.events.types import Event
 
 _KERNEL = SyncKernel()
 _CAPABILITIES = RunnerCapabilities()
@@ -74,7 +77,11 @@ class SyncRunner(BaseRunner):
             error_handling, event_processors, timeout, run_id, workflow_id,
             new_turn, tags, force, code_change, history,
         ))  # fmt: skip
-        run, dispatcher = self._begin(graph, values, input_values, options)
+        run = dispatcher = None
+        if options is DEFAULTS and type(values) is dict and not input_values:  # as most calls are
+            run = self._prepared_before(_KERNEL, graph, values)
+        if run is None:
+            run, dispatcher = self._begin(graph, values, input_values, options)
         self._drive(run, dispatcher)
         return self._conclude(run, error_handling)
 
@@ -85,7 +92,7 @@ class SyncRunner(BaseRunner):
         *,
         map_over: str | Sequence[str],
         map_mode: Literal["zip", "product"] = "zip",
-        clone: bool | Sequence[str] = False,
+        clone: bool | list[str] = False,
         select: Any = UNSET,
         on_missing: Literal["ignore", "warn", "error"] = "ignore",
         on_internal_override: Literal["warn", "ignore", "error"] = "warn",
@@ -141,7 +148,7 @@ class SyncRunner(BaseRunner):
         *,
         map_over: str | Sequence[str],
         map_mode: Literal["zip", "product"] = "zip",
-        clone: bool | Sequence[str] = False,
+        clone: bool | list[str] = False,
         **options: Any,
     ) -> Iterator[tuple[int, RunResult]]:
         """Run a graph once per item and yield (index, result) as items finish.
@@ -188,7 +195,7 @@ class SyncRunner(BaseRunner):
         *,
         map_over: str | Sequence[str],
         map_mode: Literal["zip", "product"] = "zip",
-        clone: bool | Sequence[str] = False,
+        clone: bool | list[str] = False,
         **options: Any,
     ) -> MapHandle[MapResult]:
         """Start a map in a thread of its own and return a handle. Takes the options of `map`.
@@ -226,7 +233,7 @@ class SyncRunner(BaseRunner):
         options: Options,
         map_over: str | Sequence[str],
         map_mode: str,
-        clone: bool | Sequence[str],
+        clone: bool | list[str],
     ) -> tuple[MapRun, EventDispatcher | None]:
         dispatcher = dispatcher_for(options.event_processors)
         observer = SyncObserver(dispatcher) if dispatcher is not None else None

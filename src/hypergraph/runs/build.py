@@ -40,8 +40,7 @@ class EngineResult(RunResult):
         """The results of the nested graphs that ran, each of its last execution."""
         run, selected = self._run, self._run.admission.selected
         ran = [(step, detail.inner) for _, step, _, detail in records_of(run) if detail.inner is not None]
-        if run.waits_in is not None:
-            ran.append(run.waits_in)
+        ran.extend(run.waits_in)
         return {
             step.name: inner_result(inner)
             for step, inner in dict(ran).items()
@@ -121,7 +120,7 @@ def _node_record(superstep: int, step: Step, seconds: float, detail: Detail) -> 
     return NodeRecord(
         node_name=step.name,
         superstep=superstep,
-        duration_ms=round(max(seconds, 0.0) * 1000, 3),
+        duration_ms=max(round(seconds * 1000, 3), 0.001) if seconds > 0 else 0.0,  # time passed is never 0
         status=_status(detail),
         error=None if error is None else safe_text(error) or type(error).__name__,
         cached=detail.cached,
