@@ -32,6 +32,7 @@ class Journal:
         self.claim = claim
         self.run = run
         self.next_index = next_index
+        self.waiting: dict[tuple[int, str], int] = {} if run.past is None else run.past.waiting
         self.pending: list[EncodedStep] = []
         self.superstep = -1
         self.waits_for_end = store.policy.durability == "exit"
@@ -98,7 +99,7 @@ class Journal:
             workflow_id=self.claim.workflow_id,
             superstep=superstep,
             node_name=step.name,
-            index=self.next_index,
+            index=self._index_of(superstep, step),
             status=status,
             input_versions={n: versions.get(n, 0) for n in step.node.inputs if n in self.run.values},
             wait_versions={n: versions.get(n, 0) for n in step.wait_for},
@@ -106,9 +107,15 @@ class Journal:
             completed_at=now(),
             **facts,
         )
-        self.next_index += 1
         self.superstep = superstep
         self.pending.append(self.store.encode(record))
+
+    def _index_of(self, superstep: int, step: Step) -> int:
+        """Return the next index; a pause that is completed in place keeps its own."""
+        if self.waiting and (superstep, step.name) in self.waiting:
+            return self.waiting[superstep, step.name]
+        self.next_index += 1
+        return self.next_index - 1
 
     def flush(self, status: WorkflowStatus | None = None, *, full: bool = False) -> tuple[int, ...]:
         """Commit what is pending, and with a status the end of the run; return the indexes of the steps."""

@@ -42,6 +42,7 @@ class Past:
     decisions: dict[int, tuple[Any, int]] = field(default_factory=dict)
     replayed: dict[int, Any] = field(default_factory=dict)
     lost: dict[str, int] = field(default_factory=dict)  # names without a value, and the step that made them
+    waiting: dict[tuple[int, str], int] = field(default_factory=dict)  # pauses: superstep and node -> index
     rows: list[tuple[int, Step, float]] = field(default_factory=list)  # what need not run again
 
     def fold(self, step: Step, record: StepRecord) -> None:
@@ -77,6 +78,7 @@ def read_past(
     last = max(record.superstep for record in records)
     past.superstep = last + 1 if closed else last
     past.next_index = max(record.index for record in records) + 1
+    past.waiting = {(r.superstep, r.node_name): r.index for r in records if r.status is StepStatus.PAUSED}
     for step, record in _completed(plan, records):
         if record.superstep < past.superstep:
             past.fold(step, record)
