@@ -14,7 +14,8 @@ from typing import Any
 
 from hypergraph.checkpointers.base import Checkpointer, EncodedStep
 from hypergraph.checkpointers.types import Claim, StepRecord, StepStatus, WorkflowStatus, now
-from hypergraph.engine.run import Detail, Run
+from hypergraph.engine.endings import Detail
+from hypergraph.engine.run import Run
 from hypergraph.exceptions import safe_text
 from hypergraph.plan.outcomes import ABSENT
 from hypergraph.plan.steps import Step
@@ -46,9 +47,8 @@ class Journal:
 
     def before(self, superstep: int) -> tuple[int, ...]:
         """Make durable what was done before this superstep; return the indexes of those steps."""
-        if self.pending and not self.waits_for_end and (superstep > self.superstep or self.run.side is not None):
-            return self.flush()
-        return ()
+        due = superstep > self.superstep or self.run.side is not None
+        return self.flush() if due and self.pending and not self.waits_for_end else ()
 
     def done(self, step: Step, superstep: int, value: Any, detail: Detail, seconds: float) -> None:
         """Write down a completed step."""

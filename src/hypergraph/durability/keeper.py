@@ -7,6 +7,7 @@ decides what runs.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,9 +23,12 @@ from hypergraph.checkpointers.types import (
 )
 from hypergraph.durability.journal import Journal
 from hypergraph.durability.past import is_finished, read_past, replay
+from hypergraph.engine.endings import Detail
 from hypergraph.engine.nested import MapRun
-from hypergraph.engine.run import Detail, Run
+from hypergraph.engine.run import Run
 from hypergraph.engine.state import differs
+from hypergraph.exceptions import GraphChangedError
+from hypergraph.graph.components import walk
 from hypergraph.graph.graph import Graph
 from hypergraph.plan.steps import Step
 from hypergraph.records import PauseInfo, RunStatus
@@ -103,8 +107,10 @@ class WorkflowKeeper:
             self._fork(run, self.wishes.history)
         stored = self.stored(workflow_id)
         news = self._news(run, stored)
-        if stored is not None and not news and not run.answers and self._recall(run, stored):
+        rerun = self.wishes.code_change == "rerun" and bool(self._changed_nodes(run, stored))
+        if stored is not None and not (news or run.answers or rerun) and self._recall(run, stored):
             return False
+        changed = self._changed_nodes(run, stored)
         claim = self.store.claim(workflow_id, self._describe(run), force=self.wishes.force)
         run.values.update({name: self.edits[name] for name in news if name in self.edits})
         given = {name: (version, run.values[name]) for name, version in news.items()}
@@ -112,7 +118,7 @@ class WorkflowKeeper:
             run.journal = Journal(self.store, claim, run, 0)
             run.journal.begin(given, 0)
             return True
-        self._take_up(run, stored, news)
+        self._take_up(run, stored, news, changed)
         run.journal = Journal(self.store, claim, run, run.past.next_index)
         run.journal.begin(given, run.past.superstep)
         return True
@@ -138,7 +144,9 @@ class WorkflowKeeper:
                 "Leave history and checkpoint out to go on with it."
             )
         inputs = {name: (1, run.values[name]) for name in run.admission.given}
-        copies = [self.store.encode(replace(r, workflow_id=claim.workflow_id, replayed=True)) for r in history]
+        copies = [
+            self.store.encode(replace(r, workflow_id=claim.workflow_id, replayed=True)) for r in history
+        ]
         self.store.commit(claim, copies, inputs=inputs, at=0, status=WorkflowStatus.STOPPED)
         self.store.release(claim)
 
@@ -156,7 +164,9 @@ class WorkflowKeeper:
         news = {}
         for name, value in given.items():
             version, before = stored.inputs.get(name, (0, None))
-            known = (version and not differs(before, value)) or (name in state and not differs(state[name], value))
+            known = (version and not differs(before, value)) or (
+                name in state and not differs(state[name], value)
+            )
             if again or not known:
                 written = [r.output_versions[name] for r in stored.records if name in r.output_versions]
                 news[name] = max([version, *written]) + 1
@@ -180,13 +190,43 @@ class WorkflowKeeper:
         past = read_past(run.plan, stored.records, {}, closed=True)
         run.records += [part for superstep, step, _ in past.rows for part in (superstep, step, 0.0, REPLAYED)]
 
-    def _take_up(self, run: Run, stored: Stored, news: Mapping[str, int]) -> None:
+    def _changed_nodes(self, run: Run, stored: Stored | None) -> list[str]:
+        """Return the nodes whose code has changed and that must run again. Raises GraphChangedError."""
+        before = stored.workflow.node_hashes if stored is not None else {}
+        now = node_hashes(run.admission.graph)
+        changed = [name for name, known in before.items() if name in now and now[name] != known]
+        if not changed:
+            return []
+        listed = ", ".join(map(repr, changed))
+        if self.wishes.code_change == "error":
+            raise GraphChangedError(
+                f"Workflow {run.workflow_id!r} was recorded with other code of {listed}. "
+                'Pass code_change="keep" to keep what they returned, or "rerun" to run them again.'
+            )
+        if self.wishes.code_change == "keep":
+            warnings.warn(
+                f"Workflow {run.workflow_id!r}: the code of {listed} has changed; their results are kept. "
+                'Pass code_change="rerun" to run them again.',
+                UserWarning,
+                stacklevel=2,
+            )
+            return []
+        return changed
+
+    def _take_up(self, run: Run, stored: Stored, news: Mapping[str, int], changed: Sequence[str]) -> None:
         """Put a run where the stored one stopped."""
         records, workflow_id = stored.records, stored.workflow.id
-        closed = bool(news) or is_finished(records) or stored.workflow.status is WorkflowStatus.COMPLETED
+        closed = (
+            bool(news or changed)
+            or is_finished(records)
+            or stored.workflow.status is WorkflowStatus.COMPLETED
+        )
         given = {name: version for name, (version, _) in stored.inputs.items()} | dict(news)
         past = run.past = read_past(run.plan, records, given, closed=closed)
-        past.has_news = bool(news)
+        past.has_news = bool(news or changed)
+        past.outdated = frozenset(
+            run.plan.index[name] for name in walk(changed, run.admission.graph.wiring.successors)
+        )
         latest = self.store.read_state(workflow_id)
         values = latest if closed else self.store.read_state(workflow_id, upto=past.superstep - 1)
         if not closed:
@@ -201,7 +241,9 @@ class WorkflowKeeper:
         """Make durable what the step could take; return the indexes of the steps that became durable."""
         return run.journal.before(superstep)  # type: ignore[no-any-return]  # a Journal
 
-    def done(self, run: Run, step: Step, superstep: int, value: Any, detail: Detail, seconds: float) -> None:
+    def done(  # noqa: PLR0917 - the facts of one step
+        self, run: Run, step: Step, superstep: int, value: Any, detail: Detail, seconds: float
+    ) -> None:
         """Write down a completed step."""
         run.journal.done(step, superstep, value, detail, seconds)
 
@@ -248,7 +290,9 @@ class WorkflowKeeper:
             from_status = {run.status for run in map_run.runs if run is not None}
             status = WorkflowStatus.COMPLETED
             if RunStatus.FAILED in from_status:
-                status = WorkflowStatus.PARTIAL if RunStatus.COMPLETED in from_status else WorkflowStatus.FAILED
+                status = (
+                    WorkflowStatus.PARTIAL if RunStatus.COMPLETED in from_status else WorkflowStatus.FAILED
+                )
             elif RunStatus.STOPPED in from_status or None in map_run.runs:
                 status = WorkflowStatus.STOPPED
             try:

@@ -42,6 +42,7 @@ class Past:
     decisions: dict[int, tuple[Any, int]] = field(default_factory=dict)
     replayed: dict[int, Any] = field(default_factory=dict)
     lost: dict[str, int] = field(default_factory=dict)  # names without a value, and the step that made them
+    outdated: frozenset[int] = frozenset()  # steps that must run again because their code has changed
     waiting: dict[tuple[int, str], int] = field(default_factory=dict)  # pauses: superstep and node -> index
     rows: list[tuple[int, Step, float]] = field(default_factory=list)  # what need not run again
 
@@ -68,9 +69,7 @@ def is_finished(records: Sequence[StepRecord]) -> bool:
     return any(r.superstep == last and r.status is StepStatus.FAILED for r in records)
 
 
-def read_past(
-    plan: Plan, records: Sequence[StepRecord], given: Mapping[str, int], *, closed: bool
-) -> Past:
+def read_past(plan: Plan, records: Sequence[StepRecord], given: Mapping[str, int], *, closed: bool) -> Past:
     """Read the history of a workflow; with `closed` nothing of it is left to do."""
     past = Past(given=dict(given), versions=dict(given))
     if not records:

@@ -15,6 +15,7 @@ from typing import Any
 from hypergraph.engine.flow import DeliveryStep, Flow, GroupStep, SideFlow
 from hypergraph.engine.run import Run
 from hypergraph.engine.schedule import NEVER, Unfolding
+from hypergraph.engine.taking_up import restore
 from hypergraph.plan.admission import Admission
 from hypergraph.plan.steps import Step
 
@@ -78,7 +79,7 @@ def _unfold(run: Run) -> Iterator[tuple[int, Any]]:
     if side is None:
         run.unfolding = Unfolding(run)
         if run.past is not None:
-            run.unfolding.restore(run.past)
+            restore(run.unfolding, run.past)
         return run.unfolding.course(limit, together)  # type: ignore[no-any-return]  # an Unfolding since one line
     run.unfolding = Unfolding(run, side.course.superstep_of)
     return run.unfolding.course(limit, together, partial(DeliveryStep, side))  # type: ignore[no-any-return]  # as above

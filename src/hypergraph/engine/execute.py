@@ -11,10 +11,11 @@ from types import CoroutineType
 from typing import Any
 
 from hypergraph.engine.course import course_of, side_flow_of
+from hypergraph.engine.endings import Detail
 from hypergraph.engine.flow import SideFlow
 from hypergraph.engine.perform import perform, refuse_coroutine
 from hypergraph.engine.ports import Keeper, Observer
-from hypergraph.engine.run import Detail, Run
+from hypergraph.engine.run import Run
 from hypergraph.engine.scope import clock
 from hypergraph.records import RunStatus
 

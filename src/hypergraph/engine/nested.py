@@ -8,10 +8,11 @@ from functools import partial
 from itertools import product
 from typing import Any
 
+from hypergraph.engine.endings import Detail
 from hypergraph.engine.execute import execute
 from hypergraph.engine.perform import producers
 from hypergraph.engine.ports import PauseExecution, pass_on
-from hypergraph.engine.run import Detail, Run
+from hypergraph.engine.run import Run
 from hypergraph.engine.scope import Scope, clock
 from hypergraph.exceptions import GraphConfigError, NodeError
 from hypergraph.plan.admission import Admission, admit

@@ -12,8 +12,9 @@ from functools import partial
 from types import CoroutineType
 from typing import Any, NoReturn
 
+from hypergraph.engine.endings import Detail
 from hypergraph.engine.ports import Carried, Expired, Keeper, PauseExecution, original
-from hypergraph.engine.run import Detail, Run
+from hypergraph.engine.run import Run
 from hypergraph.engine.scope import clock
 from hypergraph.exceptions import CancellationError, NodeTimeoutError, safe_text
 from hypergraph.plan.calling import inputs_of
@@ -62,13 +63,19 @@ async def perform(run: Run, step: Any, superstep: int) -> None:
             if observer is not None:
                 await observer.node_failed(run, step, detail.span_id, detail.error or error)
         return None
+    await _land(run, step, superstep, (value, duration, detail))
+    return None
+
+
+async def _land(run: Run, step: Step, superstep: int, outcome: tuple[Any, float, Detail]) -> None:
+    """Record what a step produced, let it land, tell the listeners."""
+    (value, duration, detail), observer = outcome, run.scope.observer
     run.records += (superstep, step, duration, detail)
     run.land(step, value)
     if observer is not None:
         if step.is_gate:
             await observer.decided(run, step, value)
         await observer.node_ended(run, step, detail, duration)
-    return None
 
 
 async def _make_durable(run: Run, step: Step, superstep: int, keeper: Keeper) -> None:

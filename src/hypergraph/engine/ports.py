@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 from hypergraph.exceptions import reraise
 
 if TYPE_CHECKING:
-    from hypergraph.engine.run import Detail, Run
+    from hypergraph.engine.endings import Detail
+    from hypergraph.engine.run import Run
     from hypergraph.engine.scope import Scope
     from hypergraph.plan.steps import Step
     from hypergraph.records import PauseInfo
@@ -117,7 +118,7 @@ class Observer(Protocol):
 
 
 class Keeper(Protocol):
-    """Who keeps the history of runs, so that it survives the process. Writes at once, in the runner's thread."""
+    """Who keeps the history of runs, so that it survives the process; writes in the runner's own thread."""
 
     def open(self, run: Run) -> bool:
         """Begin or take up the history of a run; return whether there is anything left to do."""
@@ -125,7 +126,9 @@ class Keeper(Protocol):
     def before(self, run: Run, step: Step, superstep: int) -> tuple[int, ...]:
         """Make durable what the step could take; return the indexes of the steps that became durable."""
 
-    def done(self, run: Run, step: Step, superstep: int, value: Any, detail: Detail, seconds: float) -> None:
+    def done(  # noqa: PLR0917 - the facts of one step
+        self, run: Run, step: Step, superstep: int, value: Any, detail: Detail, seconds: float
+    ) -> None:
         """Write down a completed step."""
 
     def failed(self, run: Run, step: Step, superstep: int, detail: Detail, seconds: float) -> None:

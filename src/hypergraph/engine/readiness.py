@@ -30,27 +30,6 @@ class Course(Protocol):
     def exhaust(self, step: Step, superstep: int) -> None: ...
 
 
-class Visit(Protocol):
-    """The last completed execution of a step, and how many there have been."""
-
-    runs: int
-    order: int
-    inputs: Mapping[str, int]
-    waits: dict[str, int]
-
-
-class Past(Protocol):
-    """What is known of a run that began earlier."""
-
-    superstep: int  # where it goes on
-    has_news: bool  # whether it goes on with other inputs than it had
-    given: Mapping[str, int]  # versions of inputs
-    written: Mapping[tuple[int, str], int]  # the last version that each step wrote
-    visits: Mapping[int, Visit]
-    decisions: Mapping[int, tuple[Any, int]]
-    replayed: Mapping[int, Any]
-
-
 class Readiness:
     """The counters of one run.
 
@@ -91,49 +70,6 @@ class Readiness:
             for name in needs:
                 for feeder in admission.plan.wiring.feeders(self.steps[index].name, name):
                     self.lacking.setdefault((admission.plan.index[feeder], name), []).append(index)
-
-    def restore(self, past: Past) -> None:
-        """Go back to where the history of the run ends: counters, decisions, and what is stale since then."""
-        self.superstep, self.replayed = past.superstep, dict(past.replayed)
-        for index, visit in past.visits.items():
-            self.runs[index], self.seen[index] = visit.runs, visit.waits
-        for written in past.written:
-            if written in self.lacking:
-                self._deliver(*written)
-        for index, visit in past.visits.items():
-            self.stale[index] = self._has_news(index, visit, past)
-        for gate, (decision, order) in past.decisions.items():
-            self._recall(self.steps[gate], decision, order, past)
-
-    def _has_news(self, index: int, visit: Visit, past: Past) -> bool:
-        """Say whether something the step takes was written after it took it."""
-        step, plan = self.steps[index], self.run.admission.plan
-        for param in step.node.inputs:
-            latest = past.given.get(param, 0)
-            for feeder in (plan.index[name] for name in plan.wiring.feeders(step.name, param)):
-                if any(name == param and index in found for name, found in self.steps[feeder].writes):
-                    latest = max(latest, past.written.get((feeder, param), 0))
-            if latest > visit.inputs.get(param, 0):
-                return True
-        return False
-
-    def _recall(self, step: Step, decision: Any, order: int, past: Past) -> None:
-        for target in step.default_targets:
-            self.opened[target] -= 1
-        chosen = decision if isinstance(decision, list) else () if decision is None else (decision,)
-        if "END" in chosen:  # final for this gate, unless the run starts with something new
-            if not past.has_news:
-                self.live.discard(step.index)
-                self.stale[step.index] = False
-        if self.stale[step.index] or ("END" in chosen and past.has_news):
-            return
-        targets = tuple(step.target_index[name] for name in chosen if name in step.target_index)
-        self.decisions[step.index] = targets
-        for target in targets:
-            self.opened[target] += 1
-            self.named[target] += 1
-            if target not in past.visits or past.visits[target].order < order:
-                self.stale[target] = True  # the decision is newer than the last visit
 
     def _has_waited(self, step: Step) -> bool:
         seen = self.seen.get(step.index, {})

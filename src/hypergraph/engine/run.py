@@ -7,40 +7,18 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from hypergraph.engine.kernels import is_cancellation
+from hypergraph.engine.endings import Endings
 from hypergraph.engine.scope import Scope, clock
 from hypergraph.exceptions import (
-    CancellationError,
-    InfiniteLoopError,
-    NodeError,
     NodeTimeoutError,
-    PanicError,
-    attach_evidence,
 )
 from hypergraph.plan.admission import Admission
-from hypergraph.plan.calling import inputs_of
 from hypergraph.plan.outcomes import ABSENT
 from hypergraph.plan.steps import Step
-from hypergraph.records import PauseInfo, RunStatus, fresh_run_id
-
-RECORD_SIZE = 4
+from hypergraph.records import RunStatus, fresh_run_id
 
 
-class Detail:
-    """What a raw record says beyond the ordinary: attached only where something is out of the ordinary."""
-
-    error: BaseException | None = None
-    decision: Any = None
-    cached = False
-    span_id = ""
-    attempts = 1
-    waited = 0.0  # seconds spent waiting for the concurrency limit
-    replayed = False  # restored from history instead of executed
-    failed_attempts: tuple[str, ...] = ()  # "Type: message" of each
-    inner: Any = None  # a Run, or a MapRun for the items of a mapped graph
-
-
-class Run:
+class Run(Endings):
     """One graph being executed."""
 
     # One is made for every item of a map, so only what differs from these is set on each.
@@ -50,11 +28,6 @@ class Run:
     map_run: Any = None
     workflow_id: str | None = None
     _run_id: str | None = None
-    status = RunStatus.COMPLETED
-    error: BaseException | None = None
-    failure: NodeError | None = None
-    rank = (0, 0)
-    pause: PauseInfo | None = None
     log: Any = None  # the RunLog, once somebody has looked
     waits_in: tuple[tuple[Step, Any], ...] = ()  # GraphNodes whose inner run paused, each with that run
     unfolding: Any = None
@@ -119,11 +92,6 @@ class Run:
     def graph_name(self) -> str:
         """The name of the graph, empty for an unnamed one."""
         return self.admission.graph.name or ""
-
-    @property
-    def is_over(self) -> bool:
-        """Whether nothing new may start."""
-        return self.failure is not None or self.pause is not None
 
     @property
     def path(self) -> tuple[str, ...]:
@@ -213,43 +181,6 @@ class Run:
             admission.remember_outcome(tuple(found))  # a fixed course always delivers the same names
         return found
 
-    def fail(self, step: Step, superstep: int, error: BaseException, duration: float, detail: Detail) -> None:
-        """Record a failed execution. Raises the error itself where it must not be swallowed."""
-        if not isinstance(error, Exception):
-            error = self._judge(step, error)
-        detail.error = error
-        self.records += (superstep, step, duration, detail)
-        halted = isinstance(error, CancellationError) and self.scope.halt_at <= clock()
-        op = "cancel" if halted else _OPERATIONS[step.kind]
-        evidence = self._evidence(step, superstep, error, op, detail.inner)
-        self.end(RunStatus.STOPPED if halted else RunStatus.FAILED, error, evidence, step.index)
-
-    def _judge(self, step: Step, error: BaseException) -> BaseException:
-        if isinstance(error, KeyboardInterrupt) or self.scope.kernel.is_cancelled(error):
-            self.status = RunStatus.STOPPED
-            raise error
-        if is_cancellation(error):
-            return error
-        return PanicError(self.path_of(step.name), error)
-
-    def _evidence(self, step: Step, superstep: int, error: BaseException, op: str, inner: Any) -> NodeError:
-        deeper: NodeError | None = inner.failure if inner is not None else None
-        if deeper is not None:
-            name, op, inputs, item = deeper.node_name, deeper.op, deeper.inputs, deeper.item_index
-            items = deeper.map_result if isinstance(inner, Run) else inner
-        else:
-            name, item, items = self.path_of(step.name), None, None
-            inputs = inputs_of(step.node, self.values) if step.kind != "graph" else self.graph_inputs(step)
-        return NodeError(
-            name,
-            error,
-            op=op,
-            superstep=superstep,
-            item_index=item if self.item_index is None else self.item_index,  # of the outermost map
-            inputs=inputs,
-            map_result=items,  # as it is; whoever makes the result of this run makes one of this, too
-        )
-
     def graph_inputs(self, step: Step) -> dict[str, Any]:
         """Return what a nested graph takes from this state: what exists, not what is only defaulted."""
         values, lent = self.values, self.admission.lent
@@ -258,47 +189,3 @@ class Run:
             for name in step.node.inputs
             if name in values and not (name in lent and values[name] is lent[name])
         }
-
-    def end(self, status: RunStatus, error: BaseException, evidence: NodeError, index: int) -> None:
-        """Note the ending; of several, the first in graph order of the earliest superstep counts."""
-        rank = (evidence.superstep, index)
-        if self.failure is None or rank < self.rank:
-            self.status, self.error, self.failure, self.pause, self.rank = status, error, evidence, None, rank
-
-    def halt(self, step: Any, superstep: int, was_executing: bool = False) -> None:
-        """End the run before (or while) a step or group, because of a stop request or the deadline."""
-        error = self.scope.halt_error(self.path_of(step.name), was_executing)
-        evidence = NodeError(
-            error.node_name, error, op="cancel", superstep=superstep, item_index=self.item_index
-        )
-        self.end(RunStatus.STOPPED, error, evidence, getattr(step, "index", 0))
-
-    def overrun(self) -> None:
-        """End the run if its time was up while the last step was at work; a stop came too late to matter."""
-        if self.scope.stop_request is None and not self.is_over:
-            superstep, step, _, _ = self.records[-RECORD_SIZE:]
-            self.halt(step, superstep, was_executing=True)
-
-    def exhaust(self, step: Step, superstep: int) -> None:
-        """End the run because a loop took more supersteps than allowed."""
-        error = InfiniteLoopError(self.scope.max_iterations)
-        evidence = NodeError(self.path_of(step.name), error, superstep=superstep, item_index=self.item_index)
-        self.end(RunStatus.FAILED, error, evidence, step.index)
-
-    def refuse(self, error: Exception) -> None:
-        """End the run before it starts: its inputs will not do."""
-        self.end(RunStatus.FAILED, error, NodeError("", error, item_index=self.item_index), 0)
-
-    def close(self) -> None:
-        """Complete the evidence, when everything that was running has finished."""
-        if not self.fixed and self.landed:
-            self.unfolding.apply_landed()
-        failure, error = self.failure, self.error
-        if failure is not None and error is not None:
-            failure.partial_state = self.state()
-            if isinstance(error, (CancellationError, InfiniteLoopError)):
-                error.values = failure.partial_state
-            attach_evidence(error, failure)
-
-
-_OPERATIONS = {"function": "execute", "graph": "execute", "gate": "route", "interrupt": "interrupt"}

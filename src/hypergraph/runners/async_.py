@@ -21,7 +21,14 @@ from hypergraph.runners.async_observe import AsyncObserver
 from hypergraph.runners.base import BaseRunner, RunnerCapabilities, dispatcher_for
 from hypergraph.runners.handles import MapHandle, RunHandle
 from hypergraph.runners.observe import EventObserver
-from hypergraph.runners.options import ErrorHandling, Options, checked, options_of, split_options
+from hypergraph.runners.options import (
+    ErrorHandling,
+    Options,
+    checked,
+    from_checkpoint,
+    options_of,
+    split_options,
+)
 from hypergraph.runs.build import result_of
 from hypergraph.runs.results import MapResult
 from hypergraph.runs.run_result import RunResult
@@ -93,6 +100,7 @@ class AsyncRunner(BaseRunner):
         ValueError for a call that cannot work, CancellationError when stopped, InfiniteLoopError for a loop
         that does not end.
         """
+        values, history = from_checkpoint(values, history, checkpoint)
         options = options_of((
             select, on_missing, on_internal_override, entrypoint, max_iterations, max_concurrency,
             error_handling, event_processors, timeout, run_id, workflow_id,

@@ -39,6 +39,7 @@ from hypergraph.runs.run_result import RunResult
 if TYPE_CHECKING:
     from hypergraph.checkpointers.base import Checkpointer
 
+_OF_STORES = ("new_turn", "tags", "force", "code_change", "history")
 _NOTHING: dict[Any, Any] = {}
 _USUAL = (DEFAULTS.select, DEFAULTS.entrypoint, DEFAULTS.on_internal_override)
 
@@ -144,9 +145,14 @@ class BaseRunner(ABC):
         return run
 
     def _keeper(self, options: Options) -> Any:
-        """Return who keeps the history of this call, None without a store."""
+        """Return who keeps the history of this call, None without a store. Raises ValueError."""
         if self.checkpointer is None:
+            if any(getattr(options, name) != getattr(DEFAULTS, name) for name in _OF_STORES):
+                listed = ", ".join(_OF_STORES)
+                raise ValueError(f"These options need a runner with a checkpointer: {listed} and checkpoint.")
             return None
+        if options.history is not None and options.workflow_id is None:
+            raise ValueError("A fork needs an id of its own: pass workflow_id=...")
         wishes = durability.Wishes(
             options.new_turn, options.force, options.tags, options.code_change, options.history
         )

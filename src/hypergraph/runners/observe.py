@@ -11,8 +11,9 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from hypergraph import events
+from hypergraph.engine.endings import Detail
 from hypergraph.engine.nested import MapRun
-from hypergraph.engine.run import Detail, Run
+from hypergraph.engine.run import Run
 from hypergraph.engine.scope import Scope
 from hypergraph.events.dispatcher import EventDispatcher
 from hypergraph.exceptions import safe_text

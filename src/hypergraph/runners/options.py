@@ -74,12 +74,25 @@ def checked(options: Options) -> Options:
         _check_count("max_concurrency", options.max_concurrency)
         if options.max_concurrency == 0:
             raise ValueError("max_concurrency must be at least 1, or None for no limit.")
+    if options.code_change not in ("keep", "rerun", "error"):
+        raise ValueError(f'Invalid code_change: {options.code_change!r}. Use "keep", "rerun" or "error".')
     timeout = options.timeout
     if timeout is not None and (
         isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout > 0
     ):
         raise ValueError(f"timeout must be a number of seconds greater than 0, got {timeout!r}")
     return options
+
+
+def from_checkpoint(
+    values: Mapping[str, Any] | None, history: Any, checkpoint: Any
+) -> tuple[Mapping[str, Any] | None, Any]:
+    """Return values and history with those of a checkpoint. Raises ValueError for both kinds at once."""
+    if checkpoint is None:
+        return values, history
+    if history is not None:
+        raise ValueError("Pass either checkpoint or history: a checkpoint brings its own.")
+    return {**checkpoint.values, **(values or {})}, checkpoint.steps
 
 
 def _check_count(name: str, value: Any) -> None:

@@ -17,7 +17,14 @@ from hypergraph.runners.base import BaseRunner, RunnerCapabilities, dispatcher_f
 from hypergraph.runners.handles import MapHandle, RunHandle, in_thread
 from hypergraph.runners.iteration import RunIterator, until_left
 from hypergraph.runners.observe import EventObserver, SyncObserver
-from hypergraph.runners.options import DEFAULTS, ErrorHandling, Options, options_of, split_options
+from hypergraph.runners.options import (
+    DEFAULTS,
+    ErrorHandling,
+    Options,
+    from_checkpoint,
+    options_of,
+    split_options,
+)
 from hypergraph.runs.build import result_of
 from hypergraph.runs.results import MapResult
 from hypergraph.runs.run_result import RunResult
@@ -72,6 +79,7 @@ class SyncRunner(BaseRunner):
         GraphConfigError or ValueError for a call that cannot work, CancellationError when stopped,
         InfiniteLoopError for a loop that does not end.
         """
+        values, history = from_checkpoint(values, history, checkpoint)
         options = options_of((
             select, on_missing, on_internal_override, entrypoint, max_iterations, None,
             error_handling, event_processors, timeout, run_id, workflow_id,

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
+from hypergraph.engine.endings import RECORD_SIZE, Detail
 from hypergraph.engine.nested import MapRun
-from hypergraph.engine.run import RECORD_SIZE, Detail, Run
+from hypergraph.engine.run import Run
 from hypergraph.exceptions import safe_text
 from hypergraph.nodes.gate import END
 from hypergraph.plan.steps import Step

@@ -1,0 +1,76 @@
+"""Going back to where a run stopped: its counters are set as if it had just come that far."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, Protocol
+
+from hypergraph.engine.readiness import Readiness
+from hypergraph.plan.steps import Step
+
+
+class Visit(Protocol):
+    """The last completed execution of a step, and how many there have been."""
+
+    runs: int
+    order: int
+    inputs: Mapping[str, int]
+    waits: dict[str, int]
+
+
+class Past(Protocol):
+    """What is known of a run that began earlier."""
+
+    superstep: int  # where it goes on
+    has_news: bool  # whether it goes on with other inputs than it had
+    given: Mapping[str, int]  # versions of inputs
+    written: Mapping[tuple[int, str], int]  # the last version that each step wrote
+    visits: Mapping[int, Visit]
+    decisions: Mapping[int, tuple[Any, int]]
+    replayed: Mapping[int, Any]
+    outdated: Collection[int]  # steps that must run again because their code has changed
+
+
+def restore(counters: Readiness, past: Past) -> None:
+    """Go back to where the history of the run ends: counters, decisions, and what is stale since then."""
+    counters.superstep, counters.replayed = past.superstep, dict(past.replayed)
+    for index, visit in past.visits.items():
+        counters.runs[index], counters.seen[index] = visit.runs, visit.waits
+    for written in past.written:
+        if written in counters.lacking:
+            counters._deliver(*written)
+    for index, visit in past.visits.items():
+        counters.stale[index] = index in past.outdated or _has_news(counters, index, visit, past)
+    for gate, (decision, order) in past.decisions.items():
+        _recall(counters, counters.steps[gate], decision, order, past)
+
+
+def _has_news(counters: Readiness, index: int, visit: Visit, past: Past) -> bool:
+    """Say whether something the step takes was written after it took it."""
+    step, plan = counters.steps[index], counters.run.admission.plan
+    for param in step.node.inputs:
+        latest = past.given.get(param, 0)
+        for feeder in (plan.index[name] for name in plan.wiring.feeders(step.name, param)):
+            if any(name == param and index in found for name, found in counters.steps[feeder].writes):
+                latest = max(latest, past.written.get((feeder, param), 0))
+        if latest > visit.inputs.get(param, 0):
+            return True
+    return False
+
+
+def _recall(counters: Readiness, step: Step, decision: Any, order: int, past: Past) -> None:
+    for target in step.default_targets:
+        counters.opened[target] -= 1
+    chosen = decision if isinstance(decision, list) else () if decision is None else (decision,)
+    if "END" in chosen and not past.has_news:  # final for this gate, unless the run starts with something new
+        counters.live.discard(step.index)
+        counters.stale[step.index] = False
+    if counters.stale[step.index] or ("END" in chosen and past.has_news):
+        return
+    targets = tuple(step.target_index[name] for name in chosen if name in step.target_index)
+    counters.decisions[step.index] = targets
+    for target in targets:
+        counters.opened[target] += 1
+        counters.named[target] += 1
+        if target not in past.visits or past.visits[target].order < order:
+            counters.stale[target] = True  # the decision is newer than the last visit
