@@ -7,9 +7,8 @@ decides what runs.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from hypergraph.checkpointers.base import Checkpointer
@@ -18,47 +17,21 @@ from hypergraph.checkpointers.types import (
     NewWorkflow,
     StepRecord,
     StepStatus,
-    Workflow,
     WorkflowStatus,
 )
 from hypergraph.durability.journal import Journal
 from hypergraph.durability.past import is_finished, read_past, replay
+from hypergraph.durability.stored import Stored, Wishes, changed_nodes, node_hashes
 from hypergraph.engine.endings import Detail
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.run import Run
 from hypergraph.engine.state import differs
-from hypergraph.exceptions import GraphChangedError
 from hypergraph.graph.components import walk
 from hypergraph.graph.graph import Graph
 from hypergraph.plan.steps import Step
 from hypergraph.records import PauseInfo, RunStatus
 
 _UNFINISHED = (WorkflowStatus.ACTIVE, WorkflowStatus.STOPPED)
-
-
-@dataclass(slots=True)
-class Stored:
-    """What the store has of one workflow."""
-
-    workflow: Workflow
-    records: list[StepRecord]
-    inputs: dict[str, tuple[int, Any]]
-
-    @property
-    def outputs(self) -> set[str]:
-        """The names that recorded steps produced."""
-        return {name for record in self.records for name in record.output_versions}
-
-
-@dataclass(frozen=True, slots=True)
-class Wishes:
-    """What a call asks of the store beyond an id."""
-
-    new_turn: bool = False
-    force: bool = False
-    tags: Mapping[str, str] | None = None
-    code_change: str = "keep"
-    history: Sequence[StepRecord] | None = None
 
 
 class WorkflowKeeper:
@@ -107,10 +80,10 @@ class WorkflowKeeper:
             self._fork(run, self.wishes.history)
         stored = self.stored(workflow_id)
         news = self._news(run, stored)
-        rerun = self.wishes.code_change == "rerun" and bool(self._changed_nodes(run, stored))
+        rerun = self.wishes.code_change == "rerun" and bool(changed_nodes(run, stored, self.wishes))
         if stored is not None and not (news or run.answers or rerun) and self._recall(run, stored):
             return False
-        changed = self._changed_nodes(run, stored)
+        changed = changed_nodes(run, stored, self.wishes)
         claim = self.store.claim(workflow_id, self._describe(run), force=self.wishes.force)
         run.values.update({name: self.edits[name] for name in news if name in self.edits})
         given = {name: (version, run.values[name]) for name, version in news.items()}
@@ -189,29 +162,6 @@ class WorkflowKeeper:
     def _note_rows(self, run: Run, stored: Stored) -> None:
         past = read_past(run.plan, stored.records, {}, closed=True)
         run.records += [part for superstep, step, _ in past.rows for part in (superstep, step, 0.0, REPLAYED)]
-
-    def _changed_nodes(self, run: Run, stored: Stored | None) -> list[str]:
-        """Return the nodes whose code has changed and that must run again. Raises GraphChangedError."""
-        before = stored.workflow.node_hashes if stored is not None else {}
-        now = node_hashes(run.admission.graph)
-        changed = [name for name, known in before.items() if name in now and now[name] != known]
-        if not changed:
-            return []
-        listed = ", ".join(map(repr, changed))
-        if self.wishes.code_change == "error":
-            raise GraphChangedError(
-                f"Workflow {run.workflow_id!r} was recorded with other code of {listed}. "
-                'Pass code_change="keep" to keep what they returned, or "rerun" to run them again.'
-            )
-        if self.wishes.code_change == "keep":
-            warnings.warn(
-                f"Workflow {run.workflow_id!r}: the code of {listed} has changed; their results are kept. "
-                'Pass code_change="rerun" to run them again.',
-                UserWarning,
-                stacklevel=2,
-            )
-            return []
-        return changed
 
     def _take_up(self, run: Run, stored: Stored, news: Mapping[str, int], changed: Sequence[str]) -> None:
         """Put a run where the stored one stopped."""
@@ -315,13 +265,6 @@ class WorkflowKeeper:
             item=run.item_index,
             tags=dict(self.wishes.tags or {}) if outermost else {},
         )
-
-
-def node_hashes(graph: Graph) -> dict[str, str]:
-    """Return the hash of every node's definition."""
-    if "node_hashes" not in graph.memo:
-        graph.memo["node_hashes"] = {node.name: node.definition_hash for node in graph.iter_nodes()}
-    return graph.memo["node_hashes"]  # type: ignore[no-any-return]  # set one line above
 
 
 REPLAYED = Detail()

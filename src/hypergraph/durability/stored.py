@@ -1,0 +1,69 @@
+"""What the store has of a workflow, what a call wishes for, and whether both speak of the same code."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hypergraph.checkpointers.types import StepRecord, Workflow
+from hypergraph.engine.run import Run
+from hypergraph.exceptions import GraphChangedError
+from hypergraph.graph.graph import Graph
+
+
+@dataclass(slots=True)
+class Stored:
+    """What the store has of one workflow."""
+
+    workflow: Workflow
+    records: list[StepRecord]
+    inputs: dict[str, tuple[int, Any]]
+
+    @property
+    def outputs(self) -> set[str]:
+        """The names that recorded steps produced."""
+        return {name for record in self.records for name in record.output_versions}
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What a call asks of the store beyond an id."""
+
+    new_turn: bool = False
+    force: bool = False
+    tags: Mapping[str, str] | None = None
+    code_change: str = "keep"
+    history: Sequence[StepRecord] | None = None
+
+
+def changed_nodes(run: Run, stored: Stored | None, wishes: Wishes) -> list[str]:
+    """Return the nodes whose code has changed and that must run again. Raises GraphChangedError."""
+    before = stored.workflow.node_hashes if stored is not None else {}
+    now = node_hashes(run.admission.graph)
+    changed = [name for name, known in before.items() if name in now and now[name] != known]
+    if not changed:
+        return []
+    listed = ", ".join(map(repr, changed))
+    if wishes.code_change == "error":
+        raise GraphChangedError(
+            f"Workflow {run.workflow_id!r} was recorded with other code of {listed}. "
+            'Pass code_change="keep" to keep what they returned, or "rerun" to run them again.'
+        )
+    if wishes.code_change == "keep":
+        warnings.warn(
+            f"Workflow {run.workflow_id!r}: the code of {listed} has changed; their results are kept. "
+            'Pass code_change="rerun" to run them again.',
+            UserWarning,
+            stacklevel=2,
+        )
+        return []
+    return changed
+
+
+def node_hashes(graph: Graph) -> dict[str, str]:
+    """Return the hash of every node's definition."""
+    if "node_hashes" not in graph.memo:
+        graph.memo["node_hashes"] = {node.name: node.definition_hash for node in graph.iter_nodes()}
+    return graph.memo["node_hashes"]  # type: ignore[no-any-return]  # set one line above
