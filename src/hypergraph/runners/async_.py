@@ -97,8 +97,7 @@ class AsyncRunner(BaseRunner):
         """Run a graph once and return its result.
 
         Raises what a node raised (with `error_handling="raise"`), MissingInputError, GraphConfigError or
-        ValueError for a call that cannot work, CancellationError when stopped, InfiniteLoopError for a loop
-        that does not end.
+        ValueError for a call that cannot work, CancellationError when stopped, InfiniteLoopError.
         """
         values, history = from_checkpoint(values, history, checkpoint)
         options = options_of((

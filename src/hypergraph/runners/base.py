@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from hypergraph import durability
 from hypergraph.cache import CacheBackend
-from hypergraph.display import did_you_mean
 from hypergraph.engine.nested import MapRun, expand
 from hypergraph.engine.ports import Kernel
 from hypergraph.engine.run import Run
@@ -32,6 +31,7 @@ from hypergraph.records import RunStatus
 from hypergraph.runners.caching import NodeCaching
 from hypergraph.runners.observe import EventObserver
 from hypergraph.runners.options import DEFAULTS, Options, checked, merged_inputs
+from hypergraph.runners.refusals import check_mapped, needs_interrupts
 from hypergraph.runs.build import map_result_of, result_of
 from hypergraph.runs.results import MapResult
 from hypergraph.runs.run_result import RunResult
@@ -173,10 +173,10 @@ class BaseRunner(ABC):
     ) -> MapRun:
         self._check_graph(graph)
         if graph.has_interrupts:
-            raise _needs_interrupts(graph, "map cannot wait for answers: many items cannot share one")
+            raise needs_interrupts(graph, "map cannot wait for answers: many items cannot share one")
         given = merged_inputs(graph, values, keywords, options)
         names = [map_over] if isinstance(map_over, str) else list(map_over)
-        _check_mapped(graph, names, given)
+        check_mapped(graph, names, given)
         items = expand(given, names, map_mode, checked_clone(clone, names, tuple(given)))
         refusal: Exception | None = None
         try:
@@ -235,7 +235,7 @@ class BaseRunner(ABC):
                 "supports_async_nodes",
             )
         if not can.supports_interrupts and graph.has_interrupts:
-            raise _needs_interrupts(graph, f"{type(self).__name__} cannot pause; use AsyncRunner")
+            raise needs_interrupts(graph, f"{type(self).__name__} cannot pause; use AsyncRunner")
 
     # -- concluding ------------------------------------------------------------------------------------
 
@@ -275,27 +275,6 @@ def dispatcher_for(processors: Any) -> EventDispatcher | None:
         return None
     dispatcher = EventDispatcher(processors)
     return dispatcher if dispatcher.active else None
-
-
-def _needs_interrupts(graph: Graph, why: str) -> IncompatibleRunnerError:
-    names = [node.name for node in graph.interrupt_nodes] or ["a nested graph"]
-    return IncompatibleRunnerError(
-        f"The graph has an InterruptNode ({', '.join(names)}), and {why}.", names[0], "supports_interrupts"
-    )
-
-
-def _check_mapped(graph: Graph, names: Sequence[str], given: Mapping[str, Any]) -> None:
-    if not names:
-        raise ValueError("map_over needs at least one input name.")
-    missing = [name for name in names if name not in given]
-    if missing:
-        hint = did_you_mean(missing[0], given) or "How to fix: pass a list for it in `values`."
-        raise MissingInputError(
-            f"map_over names {', '.join(map(repr, missing))}, which was not given. "
-            f"{hint} Inputs: {graph.inputs.all}",
-            missing,
-            sorted(given),
-        )
 
 
 def _note(run: Run, failure: NodeError) -> str:
