@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hypergraph.checkpointers.types import StepRecord, StepStatus
+from hypergraph.engine.readiness import PASSED_ON
 from hypergraph.nodes.gate import END
 from hypergraph.plan.outcomes import ABSENT
 from hypergraph.plan.steps import Plan, Step
@@ -45,15 +46,27 @@ class Past:
     outdated: frozenset[int] = frozenset()  # steps that must run again because their code has changed
     waiting: dict[tuple[int, str], int] = field(default_factory=dict)  # pauses: superstep and node -> index
     rows: list[tuple[int, Step, float]] = field(default_factory=list)  # what need not run again
+    echoes: dict[int, int] = field(default_factory=dict)  # who was given an equal value, after so many visits
+    folded: int = -1  # the superstep being folded,
+    before: dict[str, int] = field(default_factory=dict)  # the versions at its start,
+    equal: list[int] = field(default_factory=list)  # and who is given an equal value in it
 
     def fold(self, step: Step, record: StepRecord) -> None:
         """Take over what a completed step left behind."""
-        index = step.index
-        runs = self.visits[index].runs + 1 if index in self.visits else 1
-        self.visits[index] = Visit(runs, record.index, record.input_versions, dict(record.wait_versions))
-        for name, version in record.output_versions.items():
-            self.written[index, name] = max(version, self.written.get((index, name), 0))
+        if record.superstep != self.folded:
+            self.settle()
+            self.folded, self.before = record.superstep, dict(self.versions)
+        index, inputs = step.index, record.input_versions
+        self._visit(index, record)
+        for name, version in inputs.items():  # siblings that wrote one name are told apart by its readers only
             self.versions[name] = max(version, self.versions.get(name, 0))
+        for name, version in record.output_versions.items():
+            if version > self.before.get(name, 0):
+                self.written[index, name] = version
+                self.versions[name] = max(version, self.versions.get(name, 0))
+            else:  # it made what was there already
+                self.written.setdefault((index, name), 0)
+                self.equal += next(consumers for written, consumers in step.writes if written == name)
             self.lost.pop(name, None)
         for name in record.lost:
             self.lost[name] = index
@@ -61,6 +74,22 @@ class Past:
             self.versions[name] = self.versions.get(name, 0) + 1
         if step.is_gate:
             self.decisions[index] = (record.decision, record.index)
+            self.echoes.clear()
+            self.equal.clear()
+
+    def _visit(self, index: int, record: StepRecord) -> None:
+        last = self.visits.get(index)
+        runs = last.runs if last is not None else 0
+        if last is not None and self.echoes.get(index) == runs and last.inputs == record.input_versions:
+            self.echoes[index] = PASSED_ON
+        self.visits[index] = Visit(runs + 1, record.index, record.input_versions, dict(record.wait_versions))
+
+    def settle(self) -> None:
+        """Close the superstep being folded: all visits in it are counted now."""
+        for index in self.equal:
+            if self.echoes.get(index) != PASSED_ON:
+                self.echoes[index] = self.visits[index].runs if index in self.visits else 0
+        self.equal.clear()
 
 
 def is_finished(records: Sequence[StepRecord]) -> bool:
@@ -82,6 +111,7 @@ def read_past(plan: Plan, records: Sequence[StepRecord], given: Mapping[str, int
         if record.superstep < past.superstep:
             past.fold(step, record)
         past.rows.append((record.superstep, step, (record.duration_ms or 0.0) / 1000))
+    past.settle()
     return past
 
 

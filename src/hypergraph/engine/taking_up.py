@@ -28,6 +28,7 @@ class Past(Protocol):
     visits: Mapping[int, Visit]
     decisions: Mapping[int, tuple[Any, int]]
     replayed: Mapping[int, Any]
+    echoes: Mapping[int, int]  # who was given an equal value since the last decision, after so many visits
     outdated: Collection[int]  # steps that must run again because their code has changed
 
 
@@ -39,6 +40,10 @@ def restore(counters: Readiness, past: Past) -> None:
     for written in past.written:
         if written in counters.lacking:
             counters._deliver(*written)
+    for index in past.visits:  # what has run lacks nothing any more, whatever stood in for it then
+        for name in tuple(counters.needs.get(index, ())):
+            counters._satisfy(index, name)
+    counters.echoes.update(past.echoes)
     for index, visit in past.visits.items():
         counters.stale[index] = index in past.outdated or _has_news(counters, index, visit, past)
     for gate, (decision, order) in past.decisions.items():
@@ -74,3 +79,4 @@ def _recall(counters: Readiness, step: Step, decision: Any, order: int, past: Pa
         counters.named[target] += 1
         if target not in past.visits or past.visits[target].order < order:
             counters.stale[target] = True  # the decision is newer than the last visit
+            counters.armed[target] = counters.runs[target]

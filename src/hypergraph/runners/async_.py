@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from hypergraph.cache import CacheBackend
@@ -49,8 +50,7 @@ _CAPABILITIES = RunnerCapabilities(
 class AsyncRunner(BaseRunner):
     """Run graphs of sync and async nodes on the running event loop.
 
-    With `offload_sync=True` every sync function is called in a worker thread. Raises ValueError for a
-    max_iterations that is not a positive int, TypeError for a cache that is none.
+    With `offload_sync=True` every sync function is called in a worker thread. Raises what SyncRunner raises.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class AsyncRunner(BaseRunner):
     @property
     def capabilities(self) -> RunnerCapabilities:
         """What this runner can do: cycles, async nodes and interrupts."""
-        return _CAPABILITIES
+        return replace(_CAPABILITIES, supports_checkpointing=self.checkpointer is not None)
 
     async def run(
         self,

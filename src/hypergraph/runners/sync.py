@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from hypergraph.engine.execute import execute
@@ -48,7 +49,7 @@ class SyncRunner(BaseRunner):
     @property
     def capabilities(self) -> RunnerCapabilities:
         """What this runner can do: cycles; no async nodes and no interrupts."""
-        return _CAPABILITIES
+        return replace(_CAPABILITIES, supports_checkpointing=self.checkpointer is not None)
 
     def run(
         self,
