@@ -52,21 +52,11 @@ class Journal:
 
     def done(self, step: Step, superstep: int, value: Any, detail: Detail, seconds: float) -> None:
         """Write down a completed step."""
-        run = self.run
-        values = None if step.is_gate else _named(step, value)
-        self._add(
-            superstep,
-            step,
-            StepStatus.COMPLETED,
-            values=values,
-            duration_ms=seconds * 1000,
-            cached=detail.cached,
-            decision=decision_text(detail.decision),
-            output_versions=run.unfolding.versions_after(step, value),
-            child_workflow_id=_child_of(detail),
-            attempt=detail.attempts,
-            attempt_errors=detail.failed_attempts,
-        )
+        facts = _uncommon(detail)
+        facts["output_versions"] = self.run.unfolding.versions_after(step, value)
+        if not step.is_gate:
+            facts["values"] = _named(step, value)
+        self._add(superstep, step, StepStatus.COMPLETED, seconds, facts)
         if not self.waits_for_end and time.perf_counter() - self.last_commit > _EARLY:
             self.flush()
 
@@ -74,37 +64,37 @@ class Journal:
         """Write down a failed step, its error as text."""
         error = detail.error
         kind = type(error)
-        self._add(
-            superstep,
-            step,
-            StepStatus.FAILED,
-            error=safe_text(error) or kind.__name__,
-            error_type=f"{kind.__module__}.{kind.__qualname__}",
-            traceback="".join(traceback.format_exception(error)) if error is not None else None,
-            duration_ms=seconds * 1000,
-            child_workflow_id=_child_of(detail),
-            attempt=detail.attempts,
-            attempt_errors=detail.failed_attempts,
-        )
+        facts = _uncommon(detail)
+        facts["error"] = safe_text(error) or kind.__name__
+        facts["error_type"] = f"{kind.__module__}.{kind.__qualname__}"
+        if error is not None:
+            facts["traceback"] = "".join(traceback.format_exception(error))
+        self._add(superstep, step, StepStatus.FAILED, seconds, facts)
 
     def paused(self, step: Step, superstep: int, pause: PauseInfo) -> None:
         """Write down that a step waits for an answer."""
-        self._add(superstep, step, StepStatus.PAUSED, pause=pause)
+        self._add(superstep, step, StepStatus.PAUSED, None, {"pause": pause})
 
-    def _add(self, superstep: int, step: Step, status: StepStatus, **facts: Any) -> None:
+    def _add(
+        self, superstep: int, step: Step, status: StepStatus, seconds: float | None, facts: dict[str, Any]
+    ) -> None:
         if self.silent:
             return
-        versions = self.run.versions
+        run, moment = self.run, now()
+        versions, known = run.versions, run.values
+        if step.wait_for:
+            facts["wait_versions"] = {name: versions.get(name, 0) for name in step.wait_for}
         record = StepRecord(
-            workflow_id=self.claim.workflow_id,
-            superstep=superstep,
-            node_name=step.name,
-            index=self._index_of(superstep, step),
-            status=status,
-            input_versions={n: versions.get(n, 0) for n in step.node.inputs if n in self.run.values},
-            wait_versions={n: versions.get(n, 0) for n in step.wait_for},
-            visit=self.run.visits(step),
-            completed_at=now(),
+            self.claim.workflow_id,
+            superstep,
+            step.name,
+            self._index_of(superstep, step),
+            status,
+            {name: versions.get(name, 0) for name in step.node.inputs if name in known},
+            duration_ms=None if seconds is None else seconds * 1000,
+            created_at=moment,
+            completed_at=moment,
+            visit=run.visits(step),
             **facts,
         )
         self.superstep = superstep
@@ -120,19 +110,31 @@ class Journal:
     def flush(self, status: WorkflowStatus | None = None, *, full: bool = False) -> tuple[int, ...]:
         """Commit what is pending, and with a status the end of the run; return the indexes of the steps."""
         steps, self.pending = self.pending, []
-        run = self.run
-        duration = None if status is None else (run.stopped_at - run.started) * 1000
-        self.store.commit(self.claim, steps, status=status, duration_ms=duration, full=full)
+        if status is None:
+            self.store.commit(self.claim, steps)
+        else:
+            duration = (self.run.stopped_at - self.run.started) * 1000
+            self.store.commit(self.claim, steps, status=status, duration_ms=duration, full=full)
         self.last_commit = time.perf_counter()
         return tuple(step.record.index for step in steps)
 
 
 def _named(step: Step, value: Any) -> dict[str, Any]:
-    results = (value,) if step.output is not None else value or ()
-    pairs = zip(step.outputs, results, strict=False)
+    if step.output is not None:
+        return {} if value is ABSENT else {step.output: value}
+    pairs = zip(step.outputs, value or (), strict=False)
     return {name: result for name, result in pairs if result is not ABSENT}
 
 
-def _child_of(detail: Detail) -> str | None:
-    inner = detail.inner
-    return None if inner is None or getattr(inner, "journal", None) is None else inner.workflow_id
+def _uncommon(detail: Detail) -> dict[str, Any]:
+    """Return the fields of a record that most steps leave as they are."""
+    facts: dict[str, Any] = {}
+    if detail.cached:
+        facts["cached"] = True
+    if detail.decision is not None:
+        facts["decision"] = decision_text(detail.decision)
+    if detail.attempts > 1:
+        facts["attempt"], facts["attempt_errors"] = detail.attempts, detail.failed_attempts
+    if detail.inner is not None and getattr(detail.inner, "journal", None) is not None:
+        facts["child_workflow_id"] = detail.inner.workflow_id
+    return facts

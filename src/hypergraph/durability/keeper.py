@@ -42,6 +42,7 @@ class WorkflowKeeper:
         self.wishes = wishes
         self.claims: dict[int, Claim] = {}
         self.edits: dict[str, Any] = {}  # values given for what recorded steps produced
+        self.named: frozenset[str] = frozenset()  # what the caller gives now, in contrast to what is stored
 
     # -- before a run is made ---------------------------------------------------------------------------
 
@@ -65,9 +66,10 @@ class WorkflowKeeper:
             stored = self.stored(workflow_id)
             recorded = stored.outputs if stored is not None else set()
             known = {name: value for name, (_, value) in stored.inputs.items()} if stored is not None else {}
-        inputs = set(graph.inputs.all)
+        inputs, self.named = set(graph.inputs.all), frozenset(given)
         self.edits = {n: v for n, v in given.items() if n in recorded and n not in inputs}
-        return {**known, **{n: v for n, v in given.items() if n not in self.edits}}
+        earlier = {n: v for n, v in known.items() if n not in recorded or n in inputs}
+        return {**earlier, **{n: v for n, v in given.items() if n not in self.edits}}
 
     # -- around a run -----------------------------------------------------------------------------------
 
@@ -131,16 +133,15 @@ class WorkflowKeeper:
         if stored is None:
             return dict.fromkeys(run.admission.given, 1)
         outermost = run.parent is None and run.map_run is None
-        again = self.wishes.new_turn and outermost
+        again = self.named if self.wishes.new_turn and outermost else ()
         state = self.store.read_state(stored.workflow.id)
         given = {name: run.values[name] for name in run.admission.given} | (self.edits if outermost else {})
         news = {}
         for name, value in given.items():
             version, before = stored.inputs.get(name, (0, None))
-            known = (version and not differs(before, value)) or (
-                name in state and not differs(state[name], value)
-            )
-            if again or not known:
+            as_stored = version > 0 and not differs(before, value)
+            as_now = name in state and not differs(state[name], value)
+            if name in again or not (as_stored or as_now):
                 written = [r.output_versions[name] for r in stored.records if name in r.output_versions]
                 news[name] = max([version, *written]) + 1
         return news
@@ -148,31 +149,28 @@ class WorkflowKeeper:
     def _recall(self, run: Run, stored: Stored) -> bool:
         """Restore how a workflow ended that has nothing to do now; return whether that is so."""
         if stored.workflow.status is WorkflowStatus.COMPLETED:
-            run.values.update(self.store.read_state(stored.workflow.id))
-            self._note_rows(run, stored)
+            self._restore_values(run, stored)
             return True
         waiting = [r for r in stored.records if r.status is StepStatus.PAUSED]
         if stored.workflow.status is WorkflowStatus.PAUSED and waiting:
-            run.values.update(self.store.read_state(stored.workflow.id))
-            self._note_rows(run, stored)
+            self._restore_values(run, stored)
             run.status, run.pause = RunStatus.PAUSED, waiting[-1].pause
             return True
         return False
 
-    def _note_rows(self, run: Run, stored: Stored) -> None:
-        past = read_past(run.plan, stored.records, {}, closed=True)
-        run.records += [part for superstep, step, _ in past.rows for part in (superstep, step, 0.0, REPLAYED)]
+    def _restore_values(self, run: Run, stored: Stored) -> None:
+        past = read_past(run.plan, stored.records, stored.given, closed=True)
+        run.values.update(self.store.read_state(stored.workflow.id))
+        run.values.update(stored.standing(past))
+        run.records += past.raw_records()
 
     def _take_up(self, run: Run, stored: Stored, news: Mapping[str, int], changed: Sequence[str]) -> None:
         """Put a run where the stored one stopped."""
         records, workflow_id = stored.records, stored.workflow.id
-        closed = (
-            bool(news or changed)
-            or is_finished(records)
-            or stored.workflow.status is WorkflowStatus.COMPLETED
-        )
-        given = {name: version for name, (version, _) in stored.inputs.items()} | dict(news)
-        past = run.past = read_past(run.plan, records, given, closed=closed)
+        completed = stored.workflow.status is WorkflowStatus.COMPLETED
+        closed = bool(news or changed) or completed or is_finished(records)
+        stored.inputs |= {name: (version, run.values[name]) for name, version in news.items()}
+        past = run.past = read_past(run.plan, records, stored.given, closed=closed)
         past.has_news = bool(news or changed)
         past.outdated = frozenset(
             run.plan.index[name] for name in walk(changed, run.admission.graph.wiring.successors)
@@ -180,12 +178,16 @@ class WorkflowKeeper:
         latest = self.store.read_state(workflow_id)
         values = latest if closed else self.store.read_state(workflow_id, upto=past.superstep - 1)
         if not closed:
-            replay(past, run.plan, records, latest)
-        fresh = {n: v for n, v in run.values.items() if n in given and past.versions[n] == given[n]}
+            replay(past, run.plan, records, latest, self._own_values)
         run.values.update(values)
-        run.values.update(fresh)  # a given value stands unless a step has written a later version
+        run.values.update(stored.standing(past))
         run.versions.update(past.versions)
-        run.records += [part for superstep, step, _ in past.rows for part in (superstep, step, 0.0, REPLAYED)]
+        run.records += past.raw_records()
+
+    def _own_values(self, record: StepRecord) -> Mapping[str, Any]:
+        """Return what one step wrote, whoever wrote the same names after it."""
+        found = self.store.read_steps(record.workflow_id, node=record.node_name)
+        return next((r.values for r in found if r.index == record.index and r.values), {})
 
     def before(self, run: Run, step: Step, superstep: int) -> tuple[int, ...]:
         """Make durable what the step could take; return the indexes of the steps that became durable."""
@@ -215,6 +217,7 @@ class WorkflowKeeper:
             return journal.flush(WorkflowStatus(run.status.value), full=outermost or run.pause is not None)
         finally:
             self.store.release(journal.claim)
+            self.store.retain(journal.claim.workflow_id)
 
     # -- around a map -----------------------------------------------------------------------------------
 
@@ -265,7 +268,3 @@ class WorkflowKeeper:
             item=run.item_index,
             tags=dict(self.wishes.tags or {}) if outermost else {},
         )
-
-
-REPLAYED = Detail()
-REPLAYED.replayed = True

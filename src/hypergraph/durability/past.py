@@ -7,16 +7,24 @@ before is folded into values, versions, visits and decisions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from hypergraph.checkpointers.types import StepRecord, StepStatus
+from hypergraph.engine.endings import Detail
 from hypergraph.engine.readiness import PASSED_ON
 from hypergraph.nodes.gate import END
 from hypergraph.plan.outcomes import ABSENT
 from hypergraph.plan.steps import Plan, Step
 from hypergraph.records import Decision
+
+OwnValues = Callable[[StepRecord], Mapping[str, Any]]
+
+
+_REPLAYED = Detail()
+_REPLAYED.replayed = True
 
 
 @dataclass(slots=True)
@@ -51,6 +59,10 @@ class Past:
     before: dict[str, int] = field(default_factory=dict)  # the versions at its start,
     equal: list[int] = field(default_factory=list)  # and who is given an equal value in it
 
+    def raw_records(self) -> list[Any]:
+        """Return what need not run again, in the form in which a run records what it does."""
+        return [part for superstep, step, _ in self.rows for part in (superstep, step, 0.0, _REPLAYED)]
+
     def fold(self, step: Step, record: StepRecord) -> None:
         """Take over what a completed step left behind."""
         if record.superstep != self.folded:
@@ -58,7 +70,10 @@ class Past:
             self.folded, self.before = record.superstep, dict(self.versions)
         index, inputs = step.index, record.input_versions
         self._visit(index, record)
-        for name, version in inputs.items():  # siblings that wrote one name are told apart by its readers only
+        for (
+            name,
+            version,
+        ) in inputs.items():  # siblings that wrote one name are told apart by its readers only
             self.versions[name] = max(version, self.versions.get(name, 0))
         for name, version in record.output_versions.items():
             if version > self.before.get(name, 0):
@@ -115,11 +130,19 @@ def read_past(plan: Plan, records: Sequence[StepRecord], given: Mapping[str, int
     return past
 
 
-def replay(past: Past, plan: Plan, records: Sequence[StepRecord], latest: Mapping[str, Any]) -> None:
-    """Let the finished steps of an unfinished superstep count as done; `latest` holds their values."""
-    for step, record in _completed(plan, records):
-        if record.superstep >= past.superstep and not record.lost:
-            past.replayed[step.index] = landed_value(step, record, latest)
+def replay(
+    past: Past, plan: Plan, records: Sequence[StepRecord], latest: Mapping[str, Any], own: OwnValues
+) -> None:
+    """Let the finished steps of an unfinished superstep count as done.
+
+    `latest` holds their values; of names that several of them wrote, `own` tells what each one wrote.
+    """
+    found = [(s, r) for s, r in _completed(plan, records) if r.superstep >= past.superstep]
+    writers = Counter(name for _, record in found for name in record.output_versions)
+    for step, record in found:
+        if not record.lost:
+            is_sole = all(writers[name] == 1 for name in record.output_versions)
+            past.replayed[step.index] = landed_value(step, record, latest if is_sole else own(record))
 
 
 def _completed(plan: Plan, records: Iterable[StepRecord]) -> Iterable[tuple[Step, StepRecord]]:

@@ -8,9 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from hypergraph.checkpointers.types import StepRecord, Workflow
+from hypergraph.durability.past import Past
 from hypergraph.engine.run import Run
 from hypergraph.exceptions import GraphChangedError
 from hypergraph.graph.graph import Graph
+from hypergraph.nodes.base import HyperNode
+from hypergraph.nodes.callable_node import CallableNode
+from hypergraph.nodes.fingerprint import code_identity, sha256
 
 
 @dataclass(slots=True)
@@ -20,6 +24,16 @@ class Stored:
     workflow: Workflow
     records: list[StepRecord]
     inputs: dict[str, tuple[int, Any]]
+
+    @property
+    def given(self) -> dict[str, int]:
+        """The versions of the inputs."""
+        return {name: version for name, (version, _) in self.inputs.items()}
+
+    def standing(self, past: Past) -> dict[str, Any]:
+        """Return the inputs that no step has replaced by a later version."""
+        latest = past.versions
+        return {name: value for name, (version, value) in self.inputs.items() if latest[name] == version}
 
     @property
     def outputs(self) -> set[str]:
@@ -63,7 +77,15 @@ def changed_nodes(run: Run, stored: Stored | None, wishes: Wishes) -> list[str]:
 
 
 def node_hashes(graph: Graph) -> dict[str, str]:
-    """Return the hash of every node's definition."""
+    """Return a hash of every node's code; values a function captured may differ from process to process."""
     if "node_hashes" not in graph.memo:
-        graph.memo["node_hashes"] = {node.name: node.definition_hash for node in graph.iter_nodes()}
+        graph.memo["node_hashes"] = {node.name: _code_hash(node) for node in graph.iter_nodes()}
     return graph.memo["node_hashes"]  # type: ignore[no-any-return]  # set one line above
+
+
+def _code_hash(node: HyperNode) -> str:
+    if isinstance(node, CallableNode):
+        return sha256(code_identity(node.func))
+    if node.nested_graph is not None:
+        return sha256(*(f"{name}:{known}" for name, known in sorted(node_hashes(node.nested_graph).items())))
+    return node.definition_hash
