@@ -42,10 +42,9 @@ _NEW = f"INSERT {_insert('workflows', NEW_COLUMNS)}"
 _STRUCTURE = f"INSERT OR IGNORE {_insert('structures', ('digest', 'graph', 'node_hashes'))}"
 _CHANGES = ", ".join(f"{name} = excluded.{name}" for name in STEP_COLUMNS[3:])
 _OWNED = "SELECT 1 FROM workflows WHERE key = ? AND fence = ?"
-_STEP = (  # only under the newest claim; a pause is completed in place, nothing else is ever replaced
-    f"INSERT INTO steps ({', '.join(STEP_COLUMNS)}) SELECT {', '.join('?' * len(STEP_COLUMNS))} "
-    f"WHERE EXISTS ({_OWNED}) ON CONFLICT DO UPDATE SET {_CHANGES} "
-    f"WHERE steps.status = '{StepStatus.PAUSED.value}'"
+_STEP = (  # a pause is completed in place, nothing else is ever replaced
+    f"INSERT {_insert('steps', STEP_COLUMNS)} "
+    f"ON CONFLICT DO UPDATE SET {_CHANGES} WHERE steps.status = '{StepStatus.PAUSED.value}'"
 )
 _PUT = f"INSERT OR REPLACE {_insert('steps', STEP_COLUMNS)}"
 _VALUE = f"INSERT OR REPLACE {_insert('vals', VALUE_COLUMNS)}"
@@ -134,12 +133,12 @@ def commit(connection: Connection, unit: Commit) -> None:
     """Write one unit."""
     claim, steps, inputs, at, status, duration, _, running = unit
     key, fence = claim.key, claim.fence
-    if not steps and connection.execute(_OWNED, (key, fence)).fetchone() is None:
+    execute = connection.execute
+    if execute(_OWNED, (key, fence)).fetchone() is None:  # it stays ours until the transaction ends
         raise taken_over(claim.workflow_id)
     for step in steps:
-        if connection.execute(_STEP, (*step_row(key, step.record), key, fence)).rowcount != 1:
-            owned = connection.execute(_OWNED, (key, fence)).fetchone()
-            raise recorded_already(step.record) if owned else taken_over(claim.workflow_id)
+        if execute(_STEP, step_row(key, step.record)).rowcount != 1:
+            raise recorded_already(step.record)
         if step.payloads:
             connection.executemany(_VALUE, value_rows(key, step))
     if inputs:
