@@ -77,13 +77,15 @@ class Unfolding(Readiness):
             agenda.clear()
             if len(batch) > 1 or (batch and self.abroad):
                 batch = self._hold_back(sorted(batch))
-            elif not batch and superstep >= self.until and not self.replayed:
+            elif not batch and superstep >= self.until:
                 if self.abroad and (due := self._due_from_abroad(idle=True)):
                     yield superstep, arrival(due)
                     self.apply_landed()
-                elif not (self._release_first_soft() or self._take_answers_as_inputs() or self._resound()):
+                    continue
+                if self._goes_on():
+                    continue
+                if not self.replayed:
                     return
-                continue
             if self.replayed:
                 batch = self._land_replayed(batch)
             if superstep - first >= limit and batch:
@@ -119,6 +121,12 @@ class Unfolding(Readiness):
                 return
             yield superstep, arrival(due)
             self.apply_landed()
+
+    def _goes_on(self) -> bool:
+        """Say whether a run at rest finds something that need not be waited for any longer."""
+        if self._release_first_soft():
+            return True
+        return (not self.replayed and self._take_answers_as_inputs()) or self._resound()
 
     def _land_replayed(self, batch: list[int]) -> list[int]:
         """Let what was finished before land again; return what is left to do in this superstep."""
