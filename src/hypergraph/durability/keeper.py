@@ -21,11 +21,12 @@ from hypergraph.checkpointers.types import (
 )
 from hypergraph.durability.journal import Journal
 from hypergraph.durability.past import is_finished, read_past, replay
-from hypergraph.durability.stored import Stored, Wishes, changed_nodes, node_hashes
+from hypergraph.durability.stored import Stored, Wishes, changed_nodes, node_hashes, with_types_of
 from hypergraph.engine.endings import Detail
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.run import Run
 from hypergraph.engine.state import differs
+from hypergraph.exceptions import ItemChangedError
 from hypergraph.graph.components import walk
 from hypergraph.graph.graph import Graph
 from hypergraph.plan.steps import Step
@@ -37,8 +38,8 @@ _UNFINISHED = (WorkflowStatus.ACTIVE, WorkflowStatus.STOPPED)
 class WorkflowKeeper:
     """Keep the runs of one call in a store."""
 
-    def __init__(self, store: Checkpointer, wishes: Wishes) -> None:
-        self.store = store
+    def __init__(self, store: Checkpointer, wishes: Wishes, graph: Graph) -> None:
+        self.store = store.reading(with_types_of(store.serializer, graph))
         self.wishes = wishes
         self.claims: dict[int, Claim] = {}
         self.edits: dict[str, Any] = {}  # values given for what recorded steps produced
@@ -85,6 +86,11 @@ class WorkflowKeeper:
         rerun = self.wishes.code_change == "rerun" and bool(changed_nodes(run, stored, self.wishes))
         if stored is not None and not (news or run.answers or rerun) and self._recall(run, stored):
             return False
+        if stored is not None and news and run.map_run is not None:
+            raise ItemChangedError(
+                f"Item {run.item_index} of {run.map_run.workflow_id!r} was recorded with other values of "
+                f"{', '.join(map(repr, news))}. Map the same list again, or use another workflow_id."
+            )
         changed = changed_nodes(run, stored, self.wishes)
         claim = self.store.claim(workflow_id, self._describe(run), force=self.wishes.force)
         run.values.update({name: self.edits[name] for name in news if name in self.edits})
@@ -148,6 +154,8 @@ class WorkflowKeeper:
 
     def _recall(self, run: Run, stored: Stored) -> bool:
         """Restore how a workflow ended that has nothing to do now; return whether that is so."""
+        if not stored.records and run.plan.steps:
+            return False  # nothing was written down, so nothing can be restored
         if stored.workflow.status is WorkflowStatus.COMPLETED:
             self._restore_values(run, stored)
             return True

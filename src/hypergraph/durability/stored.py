@@ -15,6 +15,7 @@ from hypergraph.graph.graph import Graph
 from hypergraph.nodes.base import HyperNode
 from hypergraph.nodes.callable_node import CallableNode
 from hypergraph.nodes.fingerprint import code_identity, sha256
+from hypergraph.values.serializers import Serializer
 
 
 @dataclass(slots=True)
@@ -56,7 +57,8 @@ def changed_nodes(run: Run, stored: Stored | None, wishes: Wishes) -> list[str]:
     """Return the nodes whose code has changed and that must run again. Raises GraphChangedError."""
     before = stored.workflow.node_hashes if stored is not None else {}
     now = node_hashes(run.admission.graph)
-    changed = [name for name, known in before.items() if name in now and now[name] != known]
+    ran = {record.node_name for record in stored.records if record.durable} if stored is not None else set()
+    changed = [name for name, known in before.items() if name in ran and now.get(name, known) != known]
     if not changed:
         return []
     listed = ", ".join(map(repr, changed))
@@ -74,6 +76,22 @@ def changed_nodes(run: Run, stored: Stored | None, wishes: Wishes) -> list[str]:
         )
         return []
     return changed
+
+
+def with_types_of(serializer: Serializer, graph: Graph) -> Serializer:
+    """Return a serializer that brings back the classes which the running graph's annotations name."""
+    return serializer.with_types(_annotations(graph))
+
+
+def _annotations(graph: Graph) -> list[Any]:
+    found: list[Any] = []
+    for node in graph.iter_nodes():
+        if node.nested_graph is not None:
+            found += _annotations(node.nested_graph)
+        else:
+            found += [node.get_input_type(name) for name in node.inputs]
+            found += [node.get_output_type(name) for name in node.data_outputs]
+    return [hint for hint in found if hint is not None]
 
 
 def node_hashes(graph: Graph) -> dict[str, str]:

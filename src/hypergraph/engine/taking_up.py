@@ -46,8 +46,43 @@ def restore(counters: Readiness, past: Past) -> None:
     counters.echoes.update(past.echoes)
     for index, visit in past.visits.items():
         counters.stale[index] = index in past.outdated or _has_news(counters, index, visit, past)
+    if past.has_news:
+        _wait_for_news(counters)
     for gate, (decision, order) in past.decisions.items():
         _recall(counters, counters.steps[gate], decision, order, past)
+
+
+def _wait_for_news(counters: Readiness) -> None:
+    """Have steps wait for what is made anew upstream, instead of running on the old value first.
+
+    Whoever turns out not to run is not waited for: these are waits that something could stand in for.
+    """
+    plan = counters.run.admission.plan
+    coming = [index for index, stale in enumerate(counters.stale) if stale and index in counters.scope]
+    seen = set(coming)
+    while coming:
+        source = counters.steps[coming.pop()]
+        for name, consumers in source.writes:
+            for index in consumers:
+                if source.name in plan.outer_feeders(counters.steps[index].name, name):
+                    _wait_also(counters, index, name, source.index)
+                    if index not in seen:
+                        seen.add(index)
+                        coming.append(index)
+
+
+def _wait_also(counters: Readiness, index: int, name: str, source: int) -> None:
+    needs = counters.needs.setdefault(index, {})
+    if name not in needs:
+        counters.missing[index] += 1
+        needs[name] = set()
+    outstanding = needs[name]
+    if outstanding is not None:
+        needs[name] = outstanding | {source}
+        counters.soft[index, name] = outstanding | {source}
+        waiting = counters.lacking.setdefault((source, name), [])
+        if index not in waiting:
+            waiting.append(index)
 
 
 def _has_news(counters: Readiness, index: int, visit: Visit, past: Past) -> bool:

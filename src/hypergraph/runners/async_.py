@@ -99,7 +99,7 @@ class AsyncRunner(BaseRunner):
         Raises what a node raised (with `error_handling="raise"`), MissingInputError, GraphConfigError or
         ValueError for a call that cannot work, CancellationError when stopped, InfiniteLoopError.
         """
-        values, history = from_checkpoint(values, history, checkpoint)
+        values, history = from_checkpoint(values, input_values, history, checkpoint)
         options = options_of((
             select, on_missing, on_internal_override, entrypoint, max_iterations, max_concurrency,
             error_handling, event_processors, timeout, run_id, workflow_id,

@@ -132,7 +132,7 @@ class BaseRunner(ABC):
     ) -> Run:
         """Check everything that can be checked, and return the run that is to be executed."""
         given = merged_inputs(graph, values, keywords, options)
-        keeper = self._keeper(options)
+        keeper = self._keeper(graph, options)
         if keeper is not None and options.workflow_id is not None:
             given = keeper.inputs_for(graph, options.workflow_id, given)
         admission = self._admit(graph, tuple(given), options)
@@ -144,7 +144,7 @@ class BaseRunner(ABC):
             run.workflow_id = options.workflow_id
         return run
 
-    def _keeper(self, options: Options) -> Any:
+    def _keeper(self, graph: Graph, options: Options) -> Any:
         """Return who keeps the history of this call, None without a store. Raises ValueError."""
         if self.checkpointer is None:
             if any(getattr(options, name) != getattr(DEFAULTS, name) for name in _OF_STORES):
@@ -156,7 +156,7 @@ class BaseRunner(ABC):
         wishes = durability.Wishes(
             options.new_turn, options.force, options.tags, options.code_change, options.history
         )
-        return durability.WorkflowKeeper(self.checkpointer, wishes)
+        return durability.WorkflowKeeper(self.checkpointer, wishes, graph)
 
     def _prepare_map(
         self,
@@ -186,7 +186,7 @@ class BaseRunner(ABC):
                 raise
             admission, refusal = admit_nothing(graph), error  # F11: that is for every item to say
         scope = self._scope(kernel, options, observer)
-        scope.keep(self._keeper(options))
+        scope.keep(self._keeper(graph, options))
         map_run = scope.root = MapRun(
             scope,
             admission,

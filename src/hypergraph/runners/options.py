@@ -85,14 +85,15 @@ def checked(options: Options) -> Options:
 
 
 def from_checkpoint(
-    values: Mapping[str, Any] | None, history: Any, checkpoint: Any
+    values: Mapping[str, Any] | None, keywords: Mapping[str, Any], history: Any, checkpoint: Any
 ) -> tuple[Mapping[str, Any] | None, Any]:
     """Return values and history with those of a checkpoint. Raises ValueError for both kinds at once."""
     if checkpoint is None:
         return values, history
     if history is not None:
         raise ValueError("Pass either checkpoint or history: a checkpoint brings its own.")
-    return {**checkpoint.values, **(values or {})}, checkpoint.steps
+    kept = {name: value for name, value in checkpoint.values.items() if name not in keywords}
+    return {**kept, **(values or {})}, checkpoint.steps
 
 
 def _check_count(name: str, value: Any) -> None:

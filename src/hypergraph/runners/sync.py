@@ -80,7 +80,7 @@ class SyncRunner(BaseRunner):
         GraphConfigError or ValueError for a call that cannot work, CancellationError when stopped,
         InfiniteLoopError for a loop that does not end.
         """
-        values, history = from_checkpoint(values, history, checkpoint)
+        values, history = from_checkpoint(values, input_values, history, checkpoint)
         options = options_of((
             select, on_missing, on_internal_override, entrypoint, max_iterations, None,
             error_handling, event_processors, timeout, run_id, workflow_id,
