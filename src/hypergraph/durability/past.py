@@ -68,13 +68,8 @@ class Past:
         if record.superstep != self.folded:
             self.settle()
             self.folded, self.before = record.superstep, dict(self.versions)
-        index, inputs = step.index, record.input_versions
+        index = step.index
         self._visit(index, record)
-        for (
-            name,
-            version,
-        ) in inputs.items():  # siblings that wrote one name are told apart by its readers only
-            self.versions[name] = max(version, self.versions.get(name, 0))
         for name, version in record.output_versions.items():
             if version > self.before.get(name, 0):
                 self.written[index, name] = version
@@ -108,9 +103,9 @@ class Past:
 
 
 def is_finished(records: Sequence[StepRecord]) -> bool:
-    """Say whether the last superstep is closed: a failed step is tried again in a superstep of its own."""
+    """Say whether the last superstep is closed: what has a row in it and must run again does so later."""
     last = max((record.superstep for record in records), default=-1)
-    return any(r.superstep == last and r.status is StepStatus.FAILED for r in records)
+    return any(r.superstep == last and (r.status is StepStatus.FAILED or r.lost) for r in records)
 
 
 def read_past(plan: Plan, records: Sequence[StepRecord], given: Mapping[str, int], *, closed: bool) -> Past:
@@ -127,6 +122,9 @@ def read_past(plan: Plan, records: Sequence[StepRecord], given: Mapping[str, int
             past.fold(step, record)
         past.rows.append((record.superstep, step, (record.duration_ms or 0.0) / 1000))
     past.settle()
+    for record in records:  # what was read shows how often siblings wrote a name
+        for name, version in record.input_versions.items():
+            past.versions[name] = max(version, past.versions.get(name, 0))
     return past
 
 

@@ -61,6 +61,8 @@ class Readiness:
         self.agenda = set(self.scope)
         self.superstep = 0
         self.replayed: dict[int, Any] = {}  # what steps of the first superstep have returned before
+        self.remade: list[Step] = []  # what runs first, because values it once made were not kept,
+        self.remade_until = 0  # below this superstep
         self.hopeless_known = False
         for step in self.steps:
             for target in step.default_targets:  # S5b

@@ -61,6 +61,11 @@ class Unfolding(Readiness):
         """
         run, steps, agenda, landed = self.run, self.steps, self.agenda, self.run.landed
         missing, opened, stale, runs, named = self.missing, self.opened, self.stale, self.runs, self.named
+        for step in self.remade:
+            yield self.superstep, step
+            if run.failure is not None or run.pause is not None:
+                return
+            self._put_back()
         superstep = first = self.superstep
         while True:
             if self.abroad or self.soft:
@@ -121,6 +126,15 @@ class Unfolding(Readiness):
                 return
             yield superstep, arrival(due)
             self.apply_landed()
+
+    def _put_back(self) -> None:
+        """Take the values of a step that only ran because they were not kept: nobody who had them is stale."""
+        for step, value in self.run.landed:
+            results = (value,) if step.output is not None else value or ()
+            pairs = zip(step.outputs, results, strict=False)
+            self.values.update((name, result) for name, result in pairs if result is not ABSENT)
+        self.run.landed.clear()
+        self.superstep += 1
 
     def _goes_on(self) -> bool:
         """Say whether a run at rest finds something that need not be waited for any longer."""
@@ -230,11 +244,12 @@ class Unfolding(Readiness):
         """Return the versions that the outputs of a step get when this lands."""
         results = (value,) if step.output is not None else () if step.is_gate else value or ()
         after = {}
+        is_remade = self.superstep < self.remade_until
         for name, result in zip(step.outputs, results, strict=False):
             if result is not ABSENT:
                 version = self.versions.get(name, 0)
                 rises = not version or self.named[step.index] or self._has_changed(step, name, result, None)
-                after[name] = version + 1 if rises else version
+                after[name] = version + 1 if rises and not is_remade else version
         return after
 
     def _aliased(self, step: Step, value: Any) -> set[str]:

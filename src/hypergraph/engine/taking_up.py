@@ -29,6 +29,7 @@ class Past(Protocol):
     decisions: Mapping[int, tuple[Any, int]]
     replayed: Mapping[int, Any]
     echoes: Mapping[int, int]  # who was given an equal value since the last decision, after so many visits
+    lost: Mapping[str, int]  # names whose latest value was not kept, and the step that made it
     outdated: Collection[int]  # steps that must run again because their code has changed
 
 
@@ -50,6 +51,25 @@ def restore(counters: Readiness, past: Past) -> None:
         _wait_for_news(counters)
     for gate, (decision, order) in past.decisions.items():
         _recall(counters, counters.steps[gate], decision, order, past)
+    if past.lost:
+        counters.remade = [counters.steps[index] for index in _needed_again(counters, past)]
+        counters.remade_until = counters.superstep + len(counters.remade)
+
+
+def _needed_again(counters: Readiness, past: Past) -> list[int]:
+    """Return the steps whose values were not kept although something still to run takes them, oldest first."""
+    takers = counters._could_run()
+    needed: set[int] = set()
+    while True:
+        found = {
+            index
+            for name, index in past.lost.items()
+            if index not in takers and any(name in counters.steps[taker].node.inputs for taker in takers)
+        }
+        if not found:
+            return sorted(needed, key=lambda index: past.visits[index].order)
+        needed |= found
+        takers |= found
 
 
 def _wait_for_news(counters: Readiness) -> None:
