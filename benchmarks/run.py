@@ -11,6 +11,7 @@ import platform
 import sys
 from pathlib import Path
 
+from benchmarks.durable import durable_bars
 from benchmarks.engine import Bar, engine_bars, memory_bars
 from benchmarks.peers import peer_report
 
@@ -21,7 +22,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--no-peers", action="store_true", help="leave other libraries out")
     options = parser.parse_args(arguments)
     print(f"Python {platform.python_version()}; ratios against a bare call of `def f(x): return x + 1`\n")
-    bars = [*engine_bars(), *memory_bars()]
+    bars = [*engine_bars(), *memory_bars(), *durable_bars()]
     for bar in bars:
         print(line(bar))
     report: dict[str, object] = {"bars": [vars(bar) | {"holds": bar.holds} for bar in bars]}

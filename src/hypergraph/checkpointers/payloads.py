@@ -58,10 +58,10 @@ class Encoding:
         """Return the step with its values encoded; warn of each that cannot be."""
         payloads, versions, lost = [], record.output_versions, record.lost
         if record.values:
-            where = record.workflow_id, record.node_name
+            encode, owner, node = self.payload, record.workflow_id, record.node_name
             for name, value in record.values.items():
                 if name not in lost:
-                    payloads.append(self.payload(name, versions.get(name, 0), value, *where))
+                    payloads.append(encode(name, versions.get(name, 0), value, owner, node))
         for name, reason in lost.items():
             payloads.append(gap(name, versions.get(name, 0), reason))
         if record.pause is not None:

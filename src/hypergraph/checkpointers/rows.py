@@ -130,20 +130,21 @@ def workflow_of(row: Row) -> Workflow:
 
 def step_row(key: int, record: StepRecord) -> Row:
     """Return the row of a step, by STEP_COLUMNS."""
-    error, completed_at = record.error, record.completed_at
+    error, created_at, completed_at = record.error, record.created_at, record.completed_at
+    created = (created_at - _EPOCH) // _MICROSECOND
     return (
         key,
         record.superstep,
         record.node_name,
         record.index,
         record.status._value_,  # the property `value` costs several times as much
-        (record.created_at - _EPOCH) // _MICROSECOND,
-        completed_at and (completed_at - _EPOCH) // _MICROSECOND,
+        created,
+        created if completed_at is created_at else micros(completed_at),
         record.duration_ms,
         record.cached,
         record.attempt,
         error and text(error),
-        text(record.error_type),
+        record.error_type and text(record.error_type),
         _encode((record.input_versions, record.output_versions)).decode(),
         _extra(record),
     )

@@ -111,7 +111,8 @@ class StepRecord:
             object.__setattr__(self, "status", StepStatus(self.status))
         if type(self.attempt_errors) is not tuple:
             object.__setattr__(self, "attempt_errors", tuple(self.attempt_errors))
-        _settle_times(self)
+        if self.created_at.tzinfo is not UTC or self.completed_at is not self.created_at:
+            _settle_times(self)
 
     @property
     def durable(self) -> bool:
