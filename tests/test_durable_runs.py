@@ -450,7 +450,7 @@ class TestPauses:
         def go_on(messages: list[str]) -> Any:
             return END if len(messages) >= 3 else "ask"
 
-        graph = Graph([ask, reply, go_on], name="chat", entrypoint="ask")
+        graph = Graph([ask, reply, go_on], name="chat").with_entrypoint("ask")
         result = durable.run(graph, {"messages": []}, workflow_id="w")
         for word in ("a", "b", "b"):
             assert result.status is RunStatus.PAUSED
@@ -537,8 +537,9 @@ def test_a_workflow_under_way_is_refused_to_others(store: Checkpointer, durable:
     assert durable.run(graph, workflow_id="w")["y"] == 1
 
 
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 def test_a_value_that_cannot_be_stored_is_one_warning_and_made_again(
-    durable: On, store: Checkpointer, bodies: Bodies
+    durable: On, store: Checkpointer, bodies: Bodies, error: type[BaseException]
 ) -> None:
     @node(output_name="handle")
     def connect(x: int) -> Any:
@@ -552,10 +553,10 @@ def test_a_value_that_cannot_be_stored_is_one_warning_and_made_again(
         return x + 1
 
     graph = Graph([connect, use])
-    bodies.failing["use"] = ValueError("broken")
-    with warnings.catch_warnings(record=True) as caught:
+    bodies.failing["use"] = error("broken")
+    with warnings.catch_warnings(record=True) as caught, pytest.raises(error):
         warnings.simplefilter("always")
-        durable.run(graph, {"x": 1}, workflow_id="w", error_handling="continue", select=["y"])
+        durable.run(graph, {"x": 1}, workflow_id="w", select=["y"])
     texts = [str(w.message) for w in caught]
     assert len(texts) == 1
     assert all(word in texts[0] for word in ("w", "connect", "handle"))

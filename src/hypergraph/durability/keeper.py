@@ -21,7 +21,7 @@ from hypergraph.checkpointers.types import (
 )
 from hypergraph.durability.journal import Journal
 from hypergraph.durability.past import is_finished, read_past, replay
-from hypergraph.durability.stored import Stored, Wishes, changed_nodes, node_hashes, with_types_of
+from hypergraph.durability.stored import Stored, Wishes, changed_nodes, node_hashes, produced, with_types_of
 from hypergraph.engine.endings import Detail
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.run import Run
@@ -61,7 +61,7 @@ class WorkflowKeeper:
         What recorded steps produced is no input; a value given for it is an edit of the history.
         """
         if self.wishes.history is not None:
-            recorded = {name for record in self.wishes.history for name in record.output_versions}
+            recorded = produced(self.wishes.history)
             known: Mapping[str, Any] = {}
         else:
             stored = self.stored(workflow_id)

@@ -39,7 +39,15 @@ class Stored:
     @property
     def outputs(self) -> set[str]:
         """The names that recorded steps produced."""
-        return {name for record in self.records for name in record.output_versions}
+        return produced(self.records)
+
+
+def produced(records: Sequence[StepRecord]) -> set[str]:
+    """Return the names that steps produced, but for those asked for right now: these are answers."""
+    names = {name for record in records for name in record.output_versions}
+    return names.difference(
+        *(r.pause.response_keys.values() for r in records if r.pause is not None and not r.durable)
+    )
 
 
 @dataclass(frozen=True, slots=True)

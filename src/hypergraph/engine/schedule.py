@@ -128,7 +128,7 @@ class Unfolding(Readiness):
             self.apply_landed()
 
     def _put_back(self) -> None:
-        """Take the values of a step that only ran because they were not kept: nobody who had them is stale."""
+        """Take the values of a step that ran because they were not kept: nobody who had them is stale."""
         for step, value in self.run.landed:
             results = (value,) if step.output is not None else value or ()
             pairs = zip(step.outputs, results, strict=False)

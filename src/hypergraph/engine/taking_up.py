@@ -57,7 +57,7 @@ def restore(counters: Readiness, past: Past) -> None:
 
 
 def _needed_again(counters: Readiness, past: Past) -> list[int]:
-    """Return the steps whose values were not kept although something still to run takes them, oldest first."""
+    """Return the steps whose values were not kept, but are taken by something still to run; oldest first."""
     takers = counters._could_run()
     needed: set[int] = set()
     while True:
