@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hypergraph.checkpointers.base import Checkpointer, EncodedStep
+from hypergraph.checkpointers.quick import maker_of
 from hypergraph.checkpointers.types import Claim, StepRecord, StepStatus, WorkflowStatus, now
 from hypergraph.engine.endings import Detail
 from hypergraph.engine.run import Run
@@ -22,6 +23,7 @@ from hypergraph.plan.steps import Step
 from hypergraph.records import PauseInfo
 from hypergraph.runs.build import decision_text
 
+_new_record = maker_of(StepRecord)
 _EARLY = 0.005  # seconds after a commit from which on a finished step does not wait for its siblings
 
 
@@ -84,7 +86,7 @@ class Journal:
         versions, known = run.versions, run.values
         if step.wait_for:
             facts["wait_versions"] = {name: versions.get(name, 0) for name in step.wait_for}
-        record = StepRecord(
+        record = _new_record(
             self.claim.workflow_id,
             superstep,
             step.name,
@@ -116,7 +118,7 @@ class Journal:
             duration = (self.run.stopped_at - self.run.started) * 1000
             self.store.commit(self.claim, steps, status=status, duration_ms=duration, full=full)
         self.last_commit = time.perf_counter()
-        return tuple(step.record.index for step in steps)
+        return tuple([step.record.index for step in steps])
 
 
 def _named(step: Step, value: Any) -> dict[str, Any]:
