@@ -128,3 +128,91 @@ def test_a_run_interrupted_over_a_database_goes_on_as_if_nothing_had_happened(
     seed: int, at: frozenset[int]
 ) -> None:
     check_interrupted(seed, at, "sqlite", "sync")
+
+
+# -- failures -------------------------------------------------------------------------------------------
+
+
+@given(seeds, fuses, st.sampled_from(STORES), st.sampled_from(["sync", "async"]))
+@settings(max_examples=200)
+def test_a_failed_run_is_repeated_until_it_completes_without_repeating_bodies(
+    seed: int, at: frozenset[int], kind: str, runner: str
+) -> None:
+    case = durable_case(seed)
+    assume(not case.graph.has_cycles)  # what fails in a loop is tried again after its siblings have landed
+    expected, steps = uninterrupted(case, ON[runner])
+    fuse = Fuse(at=at)
+    graph = fused(case, fuse)
+    with made_store(kind) as store:
+        result = run_to_the_end(graph, case, ON[runner](checkpointer=store), OSError)
+        assert result.values == expected.values
+        assert fuse.finished == Counter(name for _, name, _ in steps)
+        assert fuse.finished == Counter(name for _, name, _ in steps_of(store, "w"))
+
+
+@given(seeds, fuses)
+@settings(max_examples=300)
+def test_every_completed_body_is_recorded_once_even_if_loops_fail(seed: int, at: frozenset[int]) -> None:
+    case = durable_case(seed)
+    uninterrupted(case, OnSync)
+    fuse, store = Fuse(at=at), MemoryCheckpointer()
+    graph = fused(case, fuse)
+    runner = OnSync(checkpointer=store)
+    for _ in range(30):
+        result = runner.run(
+            graph, case.inputs(), workflow_id="w", max_iterations=LIMIT, error_handling="continue"
+        )
+        if not isinstance(result.error, OSError):
+            break
+    found = steps_of(store, "w")
+    assert fuse.finished == Counter(name for _, name, _ in found)
+    assert len({(superstep, name) for superstep, name, _ in found}) == len(found)
+
+
+# -- looking back, and forks ----------------------------------------------------------------------------
+
+
+@given(seeds, st.integers(0, 8), st.sampled_from(STORES), st.sampled_from(["sync", "async"]))
+@settings(max_examples=200)
+def test_a_fork_shares_the_steps_before_it_and_leaves_its_parent_alone(
+    seed: int, superstep: int, kind: str, runner: str
+) -> None:
+    case = durable_case(seed)
+    expected, steps = uninterrupted(case, ON[runner])
+    fuse = Fuse()
+    graph = fused(case, fuse)
+    with made_store(kind) as store:
+        on = ON[runner](checkpointer=store)
+        on.run(graph, case.inputs(), workflow_id="w")
+        before = [step.to_dict() for step in store.steps("w")]
+        fuse.finished.clear()
+        point = store.checkpoint("w", superstep=superstep)
+        assume(point.steps)
+        result = on.run(graph, point.values, history=point.steps, workflow_id="fork")
+        assert result.values == expected.values
+        assert steps_of(store, "fork") == steps
+        assert [step.to_dict() for step in store.steps("w")] == before
+        shared = [(s.index, s.superstep, s.node_name, s.values) for s in store.steps("fork")]
+        assert shared[: len(point.steps)] == [
+            (s.index, s.superstep, s.node_name, s.values) for s in point.steps
+        ]
+        later = Counter(name for number, name, _ in steps if number > superstep)
+        assert fuse.finished == later
+
+
+@given(seeds, st.sampled_from(STORES), st.sampled_from(["sync", "async"]))
+@settings(max_examples=150)
+def test_the_state_at_a_superstep_is_the_fold_of_the_steps_up_to_it(seed: int, kind: str, runner: str) -> None:
+    case = durable_case(seed)
+    with made_store(kind) as store:
+        ON[runner](checkpointer=store).run(
+            fused(case, Fuse()), case.inputs(), workflow_id="w", max_iterations=LIMIT, error_handling="continue"
+        )
+        state: dict[str, Any] = {}
+        records = store.steps("w")
+        for superstep in range(max((r.superstep for r in records), default=-1) + 1):
+            for record in records:
+                if record.superstep == superstep and record.status is StepStatus.COMPLETED:
+                    state.update(record.values or {})
+            assert store.state("w", superstep=superstep) == state
+        assert store.state("w") == state

@@ -591,3 +591,24 @@ def test_a_value_that_cannot_be_stored_is_not_made_again_for_nobody(durable: On,
         fail_once(durable, bodies, graph, "finish", values={"x": 1}, workflow_id="w")
         assert durable.run(graph, workflow_id="w", select=["z"])["z"] == 3
     assert bodies.take() == ["connect", "use", "finish"]
+
+
+def test_steps_are_kept_in_graph_order_whichever_finishes_first(
+    durable: On, store: Checkpointer, bodies: Bodies
+) -> None:
+    if not durable.is_async:
+        pytest.skip("one after another anyway")
+    done = asyncio.Event()
+
+    @node(output_name="a")
+    async def slow(x: int) -> int:
+        await done.wait()
+        return x
+
+    @node(output_name="b")
+    async def quick(x: int) -> int:
+        done.set()
+        return x
+
+    durable.run(Graph([slow, quick]), {"x": 1}, workflow_id="w")
+    assert [(s.index, s.node_name) for s in store.steps("w")] == [(0, "slow"), (1, "quick")]

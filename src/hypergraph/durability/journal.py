@@ -36,6 +36,7 @@ class Journal:
         self.run = run
         self.next_index = next_index
         self.waiting: dict[tuple[int, str], int] = {} if run.past is None else run.past.waiting
+        self.numbers: dict[int, int] | None = {} if run.scope.kernel.concurrent else None
         self.pending: list[EncodedStep] = []
         self.superstep = -1
         self.waits_for_end = store.policy.durability == "exit"
@@ -47,8 +48,10 @@ class Journal:
         if inputs:
             self.store.commit(self.claim, inputs=inputs, at=at)
 
-    def before(self, superstep: int) -> tuple[int, ...]:
+    def before(self, superstep: int, step: Step) -> tuple[int, ...]:
         """Make durable what was done before this superstep; return the indexes of those steps."""
+        if self.numbers is not None:  # now, because steps that run together may end in any order
+            self.numbers[step.index] = self._index_of(superstep, step)
         due = superstep > self.superstep or self.run.side is not None
         return self.flush() if due and self.pending and not self.waits_for_end else ()
 
@@ -90,7 +93,7 @@ class Journal:
             self.claim.workflow_id,
             superstep,
             step.name,
-            self._index_of(superstep, step),
+            self._index_of(superstep, step) if self.numbers is None else self.numbers.pop(step.index),
             status,
             {name: versions.get(name, 0) for name in step.node.inputs if name in known},
             duration_ms=None if seconds is None else seconds * 1000,

@@ -42,6 +42,7 @@ class WorkflowKeeper:
         self.store = store.reading(with_types_of(store.serializer, graph))
         self.wishes = wishes
         self.claims: dict[int, Claim] = {}
+        self.inherited: dict[str, tuple[int, Any]] = {}  # the inputs of what is forked
         self.edits: dict[str, Any] = {}  # values given for what recorded steps produced
         self.named: frozenset[str] = frozenset()  # what the caller gives now, in contrast to what is stored
 
@@ -62,7 +63,7 @@ class WorkflowKeeper:
         """
         if self.wishes.history is not None:
             recorded = produced(self.wishes.history)
-            known: Mapping[str, Any] = {}
+            known, given = self._inherit(self.wishes.history, given)
         else:
             stored = self.stored(workflow_id)
             recorded = stored.outputs if stored is not None else set()
@@ -71,6 +72,20 @@ class WorkflowKeeper:
         self.edits = {n: v for n, v in given.items() if n in recorded and n not in inputs}
         earlier = {n: v for n, v in known.items() if n not in recorded or n in inputs}
         return {**earlier, **{n: v for n, v in given.items() if n not in self.edits}}
+
+    def _inherit(
+        self, history: Sequence[StepRecord], given: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], Mapping[str, Any]]:
+        """Return the inputs of a fork's parent, and what is given beyond its state; all of it if unknown."""
+        if not history or self.store.read_workflow(history[-1].workflow_id) is None:
+            return {}, given
+        last = max(record.superstep for record in history)
+        self.inherited = self.store.read_inputs(history[-1].workflow_id, upto=last)
+        state: dict[str, Any] = {}
+        for record in history:
+            state.update((record.status is StepStatus.COMPLETED and record.values) or {})
+        fresh = {n: v for n, v in given.items() if n not in state or differs(state[n], v)}
+        return {name: value for name, (_, value) in self.inherited.items()}, fresh
 
     # -- around a run -----------------------------------------------------------------------------------
 
@@ -124,7 +139,7 @@ class WorkflowKeeper:
                 f"Workflow {run.workflow_id!r} exists already; a fork needs an id of its own. "
                 "Leave history and checkpoint out to go on with it."
             )
-        inputs = {name: (1, run.values[name]) for name in run.admission.given}
+        inputs = {name: self.inherited.get(name, (1, run.values[name])) for name in run.admission.given}
         copies = [
             self.store.encode(replace(r, workflow_id=claim.workflow_id, replayed=True)) for r in history
         ]
@@ -199,7 +214,7 @@ class WorkflowKeeper:
 
     def before(self, run: Run, step: Step, superstep: int) -> tuple[int, ...]:
         """Make durable what the step could take; return the indexes of the steps that became durable."""
-        return run.journal.before(superstep)  # type: ignore[no-any-return]  # a Journal
+        return run.journal.before(superstep, step)  # type: ignore[no-any-return]  # a Journal
 
     def done(  # noqa: PLR0917 - the facts of one step
         self, run: Run, step: Step, superstep: int, value: Any, detail: Detail, seconds: float
