@@ -1,7 +1,8 @@
-"""Stores for tests of durable runs, and nodes that fail when they are told to."""
+"""Stores for tests of durable runs, graphs to run, and nodes that fail when they are told to."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from running import RUNNERS, On, OnAsync, OnSync
 
+from hypergraph import END, Graph, interrupt, node, route
 from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer, SqliteCheckpointer
 
 STORES = ("memory", "sqlite")
@@ -65,7 +67,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Checkpoint
         MemoryCheckpointer() if request.param == "memory" else SqliteCheckpointer(tmp_path / "runs.db")
     )
     yield made
-    made.close_now() if hasattr(made, "close_now") else None
+    asyncio.run(made.close())
 
 
 @pytest.fixture(params=[OnSync, OnAsync], ids=RUNNERS)
@@ -78,3 +80,70 @@ def durable(request: pytest.FixtureRequest, store: Checkpointer) -> On:
 def rows(store: Checkpointer, workflow_id: str) -> list[tuple[int, str, str]]:
     """Return the stored steps in short: superstep, node, status."""
     return [(s.superstep, s.node_name, s.status.value) for s in store.steps(workflow_id)]
+
+
+def pipeline(bodies: Bodies, size: int = 5, name: str = "pipeline") -> Graph:
+    """Return a chain s1 ... s5 that adds one at each step: v0 -> v5."""
+
+    def step(position: int) -> Any:
+        def body(value: int) -> int:
+            bodies.enter(f"s{position}")
+            return value + 1
+
+        made = node(output_name=f"v{position}")(body)
+        return made.with_name(f"s{position}").with_inputs(value=f"v{position - 1}")
+
+    return Graph([step(position) for position in range(1, size + 1)], name=name)
+
+
+def counting(bodies: Bodies) -> Graph:
+    """Return a loop that counts up to its limit."""
+
+    @node(output_name="count")
+    def add(count: int) -> int:
+        bodies.enter(f"add {count}")
+        return count + 1
+
+    @route(targets=["add", END])
+    def again(count: int, limit: int) -> Any:
+        bodies.enter(f"again {count}")
+        return END if count >= limit else "add"
+
+    return Graph([add, again], name="counting")
+
+
+def asking(bodies: Bodies) -> Graph:
+    """Return a graph that asks in its middle."""
+
+    @node(output_name="draft")
+    def write(topic: str) -> str:
+        bodies.enter("write")
+        return f"on {topic}"
+
+    @interrupt(output_name="verdict")
+    def review(draft: str) -> None:
+        return None
+
+    @node(output_name="final")
+    def publish(draft: str, verdict: str) -> str:
+        bodies.enter("publish")
+        return f"{draft}: {verdict}"
+
+    return Graph([write, review, publish], name="asking")
+
+
+def fail_once(durable: On, bodies: Bodies, graph: Graph, at: str, **options: Any) -> None:
+    """Run a graph that fails at one body, and mend it."""
+    bodies.failing[at] = ValueError("broken")
+    with pytest.raises(ValueError, match="broken"):
+        durable.run(graph, **options)
+    bodies.failing.clear()
+
+
+def read(store: Checkpointer, question: str, *args: Any, **options: Any) -> Any:
+    """Ask the awaitable side of a store."""
+
+    async def main() -> Any:
+        return await getattr(store, question)(*args, **options)
+
+    return asyncio.run(main())

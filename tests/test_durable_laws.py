@@ -202,11 +202,17 @@ def test_a_fork_shares_the_steps_before_it_and_leaves_its_parent_alone(
 
 @given(seeds, st.sampled_from(STORES), st.sampled_from(["sync", "async"]))
 @settings(max_examples=150)
-def test_the_state_at_a_superstep_is_the_fold_of_the_steps_up_to_it(seed: int, kind: str, runner: str) -> None:
+def test_the_state_at_a_superstep_is_the_fold_of_the_steps_up_to_it(
+    seed: int, kind: str, runner: str
+) -> None:
     case = durable_case(seed)
     with made_store(kind) as store:
         ON[runner](checkpointer=store).run(
-            fused(case, Fuse()), case.inputs(), workflow_id="w", max_iterations=LIMIT, error_handling="continue"
+            fused(case, Fuse()),
+            case.inputs(),
+            workflow_id="w",
+            max_iterations=LIMIT,
+            error_handling="continue",
         )
         state: dict[str, Any] = {}
         records = store.steps("w")

@@ -32,7 +32,7 @@ depends on the steps that could have become ready, not on the size of the graph.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 from hypergraph.engine.readiness import PASSED_ON, Readiness
@@ -61,11 +61,8 @@ class Unfolding(Readiness):
         """
         run, steps, agenda, landed = self.run, self.steps, self.agenda, self.run.landed
         missing, opened, stale, runs, named = self.missing, self.opened, self.stale, self.runs, self.named
-        for step in self.remade:
-            yield self.superstep, step
-            if run.failure is not None or run.pause is not None:
-                return
-            self._put_back()
+        if self.remade and not (yield from self._remake()):
+            return
         superstep = first = self.superstep
         while True:
             if self.abroad or self.soft:
@@ -83,11 +80,7 @@ class Unfolding(Readiness):
             if len(batch) > 1 or (batch and self.abroad):
                 batch = self._hold_back(sorted(batch))
             elif not batch and superstep >= self.until:
-                if self.abroad and (due := self._due_from_abroad(idle=True)):
-                    yield superstep, arrival(due)
-                    self.apply_landed()
-                    continue
-                if self._goes_on():
+                if (yield from self._goes_on(superstep, arrival)):
                     continue
                 if not self.replayed:
                     return
@@ -127,17 +120,28 @@ class Unfolding(Readiness):
             yield superstep, arrival(due)
             self.apply_landed()
 
-    def _put_back(self) -> None:
-        """Take the values of a step that ran because they were not kept: nobody who had them is stale."""
-        for step, value in self.run.landed:
-            results = (value,) if step.output is not None else value or ()
-            pairs = zip(step.outputs, results, strict=False)
-            self.values.update((name, result) for name, result in pairs if result is not ABSENT)
-        self.run.landed.clear()
-        self.superstep += 1
+    def _remake(self) -> Generator[tuple[int, Any], None, bool]:
+        """Run steps whose values were not kept; nobody who had them becomes stale. Return whether all is well."""
+        for remade in self.remade:
+            yield self.superstep, remade
+            if self.run.failure is not None or self.run.pause is not None:
+                return False
+            for step, value in self.run.landed:
+                results = (value,) if step.output is not None else value or ()
+                pairs = zip(step.outputs, results, strict=False)
+                self.values.update((name, result) for name, result in pairs if result is not ABSENT)
+            self.run.landed.clear()
+            self.superstep += 1
+        return True
 
-    def _goes_on(self) -> bool:
-        """Say whether a run at rest finds something that need not be waited for any longer."""
+    def _goes_on(
+        self, superstep: int, arrival: Callable[[list[int]], Any]
+    ) -> Generator[tuple[int, Any], None, bool]:
+        """Find something that a run at rest need not wait for any longer; return whether there was anything."""
+        if self.abroad and (due := self._due_from_abroad(idle=True)):
+            yield superstep, arrival(due)
+            self.apply_landed()
+            return True
         if self._release_first_soft():
             return True
         return (not self.replayed and self._take_answers_as_inputs()) or self._resound()
