@@ -1,4 +1,4 @@
-"""Durable runs of random graphs: interrupted anywhere and taken up again, they do what they would have done."""
+"""Durable runs of random graphs: interrupted anywhere and taken up again, they do the same."""
 
 from __future__ import annotations
 
@@ -53,12 +53,11 @@ def durable_case(seed: int) -> Case:
     case = random_case(Random(seed), ("sum",))
     assume(case is not None)
     assert case is not None
-    numbers = replace(
+    return replace(
         case,
         given={name: number_of(value) for name, value in case.given.items()},
         bound={name: number_of(value) for name, value in case.bound.items()},
     )
-    return numbers
 
 
 @contextmanager

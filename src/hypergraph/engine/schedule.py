@@ -121,7 +121,7 @@ class Unfolding(Readiness):
             self.apply_landed()
 
     def _remake(self) -> Generator[tuple[int, Any], None, bool]:
-        """Run steps whose values were not kept; nobody who had them becomes stale. Return whether all is well."""
+        """Run steps whose values were not kept; nobody who had them is stale. Return whether all is well."""
         for remade in self.remade:
             yield self.superstep, remade
             if self.run.failure is not None or self.run.pause is not None:
@@ -137,7 +137,7 @@ class Unfolding(Readiness):
     def _goes_on(
         self, superstep: int, arrival: Callable[[list[int]], Any]
     ) -> Generator[tuple[int, Any], None, bool]:
-        """Find something that a run at rest need not wait for any longer; return whether there was anything."""
+        """Find what a run at rest need not wait for any longer; return whether there was anything."""
         if self.abroad and (due := self._due_from_abroad(idle=True)):
             yield superstep, arrival(due)
             self.apply_landed()
