@@ -21,6 +21,7 @@ LAYERS = [  # a module imports from its own layer and from those above it
 BLIND = {"checkpointers": {"nodes", "graph", "plan", "admission", "engine"}}  # a store knows no graph
 MAY_WAIT = {
     "engine/async_kernel.py",  # how the engine waits on an event loop
+    "checkpointers/offload.py",  # questions to a store, answered in a worker thread
     "runners/async_.py",  # the runner that has an event loop
     "runners/async_iteration.py",
     "runners/async_observe.py",

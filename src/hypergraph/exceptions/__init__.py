@@ -10,8 +10,9 @@
     │   └── NodeError             what is known about one failure
     ├── PanicError                a node raised SystemExit or alike   .node_name .value .stack
     ├── NodeTimeoutError          one attempt took too long           .node_name .timeout
-    └── CancellationError         the run was asked to stop           .node_name .values .cause .was_executing
-        └── RunTimeoutError       the run's own time was up           .timeout
+    ├── CancellationError         the run was asked to stop           .node_name .values .cause .was_executing
+    │   └── RunTimeoutError       the run's own time was up           .timeout
+    └── CheckpointError           the store failed or refused; its tree is drawn in `exceptions.stores`
 
 The text of an error raised without arguments is the docstring of its class. Errors carry their
 data as attributes and survive pickling and copying.
@@ -23,29 +24,27 @@ import traceback
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
-_EVIDENCE = "__hypergraph_evidence__"
+from hypergraph.exceptions.base import EVIDENCE
+from hypergraph.exceptions.base import HypergraphError as HypergraphError
+from hypergraph.exceptions.base import safe_text as safe_text
+from hypergraph.exceptions.stores import AmbiguousStepError as AmbiguousStepError
+from hypergraph.exceptions.stores import ArtifactMissingError as ArtifactMissingError
+from hypergraph.exceptions.stores import CheckpointError as CheckpointError
+from hypergraph.exceptions.stores import CrashLoopError as CrashLoopError
+from hypergraph.exceptions.stores import DecryptionError as DecryptionError
+from hypergraph.exceptions.stores import GraphChangedError as GraphChangedError
+from hypergraph.exceptions.stores import InvalidWorkflowIdError as InvalidWorkflowIdError
+from hypergraph.exceptions.stores import ItemChangedError as ItemChangedError
+from hypergraph.exceptions.stores import OwnershipLostError as OwnershipLostError
+from hypergraph.exceptions.stores import SchemaTooNewError as SchemaTooNewError
+from hypergraph.exceptions.stores import StoreCorruptError as StoreCorruptError
+from hypergraph.exceptions.stores import StoreFullError as StoreFullError
+from hypergraph.exceptions.stores import StoreReadOnlyError as StoreReadOnlyError
+from hypergraph.exceptions.stores import StoreUnavailableError as StoreUnavailableError
+from hypergraph.exceptions.stores import WorkflowLockedError as WorkflowLockedError
+
 _NOTE_PREFIX = "[hypergraph] "
 _CONTEXT: Any = vars(BaseException)["__context__"]  # works whatever an exception class says about attributes
-
-
-def _rebuild(cls: type[HypergraphError], args: tuple[Any, ...], state: dict[str, Any]) -> HypergraphError:
-    error = cls.__new__(cls, *args)
-    error.args = args
-    error.__dict__.update(state)
-    return error
-
-
-class HypergraphError(Exception):
-    """Something this package noticed went wrong."""
-
-    def __init__(self, message: str | None = None) -> None:
-        super().__init__(message if message is not None else type(self).__doc__ or type(self).__name__)
-
-    def __str__(self) -> str:
-        return str(self.args[0]) if self.args else ""
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self.args, {k: v for k, v in self.__dict__.items() if k != _EVIDENCE})
 
 
 class GraphConfigError(HypergraphError):
@@ -192,7 +191,7 @@ class NodeError(ExecutionError):
     def of(error: BaseException | None) -> NodeError | None:
         """Return the evidence for an exception that came out of a run, None for any other."""
         try:
-            evidence = error.__dict__[_EVIDENCE]
+            evidence = error.__dict__[EVIDENCE]
         except Exception:  # a hostile exception class may refuse even to be looked at
             return None
         return evidence if isinstance(evidence, NodeError) else None
@@ -256,18 +255,10 @@ class StopRequested(Exception):
         self.info = info
 
 
-def safe_text(value: object) -> str:
-    """Return str(value), or a placeholder when that raises."""
-    try:
-        return str(value)
-    except Exception as error:
-        return f"<{type(value).__name__} whose text raises {type(error).__name__}>"
-
-
 def attach_evidence(error: BaseException, evidence: NodeError) -> None:
     """Remember the evidence on the exception itself, which may refuse ordinary attributes."""
     try:
-        error.__dict__[_EVIDENCE] = evidence
+        error.__dict__[EVIDENCE] = evidence
     except Exception:  # noqa: S110 - a hostile exception class loses its evidence, not its identity
         pass
 

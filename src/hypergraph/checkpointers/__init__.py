@@ -1,0 +1,75 @@
+"""Stores for workflows: what ran, with its values, for resuming, forking and looking back.
+
+The types are here at once; a store and its driver are loaded when they are first asked for.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from hypergraph.checkpointers.types import (
+    Checkpoint,
+    CheckpointPolicy,
+    StepRecord,
+    StepStatus,
+    Workflow,
+    WorkflowList,
+    WorkflowStatus,
+)
+
+if TYPE_CHECKING:
+    from hypergraph.checkpointers.base import Checkpointer
+    from hypergraph.checkpointers.memory import MemoryCheckpointer
+    from hypergraph.checkpointers.sqlite import SqliteCheckpointer
+    from hypergraph.values.serializers import (
+        JsonSerializer,
+        MsgpackSerializer,
+        PickleSerializer,
+        Serializer,
+        Undecodable,
+        register,
+    )
+
+_LAZY = {
+    "Checkpointer": "hypergraph.checkpointers.base",
+    "MemoryCheckpointer": "hypergraph.checkpointers.memory",
+    "SqliteCheckpointer": "hypergraph.checkpointers.sqlite",
+    "Serializer": "hypergraph.values.serializers",
+    "JsonSerializer": "hypergraph.values.serializers",
+    "MsgpackSerializer": "hypergraph.values.serializers",
+    "PickleSerializer": "hypergraph.values.serializers",
+    "register": "hypergraph.values.serializers",
+    "Undecodable": "hypergraph.values.serializers",
+}
+
+__all__ = [
+    # stores
+    "Checkpointer",
+    "MemoryCheckpointer",
+    "SqliteCheckpointer",
+    "CheckpointPolicy",
+    # what they hold
+    "Checkpoint",
+    "StepRecord",
+    "StepStatus",
+    "Workflow",
+    "WorkflowList",
+    "WorkflowStatus",
+    # values
+    "Serializer",
+    "JsonSerializer",
+    "MsgpackSerializer",
+    "PickleSerializer",
+    "register",
+    "Undecodable",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(_LAZY[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

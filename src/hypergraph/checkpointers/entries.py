@@ -1,0 +1,124 @@
+"""One workflow in memory, with everything under it."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from hypergraph.checkpointers.commits import FINISHED
+from hypergraph.checkpointers.locks import HOST
+from hypergraph.checkpointers.payloads import DROPPED, PAUSE, EncodedStep, Payload
+from hypergraph.checkpointers.refusals import locked
+from hypergraph.checkpointers.types import NewWorkflow, StepStatus, Workflow, WorkflowStatus, now
+
+Place = tuple[int, str]  # the superstep and node of a step
+Dated = tuple[int, Payload]  # a payload and the superstep from which on it counts
+
+
+@dataclass(slots=True)
+class Entry:
+    """A workflow, its owner, its steps and its inputs."""
+
+    key: int
+    workflow: Workflow
+    fence: int = 0
+    owner_since: datetime | None = None
+    steps: dict[Place, EncodedStep] = field(default_factory=dict)
+    inputs: list[Dated] = field(default_factory=list)
+    intents: set[Place] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, key: int, workflow_id: str, new: NewWorkflow) -> Entry:
+        """Return the entry of a new workflow; what the caller changes later does not reach it."""
+        graph = copy.deepcopy(new.graph)
+        workflow = Workflow(
+            workflow_id,
+            WorkflowStatus.ACTIVE,
+            graph_name=new.graph_name,
+            graph_hash=new.graph_hash,
+            parent_id=new.parent_id,
+            forked_from=new.forked_from,
+            forked_at=new.forked_at,
+            tags=dict(new.tags),
+            parent_superstep=new.parent_superstep,
+            node_name=new.node_name,
+            visit=new.visit,
+            item=new.item,
+            node_hashes=dict(new.node_hashes),
+            fingerprint=new.fingerprint,
+            load_graph=lambda: copy.deepcopy(graph),
+        )
+        return cls(key, workflow)
+
+    @property
+    def finished(self) -> bool:
+        """Whether the workflow has ended and nobody is at work on it."""
+        return self.owner_since is None and self.workflow.status in FINISHED
+
+    def read(self) -> Workflow:
+        """Return the workflow as it is now."""
+        return replace(self.workflow, step_count=len(self.steps))
+
+    def refuse_if_owned(self) -> None:
+        """Raise WorkflowLockedError when somebody holds a claim."""
+        if self.owner_since is not None:
+            raise locked(self.workflow.id, os.getpid(), HOST, self.owner_since)
+
+    def set_status(self, status: WorkflowStatus) -> None:
+        """Change the status."""
+        ended = now() if status in FINISHED else None
+        self.workflow = replace(self.workflow, status=status, completed_at=ended)
+        if status is WorkflowStatus.COMPLETED:
+            self.intents.clear()
+
+    def ordered(self) -> list[EncodedStep]:
+        """Return the steps in order of their index."""
+        return sorted(self.steps.values(), key=lambda step: step.record.index)
+
+    def outputs(self) -> Iterator[Dated]:
+        """Yield the outputs of completed steps, in order."""
+        for step in self.ordered():
+            if step.record.status is StepStatus.COMPLETED:
+                yield from ((step.record.superstep, payload) for payload in step.payloads if payload.name)
+
+    def given(self) -> list[Dated]:
+        """Return the inputs in the order in which they count."""
+        return sorted(self.inputs, key=lambda item: (item[0], item[1].version))
+
+    def trim(self, before: int) -> None:
+        """Drop values that no state at or after a superstep contains."""
+        needed = {id(payload) for payload in latest(self.outputs(), before)}
+        for at, step in list(self.steps.items()):
+            if at[0] < before:
+                kept = [_kept(payload, needed) for payload in step.payloads]
+                self.steps[at] = step._replace(payloads=kept)
+        needed = {id(payload) for payload in latest(self.given(), before)}
+        self.inputs = [
+            (at, payload if at >= before else _kept(payload, needed)) for at, payload in self.inputs
+        ]
+
+
+def place(step: EncodedStep) -> Place:
+    """Return where a step belongs."""
+    return step.record.superstep, step.record.node_name
+
+
+def bare(step: EncodedStep) -> EncodedStep:
+    """Return the step without what its payloads hold; an empty dict says that it has values."""
+    values: dict[str, Any] | None = None if step.record.values is None else {}
+    return step._replace(record=replace(step.record, values=values, pause=None, lost={}))
+
+
+def latest(dated: Iterable[Dated], upto: int | None) -> list[Payload]:
+    """Return the last payload of each name up to and including a superstep."""
+    return list({item.name: item for at, item in dated if upto is None or at <= upto}.values())
+
+
+def _kept(payload: Payload, needed: set[int]) -> Payload:
+    if id(payload) in needed or payload.data is None or payload.name == PAUSE:
+        return payload
+    return payload._replace(data=None, checksum=0, format=DROPPED)

@@ -1,0 +1,57 @@
+"""Turn what a driver or the operating system raises into our errors, each with its remedy."""
+
+from __future__ import annotations
+
+import errno
+import sqlite3
+
+from hypergraph.exceptions.stores import (
+    CheckpointError,
+    StoreCorruptError,
+    StoreError,
+    StoreFullError,
+    StoreReadOnlyError,
+    StoreUnavailableError,
+)
+
+_FULL = "is full: free some disk space or prune old workflows, then resume. Nothing was written"
+_READ_ONLY = "cannot be written: check the permissions of the file and of the folder around it"
+_CORRUPT = "is damaged: restore it from a backup, or move it away and start afresh"
+_UNREACHABLE = "cannot be opened: check that the folder exists and that the path is right"
+_LOCKED = "is locked by another program: wait for it or stop it, then try again"
+_DISK = "cannot be read or written by the system: check the disk"
+_SQLITE: dict[int, tuple[type[StoreError], str]] = {
+    sqlite3.SQLITE_FULL: (StoreFullError, _FULL),
+    sqlite3.SQLITE_READONLY: (StoreReadOnlyError, _READ_ONLY),
+    sqlite3.SQLITE_PERM: (StoreReadOnlyError, _READ_ONLY),
+    sqlite3.SQLITE_CORRUPT: (StoreCorruptError, _CORRUPT),
+    sqlite3.SQLITE_NOTADB: (StoreCorruptError, _CORRUPT),
+    sqlite3.SQLITE_IOERR_SHORT_READ: (StoreCorruptError, _CORRUPT),
+    sqlite3.SQLITE_CANTOPEN: (StoreUnavailableError, _UNREACHABLE),
+    sqlite3.SQLITE_BUSY: (StoreUnavailableError, _LOCKED),
+    sqlite3.SQLITE_LOCKED: (StoreUnavailableError, _LOCKED),
+    sqlite3.SQLITE_IOERR: (StoreUnavailableError, _DISK),
+}
+_SYSTEM: dict[int, tuple[type[StoreError], str]] = {
+    errno.ENOSPC: (StoreFullError, _FULL),
+    getattr(errno, "EDQUOT", errno.ENOSPC): (StoreFullError, _FULL),
+    errno.EROFS: (StoreReadOnlyError, _READ_ONLY),
+    errno.EACCES: (StoreReadOnlyError, _READ_ONLY),
+    errno.EPERM: (StoreReadOnlyError, _READ_ONLY),
+    errno.EIO: (StoreUnavailableError, _DISK),
+}
+_PRIMARY = 0xFF  # the low byte of a SQLite result code; the rest refines it
+
+
+def translated(error: Exception, location: str) -> CheckpointError:
+    """Return our error for one of sqlite3's or the system's, which becomes its cause."""
+    if isinstance(error, CheckpointError):
+        return error
+    if isinstance(error, OSError):
+        kind, remedy = _SYSTEM.get(error.errno or 0, (StoreUnavailableError, _UNREACHABLE))
+    else:
+        code = getattr(error, "sqlite_errorcode", None) or 0
+        kind, remedy = _SQLITE.get(code) or _SQLITE.get(code & _PRIMARY) or (StoreError, "failed")
+    ours = kind(f"The store {location} {remedy} ({type(error).__name__}: {error}).", location=location)
+    ours.__cause__ = error
+    return ours

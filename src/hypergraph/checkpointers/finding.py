@@ -1,0 +1,95 @@
+"""Queries in SQL: the same choice as `Query.admits`, walked along an index, values always as parameters."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from hypergraph.checkpointers.conditions import OPERATORS, Clause, Comparison
+from hypergraph.checkpointers.filters import Query
+from hypergraph.checkpointers.rows import WORKFLOW_COLUMNS, micros
+
+STEP_COUNT = "(SELECT count(*) FROM steps WHERE steps.workflow = workflows.key)"
+_WORKFLOW_FIELDS = {
+    "status": "workflows.status",
+    "duration_ms": "workflows.duration_ms",
+    "step_count": STEP_COUNT,
+    "id": "workflows.id",
+}
+_STEP_FIELDS = {
+    name: f"steps.{name}"
+    for name in ("status", "duration_ms", "superstep", "attempt", "cached", "error", "error_type")
+}
+
+SELECT = (
+    f"SELECT {', '.join('workflows.' + name for name in WORKFLOW_COLUMNS)}, {STEP_COUNT}, "  # noqa: S608 - fixed names
+    "(SELECT node_hashes FROM structures WHERE digest = workflows.structure), workflows.key FROM workflows"
+)
+
+
+def contains(found: str | None, part: str) -> bool:
+    """Return whether a text contains another, whatever the case of its letters; SQLite knows ASCII only."""
+    return found is not None and part.lower() in found.lower()
+
+
+def conditions(query: Query) -> tuple[str, list[Any]]:
+    """Return the WHERE clause of a query, without its cursor, and the parameters."""
+    parts: list[tuple[str, list[Any]]] = []
+    if query.parent is not None:
+        parts.append(("workflows.parent_id = ?", [query.parent]))
+    elif query.top_level:
+        parts.append(("workflows.parent_id IS NULL", []))
+    if query.statuses:
+        statuses = sorted(status.value for status in query.statuses)
+        parts.append((f"workflows.status IN ({', '.join('?' * len(statuses))})", list(statuses)))
+    for column, value in (("graph_name", query.graph), ("forked_from", query.forked_from)):
+        if value is not None:
+            parts.append((f"workflows.{column} = ?", [value]))
+    for sign, time in ((">=", query.since), ("<", query.until)):
+        if time is not None:
+            parts.append((f"workflows.created_at {sign} ?", [micros(time)]))
+    for key, value in query.tags.items():
+        known = "SELECT 1 FROM json_each(workflows.tags) AS tag WHERE tag.key = ? AND tag.value = ?"
+        parts.append((f"EXISTS ({known})", [key, value]))
+    parts += map(_clause, query.where)
+    return " AND ".join(part for part, _ in parts) or "1", [value for _, given in parts for value in given]
+
+
+def page(query: Query) -> tuple[str, list[Any]]:
+    """Return the statement for one page, newest first, and one row more that tells whether more follow.
+
+    Raises:
+        ValueError: the cursor is none that a store gave out.
+    """
+    where, values = conditions(query)
+    if query.cursor is not None:
+        if not re.fullmatch(r"[0-9]{1,18}", query.cursor):
+            raise ValueError(f"cursor={query.cursor!r} is no next_cursor of an earlier list")
+        where, values = f"{where} AND workflows.key < ?", [*values, int(query.cursor)]
+    limit = -1 if query.limit is None else query.limit + 1
+    return f"{SELECT} WHERE {where} ORDER BY workflows.key DESC LIMIT ?", [*values, limit]
+
+
+def total(query: Query) -> tuple[str, list[Any]]:
+    """Return the statement that counts all matches, on whatever page they are."""
+    where, values = conditions(query)
+    return f"SELECT count(*) FROM workflows WHERE {where}", values  # noqa: S608 - fixed names, bound values
+
+
+def _clause(clause: Clause) -> tuple[str, list[Any]]:
+    if clause.node is None:
+        return _all(clause.tests, _WORKFLOW_FIELDS)
+    tests, values = _all(clause.tests, _STEP_FIELDS)
+    steps = f"SELECT 1 FROM steps WHERE steps.workflow = workflows.key AND steps.node = ? AND {tests}"  # noqa: S608
+    return f"EXISTS ({steps})", [clause.node, *values]
+
+
+def _all(tests: tuple[Comparison, ...], columns: dict[str, str]) -> tuple[str, list[Any]]:
+    parts = [_test(columns[test.field], test.operator) for test in tests]
+    return " AND ".join(parts) or "1", [test.value for test in tests]
+
+
+def _test(column: str, operator: str) -> str:
+    if operator not in OPERATORS:
+        raise ValueError(f"unknown operator {operator!r}")
+    return f"contains({column}, ?)" if operator == "~" else f"{column} {operator} ?"

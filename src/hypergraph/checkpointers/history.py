@@ -1,0 +1,165 @@
+"""Who made which value of a workflow, from what: answered by following versions through its steps.
+
+A step's `input_versions` say what it took, the `output_versions` of completed steps and the inputs that
+were given say where that came from. Steps are read without their values; values are read for the nodes
+in question only. What is not stored any more is left out of an answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from hypergraph.checkpointers.reading import Reader
+from hypergraph.checkpointers.types import StepRecord, StepStatus
+from hypergraph.display import jsonable
+
+Version = tuple[str, int]  # a name and which of its values
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """One value in the descent of another: the step that made it, None if it was given as an input."""
+
+    name: str
+    version: int
+    value: Any
+    step: StepRecord | None
+
+    @property
+    def stored(self) -> bool:
+        """Whether the value can still be read; if not, `value` is None."""
+        return self.step is None or self.name in (self.step.values or ())
+
+    @property
+    def sources(self) -> dict[str, int]:
+        """The names and versions that the step took."""
+        return dict(self.step.input_versions) if self.step else {}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the origin as JSON primitives."""
+        return {
+            "name": jsonable(self.name),
+            "version": self.version,
+            "value": jsonable(self.value),
+            "sources": jsonable(self.sources),
+            "step": self.step.to_dict() if self.step else None,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Iteration:
+    """One visit of a node: what it took, what it gave, and the step with its timing."""
+
+    number: int  # counts from 1
+    inputs: dict[str, Any]
+    step: StepRecord
+
+    @property
+    def outputs(self) -> dict[str, Any]:
+        """The values the node gave; empty if it failed."""
+        return self.step.values or {}
+
+    @property
+    def duration_ms(self) -> float | None:
+        """How long the node took."""
+        return self.step.duration_ms
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the visit as JSON primitives; the outputs are the values of its step."""
+        return {"number": self.number, "inputs": jsonable(self.inputs), "step": self.step.to_dict()}
+
+
+class History:
+    """The steps of one workflow up to a superstep, and the values that they and its inputs made."""
+
+    def __init__(
+        self,
+        reader: Reader,
+        workflow_id: str,
+        upto: int | None = None,
+        *,
+        steps: list[StepRecord] | None = None,  # if they have been read already, with their values
+    ) -> None:
+        self.reader = reader
+        self.workflow_id = workflow_id
+        self.upto = upto
+        self.steps = reader.read_steps(workflow_id, upto=upto, values=False) if steps is None else steps
+        self._complete: dict[str, dict[int, StepRecord]] = {}
+        self._given: dict[Version, Any] = {}
+        self._makers: dict[Version, StepRecord] = {}
+        self._latest: dict[str, int] = {}
+        for step in self.steps:
+            if step.status is StepStatus.COMPLETED:
+                for name, version in self._versions(step).items():
+                    self._makers[name, version] = step
+                    self._latest[name] = version
+
+    def _versions(self, step: StepRecord) -> dict[str, int]:
+        if step.output_versions:
+            return step.output_versions
+        # Rows that no runner wrote may lack versions; then each value of a name counts one up.
+        return {name: self._latest.get(name, 0) + 1 for name in self.complete(step).values or ()}
+
+    def complete(self, step: StepRecord) -> StepRecord:
+        """Return the step together with its values."""
+        if step.values is not None:
+            return step
+        if step.node_name not in self._complete:
+            steps = self.reader.read_steps(self.workflow_id, upto=self.upto, node=step.node_name)
+            self._complete[step.node_name] = {found.index: found for found in steps}
+        return self._complete[step.node_name].get(step.index, step)
+
+    def step(self, which: int | str) -> StepRecord | None:
+        """Return the step with that index, or the last one of the node with that name."""
+        attribute = "node_name" if isinstance(which, str) else "index"
+        return next((step for step in reversed(self.steps) if getattr(step, attribute) == which), None)
+
+    def inputs_of(self, step: StepRecord) -> dict[str, Any]:
+        """Return the values that the step took."""
+        origins = [self._origin(item, step.superstep) for item in step.input_versions.items()]
+        return {origin.name: origin.value for origin in origins if origin is not None and origin.stored}
+
+    def iterations(self, node: str) -> list[Iteration]:
+        """Return the visits of a node, in order."""
+        visits = [step for step in self.steps if step.node_name == node]
+        return [
+            Iteration(number, self.inputs_of(step), self.complete(step))
+            for number, step in enumerate(visits, 1)
+        ]
+
+    def values(self) -> dict[str, Any]:
+        """Return the latest value of each name, inputs included."""
+        values = self.reader.read_state(self.workflow_id, upto=self.upto)
+        for name, (version, value) in self.reader.read_inputs(self.workflow_id, upto=self.upto).items():
+            # A later turn may give a name that a step made before: the higher version is the newer value.
+            if name not in values or version > self._latest.get(name, version):
+                values[name] = value
+        return values
+
+    def descent(self, name: str) -> list[Origin]:
+        """Return the latest value of a name and all it was made of, newest first, given inputs last."""
+        given = self.reader.read_inputs(self.workflow_id, upto=self.upto)
+        versions = [self._latest[name]] if name in self._latest else []
+        versions += [given[name][0]] if name in given else []
+        to_do: list[tuple[Version, int | None]] = [((name, max(versions)), self.upto)] if versions else []
+        found: dict[Version, Origin] = {}
+        while to_do:
+            item, superstep = to_do.pop()
+            origin = None if item in found else self._origin(item, superstep)
+            if origin is not None:
+                found[item] = origin
+                to_do += [(source, origin.step.superstep) for source in origin.sources.items() if origin.step]
+        return sorted(found.values(), key=lambda origin: -origin.step.index if origin.step else 1)
+
+    def _origin(self, item: Version, superstep: int | None) -> Origin | None:
+        """Return where a value came from; a step at that superstep has seen it."""
+        name, version = item
+        maker = self._makers.get(item)
+        if maker is not None:
+            maker = self.complete(maker)
+            return Origin(name, version, (maker.values or {}).get(name), maker)
+        if item not in self._given:
+            given = self.reader.read_inputs(self.workflow_id, upto=superstep)
+            self._given.update({(name, version): value for name, (version, value) in given.items()})
+        return Origin(name, version, self._given[item], None) if item in self._given else None

@@ -1,0 +1,48 @@
+"""Which texts may name a workflow; every store asks here before it creates one."""
+
+from __future__ import annotations
+
+import unicodedata
+
+from hypergraph.exceptions import InvalidWorkflowIdError
+
+MAX_BYTES = 512
+_UNPRINTABLE = {"Cc": "a control character", "Cs": "half of a surrogate pair"}
+
+
+def check_workflow_id(workflow_id: object, *, child: bool = False) -> str:
+    """Return the id; "/" is for the ids of children, which the runners make.
+
+    Raises:
+        InvalidWorkflowIdError: it cannot be an id; the text says why.
+    """
+    wrong = _what_is_wrong(workflow_id, child)
+    if wrong:
+        shown = ascii(workflow_id)
+        shown = shown if len(shown) <= 80 else shown[:77] + "..."
+        raise InvalidWorkflowIdError(
+            f"{shown} cannot be a workflow id: it {wrong}. Use 1 to {MAX_BYTES} bytes of printable text.",
+            workflow_id=workflow_id if isinstance(workflow_id, str) else None,
+        )
+    return str(workflow_id)
+
+
+def _what_is_wrong(workflow_id: object, child: bool) -> str | None:
+    if not isinstance(workflow_id, str):
+        return f"is of type {type(workflow_id).__name__}, not str"
+    if not workflow_id:
+        return "is empty"
+    if workflow_id.isascii() and workflow_id.isprintable():
+        size = len(workflow_id)
+    else:
+        found = next((c for c in workflow_id if unicodedata.category(c) in _UNPRINTABLE), None)
+        if found is not None:
+            return f"contains {_UNPRINTABLE[unicodedata.category(found)]}, {found!a}"
+        size = len(workflow_id.encode())
+    if workflow_id != workflow_id.strip():
+        return "begins or ends with a blank"
+    if "/" in workflow_id and not child:
+        return 'contains "/", which separates the ids of nested workflows'
+    if size > MAX_BYTES:
+        return f"has {size} bytes"
+    return None

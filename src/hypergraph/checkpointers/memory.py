@@ -1,0 +1,244 @@
+"""Workflows in this process's memory, under the same contract as in a file: values are encoded when they
+are written and decoded when they are read, so nobody can change what is stored."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from hypergraph.checkpointers.base import Checkpointer
+from hypergraph.checkpointers.commits import Commit, Ownership, owned
+from hypergraph.checkpointers.entries import Entry, bare, latest, place
+from hypergraph.checkpointers.filters import Query
+from hypergraph.checkpointers.ids import check_workflow_id
+from hypergraph.checkpointers.payloads import EncodedStep
+from hypergraph.checkpointers.refusals import no_copy, recorded_already, taken, taken_over, unknown
+from hypergraph.checkpointers.types import (
+    CheckpointPolicy,
+    Claim,
+    NewWorkflow,
+    StepRecord,
+    StepStatus,
+    Workflow,
+    WorkflowStatus,
+    now,
+)
+
+
+class MemoryCheckpointer(Checkpointer):
+    """Keep workflows in memory; over the limit the oldest finished ones go first.
+
+    Raises:
+        ValueError: `max_workflows` is neither None nor a positive int.
+    """
+
+    def __init__(self, *, policy: CheckpointPolicy | None = None, max_workflows: int | None = None) -> None:
+        if max_workflows is not None and (type(max_workflows) is not int or max_workflows < 1):
+            raise ValueError(f"max_workflows must be None or a positive int, not {max_workflows!r}")
+        super().__init__(policy=policy)
+        self._limit = max_workflows
+        self._entries: dict[str, Entry] = {}
+        self._keys = iter(range(1, 2**62))
+        self._lock = threading.RLock()
+
+    # --- writing ------------------------------------------------------------------------------
+
+    def claim(self, workflow_id: str, new: NewWorkflow, *, force: bool = False) -> Ownership:
+        """Take the workflow, creating it ACTIVE if there is none; see `Checkpointer.claim`."""
+        check_workflow_id(workflow_id, child=new.parent_id is not None)
+        with self._lock:
+            entry = self._entries.get(workflow_id)
+            existing = entry.read() if entry else None
+            if entry is None:
+                entry = self._add(workflow_id, new)
+            elif not force:
+                entry.refuse_if_owned()
+            entry.fence += 1
+            entry.owner_since = now()
+            running = tuple(sorted(entry.intents - entry.steps.keys()))
+            return Ownership(workflow_id, entry.fence, existing, entry.key, False, running)
+
+    def write(self, commit: Commit) -> None:
+        """Make one commit part of the store; see `Checkpointer.write`."""
+        with self._lock:
+            entry = self._owned(commit.claim)
+            steps: dict[tuple[int, str], EncodedStep] = {}
+            for step in commit.steps:
+                there = steps.get(place(step)) or entry.steps.get(place(step))
+                if there is not None and there.record.status is not StepStatus.PAUSED:
+                    raise recorded_already(step.record)
+                steps[place(step)] = bare(step)
+            entry.steps.update(steps)  # none of them before all are checked
+            entry.inputs += [(commit.at, payload) for payload in commit.inputs]
+            if commit.running is not None:
+                entry.intents.add((commit.at, commit.running))
+            if commit.status is not None:
+                entry.set_status(commit.status)
+            if commit.duration_ms is not None:
+                entry.workflow = replace(entry.workflow, duration_ms=commit.duration_ms)
+
+    def release(self, claim: Claim) -> None:
+        """Give the workflow back; giving back what was taken over meanwhile does nothing."""
+        with self._lock:
+            entry = self._entries.get(claim.workflow_id)
+            if entry is not None and (entry.key, entry.fence) == (owned(claim).key, claim.fence):
+                entry.owner_since = None
+                self._keep_limit()
+
+    def create(self, workflow_id: str, new: NewWorkflow, inputs: Mapping[str, Any]) -> None:
+        """Add an ACTIVE workflow that nobody owns."""
+        encode = self._encoding.payload
+        payloads = [encode(name, 1, value, workflow_id) for name, value in inputs.items()]
+        with self._lock:
+            if workflow_id in self._entries:
+                raise taken(workflow_id)
+            self._add(workflow_id, new).inputs += [(0, payload) for payload in payloads]
+
+    def set_status(self, workflow_id: str, status: WorkflowStatus) -> None:
+        """Change the status of a workflow that nobody owns."""
+        with self._lock:
+            entry = self._entries.get(workflow_id)
+            if entry is None:
+                raise unknown(workflow_id)
+            entry.refuse_if_owned()
+            entry.set_status(status)
+            self._keep_limit()
+
+    def put(self, step: EncodedStep) -> None:
+        """Record a step of a workflow that nobody owns, in place of one of the same superstep and node."""
+        with self._lock:
+            entry = self._entries.get(step.record.workflow_id)
+            if entry is None:
+                entry = self._add(step.record.workflow_id, NewWorkflow())
+            entry.refuse_if_owned()
+            entry.steps[place(step)] = bare(step)
+
+    def copy_history(self, claim: Claim, source: str, *, upto: int | None = None) -> None:
+        """Copy steps, values and inputs of another workflow into the claimed one, which has none."""
+        with self._lock:
+            entry, origin = self._owned(owned(claim)), self._entries.get(source)
+            if origin is None:
+                return
+            for step in origin.steps.values():
+                if upto is None or step.record.superstep <= upto:
+                    record = replace(step.record, workflow_id=claim.workflow_id)
+                    entry.steps[place(step)] = step._replace(record=record)
+            entry.inputs += [item for item in origin.inputs if upto is None or item[0] <= upto]
+
+    # --- reading ------------------------------------------------------------------------------
+
+    def read_workflow(self, workflow_id: str) -> Workflow | None:
+        """Return the workflow, None if there is none."""
+        with self._lock:
+            entry = self._entries.get(workflow_id)
+            return entry.read() if entry else None
+
+    def read_steps(
+        self, workflow_id: str, *, upto: int | None = None, node: str | None = None, values: bool = True
+    ) -> list[StepRecord]:
+        """Return the steps in order of their index; see `Reader.read_steps`."""
+        with self._lock:
+            entry = self._entries.get(workflow_id)
+            kept = entry.ordered() if entry else []
+        contents = self._encoding.contents
+        return [
+            replace(
+                record,
+                **contents(
+                    record.node_name, record.output_versions, payloads, values and record.values is not None
+                ),
+            )
+            for record, payloads in kept
+            if (upto is None or record.superstep <= upto) and node in (None, record.node_name)
+        ]
+
+    def read_state(self, workflow_id: str, *, upto: int | None = None) -> dict[str, Any]:
+        """Return the latest value of each output of completed steps up to and including a superstep."""
+        with self._lock:
+            entry = self._entries.get(workflow_id)
+            found = latest(entry.outputs() if entry else (), upto)
+        return {payload.name: self._encoding.value(payload) for payload in found if payload.data is not None}
+
+    def read_inputs(self, workflow_id: str, *, upto: int | None = None) -> dict[str, tuple[int, Any]]:
+        """Return the latest version and value of each input given at or before a superstep."""
+        with self._lock:
+            entry = self._entries.get(workflow_id)
+            found = latest(entry.given() if entry else (), upto)
+        return {payload.name: (payload.version, self._encoding.value(payload)) for payload in found}
+
+    def find(self, query: Query) -> tuple[list[Workflow], int, str | None]:
+        """Return the workflows asked for, newest first, the number of all, and the next cursor."""
+        with self._lock:
+            newest = sorted(self._entries.values(), key=lambda entry: -entry.key)
+            matching = [
+                (entry.key, workflow)
+                for entry, workflow in ((entry, entry.read()) for entry in newest)
+                if query.admits(workflow, partial(self.read_steps, workflow.id, values=False))
+            ]
+        if query.cursor is not None and not query.cursor.isdecimal():
+            raise ValueError(f"cursor={query.cursor!r} is no next_cursor of an earlier list")
+        rest = [item for item in matching if query.cursor is None or item[0] < int(query.cursor)]
+        page = rest[: query.limit]
+        cursor = str(page[-1][0]) if len(page) < len(rest) else None
+        return [workflow for _, workflow in page], len(matching), cursor
+
+    # --- upkeep -------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Do nothing: memory is always ready."""
+
+    def shut(self) -> None:
+        """Do nothing: the workflows stay as long as the store."""
+
+    def erase(self, workflow_ids: Iterable[str]) -> int:
+        """Remove these workflows and their children; return how many went."""
+        with self._lock:
+            doomed: dict[str, None] = {}
+            wanted = [workflow_id for workflow_id in workflow_ids if workflow_id in self._entries]
+            while wanted:
+                workflow_id = wanted.pop()
+                if workflow_id not in doomed:
+                    self._entries[workflow_id].refuse_if_owned()
+                    doomed[workflow_id] = None
+                    wanted += [
+                        entry.workflow.id
+                        for entry in self._entries.values()
+                        if entry.workflow.parent_id == workflow_id
+                    ]
+            for workflow_id in doomed:
+                del self._entries[workflow_id]
+            return len(doomed)
+
+    def trim(self, workflow_id: str, *, before: int) -> None:
+        """Drop values that no state at or after superstep `before` contains; the records stay."""
+        with self._lock:
+            entry = self._entries.get(workflow_id)
+            if entry is not None:
+                entry.trim(before)
+
+    def save_copy(self, path: str) -> None:
+        """Raise CheckpointError: there is no file to copy."""
+        raise no_copy(path)
+
+    def _add(self, workflow_id: str, new: NewWorkflow) -> Entry:
+        entry = self._entries[workflow_id] = Entry.of(next(self._keys), workflow_id, new)
+        self._keep_limit()
+        return entry
+
+    def _owned(self, claim: Ownership) -> Entry:
+        entry = self._entries.get(claim.workflow_id)
+        if entry is None or entry.owner_since is None or (entry.key, entry.fence) != (claim.key, claim.fence):
+            raise taken_over(claim.workflow_id)
+        return entry
+
+    def _keep_limit(self) -> None:
+        if self._limit is None or len(self._entries) <= self._limit:
+            return
+        for entry in sorted(self._entries.values(), key=lambda entry: entry.key):
+            if len(self._entries) <= self._limit:
+                return
+            if entry.finished and entry.workflow.id in self._entries:
+                self.erase([entry.workflow.id])

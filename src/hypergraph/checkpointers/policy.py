@@ -1,0 +1,60 @@
+"""What a store is asked to do with steps: when to write them, how long to keep them, how fine they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Literal, get_args
+
+from hypergraph.display import did_you_mean
+
+Durability = Literal["sync", "async", "exit"]
+Retention = Literal["full", "latest", "windowed"]
+Granularity = Literal["step", "top-level", "none"]
+_NAMES: dict[str, Any] = {"durability": Durability, "retention": Retention, "granularity": Granularity}
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointPolicy:
+    """When steps are written, how long they are kept, and how fine they are.
+
+    Raises:
+        ValueError: a name is unknown, or window and ttl do not fit the rest.
+    """
+
+    durability: Durability = "sync"
+    retention: Retention = "full"
+    window: int | None = None
+    ttl: timedelta | float | None = None  # a number counts seconds
+    granularity: Granularity = "step"
+
+    def __post_init__(self) -> None:
+        for name, kind in _NAMES.items():
+            _one_of(name, getattr(self, name), get_args(kind))
+        if self.retention == "windowed" and self.window is None:
+            raise ValueError('retention="windowed" requires window parameter: how many supersteps to keep')
+        if self.retention != "windowed" and self.window is not None:
+            raise ValueError('window parameter only valid with retention="windowed"')
+        if self.window is not None and (type(self.window) is not int or self.window < 1):
+            raise ValueError(f"window must be a positive int, not {self.window!r}")
+        if self.ttl is not None and not _is_positive(self.ttl):
+            raise ValueError(f"ttl must be a positive timedelta or number of seconds, not {self.ttl!r}")
+
+    @property
+    def ttl_seconds(self) -> float | None:
+        """The time to live in seconds."""
+        return self.ttl.total_seconds() if isinstance(self.ttl, timedelta) else self.ttl
+
+
+def _is_positive(ttl: object) -> bool:
+    if isinstance(ttl, timedelta):
+        return ttl > timedelta(0)
+    return isinstance(ttl, (int, float)) and not isinstance(ttl, bool) and ttl > 0
+
+
+def _one_of(what: str, given: object, known: Sequence[str]) -> None:
+    if given not in known:
+        hint = did_you_mean(given, known) or ""
+        choices = ", ".join(repr(name) for name in known)
+        raise ValueError(f"Unknown {what} {given!r}; it is one of {choices}. {hint}".rstrip())

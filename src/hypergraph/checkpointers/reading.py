@@ -1,0 +1,82 @@
+"""What every store must be able to read; all questions about workflows are answered from these alone.
+
+Reading is synchronous, may happen in any thread, and never fails for an id that the store does not know:
+the answer is then empty. A value that cannot be decoded comes back as a placeholder, not as an exception.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from hypergraph.checkpointers.filters import Query
+from hypergraph.checkpointers.types import StepRecord, Workflow
+
+_PAGE = 500  # workflows looked at together when all of them are
+
+
+class Reader(ABC):
+    """The primitives of reading."""
+
+    @abstractmethod
+    def read_workflow(self, workflow_id: str) -> Workflow | None:
+        """Return the workflow, None if there is none."""
+
+    @abstractmethod
+    def read_steps(
+        self, workflow_id: str, *, upto: int | None = None, node: str | None = None, values: bool = True
+    ) -> list[StepRecord]:
+        """Return the steps in order of their index, whatever their status, up to and including a superstep.
+
+        Without `values` the records have none, and none is decoded.
+        """
+
+    @abstractmethod
+    def read_state(self, workflow_id: str, *, upto: int | None = None) -> dict[str, Any]:
+        """Return the latest value of each output of completed steps up to and including a superstep."""
+
+    @abstractmethod
+    def read_inputs(self, workflow_id: str, *, upto: int | None = None) -> dict[str, tuple[int, Any]]:
+        """Return the latest version and value of each input given at or before a superstep."""
+
+    @abstractmethod
+    def find(self, query: Query) -> tuple[list[Workflow], int, str | None]:
+        """Return the workflows asked for, newest first, how many there are in all, and the next cursor.
+
+        Raises:
+            ValueError: the cursor is none that this store gave out.
+        """
+
+    def printable(self, workflow: Workflow) -> Workflow:
+        """Return the workflow with a way to its steps, which it then can print."""
+
+        def load(upto: int | None) -> list[StepRecord]:
+            return self.read_steps(workflow.id, upto=upto, values=False)
+
+        return replace(workflow, load_steps=load)
+
+    def scan(
+        self,
+        *,
+        graph: str | None = None,
+        node: str | None = None,
+        since: datetime | None = None,
+        values: bool = False,
+    ) -> Iterator[StepRecord]:
+        """Yield the steps of all workflows, children included; those of newer workflows come first.
+
+        A store that can ask for them all at once may do so instead.
+        """
+        query = Query(graph=graph, top_level=False, limit=_PAGE)
+        while True:
+            page, _, cursor = self.find(query)
+            for workflow in page:
+                for step in self.read_steps(workflow.id, node=node, values=values):
+                    if since is None or step.created_at >= since:
+                        yield step
+            if cursor is None:
+                return
+            query = replace(query, cursor=cursor)

@@ -1,0 +1,220 @@
+"""Rows of the SQLite tables, and the records they stand for. Times are microseconds since 1970, in UTC."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import wraps
+from typing import Any, NamedTuple, ParamSpec, TypeVar
+
+import msgspec
+
+from hypergraph.checkpointers.payloads import EncodedStep, Encoding, Payload
+from hypergraph.checkpointers.schema import INPUT, OTHER, OUTPUT
+from hypergraph.checkpointers.types import NewWorkflow, StepRecord, StepStatus, Workflow, WorkflowStatus
+from hypergraph.exceptions import StoreCorruptError
+from hypergraph.records import Decision
+
+Row = tuple[Any, ...]
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_dumps = json.JSONEncoder(separators=(",", ":"), default=list).encode
+_encode = msgspec.json.Encoder().encode  # several times faster, but it refuses half surrogate pairs
+_decode = msgspec.json.Decoder().decode
+_NO_STRUCTURE = _dumps([None, {}])
+
+STEP_COLUMNS = (
+    *(
+        "workflow",
+        "superstep",
+        "node",
+        "idx",
+        "status",
+        "created_at",
+        "completed_at",
+        "duration_ms",
+        "cached",
+    ),
+    *("attempt", "error", "error_type", "versions", "extra"),
+)
+VALUE_COLUMNS = (
+    *("workflow", "kind", "name", "superstep", "idx", "node", "version", "format", "checksum", "data"),
+)
+NEW_COLUMNS = (
+    *("id", "status", "created_at", "fence", "graph_name", "graph_hash", "structure", "parent_id"),
+    *("parent_superstep", "node_name", "visit", "item", "fingerprint", "forked_from", "forked_at", "tags"),
+)
+WORKFLOW_COLUMNS = (
+    *("id", "status", "graph_name", "created_at", "completed_at", "graph_hash", "parent_id", "forked_from"),
+    *("forked_at", "tags", "duration_ms", "parent_superstep", "node_name", "visit", "item", "fingerprint"),
+    "crashes",
+)
+_JSON_FIELDS = ("tags", "crashes")
+
+
+def micros(time: datetime | None) -> int | None:
+    """Return a time as it is stored."""
+    return None if time is None else (time - _EPOCH) // _MICROSECOND
+
+
+def time_of(stored: int | None) -> datetime | None:
+    """Return a stored time."""
+    return None if stored is None else _EPOCH + stored * _MICROSECOND
+
+
+def text(value: str | None) -> str | None:
+    """Return a text that can be stored: half surrogate pairs, which UTF-8 has no bytes for, are escaped."""
+    if value is None or value.isascii():
+        return value
+    return value.encode("utf-8", "backslashreplace").decode()
+
+
+def _or_corrupt(build: Callable[P, T]) -> Callable[P, T]:
+    """Let a function that reads a row call nonsense by its name."""
+
+    @wraps(build)
+    def read(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return build(*args, **kwargs)
+        except (ValueError, TypeError, KeyError) as error:
+            raise StoreCorruptError(
+                f"A row of the store makes no sense ({type(error).__name__}: {error}); restore it from "
+                "a backup, or delete the workflow."
+            ) from error
+
+    return read
+
+
+class Structure(NamedTuple):
+    """The graph and the hashes of its nodes, under a digest of both."""
+
+    digest: bytes | None
+    graph: str | None
+    node_hashes: str | None
+
+
+def structure(new: NewWorkflow) -> Structure:
+    """Return what the table of structures keeps of a new workflow."""
+    content = _dumps([new.graph, dict(new.node_hashes)])
+    if content == _NO_STRUCTURE:
+        return Structure(None, None, None)
+    digest = hashlib.sha256(content.encode()).digest()
+    return Structure(digest, _dumps(new.graph), _dumps(dict(new.node_hashes)))
+
+
+def new_row(workflow_id: str, new: NewWorkflow, digest: bytes | None, created_at: datetime) -> Row:
+    """Return the row of a new workflow, by NEW_COLUMNS."""
+    return (
+        *(workflow_id, WorkflowStatus.ACTIVE.value, micros(created_at), 0, new.graph_name, new.graph_hash),
+        *(digest, new.parent_id, new.parent_superstep, new.node_name, new.visit, new.item, new.fingerprint),
+        *(new.forked_from, new.forked_at, _dumps(dict(new.tags)) if new.tags else None),
+    )
+
+
+@_or_corrupt
+def workflow_of(row: Row) -> Workflow:
+    """Return the workflow of a row: WORKFLOW_COLUMNS, the number of its steps, its node hashes."""
+    *columns, step_count, node_hashes = row
+    fields = dict(zip(WORKFLOW_COLUMNS, columns, strict=True))
+    for name in _JSON_FIELDS:
+        fields[name] = json.loads(fields[name] or "{}")
+    for name in ("created_at", "completed_at"):
+        fields[name] = time_of(fields[name])
+    return Workflow(**fields, step_count=step_count, node_hashes=json.loads(node_hashes or "{}"))
+
+
+def step_row(key: int, record: StepRecord) -> Row:
+    """Return the row of a step, by STEP_COLUMNS."""
+    error, created_at, completed_at = record.error, record.created_at, record.completed_at
+    created = (created_at - _EPOCH) // _MICROSECOND
+    return (
+        key,
+        record.superstep,
+        record.node_name,
+        record.index,
+        record.status._value_,  # the property `value` costs several times as much
+        created,
+        created if completed_at is created_at else micros(completed_at),
+        record.duration_ms,
+        record.cached,
+        record.attempt,
+        error and text(error),
+        record.error_type and text(record.error_type),
+        _encode((record.input_versions, record.output_versions)).decode(),
+        _extra(record),
+    )
+
+
+def _extra(record: StepRecord) -> str | None:
+    """Return the fields that most steps do not have, as one text."""
+    found: dict[str, Any] = {}
+    if record.decision is not None:
+        found["decision"] = record.decision
+    if record.wait_versions:
+        found["wait_versions"] = record.wait_versions
+    if record.visit != 1:
+        found["visit"] = record.visit
+    if record.child_workflow_id is not None:
+        found["child_workflow_id"] = record.child_workflow_id
+    if record.traceback is not None:
+        found["traceback"] = record.traceback
+    if record.attempt_errors:
+        found["attempt_errors"] = record.attempt_errors
+    if record.partial:
+        found["partial"] = True
+    if record.replayed:
+        found["replayed"] = True
+    if record.values is None:
+        found["no_values"] = True
+    return _dumps(found) if found else None
+
+
+def value_rows(key: int, step: EncodedStep) -> list[Row]:
+    """Return the rows of a step's values, by VALUE_COLUMNS."""
+    record = step.record
+    kind = OUTPUT if record.status is StepStatus.COMPLETED else OTHER
+    superstep, index, node = record.superstep, record.index, record.node_name
+    return [
+        (key, kind, name, superstep, index, node, version, text(kept), checksum, data)
+        for name, version, kept, checksum, data in step.payloads
+    ]
+
+
+def input_rows(key: int, at: int, inputs: Iterable[Payload]) -> list[Row]:
+    """Return the rows of inputs, by VALUE_COLUMNS."""
+    return [
+        (key, INPUT, name, at, version, "", version, text(kept), checksum, data)
+        for name, version, kept, checksum, data in inputs
+    ]
+
+
+@_or_corrupt
+def record_of(
+    workflow_id: str, row: Row, payloads: Sequence[Payload], encoding: Encoding, *, values: bool
+) -> StepRecord:
+    """Return the step of a row, by STEP_COLUMNS, with what its payloads hold."""
+    _, superstep, node, index, status, created, completed, duration, cached, attempt, *rest = row
+    error, error_type, versions, extra = rest
+    input_versions, output_versions = _decode(versions)
+    more = json.loads(extra) if extra else {}
+    has_values = not more.pop("no_values", False)
+    if isinstance(more.get("decision"), list):
+        more["decision"] = Decision(more["decision"])
+    more.update(encoding.contents(node, output_versions, payloads, has_values and values))
+    return StepRecord(
+        *(workflow_id, superstep, node, index, StepStatus(status), input_versions),
+        error=error,
+        error_type=error_type,
+        duration_ms=duration,
+        cached=bool(cached),
+        created_at=_EPOCH + created * _MICROSECOND,
+        completed_at=time_of(completed),
+        attempt=attempt,
+        output_versions=output_versions,
+        **more,
+    )

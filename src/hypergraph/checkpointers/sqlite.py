@@ -1,0 +1,246 @@
+"""Workflows in one SQLite file, written by the thread that runs them.
+
+What is acknowledged survives the death of the process; a commit that asks for `full`, and all before it,
+survive a power loss too. Several processes may use one file, and one process several stores on it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from hypergraph.checkpointers import sqlite_reads, sqlite_upkeep, sqlite_writes
+from hypergraph.checkpointers.base import Checkpointer
+from hypergraph.checkpointers.commits import Commit, Ownership, each_of, owned
+from hypergraph.checkpointers.database import Connection, database_at
+from hypergraph.checkpointers.filters import Query
+from hypergraph.checkpointers.ids import check_workflow_id
+from hypergraph.checkpointers.payloads import EncodedStep
+from hypergraph.checkpointers.policy import Durability, Retention
+from hypergraph.checkpointers.refusals import taken_over, unknown
+from hypergraph.checkpointers.schema import INPUT, OUTPUT
+from hypergraph.checkpointers.types import (
+    CheckpointPolicy,
+    Claim,
+    NewWorkflow,
+    StepRecord,
+    Workflow,
+    WorkflowStatus,
+)
+from hypergraph.exceptions import CheckpointError
+from hypergraph.values.serializers import Serializer
+
+_LAST = 2**62  # no superstep comes after it
+
+
+class SqliteCheckpointer(Checkpointer):
+    """Keep workflows in a SQLite file, which is opened on first use and made private to its user.
+
+    Raises:
+        ValueError: `policy` together with a shortcut for one of its parts, or ":memory:" as path.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        durability: Durability | None = None,
+        retention: Retention | None = None,
+        policy: CheckpointPolicy | None = None,
+        serializer: Serializer | None = None,
+    ) -> None:
+        shortcuts: dict[str, Any] = {"durability": durability, "retention": retention}
+        given = {name: value for name, value in shortcuts.items() if value is not None}
+        if policy is not None and given:
+            raise ValueError(f"Cannot pass both policy and {' and '.join(given)}; put it into the policy")
+        if os.fspath(path) in ("", ":memory:"):
+            raise ValueError("SqliteCheckpointer needs a file; MemoryCheckpointer keeps workflows in memory")
+        super().__init__(policy=policy or CheckpointPolicy(**given), serializer=serializer)
+        self._database = database_at(os.fspath(path))
+
+    @property
+    def path(self) -> str:
+        """The file, as an absolute path."""
+        return self._database.path
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.path!r})"
+
+    # --- writing ------------------------------------------------------------------------------
+
+    def claim(self, workflow_id: str, new: NewWorkflow, *, force: bool = False) -> Ownership:
+        """Take the workflow, creating it ACTIVE if there is none; see `Checkpointer.claim`."""
+        check_workflow_id(workflow_id, child=new.parent_id is not None)
+        database = self._database
+        database.refresh()
+        locks = database.locks
+        taken: list[Ownership] = []
+
+        def work(connection: Connection) -> Ownership:
+            taken.append(sqlite_writes.claim(connection, locks, workflow_id, new, force))
+            return taken[0]
+
+        try:
+            claim = database.write(work)
+        except BaseException:
+            for claim in taken:  # the lock is ours, but the commit failed
+                locks.free(claim.key, claim.fence)
+            raise
+        return replace(claim, existing=claim.existing and self._with_graph(claim.existing))
+
+    def write(self, commit: Commit) -> None:
+        """Make one commit durable; see `Checkpointer.write`."""
+        self._check_held(commit.claim)
+        self._database.write(partial(sqlite_writes.commit, unit=commit), full=commit.full)
+        if commit.status is not None:
+            self._settle(commit)
+
+    def write_all(self, commits: Sequence[Commit]) -> list[CheckpointError | None]:
+        """Make commits durable in one transaction, in which each stands or falls by itself."""
+
+        def work(connection: Connection) -> list[CheckpointError | None]:
+            return each_of(commits, partial(self._write_inside, connection))
+
+        try:
+            outcomes = self._database.write(work, full=any(commit.full for commit in commits))
+        except CheckpointError as error:
+            return [error] * len(commits)
+        for commit, wrong in zip(commits, outcomes, strict=True):
+            if wrong is None and commit.status is not None:
+                self._settle(commit)
+        return outcomes
+
+    def _write_inside(self, connection: Connection, commit: Commit) -> CheckpointError | None:
+        try:
+            self._check_held(commit.claim)
+        except CheckpointError as error:
+            return error
+        return sqlite_writes.commit_inside(connection, commit)
+
+    def release(self, claim: Claim) -> None:
+        """Give the workflow back; giving back what was taken over meanwhile does nothing."""
+        mine = owned(claim)
+        database, held = self._database, (mine.key, mine.fence)
+        if not database.locks.holds(*held):
+            return
+        try:
+            if held not in database.settled:
+                database.write(partial(sqlite_writes.release, claim=mine))
+        finally:
+            database.settled.discard(held)
+            database.locks.free(*held)
+
+    def _check_held(self, claim: Ownership) -> None:
+        if not self._database.locks.holds(claim.key, claim.fence):  # released, or the parent's before a fork
+            raise taken_over(claim.workflow_id)
+
+    def _settle(self, commit: Commit) -> None:
+        held = (commit.claim.key, commit.claim.fence)
+        if commit.status is WorkflowStatus.ACTIVE:
+            self._database.settled.discard(held)
+        else:
+            self._database.settled.add(held)
+
+    def create(self, workflow_id: str, new: NewWorkflow, inputs: Mapping[str, Any]) -> None:
+        """Add an ACTIVE workflow that nobody owns."""
+        encode = self._encoding.payload
+        payloads = [encode(name, 1, value, workflow_id) for name, value in inputs.items()]
+        self._database.write(lambda connection: sqlite_writes.create(connection, workflow_id, new, payloads))
+
+    def set_status(self, workflow_id: str, status: WorkflowStatus) -> None:
+        """Change the status of a workflow that nobody owns."""
+
+        def work(connection: Connection) -> None:
+            key = sqlite_writes.unowned(connection, self._database.locks, workflow_id)
+            if key is None:
+                raise unknown(workflow_id)
+            sqlite_writes.set_status(connection, key, status, None)
+
+        self._database.write(work)
+
+    def put(self, step: EncodedStep) -> None:
+        """Record a step of a workflow that nobody owns, in place of one of the same superstep and node."""
+        self._database.write(lambda connection: sqlite_writes.put(connection, self._database.locks, step))
+
+    def copy_history(self, claim: Claim, source: str, *, upto: int | None = None) -> None:
+        """Copy steps, values and inputs of another workflow into the claimed one, which has none."""
+
+        def work(connection: Connection) -> None:
+            sqlite_writes.commit(connection, Commit(owned(claim)))
+            key = sqlite_reads.key_of(connection, source)
+            if key is not None:
+                sqlite_writes.copy_history(connection, owned(claim).key, key, _LAST if upto is None else upto)
+
+        self._database.write(work)
+
+    # --- reading ------------------------------------------------------------------------------
+
+    def read_workflow(self, workflow_id: str) -> Workflow | None:
+        """Return the workflow, None if there is none."""
+        found = self._database.read(lambda connection: sqlite_reads.workflow(connection, workflow_id))
+        return found and self._with_graph(found)
+
+    def read_steps(
+        self, workflow_id: str, *, upto: int | None = None, node: str | None = None, values: bool = True
+    ) -> list[StepRecord]:
+        """Return the steps in order of their index; see `Reader.read_steps`."""
+        read = sqlite_reads.steps
+        return self._database.read(
+            lambda connection: read(
+                connection, workflow_id, self._encoding, upto=upto, node=node, values=values
+            )
+        )
+
+    def read_state(self, workflow_id: str, *, upto: int | None = None) -> dict[str, Any]:
+        """Return the latest value of each output of completed steps; one seek per name."""
+        read = sqlite_reads.payloads
+        found = self._database.read(lambda connection: read(connection, workflow_id, OUTPUT, upto))
+        return {payload.name: self._encoding.value(payload) for payload in found if payload.data is not None}
+
+    def read_inputs(self, workflow_id: str, *, upto: int | None = None) -> dict[str, tuple[int, Any]]:
+        """Return the latest version and value of each input given at or before a superstep."""
+        read = sqlite_reads.payloads
+        found = self._database.read(lambda connection: read(connection, workflow_id, INPUT, upto))
+        return {payload.name: (payload.version, self._encoding.value(payload)) for payload in found}
+
+    def find(self, query: Query) -> tuple[list[Workflow], int, str | None]:
+        """Return the workflows asked for, newest first, the number of all, and the next cursor."""
+        found, total, cursor = self._database.read(lambda connection: sqlite_reads.page(connection, query))
+        return [self._with_graph(workflow) for workflow in found], total, cursor
+
+    def _with_graph(self, workflow: Workflow) -> Workflow:
+        def load() -> dict[str, Any] | None:
+            return self._database.read(lambda connection: sqlite_reads.graph(connection, workflow.id))
+
+        return replace(workflow, load_graph=load)
+
+    # --- upkeep -------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Open the file now, creating or migrating it."""
+        self._database.open()
+
+    def shut(self) -> None:
+        """Close the connections to the file; a later call opens them again."""
+        self._database.close()
+
+    def erase(self, workflow_ids: Iterable[str]) -> int:
+        """Remove these workflows and their children; return how many went."""
+        return sqlite_upkeep.erase(self._database, workflow_ids)
+
+    def trim(self, workflow_id: str, *, before: int) -> None:
+        """Drop values that no state at or after superstep `before` contains; the records stay."""
+
+        def work(connection: Connection) -> None:
+            key = sqlite_reads.key_of(connection, workflow_id)
+            if key is not None:
+                sqlite_upkeep.trim(connection, key, before)
+
+        self._database.write(work)
+
+    def save_copy(self, path: str) -> None:
+        """Write a consistent, compact copy of the file to a new one."""
+        sqlite_upkeep.save_copy(self._database, path)

@@ -1,0 +1,120 @@
+"""What is read from the tables: one statement each, along an index, everything fetched at once."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import defaultdict
+from typing import Any
+
+from hypergraph.checkpointers import finding
+from hypergraph.checkpointers.filters import Query
+from hypergraph.checkpointers.payloads import Encoding, Payload
+from hypergraph.checkpointers.rows import STEP_COLUMNS, Row, record_of, workflow_of
+from hypergraph.checkpointers.schema import OTHER, OUTPUT
+from hypergraph.checkpointers.types import StepRecord, StepStatus, Workflow
+
+Connection = sqlite3.Connection
+
+_LAST = 2**62  # no superstep comes after it
+_STEPS = f"SELECT {', '.join(STEP_COLUMNS)} FROM steps WHERE workflow = ? AND superstep <= ?"  # noqa: S608 - fixed names
+_PAYLOADS = (
+    "SELECT superstep, node, kind, name, version, format, checksum, data FROM vals "
+    "WHERE workflow = ? AND kind <> 1 AND superstep <= ?"  # inputs belong to no step
+)
+# The names are found by jumping from one to the next, the newest row of each by one seek from above.
+STATE = """
+WITH RECURSIVE names (name) AS (
+    SELECT (SELECT name FROM vals WHERE workflow = :key AND kind = :kind ORDER BY name LIMIT 1)
+    UNION ALL
+    SELECT (SELECT name FROM vals WHERE workflow = :key AND kind = :kind AND name > names.name
+            ORDER BY name LIMIT 1)
+    FROM names WHERE names.name IS NOT NULL)
+SELECT v.name, v.version, v.format, v.checksum, v.data FROM names JOIN vals AS v
+    ON v.workflow = :key AND v.kind = :kind AND v.name = names.name AND (v.superstep, v.idx, v.node) = (
+        SELECT superstep, idx, node FROM vals
+        WHERE workflow = :key AND kind = :kind AND name = names.name AND superstep <= :upto
+        ORDER BY superstep DESC, idx DESC, node DESC LIMIT 1)
+"""
+# The same where indexes do not grow with supersteps: every row is looked at.
+_FOLD = """
+SELECT name, version, format, checksum, data FROM (
+    SELECT *, row_number() OVER (PARTITION BY name ORDER BY idx DESC, superstep DESC, node DESC) AS place
+    FROM vals WHERE workflow = :key AND kind = :kind AND superstep <= :upto)
+WHERE place = 1
+"""
+_KEY = "SELECT key, scrambled FROM workflows WHERE id = ?"
+
+
+def key_of(connection: Connection, workflow_id: str) -> int | None:
+    """Return the key of a workflow, None if there is none."""
+    row = connection.execute(_KEY, (workflow_id,)).fetchone()
+    return None if row is None else int(row[0])
+
+
+def workflow(connection: Connection, workflow_id: str) -> Workflow | None:
+    """Return a workflow."""
+    row = connection.execute(f"{finding.SELECT} WHERE id = ?", (workflow_id,)).fetchone()
+    return None if row is None else workflow_of(row[:-1])
+
+
+def graph(connection: Connection, workflow_id: str) -> dict[str, Any] | None:
+    """Return the stored structure of a workflow's graph."""
+    row = connection.execute(
+        "SELECT graph FROM structures JOIN workflows ON digest = structure WHERE id = ?", (workflow_id,)
+    ).fetchone()
+    return json.loads(row[0]) if row and row[0] else None
+
+
+def page(connection: Connection, query: Query) -> tuple[list[Workflow], int, str | None]:
+    """Return the workflows of a query, the number of all, and the next cursor."""
+    if query.where:
+        connection.create_function("contains", 2, finding.contains, deterministic=True)
+    rows = connection.execute(*finding.page(query)).fetchall()
+    (total,) = connection.execute(*finding.total(query)).fetchone()
+    more = query.limit is not None and len(rows) > query.limit
+    rows = rows[: query.limit] if more else rows
+    return [workflow_of(row[:-1]) for row in rows], total, str(rows[-1][-1]) if more else None
+
+
+def payloads(connection: Connection, workflow_id: str, kind: int, upto: int | None) -> list[Payload]:
+    """Return the newest payload of each name, pauses left out."""
+    found = connection.execute(_KEY, (workflow_id,)).fetchone()
+    if found is None:
+        return []
+    bounds = {"key": found[0], "kind": kind, "upto": _LAST if upto is None else upto}
+    statement = _FOLD if found[1] and kind == OUTPUT else STATE
+    return [Payload(*row) for row in connection.execute(statement, bounds) if row[0]]
+
+
+def steps(
+    connection: Connection,
+    workflow_id: str,
+    encoding: Encoding,
+    *,
+    upto: int | None,
+    node: str | None,
+    values: bool,
+) -> list[StepRecord]:
+    """Return the steps of a workflow in order of their index."""
+    key = key_of(connection, workflow_id)
+    given: list[Any] = [key, _LAST if upto is None else upto]
+    only = ""
+    if node is not None:
+        only = " AND node = ?"
+        given.append(node)
+    rows: list[Row] = connection.execute(_STEPS + only, given).fetchall()
+    rows.sort(key=lambda row: int(row[3]))
+    # Pauses and gaps belong to the record even when nobody wants the values.
+    contents = _PAYLOADS + only + ("" if values else " AND (data IS NULL OR name = '')")
+    found: dict[tuple[int, str], list[tuple[int, Payload]]] = defaultdict(list)
+    for superstep, of_node, kind, *rest in connection.execute(contents, given):
+        found[superstep, of_node].append((kind, Payload(*rest)))
+    return [record_of(workflow_id, row, _own(row, found), encoding, values=values) for row in rows]
+
+
+def _own(row: Row, found: dict[tuple[int, str], list[tuple[int, Payload]]]) -> list[Payload]:
+    """Return the payloads of a step; those of a pause that was completed in place are no longer its own."""
+    status = row[STEP_COLUMNS.index("status")]
+    kind = OUTPUT if status == StepStatus.COMPLETED.value else OTHER
+    return [payload for of_kind, payload in found[row[1], row[2]] if of_kind == kind]

@@ -1,0 +1,278 @@
+"""The facts a store keeps: frozen, validated on construction, printable, and readable as JSON primitives.
+
+Times are aware and in UTC (a naive one counts as local time, as everywhere in Python). Nothing here
+knows how a store works: a workflow that was read from one carries callables that fetch its steps and
+its graph when somebody looks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime
+from enum import Enum
+from typing import Any
+
+from hypergraph.checkpointers.displays import (
+    list_html,
+    list_text,
+    workflow_html,
+    workflow_line,
+    workflow_text,
+)
+from hypergraph.checkpointers.policy import CheckpointPolicy
+from hypergraph.checkpointers.quick import quickly_made
+from hypergraph.display import jsonable
+from hypergraph.records import PauseInfo
+
+__all__ = [
+    "Checkpoint",
+    "CheckpointPolicy",
+    "Claim",
+    "NewWorkflow",
+    "StepRecord",
+    "StepStatus",
+    "Workflow",
+    "WorkflowList",
+    "WorkflowStatus",
+]
+
+Graph = dict[str, Any]  # the stored structure: plain data, nodes and edges
+
+
+class StepStatus(Enum):
+    """How one execution of one node ended."""
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+    PAUSED = "paused"
+    STOPPED = "stopped"
+
+
+class WorkflowStatus(Enum):
+    """Where a workflow stands. PARTIAL occurs on maps only: some items completed, some failed."""
+
+    ACTIVE = "active"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    PAUSED = "paused"
+    STOPPED = "stopped"
+    PARTIAL = "partial"
+
+
+def now() -> datetime:
+    """Return the current time in UTC."""
+    return datetime.now(UTC)
+
+
+@quickly_made
+@dataclass(frozen=True, slots=True)
+class StepRecord:
+    """One execution of one node, with its values: what a resume, a fork and time travel go by.
+
+    Raises:
+        ValueError: a number is negative, a name is empty or the status is unknown.
+    """
+
+    workflow_id: str
+    superstep: int
+    node_name: str
+    index: int  # sequential, unique in the workflow; the only order there is
+    status: StepStatus
+    input_versions: dict[str, int]
+    values: dict[str, Any] | None = None
+    error: str | None = None
+    error_type: str | None = None
+    traceback: str | None = None
+    pause: PauseInfo | None = None
+    duration_ms: float | None = None
+    cached: bool = False
+    decision: str | list[str] | None = None
+    partial: bool = False  # stopped midway, the outputs so far were kept
+    created_at: datetime = field(default_factory=now)
+    completed_at: datetime | None = None
+    child_workflow_id: str | None = None
+    attempt: int = 1
+    attempt_errors: tuple[str, ...] = ()
+    replayed: bool = False
+    output_versions: dict[str, int] = field(default_factory=dict)
+    wait_versions: dict[str, int] = field(default_factory=dict)
+    lost: dict[str, str] = field(default_factory=dict)  # output name -> why its value is not durable
+    visit: int = 1
+
+    def __post_init__(self) -> None:
+        if not self.workflow_id or not self.node_name:
+            raise ValueError("a step needs a workflow_id and a node_name")
+        if self.superstep < 0 or self.index < 0 or self.attempt < 1 or self.visit < 1:
+            raise ValueError(
+                f"step {self.node_name!r}: superstep and index count from 0, attempt and visit from 1"
+            )
+        if type(self.status) is not StepStatus:
+            object.__setattr__(self, "status", StepStatus(self.status))
+        if type(self.attempt_errors) is not tuple:
+            object.__setattr__(self, "attempt_errors", tuple(self.attempt_errors))
+        if self.created_at.tzinfo is not UTC or self.completed_at is not self.created_at:
+            _settle_times(self)
+
+    @property
+    def durable(self) -> bool:
+        """Whether a resume may skip this step: it completed and all its values are stored."""
+        return self.status is StepStatus.COMPLETED and not self.lost
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return every field as JSON primitives; a value JSON cannot hold becomes its text."""
+        return _fields_dict(self)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Workflow:
+    """One durable run: `print(workflow)` shows its steps as a table.
+
+    Raises:
+        ValueError: the id is empty or the status is unknown.
+    """
+
+    id: str
+    status: WorkflowStatus
+    graph_name: str | None = None
+    created_at: datetime = field(default_factory=now)
+    completed_at: datetime | None = None
+    graph_hash: str | None = None
+    parent_id: str | None = None
+    forked_from: str | None = None
+    forked_at: int | None = None
+    tags: dict[str, str] = field(default_factory=dict)
+    duration_ms: float | None = None
+    step_count: int = 0
+    parent_superstep: int | None = None
+    node_name: str | None = None
+    visit: int = 1
+    item: int | None = None
+    node_hashes: dict[str, str] = field(default_factory=dict)
+    fingerprint: str | None = None
+    crashes: dict[str, int] = field(default_factory=dict)  # node name -> how often it took the process along
+    # Given a superstep, or None for all: the steps up to it, without their values.
+    load_steps: Callable[[int | None], Iterable[StepRecord]] | None = field(default=None, compare=False)
+    load_graph: Callable[[], Graph | None] | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        if not self.id:
+            raise ValueError("a workflow needs an id")
+        if type(self.status) is not WorkflowStatus:
+            object.__setattr__(self, "status", WorkflowStatus(self.status))
+        _settle_times(self)
+
+    @property
+    def graph(self) -> Graph | None:
+        """The structure of the graph as it was stored, read on demand."""
+        return self.load_graph() if self.load_graph else None
+
+    @property
+    def steps(self) -> list[StepRecord]:
+        """The steps without their values, read on demand."""
+        return list(self.load_steps(None)) if self.load_steps else []
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return every field as JSON primitives, without steps and graph."""
+        return _fields_dict(self, leave_out=("load_steps", "load_graph"))
+
+    def __str__(self) -> str:
+        return workflow_text(self)
+
+    def __repr__(self) -> str:
+        return f"<{workflow_line(self)}>"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))
+
+    def _repr_html_(self) -> str:
+        return workflow_html(self)
+
+
+class WorkflowList(list[Workflow]):
+    """Workflows, newest first: a list that prints as a table and knows what it leaves out."""
+
+    def __init__(
+        self, workflows: Iterable[Workflow] = (), *, total: int | None = None, next_cursor: str | None = None
+    ) -> None:
+        super().__init__(workflows)
+        self.total = len(self) if total is None else total
+        self.next_cursor = next_cursor
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the workflows, how many there are in all, and where the next page begins."""
+        return {
+            "total": self.total,
+            "next_cursor": self.next_cursor,
+            "workflows": [workflow.to_dict() for workflow in self],
+        }
+
+    def __str__(self) -> str:
+        return list_text(self)
+
+    __repr__ = __str__
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))
+
+    def _repr_html_(self) -> str:
+        return list_html(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A point in a workflow's history: its values, inputs included, and the steps that led there."""
+
+    values: dict[str, Any]
+    steps: list[StepRecord]
+    next: tuple[str, ...] = ()  # the nodes that would run next
+
+
+@dataclass(frozen=True, slots=True)
+class NewWorkflow:
+    """What a store must know to create a workflow that it does not have yet."""
+
+    graph_name: str | None = None
+    graph_hash: str | None = None
+    graph: Graph | None = None
+    node_hashes: Mapping[str, str] = field(default_factory=dict)
+    parent_id: str | None = None
+    parent_superstep: int | None = None
+    node_name: str | None = None
+    visit: int = 1
+    item: int | None = None
+    fingerprint: str | None = None
+    forked_from: str | None = None
+    forked_at: int | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The right to write one workflow, as long as nobody else has taken a higher fence."""
+
+    workflow_id: str
+    fence: int
+    existing: Workflow | None = None  # as it was found; None when the claim created it
+
+
+def _settle_times(record: StepRecord | Workflow) -> None:
+    for name in ("created_at", "completed_at"):
+        time = getattr(record, name)
+        if time is not None and time.tzinfo is not UTC:
+            object.__setattr__(record, name, time.astimezone(UTC))
+
+
+def _fields_dict(record: Any, leave_out: Sequence[str] = ()) -> dict[str, Any]:
+    names = [item.name for item in fields(record) if item.name not in leave_out]
+    return {name: _plain(getattr(record, name)) for name in names}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, PauseInfo):
+        return {**_fields_dict(value), "response_key": value.response_key}
+    return jsonable(value)

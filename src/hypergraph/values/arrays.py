@@ -1,0 +1,54 @@
+"""numpy arrays and scalars as dtype, shape and raw bytes.
+
+numpy is looked at only where it is loaded already, or where a stored array is to be rebuilt. Layout in memory
+is not kept: arrays come back writable and in C order.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from typing import Any
+
+from hypergraph.values.tags import Parts, checked
+
+NAMES = frozenset({"ndarray", "npscalar"})
+_DTYPE = re.compile(
+    r"[<>|][biufcSUMm][1-9][0-9]*(\[[0-9]*[a-zA-Z]+\])?"
+)  # no objects, no records, no expressions
+
+
+def take(value: Any) -> tuple[str, Parts] | None:
+    """Return tag and parts of an array or scalar of numpy, None for anything else.
+
+    Raises TypeError for dtypes that are not plain memory: objects, records, variable-length strings.
+    """
+    numpy = sys.modules.get("numpy")
+    if numpy is None or not (type(value) is numpy.ndarray or isinstance(value, numpy.generic)):
+        return None
+    dtype = value.dtype
+    exact = _DTYPE.fullmatch(dtype.str) and numpy.dtype(dtype.str) == dtype
+    if type(value) is numpy.ndarray:
+        if exact:
+            return "ndarray", {"dtype": dtype.str, "shape": list(value.shape), "v": value.tobytes()}
+    elif exact and numpy.dtype(dtype.str).type is type(value):
+        return "npscalar", {"dtype": dtype.str, "v": value.tobytes()}
+    raise TypeError(f"its dtype {dtype} is not plain memory")
+
+
+def make(tag: str, dtype: Any, v: object, shape: object = ()) -> Any:
+    """Return the array or scalar of these parts; raise ValueError, TypeError or ImportError without one."""
+    if not _DTYPE.fullmatch(checked(dtype, str)):
+        raise ValueError(f"the dtype {dtype!r} is not plain memory")
+    sizes = [checked(size, int) for size in checked(shape, list)] if tag == "ndarray" else []
+    try:
+        import numpy
+    except ImportError:
+        raise ImportError('numpy is not installed: pip install "hypergraph[arrays]"') from None
+    kind = numpy.dtype(dtype)
+    data = checked(v, bytes)
+    if any(size < 0 for size in sizes) or math.prod(sizes) * kind.itemsize != len(data):
+        raise ValueError("its shape does not fit its bytes")
+    array = numpy.ndarray(sizes, kind, bytearray(data))
+    return array if tag == "ndarray" else array[()]

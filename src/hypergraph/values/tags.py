@@ -1,0 +1,216 @@
+"""The closed set of tags: how a built-in type that JSON lacks is taken apart, and put together again.
+
+Taking apart gives named parts that are simpler values, written by the same rules in turn. Putting together
+gets those parts back as keyword arguments, from a source nobody vouches for: every part is checked, and
+whatever is wrong raises. The set is fixed here; stored data can choose from it and add nothing to it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import functools
+import pathlib
+import zoneinfo
+from collections.abc import Callable
+from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, NamedTuple, TypeVar
+from uuid import UUID, SafeUUID
+
+T = TypeVar("T")
+Parts = dict[str, Any]
+LOWEST, HIGHEST = -(2**63), 2**64 - 1  # the integers every reader of JSON and MessagePack tells apart
+_DECIMAL_BITS = 2048  # Python reads at least 640 decimal digits, whatever limit is set; longer ones are hex
+
+
+class Tag(NamedTuple):
+    """A name in stored data, the exact type behind it, and both ways between them."""
+
+    name: str
+    type: type
+    take: Callable[[Any], Parts]
+    make: Callable[..., Any]
+
+
+def checked(part: object, kind: type[T]) -> T:
+    """Return a part that has exactly this type; raise ValueError otherwise."""
+    if type(part) is not kind:
+        raise ValueError(f"expected {kind.__name__}, found {type(part).__name__}")
+    return part
+
+
+def _listed(part: object, kind: type[T], size: int) -> list[T]:
+    items = [checked(item, kind) for item in checked(part, list)]
+    if len(items) != size:
+        raise ValueError(f"expected {size} items, found {len(items)}")
+    return items
+
+
+# --- numbers, text, bytes ------------------------------------------------------------------------
+
+
+def _int_text(value: int) -> str:
+    return str(value) if value.bit_length() <= _DECIMAL_BITS else hex(value)
+
+
+def _str_bytes(value: str) -> Parts:
+    return {"v": base64.b64encode(value.encode("utf-8", "surrogatepass")).decode()}
+
+
+def _from_base64(v: object) -> bytes:
+    try:
+        return base64.b64decode(checked(v, str), validate=True)
+    except binascii.Error as error:
+        raise ValueError(f"not base64: {error}") from None
+
+
+def _make_complex(v: object) -> complex:
+    return complex(*_listed(v, float, 2))
+
+
+def _make_fraction(v: object) -> Fraction:
+    return Fraction(*_listed(v, int, 2))
+
+
+# --- dates and times -----------------------------------------------------------------------------
+
+
+@functools.lru_cache(maxsize=1)
+def _zones() -> frozenset[str]:
+    return frozenset(zoneinfo.available_timezones())
+
+
+def _make_zone(v: object) -> zoneinfo.ZoneInfo:
+    # Looked up before use: ZoneInfo turns an unknown key into the name of a module to import.
+    key = checked(v, str)
+    if key not in _zones():
+        raise ValueError(f"the time zone {key!r} is unknown here; installing tzdata may help")
+    return zoneinfo.ZoneInfo(key)
+
+
+def _take_zone(value: zoneinfo.ZoneInfo) -> Parts:
+    if value.key not in _zones():
+        raise TypeError(f"the time zone {value.key!r} cannot be found again by its name")
+    return {"v": value.key}
+
+
+def _take_timezone(value: timezone) -> Parts:
+    offset, *name = value.__getinitargs__()  # type: ignore[attr-defined]
+    return {"v": offset, **({"name": name[0]} if name else {})}
+
+
+def _make_timezone(v: object, name: object = None) -> timezone:
+    offset = checked(v, timedelta)
+    return timezone(offset) if name is None else timezone(offset, checked(name, str))
+
+
+def _is_offset(zone: tzinfo | None) -> bool:
+    """Tell whether the text of a time says all about its zone."""
+    if zone is None or zone is UTC:
+        return True
+    if type(zone) is not timezone:
+        return False
+    parts = _take_timezone(zone)
+    return "name" not in parts and not parts["v"].microseconds  # Python misreads fractions of a second there
+
+
+def _take_clock(value: datetime | time) -> Parts:
+    """Take a datetime or time apart: an offset goes into the text, another time zone is a part of its own."""
+    zone = value.tzinfo
+    in_text = _is_offset(zone)
+    parts: Parts = {"v": (value if in_text else value.replace(tzinfo=None)).isoformat()}
+    if not in_text:
+        parts["tz"] = zone
+    if value.fold:
+        parts["fold"] = 1
+    return parts
+
+
+def _make_clock(kind: type[Any], v: object, tz: object = None, fold: object = 0) -> Any:
+    value = kind.fromisoformat(checked(v, str)).replace(fold=checked(fold, int))
+    if tz is None:
+        return value
+    if not isinstance(tz, tzinfo) or value.tzinfo is not None:
+        raise ValueError("two time zones, or none")
+    return value.replace(tzinfo=tz)
+
+
+def _make_timedelta(v: object) -> timedelta:
+    return timedelta(*_listed(v, int, 3))
+
+
+# --- identifiers and paths -----------------------------------------------------------------------
+
+
+def _take_uuid(value: UUID) -> Parts:
+    return {"v": str(value), **({} if value.is_safe is SafeUUID.unknown else {"safe": value.is_safe.value})}
+
+
+def _make_uuid(v: object, safe: object = None) -> UUID:
+    return UUID(checked(v, str), is_safe=SafeUUID(safe))
+
+
+def _take_path(value: pathlib.PurePath) -> Parts:
+    text = str(value)
+    if type(value)(text) != value:
+        raise TypeError("its text names another path")
+    return {"v": text}
+
+
+def _make_path(kind: type[Any], v: object) -> Any:
+    return kind(checked(v, str))
+
+
+# --- containers ----------------------------------------------------------------------------------
+
+
+def _make_dict(v: object) -> dict[Any, Any]:
+    items = checked(v, list)
+    if len(items) % 2:
+        raise ValueError("a key without a value")
+    return dict(zip(items[::2], items[1::2], strict=True))
+
+
+def _from_items(kind: type[Any]) -> Tag:
+    return Tag(kind.__name__, kind, lambda value: {"v": list(value)}, lambda v: kind(checked(v, list)))
+
+
+def _from_text(kind: type[Any], write: Callable[[Any], str], read: Callable[[str], Any] | None = None) -> Tag:
+    make = read or kind
+    return Tag(
+        kind.__name__.lower(), kind, lambda value: {"v": write(value)}, lambda v: make(checked(v, str))
+    )
+
+
+_PATHS = (pathlib.PurePosixPath, pathlib.PureWindowsPath, pathlib.PosixPath, pathlib.WindowsPath)
+
+TAGS = (
+    _from_items(tuple),
+    _from_items(set),
+    _from_items(frozenset),
+    _from_text(int, _int_text, lambda text: int(text, 0)),
+    _from_text(float, repr),
+    Tag("str", str, _str_bytes, lambda v: _from_base64(v).decode("utf-8", "surrogatepass")),
+    Tag("bytes", bytes, lambda value: {"v": base64.b64encode(value).decode()}, _from_base64),
+    Tag("bytearray", bytearray, lambda value: {"v": bytes(value)}, lambda v: bytearray(checked(v, bytes))),
+    Tag("complex", complex, lambda value: {"v": [value.real, value.imag]}, _make_complex),
+    _from_text(Decimal, str),
+    Tag("fraction", Fraction, lambda value: {"v": [value.numerator, value.denominator]}, _make_fraction),
+    _from_text(date, date.isoformat, date.fromisoformat),
+    Tag("datetime", datetime, _take_clock, functools.partial(_make_clock, datetime)),
+    Tag("time", time, _take_clock, functools.partial(_make_clock, time)),
+    Tag(
+        "timedelta",
+        timedelta,
+        lambda value: {"v": [value.days, value.seconds, value.microseconds]},
+        _make_timedelta,
+    ),
+    Tag("timezone", timezone, _take_timezone, _make_timezone),
+    Tag("zoneinfo", zoneinfo.ZoneInfo, _take_zone, _make_zone),
+    Tag("uuid", UUID, _take_uuid, _make_uuid),
+    *(Tag(kind.__name__, kind, _take_path, functools.partial(_make_path, kind)) for kind in _PATHS),
+)
+BY_TYPE = {tag.type: tag for tag in TAGS}
+MAKE: dict[str, Callable[..., Any]] = {"dict": _make_dict, **{tag.name: tag.make for tag in TAGS}}

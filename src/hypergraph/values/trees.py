@@ -1,0 +1,251 @@
+"""Values to trees of what an encoder writes natively, and such trees back to values.
+
+A tree holds plain JSON values. Anything else is a mapping with the key "$", which names a tag; a user's own
+mapping with that key, or with keys that are no strings, is written as the tag "dict". So plain data is left
+as it is, and what is left as it is cannot be mistaken for a tag.
+
+Only exact types pass: a subclass, which would lose its class, is refused. Two references to one object come
+back as two objects. Equal values of the same types give equal trees, sets included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import repeat
+from math import isfinite
+from types import NoneType
+from typing import Any
+
+from hypergraph.exceptions import safe_text
+from hypergraph.values import arrays, tags
+from hypergraph.values.classes import Classes, kind_of, name_of
+from hypergraph.values.tags import HIGHEST, LOWEST
+from hypergraph.values.undecodable import Undecodable
+
+MARK = "$"
+MAX_DEPTH = 100  # a tree is at most twice as deep; reading it has to fit on the stack of whoever reads
+PLAIN: frozenset[type] = frozenset(
+    {str, bool, NoneType}
+)  # written as they are by every encoder, whatever their content
+_NO_KEYS = repeat("")
+_SHORT = 2**30 - 1  # comparing with a small int takes half the time
+_MANY = 16  # from here on, looking at the types of all items at once is faster
+
+Where = tuple[Any, object] | None  # the way to a part: (the way to its container, the step into it)
+
+
+# --- the fast lane -------------------------------------------------------------------------------
+
+
+def is_plain(  # noqa: PLR0912 -- the hot loop: a call more per item would double its time
+    value: Any, native: frozenset[type], depth: int = MAX_DEPTH
+) -> bool:
+    """Tell whether the value can go to the encoder as it is; a lone surrogate is left for it to find."""
+    kind = type(value)
+    if kind is dict:
+        if MARK in value:
+            return False
+        pairs = value.items()
+    elif kind is not list:
+        pairs = (("", value),)
+    elif len(value) >= _MANY and _is_uniform(value, native):
+        return True
+    else:
+        pairs = zip(_NO_KEYS, value, strict=False)
+    for key, item in pairs:
+        if type(key) is not str:
+            return False
+        kind = type(item)
+        if kind is str or kind is bool:
+            continue
+        if kind is dict or kind is list:
+            if not (depth and is_plain(item, native, depth - 1)):
+                return False
+        elif kind is int:
+            if not (0 <= item < _SHORT or LOWEST <= item <= HIGHEST):
+                return False
+        elif not (kind is float and item - item == 0.0) and kind not in native:  # inf - inf and NaN are NaN
+            return False
+    return True
+
+
+def _is_uniform(items: list[Any], native: frozenset[type]) -> bool:
+    kinds = set(map(type, items))
+    if kinds == {float}:
+        return isfinite(sum(items))  # if so, all are; if not, finite ones may have overflowed
+    return kinds <= native or (kinds == {int} and min(items) >= LOWEST and max(items) <= HIGHEST)
+
+
+# --- writing -------------------------------------------------------------------------------------
+
+
+def path_of(where: Where) -> str:
+    """Return the way to a part of a value as Python would write it."""
+    steps: list[str] = []
+    while where is not None:
+        where, step = where
+        steps.append(f".{step}" if type(step) is _Attribute else f"[{_shown(step)}]")
+    return "value" + "".join(reversed(steps))
+
+
+def _shown(step: object) -> str:
+    return repr(step) if type(step) in (str, int, bool, NoneType) else f"<{type(step).__name__}>"
+
+
+class _Attribute(str):
+    """A step into a field, not into a mapping."""
+
+    __slots__ = ()
+
+
+class Writer:
+    """Turn one value into a tree, or raise TypeError naming type and path of what cannot be stored."""
+
+    def __init__(
+        self, owner: str, native: frozenset[type], encode: Callable[[Any], bytes], lossy: bool
+    ) -> None:
+        self._owner, self._native, self._encode, self._lossy = owner, native, encode, lossy
+
+    def write(self, value: Any, where: Where = None, depth: int = 0) -> Any:
+        """Return the tree of a value; raise TypeError when it, or a part of it, cannot be stored exactly."""
+        kind = type(value)
+        if depth > MAX_DEPTH:
+            reason = f"it is nested deeper than {MAX_DEPTH} levels, or contains itself"
+            raise TypeError(self._complaint(value, where, reason))
+        if kind is list:
+            return [self.write(item, (where, index), depth + 1) for index, item in enumerate(value)]
+        if kind is dict:
+            return self._dict(value, where, depth)
+        if kind is str:
+            return value if _is_utf8(value) else self._other(value, where, depth)
+        if kind in self._native or (kind is int and LOWEST <= value <= HIGHEST):
+            return value
+        if kind is float and isfinite(value):
+            return value
+        return self._other(value, where, depth)
+
+    def _dict(self, value: dict[Any, Any], where: Where, depth: int) -> Any:
+        written = [self.write(item, (where, key), depth + 1) for key, item in value.items()]
+        if MARK not in value and all(type(key) is str and _is_utf8(key) for key in value):
+            return dict(zip(value, written, strict=True))
+        keys = [self.write(key, (where, key), depth + 1) for key in value]
+        return {MARK: "dict", "v": [part for pair in zip(keys, written, strict=True) for part in pair]}
+
+    def _other(self, value: Any, where: Where, depth: int) -> Any:
+        try:
+            tag, parts = _take_apart(value)
+        except Exception as error:  # a property of the user's class may raise whatever it likes
+            reason = str(error) if type(error) is TypeError else f"it cannot be taken apart: {error!r}"
+            if not self._lossy:
+                raise TypeError(self._complaint(value, where, reason)) from error
+            return self.write(safe_text(value), where, depth)
+        return self._tagged(tag, parts, where, depth)
+
+    def _tagged(self, tag: str, parts: tags.Parts, where: Where, depth: int) -> dict[str, Any]:
+        tree: dict[str, Any] = {MARK: tag}
+        for name, part in parts.items():
+            if tag == "object" and name == "v" and type(part) is dict:
+                fields = part.items()
+                tree[name] = {
+                    key: self.write(item, (where, _Attribute(key)), depth + 1) for key, item in fields
+                }
+            else:
+                tree[name] = self.write(part, where, depth)
+        if tag in ("set", "frozenset"):
+            tree["v"].sort(key=self._encode)  # the order of a set differs from process to process
+        return tree
+
+    def _complaint(self, value: object, where: Where, reason: str) -> str:
+        kind = type(value)
+        return (
+            f"{self._owner} cannot store {kind.__module__}.{kind.__qualname__} at {path_of(where)}: {reason}"
+        )
+
+
+def _take_apart(value: Any) -> tuple[str, tags.Parts]:
+    kind = type(value)
+    if tag := tags.BY_TYPE.get(kind):
+        return tag.name, tag.take(value)
+    if array := arrays.take(value):
+        return array
+    if shape := kind_of(kind):
+        return "object", {"of": name_of(kind), **shape.take(value)}
+    for base in kind.__mro__[1:]:
+        if base in tags.BY_TYPE or base in (list, dict):
+            raise TypeError(f"a subclass of {base.__name__} would come back as a plain {base.__name__}")
+    raise TypeError("return plain data instead, or make its class a dataclass")
+
+
+def _is_utf8(text: str) -> bool:
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+# --- reading -------------------------------------------------------------------------------------
+
+
+class Reader:
+    """Turn one tree into a value; what cannot be rebuilt becomes an `Undecodable` in its place.
+
+    Without classes (None) nothing but built-in values is made.
+    """
+
+    def __init__(self, classes: Iterable[Classes] | None) -> None:
+        self._classes = classes
+        self._problems: list[str] = []
+
+    def value(self, tree: Any) -> Any:
+        """Return the value of a tree, inside one `Undecodable` when any part of it could not be rebuilt."""
+        value = self._read(tree, None)
+        if not self._problems or type(value) is Undecodable:
+            return value
+        more = len(self._problems) - 1
+        return Undecodable(self._problems[0] + (f" (and {more} more)" if more else ""), value)
+
+    def _read(self, tree: Any, where: Where) -> Any:
+        kind = type(tree)
+        if kind is list:
+            return [self._read(item, (where, index)) for index, item in enumerate(tree)]
+        if kind is not dict:
+            return tree
+        parts = {key: self._read(item, (where, key)) for key, item in tree.items()}
+        if MARK not in tree:
+            return parts
+        tag = parts.pop(MARK)
+        try:
+            return self._make(tag, parts)
+        except Exception as error:  # stored data may be anything, and fail in any way
+            reason = f"{path_of(where)}: {error}"
+            self._problems.append(reason)
+            return Undecodable(reason, parts.get("v") if tag == "object" else parts)
+
+    def _make(self, tag: object, parts: tags.Parts) -> Any:
+        if type(tag) is not str:
+            raise ValueError("the tag is no text")
+        if tag == "object":
+            return self._object(**parts)
+        if tag in arrays.NAMES:
+            if self._classes is None:
+                raise ValueError("arrays are not built here")
+            return arrays.make(tag, **parts)
+        if tag not in tags.MAKE:
+            raise ValueError(f"the tag {tag!r} is unknown; a newer version may know it")
+        return tags.MAKE[tag](**parts)
+
+    def _object(self, of: object, **parts: Any) -> Any:
+        name = tags.checked(of, str)
+        if self._classes is None:
+            raise ValueError(f"an object of {name}; objects are not built here")
+        cls = next(filter(None, (known.find(name) for known in self._classes)), None)
+        kind = kind_of(cls) if cls else None
+        if kind is None:
+            raise ValueError(f"the class {name} is not registered; call register() with it before reading")
+        try:
+            return kind.make(**parts)
+        except Exception as error:  # the class may have changed since, or refuse what it is given
+            raise ValueError(f"an object of {name} cannot be rebuilt: {error}") from error

@@ -1,0 +1,227 @@
+"""How workflows print: the texts people read, compared letter by letter."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from textwrap import dedent
+
+import pytest
+
+from hypergraph.checkpointers import StepRecord, Workflow, WorkflowList
+
+MORNING = datetime(2026, 5, 2, 8, 15, tzinfo=UTC)
+
+
+def steps_of(*rows: tuple[object, ...], **shared: object) -> list[StepRecord]:
+    """Make steps from (node, duration, status, further fields)."""
+    return [
+        StepRecord("w", number, node, number, status, {}, duration_ms=duration, **{**shared, **fields})
+        for number, (node, duration, status, fields) in enumerate(rows)
+    ]
+
+
+def a_workflow(name: str, status: str, steps: list[StepRecord], ms: float | None, **more: object) -> Workflow:
+    return Workflow(
+        name, status, duration_ms=ms, **{"step_count": len(steps), "load_steps": lambda upto: steps, **more}
+    )
+
+
+def text(block: str) -> str:
+    return dedent(block).strip("\n")
+
+
+BROKEN = steps_of(
+    ("read_pdf", 310, "completed", {}),
+    ("book", 12, "failed", {"error": "ledger is locked", "error_type": "RuntimeError"}),
+)
+
+
+def test_a_failed_workflow_shows_its_steps_and_the_failure() -> None:
+    assert str(a_workflow("invoice-77", "failed", BROKEN, 322)) == text("""
+        Workflow: invoice-77 | FAILED | 2 steps | 0.3s
+
+          Step  Node       Duration  Status
+          ────  ─────────  ────────  ────────────────────────
+             0  read_pdf     310ms   completed
+             1  book             —   FAILED: ledger is locked
+    """)
+
+
+def test_decisions_have_a_column_if_there_are_any() -> None:
+    steps = steps_of(
+        ("embed", 180, "completed", {}),
+        ("retrieve", 820, "completed", {}),
+        ("classify", 120, "completed", {"decision": "detailed_answer"}),
+        ("build_prompt", 12, "completed", {}),
+        ("generate", 3100, "completed", {}),
+    )
+    assert str(a_workflow("batch-2024-01-15", "completed", steps, 272_000)) == text("""
+        Workflow: batch-2024-01-15 | completed | 5 steps | 4m32s
+
+          Step  Node           Duration  Status     Decision
+          ────  ─────────────  ────────  ─────────  ─────────────────
+             0  embed            180ms   completed
+             1  retrieve         820ms   completed
+             2  classify         120ms   completed  → detailed_answer
+             3  build_prompt      12ms   completed
+             4  generate        3100ms   completed
+    """)
+
+
+def test_every_step_has_its_row_when_nodes_ran_more_than_once() -> None:
+    steps = steps_of(("draft", 1, "completed", {}), ("draft", 2, "completed", {}))
+    assert str(a_workflow("loop", "active", steps, None)) == text("""
+        Workflow: loop | active | 2 steps | —
+
+          Step  Node    Duration  Status
+          ────  ──────  ────────  ─────────
+             0  draft       1ms   completed
+             1  draft       2ms   completed
+    """)
+
+
+def test_cached_copied_paused_and_stopped_steps_say_so() -> None:
+    steps = steps_of(
+        ("a", 0, "completed", {"cached": True}),
+        ("b", 5, "completed", {"replayed": True}),
+        ("c", None, "paused", {}),
+        ("d", 7, "stopped", {}),
+    )
+    rows = str(a_workflow("w", "paused", steps, 12)).splitlines()[4:]
+    assert rows == [
+        "     0  a          0ms   cached",
+        "     1  b          5ms   skipped",
+        "     2  c            —   paused",
+        "     3  d          7ms   stopped",
+    ]
+
+
+def test_at_most_200_steps_are_printed() -> None:
+    steps = steps_of(*[("n", 1, "completed", {})] * 203)
+    lines = str(a_workflow("w", "active", steps, 1)).splitlines()
+    assert lines[-2:] == ["   199  n          1ms   completed", "  ... and 3 more steps"]
+
+
+def loader(steps: list[StepRecord], bounds: list[int | None]) -> Callable[[int | None], list[StepRecord]]:
+    def load(upto: int | None) -> list[StepRecord]:
+        bounds.append(upto)
+        return [step for step in steps if upto is None or step.superstep <= upto]
+
+    return load
+
+
+def test_a_long_history_is_not_read_in_full_to_be_printed() -> None:
+    steps = steps_of(*[("n", 1, "completed", {})] * 500)
+    bounds: list[int | None] = []
+    load = loader(steps, bounds)
+    workflow = a_workflow("w", "active", steps, 1, load_steps=load)
+    assert str(workflow).splitlines()[-1] == "  ... and 300 more steps"
+    assert bounds == [200]
+
+
+def test_a_history_with_gaps_still_prints_200_steps() -> None:
+    steps = steps_of(*[("n", 1, "completed", {})] * 500)[1::2]
+    lines = str(a_workflow("w", "active", steps, 1, load_steps=loader(steps, []))).splitlines()
+    assert lines[-2:] == ["   399  n          1ms   completed", "  ... and 50 more steps"]
+
+
+def test_one_step_left_out_is_singular() -> None:
+    steps = steps_of(*[("n", 1, "completed", {})] * 201)
+    assert str(a_workflow("w", "active", steps, 1)).splitlines()[-1] == "  ... and 1 more step"
+
+
+def test_a_workflow_without_steps_is_a_header() -> None:
+    assert str(a_workflow("w", "active", [], 0)) == "Workflow: w | active | 0 steps | 0ms"
+    assert str(Workflow("w", "stopped")) == "Workflow: w | stopped | 0 steps | —"
+
+
+def test_a_store_that_cannot_be_read_costs_the_table_only() -> None:
+    def gone(upto: int | None) -> list[StepRecord]:
+        raise OSError("the disk\nis gone")
+
+    workflow = a_workflow("w", "active", BROKEN, 1, load_steps=gone)
+    assert str(workflow) == text("""
+        Workflow: w | active | 2 steps | 1ms
+
+          steps cannot be read: OSError: the disk
+    """)
+
+
+def test_the_repr_of_a_workflow_is_one_line_and_reads_nothing() -> None:
+    workflow = a_workflow("w", "failed", BROKEN, 322, load_steps=lambda upto: pytest.fail("read"))
+    assert repr(workflow) == "<Workflow: w | FAILED | 2 steps | 0.3s>"
+
+
+def two_workflows(**more: object) -> WorkflowList:
+    return WorkflowList(
+        [
+            Workflow("invoice-78", "active", created_at=MORNING, duration_ms=1400, step_count=3),
+            Workflow(
+                "invoice-77", "failed", created_at=MORNING.replace(minute=11), duration_ms=322, step_count=2
+            ),
+        ],
+        **more,
+    )
+
+
+def test_a_list_is_a_table_with_a_row_each() -> None:
+    assert str(two_workflows()) == text("""
+        Workflows (2 total)
+
+          ID           Status  Steps  Duration  Created
+          ───────────  ──────  ─────  ────────  ────────────────
+          invoice-78   active      3     1.4s   2026-05-02 08:15
+          invoice-77   FAILED      2     0.3s   2026-05-02 08:11
+    """)
+    assert repr(two_workflows()) == str(two_workflows())
+
+
+def test_a_list_of_long_running_workflows_shows_minutes() -> None:
+    listed = WorkflowList(
+        [
+            Workflow("batch-2024-01-15", "completed", created_at=MORNING, duration_ms=272_000, step_count=12),
+            Workflow("batch-2024-01-16", "failed", created_at=MORNING, duration_ms=130_000, step_count=8),
+            Workflow("chat-session-42", "active", created_at=MORNING, duration_ms=725_000, step_count=24),
+        ]
+    )
+    assert str(listed) == text("""
+        Workflows (3 total)
+
+          ID                 Status     Steps  Duration  Created
+          ─────────────────  ─────────  ─────  ────────  ────────────────
+          batch-2024-01-15   completed     12    4m32s   2026-05-02 08:15
+          batch-2024-01-16   FAILED         8    2m10s   2026-05-02 08:15
+          chat-session-42    active        24   12m05s   2026-05-02 08:15
+    """)
+
+
+def test_a_page_of_a_list_says_how_many_it_leaves_out() -> None:
+    lines = str(two_workflows(total=12)).splitlines()
+    assert (lines[0], lines[-1]) == ("Workflows (12 total)", "  ... and 10 more workflows")
+
+
+def test_an_empty_list_is_a_header() -> None:
+    assert str(WorkflowList()) == "Workflows (0 total)"
+
+
+EVIL = "<script>alert('x')</script>\x1b[31m"
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        a_workflow(EVIL, "failed", steps_of((EVIL, 1, "failed", {"error": EVIL})), 1),
+        WorkflowList([Workflow(EVIL, "active")]),
+    ],
+)
+def test_names_and_errors_cannot_become_markup_or_move_the_cursor(shown: Workflow | WorkflowList) -> None:
+    assert "<script" not in shown._repr_html_()
+    assert "\x1b" not in shown._repr_html_()
+    assert "\x1b" not in str(shown)
+    assert "\x1b" not in repr(shown)
+
+
+def test_html_shows_what_the_text_shows() -> None:
+    html = a_workflow("invoice-77", "failed", BROKEN, 322)._repr_html_()
+    for part in ("invoice-77", "FAILED", "2 steps", "0.3s", "read_pdf", "310ms", "FAILED: ledger is locked"):
+        assert part in html
+    assert "2026-05-02 08:11" in two_workflows()._repr_html_()
