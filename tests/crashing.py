@@ -15,6 +15,8 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+from running import On, OnAsync, OnSync
+
 from hypergraph import END, AsyncRunner, FunctionNode, Graph, SyncRunner, interrupt, node, route
 from hypergraph.checkpointers import SqliteCheckpointer
 from hypergraph.durability import journal
@@ -36,6 +38,15 @@ def note(place: str) -> None:
     os.close(file)
     if place == _settings["place"]:
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+def opened(folder: Path, runner: str, place: str | None = None, **policy: Any) -> On:
+    """Return a runner of either kind over the store of a folder, where calls are noted too."""
+    told(folder, place)
+    made: On = {"sync": OnSync, "async": OnAsync}[runner](
+        checkpointer=SqliteCheckpointer(folder / "w.db", **policy)
+    )
+    return made
 
 
 def plus_one(x: int) -> int:

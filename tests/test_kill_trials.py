@@ -1,0 +1,132 @@
+"""A chain of thirty nodes, killed in its middle again and again: how much of it has to be done twice?
+
+Each trial has a database of its own. One process runs the chain and dies in it, another goes on.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import crashing
+import pytest
+from processes import Elsewhere, elsewhere
+from running import RUNNERS
+from test_crashes import calls, check_finished, repeated
+
+from hypergraph import EventProcessor, FunctionNode, Graph, NodeStartEvent
+from hypergraph.checkpointers import SqliteCheckpointer
+
+__all__ = ["elsewhere"]  # fixture
+
+LENGTH, TRIALS = 30, 50
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs signals"),
+]
+
+
+def kill_myself() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+class KillAtStart(EventProcessor):
+    """Die when a node is announced, before its body is called."""
+
+    def __init__(self, victim: str) -> None:
+        self.victim = victim
+
+    def on_event(self, event: Any) -> None:
+        if isinstance(event, NodeStartEvent) and event.node_name == self.victim:
+            kill_myself()
+
+
+def chain(victim: int | None, how: str) -> Graph:
+    """Return n0 ... n29, each adding one to its input; the victim's body takes its process along."""
+    returned = threading.Event()
+
+    def plus_one(x: int) -> int:
+        crashing.note(f"plus {x}")
+        if x == victim and how == "in the body":
+            kill_myself()
+        if x == victim and how == "after the body":
+            threading.Thread(target=lambda: (returned.wait(), kill_myself()), daemon=True).start()
+            returned.set()
+        return x + 1
+
+    nodes = [
+        FunctionNode(plus_one, f"n{i}", f"v{i + 1}", rename_inputs={"x": f"v{i}"}) for i in range(LENGTH)
+    ]
+    return Graph(nodes, name="chain")
+
+
+def run_chain(folder: Path, runner: str, victim: int | None = None, how: str = "") -> int:
+    watching = [KillAtStart(f"n{victim}")] if how == "before the body" else []
+    result = crashing.opened(folder, runner).run(
+        chain(victim, how), {"v0": 0}, workflow_id="w", event_processors=watching
+    )
+    if victim is not None:
+        threading.Event().wait(20)  # the one that kills is under way
+    return result["v30"]  # type: ignore[no-any-return]
+
+
+def check_whole(folder: Path) -> None:
+    """Each node is recorded once, in order, with the value it has without any crash."""
+    check_finished(folder)
+    steps = SqliteCheckpointer(folder / "w.db").steps("w")
+    assert [(s.superstep, s.node_name, s.values) for s in steps] == [
+        (i, f"n{i}", {f"v{i + 1}": i + 1}) for i in range(LENGTH)
+    ]
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
+def test_killed_in_node_20_of_30_exactly_that_body_is_repeated(
+    tmp_path: Path, elsewhere: Elsewhere, runner: str
+) -> None:
+    for trial in range(TRIALS):
+        folder = tmp_path / str(trial)
+        folder.mkdir()
+        elsewhere.dies(run_chain, folder, runner, 20, "in the body")
+        assert elsewhere(run_chain, folder, runner) == LENGTH
+        assert repeated(folder) == {"plus 20": 2}
+        assert len(calls(folder)) == LENGTH
+    elsewhere(check_whole, folder)
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
+@pytest.mark.parametrize("how", ["before the body", "in the body", "after the body"])
+def test_wherever_the_kill_strikes_at_most_one_body_is_repeated(
+    tmp_path: Path, elsewhere: Elsewhere, runner: str, how: str
+) -> None:
+    for victim in range(0, LENGTH, 3):
+        folder = tmp_path / str(victim)
+        folder.mkdir()
+        elsewhere.dies(run_chain, folder, runner, victim, how)
+        survivors = calls(folder) if (folder / "calls").exists() else {}
+        assert elsewhere(run_chain, folder, runner) == LENGTH
+        again = repeated(folder)
+        if how == "before the body":
+            assert set(again) <= {f"plus {victim - 1}"}
+            assert len(survivors) == victim
+        elif how == "in the body":
+            assert again == {f"plus {victim}": 2}
+        else:  # the chain may have come further before the signal arrived
+            assert sum(again.values()) in (0, 2)
+            assert set(again) <= {f"plus {len(survivors) - 1}"}
+        assert len(calls(folder)) == LENGTH
+        elsewhere(check_whole, folder)
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
+def test_a_chain_that_is_killed_in_every_third_node_repeats_those_and_no_others(
+    tmp_path: Path, elsewhere: Elsewhere, runner: str
+) -> None:
+    victims = range(1, LENGTH, 3)
+    for victim in victims:
+        elsewhere.dies(run_chain, tmp_path, runner, victim, "in the body")
+    assert elsewhere(run_chain, tmp_path, runner) == LENGTH
+    assert repeated(tmp_path) == {f"plus {victim}": 2 for victim in victims}
+    elsewhere(check_whole, tmp_path)
