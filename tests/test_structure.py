@@ -124,6 +124,16 @@ def test_selection_entry_points_and_declared_edges_are_told() -> None:
     assert (chosen["selected"], chosen["entrypoints"], chosen["explicit"]) == (["z"], ["b"], True)
 
 
+def test_cycles_are_told_over_all_ways_and_over_those_of_values() -> None:
+    @route(targets=["a", END])
+    def again(y: int) -> Any: ...
+
+    driven = structure_of(Graph([make("a", "x", out="y"), again]))
+    assert (driven["cycles"], driven["value_cycles"]) == ([["a", "again"]], [])
+    turning = structure_of(Graph([make("a", "x", out="y"), make("b", "y", out="x")]))
+    assert turning["cycles"] == turning["value_cycles"] == [["a", "b"]]
+
+
 def test_the_structure_is_made_once_per_graph() -> None:
     graph = Graph([make("a", "x")])
     assert structure_of(graph) is structure_of(graph) is graph.memo["structure"]

@@ -50,6 +50,15 @@ class Reader(ABC):
             ValueError: the cursor is none that this store gave out.
         """
 
+    def read_following(self, workflow_id: str, superstep: int) -> list[str]:
+        """Return the nodes of the first superstep after this one that has any, in order of their index.
+
+        A store that can ask for them alone may do so instead.
+        """
+        later = [s for s in self.read_steps(workflow_id, values=False) if s.superstep > superstep]
+        first = min((step.superstep for step in later), default=0)
+        return [step.node_name for step in later if step.superstep == first]
+
     def printable(self, workflow: Workflow) -> Workflow:
         """Return the workflow with a way to its steps, which it then can print."""
 

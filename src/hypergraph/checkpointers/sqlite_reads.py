@@ -43,6 +43,11 @@ SELECT name, version, format, checksum, data FROM (
     FROM vals WHERE workflow = :key AND kind = :kind AND superstep <= :upto)
 WHERE place = 1
 """
+_FOLLOWING = """
+SELECT node FROM steps WHERE workflow = :key AND superstep = (
+    SELECT min(superstep) FROM steps WHERE workflow = :key AND superstep > :after)
+ORDER BY idx
+"""
 _KEY = "SELECT key, scrambled FROM workflows WHERE id = ?"
 
 
@@ -111,6 +116,12 @@ def steps(
     for superstep, of_node, kind, *rest in connection.execute(contents, given):
         found[superstep, of_node].append((kind, Payload(*rest)))
     return [record_of(workflow_id, row, _own(row, found), encoding, values=values) for row in rows]
+
+
+def following(connection: Connection, workflow_id: str, superstep: int) -> list[str]:
+    """Return the nodes of the first superstep after this one that has any, in order of their index."""
+    bounds = {"key": key_of(connection, workflow_id), "after": superstep}
+    return [node for (node,) in connection.execute(_FOLLOWING, bounds)]
 
 
 def _own(row: Row, found: dict[tuple[int, str], list[tuple[int, Payload]]]) -> list[Payload]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 Structure = dict[str, Any]
 
+_VERSION = 1  # of this format; what a later release cannot read it leaves alone
 _DEEPEST = 50  # levels: what writes JSON goes down by recursion, and may be called deep down itself
 _LARGEST = 10_000  # nodes of all levels: a graph may contain one twice that contains another twice, and so on
 
@@ -29,8 +30,9 @@ _LARGEST = 10_000  # nodes of all levels: a graph may contain one twice that con
 def structure_of(graph: Graph) -> Structure:
     """Return the structure of a graph.
 
-    {name, nodes, edges, explicit, inputs: {required, optional, bound, entrypoints}, selected, entrypoints};
-    `explicit` says that the edges were declared, `entrypoints` beside it is what `with_entrypoint` was given.
+    {version, name, nodes, edges, explicit, cycles, value_cycles, inputs: {required, optional, bound,
+    entrypoints}, selected, entrypoints}; `explicit` says that the edges were declared; cycles are lists of
+    nodes, over all ways, or over those that values can go; the last are those of `with_entrypoint`.
 
     node  {name, kind, inputs, outputs, emit, wait_for, hidden, optional, types: {inputs, outputs}}; `kind`
           is "function", "gate", "interrupt" or "graph", `optional` the inputs that it can do without
@@ -60,6 +62,7 @@ def structure_of(graph: Graph) -> Structure:
 def _structure(graph: Graph) -> Structure:
     spec = graph.inputs
     return {
+        "version": _VERSION,
         "name": graph.name,
         "nodes": [_node(node) for node in graph.iter_nodes()],
         "edges": [
@@ -72,6 +75,8 @@ def _structure(graph: Graph) -> Structure:
             for edge in graph.edges
         ],
         "explicit": graph.wiring.explicit,
+        "cycles": [list(names) for names in graph.wiring.cycles],
+        "value_cycles": [list(names) for names in graph.wiring.flow_cycles],
         "inputs": {
             "required": list(spec.required),
             "optional": list(spec.optional),
