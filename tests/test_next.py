@@ -127,6 +127,14 @@ def test_without_a_structure_only_failures_and_pauses_are_known(store: Checkpoin
     assert store.checkpoint("v").next == ()
 
 
+def test_a_failure_that_others_went_past_is_next_until_it_is_made_good(store: Checkpointer) -> None:
+    rows = [(0, "a", {}, {}, FAILED), (0, "b", {}, {"x": 1}), (1, "c", {"x": 1}, {})]
+    save(store, rows)
+    assert store.checkpoint("w").next == ("a",)
+    save(store, [*rows, (2, "a", {}, {"y": 1})])
+    assert store.checkpoint("w").next == ()
+
+
 def test_a_structure_of_unknown_origin_is_left_alone(store: Checkpointer) -> None:
     read(store, "create_workflow", "w", graph={"nodes": [{"name": "a"}], "version": 99})
     assert store.checkpoint("w").next == ()

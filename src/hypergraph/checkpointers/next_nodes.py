@@ -38,16 +38,15 @@ def next_nodes(workflow: Workflow, steps: Sequence[StepRecord], given: Versions)
     if workflow.status in (WorkflowStatus.COMPLETED, WorkflowStatus.PARTIAL):
         return ()
     if workflow.status is WorkflowStatus.PAUSED:
-        return _at_the_end(steps, StepStatus.PAUSED)
-    failed = _at_the_end(steps, StepStatus.FAILED)
+        return _left_at(StepStatus.PAUSED, steps)
     shape = shape_of(workflow.graph)
-    return (shape and ready_nodes(shape, steps, given)) or failed
+    return (shape and ready_nodes(shape, steps, given)) or _left_at(StepStatus.FAILED, steps)
 
 
-def _at_the_end(steps: Sequence[StepRecord], status: StepStatus) -> tuple[str, ...]:
-    """Return the nodes that have this status in the last superstep."""
-    last = max((step.superstep for step in steps), default=-1)
-    return tuple(step.node_name for step in steps if step.superstep == last and step.status is status)
+def _left_at(status: StepStatus, steps: Sequence[StepRecord]) -> tuple[str, ...]:
+    """Return the nodes whose last step has this status; others may have gone on meanwhile."""
+    last = {step.node_name: step for step in steps}
+    return tuple(name for name, step in last.items() if step.status is status)
 
 
 def ready_nodes(shape: Shape, steps: Sequence[StepRecord], given: Versions) -> tuple[str, ...]:
