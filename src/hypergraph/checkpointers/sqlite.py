@@ -7,7 +7,7 @@ survive a power loss too. Several processes may use one file, and one process se
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -32,8 +32,6 @@ from hypergraph.checkpointers.types import (
 )
 from hypergraph.exceptions import CheckpointError
 from hypergraph.values.serializers import Serializer
-
-_LAST = 2**62  # no superstep comes after it
 
 
 class SqliteCheckpointer(Checkpointer):
@@ -77,10 +75,11 @@ class SqliteCheckpointer(Checkpointer):
         database = self._database
         database.refresh()
         locks = database.locks
+        inputs = self._encoding.inputs(workflow_id, new.inputs)
         taken: list[Ownership] = []
 
         def work(connection: Connection) -> Ownership:
-            taken.append(sqlite_writes.claim(connection, locks, workflow_id, new, force))
+            taken.append(sqlite_writes.claim(connection, locks, workflow_id, new, inputs, force=force))
             return taken[0]
 
         try:
@@ -89,7 +88,9 @@ class SqliteCheckpointer(Checkpointer):
             for claim in taken:  # the lock is ours, but the commit failed
                 locks.free(claim.key, claim.fence)
             raise
-        return replace(claim, existing=claim.existing and self._with_graph(claim.existing))
+        if claim.existing is None:
+            return claim
+        return replace(claim, existing=self._with_graph(claim.existing))
 
     def write(self, commit: Commit) -> None:
         """Make one commit durable; see `Checkpointer.write`."""
@@ -144,11 +145,10 @@ class SqliteCheckpointer(Checkpointer):
         else:
             self._database.settled.add(held)
 
-    def create(self, workflow_id: str, new: NewWorkflow, inputs: Mapping[str, Any]) -> None:
+    def create(self, workflow_id: str, new: NewWorkflow) -> None:
         """Add an ACTIVE workflow that nobody owns."""
-        encode = self._encoding.payload
-        payloads = [encode(name, 1, value, workflow_id) for name, value in inputs.items()]
-        self._database.write(lambda connection: sqlite_writes.create(connection, workflow_id, new, payloads))
+        inputs = self._encoding.inputs(workflow_id, new.inputs)
+        self._database.write(lambda connection: sqlite_writes.create(connection, workflow_id, new, inputs))
 
     def set_status(self, workflow_id: str, status: WorkflowStatus) -> None:
         """Change the status of a workflow that nobody owns."""
@@ -164,17 +164,6 @@ class SqliteCheckpointer(Checkpointer):
     def put(self, step: EncodedStep) -> None:
         """Record a step of a workflow that nobody owns, in place of one of the same superstep and node."""
         self._database.write(lambda connection: sqlite_writes.put(connection, self._database.locks, step))
-
-    def copy_history(self, claim: Claim, source: str, *, upto: int | None = None) -> None:
-        """Copy steps, values and inputs of another workflow into the claimed one, which has none."""
-
-        def work(connection: Connection) -> None:
-            sqlite_writes.commit(connection, Commit(owned(claim)))
-            key = sqlite_reads.key_of(connection, source)
-            if key is not None:
-                sqlite_writes.copy_history(connection, owned(claim).key, key, _LAST if upto is None else upto)
-
-        self._database.write(work)
 
     # --- reading ------------------------------------------------------------------------------
 

@@ -99,6 +99,7 @@ class StepRecord:
     wait_versions: dict[str, int] = field(default_factory=dict)
     lost: dict[str, str] = field(default_factory=dict)  # output name -> why its value is not durable
     visit: int = 1
+    retry_of: int | None = None  # the superstep that it belongs to, if something failed there before
 
     def __post_init__(self) -> None:
         if not self.workflow_id or not self.node_name:
@@ -245,6 +246,11 @@ class NewWorkflow:
     forked_from: str | None = None
     forked_at: int | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
+    inputs: Mapping[str, Any] = field(default_factory=dict)  # their first versions
+    steps: Sequence[Any] = ()  # encoded ones, which it begins with,
+    copies: bool = (
+        False  # or a copy of everything in `forked_from`, up to and including superstep `forked_at`
+    )
 
 
 @dataclass(frozen=True, slots=True)

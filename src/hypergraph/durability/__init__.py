@@ -7,7 +7,7 @@ from typing import Any
 
 
 def __getattr__(name: str) -> Any:
-    if name not in ("WorkflowKeeper", "Wishes"):
+    if name != "WorkflowKeeper":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib
 

@@ -1,101 +1,133 @@
 """Writing down what a run does, as it does it.
 
-A step is encoded at once, before anybody can change its values, and becomes durable at the latest before
-anything that could take from it starts (`"sync"`), or when the run ends (`"exit"`). Steps of one superstep
-share a commit, unless the last one is some time ago.
+A step is encoded at once, before anybody can change its values. Under "sync" it is durable before anything
+that could take from it starts; under "async" it is on its way by then; under "exit" it is written when the
+run ends. Steps of one superstep share a commit, unless the last one is some time ago.
 """
 
 from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Mapping
 from typing import Any
 
-from hypergraph.checkpointers.base import Checkpointer, EncodedStep
+from hypergraph.checkpointers.base import Checkpointer, Commit, EncodedStep
+from hypergraph.checkpointers.commits import Ownership
 from hypergraph.checkpointers.quick import maker_of
-from hypergraph.checkpointers.types import Claim, StepRecord, StepStatus, WorkflowStatus, now
+from hypergraph.checkpointers.types import StepRecord, StepStatus, WorkflowStatus, now
+from hypergraph.checkpointers.writer import Writer
+from hypergraph.durability.intents import Intents
 from hypergraph.engine.endings import Detail
 from hypergraph.engine.run import Run
-from hypergraph.exceptions import safe_text
+from hypergraph.exceptions import AmbiguousStepError, safe_text
 from hypergraph.plan.outcomes import ABSENT
 from hypergraph.plan.steps import Step
 from hypergraph.records import PauseInfo
 from hypergraph.runs.build import decision_text
 
 _new_record = maker_of(StepRecord)
+_clock = time.perf_counter
 _EARLY = 0.005  # seconds after a commit from which on a finished step does not wait for its siblings
+_NEVER = float("inf")
+_NOT_KEPT = "persist=False"
+_Versions = tuple[dict[str, int], dict[str, int], dict[str, int]]  # of inputs, outputs, awaited names
 
 
 class Journal:
     """The history of one run, while it is being written."""
 
-    def __init__(self, store: Checkpointer, claim: Claim, run: Run, next_index: int) -> None:
+    def __init__(self, store: Checkpointer, claim: Ownership, run: Run, writer: Writer | None) -> None:
         self.store = store
         self.claim = claim
         self.run = run
-        self.next_index = next_index
+        self.writer = writer
+        self.next_index = 0 if run.past is None else run.past.next_index
         self.waiting: dict[tuple[int, str], int] = {} if run.past is None else run.past.waiting
         self.numbers: dict[int, int] | None = {} if run.scope.kernel.concurrent else None
+        self.intents = Intents(self, claim)
         self.pending: list[EncodedStep] = []
-        self.superstep = -1
+        self.lowest: float = _NEVER  # the earliest superstep of what is pending
+        self.superstep = -1  # of the last step
         self.waits_for_end = store.policy.durability == "exit"
         self.silent = store.policy.granularity == "none"
-        self.last_commit = time.perf_counter()
+        self.on_their_way: tuple[int, ...] = ()  # steps given to the writer
+        self.last_commit = _clock()
 
-    def begin(self, inputs: Mapping[str, tuple[int, Any]], at: int) -> None:
-        """Write down the inputs that the run starts or goes on with."""
-        if inputs:
-            self.store.commit(self.claim, inputs=inputs, at=at)
-
-    def before(self, superstep: int, step: Step) -> tuple[int, ...]:
-        """Make durable what was done before this superstep; return the indexes of those steps."""
+    def before(self, step: Step, superstep: int) -> tuple[int, ...]:
+        """Make durable what the step could take; return the indexes of the steps that became durable."""
         if self.numbers is not None:  # now, because steps that run together may end in any order
             self.numbers[step.index] = self._index_of(superstep, step)
-        due = superstep > self.superstep or self.run.side is not None
-        return self.flush() if due and self.pending and not self.waits_for_end else ()
+        if self.intents.wary:
+            return self.intents.announce(step, superstep)
+        return self.flush() if superstep > self.lowest and not self.waits_for_end else ()
 
-    def done(self, step: Step, superstep: int, value: Any, detail: Detail, seconds: float) -> None:
+    def known_result(self, step: Step, superstep: int) -> Any:
+        """Return what a call that must not be repeated has returned, if somebody knows; else NOT_KNOWN."""
+        return self.intents.result_of(step, superstep)
+
+    def done(
+        self, step: Step, superstep: int, value: Any, seconds: float, detail: Detail | None = None
+    ) -> None:
         """Write down a completed step."""
-        facts = _uncommon(detail)
-        facts["output_versions"] = self.run.unfolding.versions_after(step, value)
-        if not step.is_gate:
+        if self.silent:
+            return
+        facts = {} if detail is None else _uncommon(detail)
+        if step.is_gate:
+            facts["decision"] = decision_text(value)
+        elif not step.node.persist:
+            facts["lost"] = dict.fromkeys(_named(step, value), _NOT_KEPT)
+            facts["values"] = {}
+        else:
             facts["values"] = _named(step, value)
-        self._add(superstep, step, StepStatus.COMPLETED, seconds, facts)
-        if not self.waits_for_end and time.perf_counter() - self.last_commit > _EARLY:
+        self._add(step, superstep, StepStatus.COMPLETED, seconds, facts, value)
+        if not step.node.repeatable:
+            self.flush(full=True)
+        elif not self.waits_for_end and _clock() - self.last_commit > _EARLY:
             self.flush()
 
-    def failed(self, step: Step, superstep: int, detail: Detail, seconds: float) -> None:
-        """Write down a failed step, its error as text."""
+    def failed(self, step: Step, superstep: int, seconds: float, detail: Detail) -> None:
+        """Write down a failed step, its error as text; what is ambiguous stays without a record."""
         error = detail.error
+        if self.silent or isinstance(error, AmbiguousStepError):
+            return
         kind = type(error)
         facts = _uncommon(detail)
         facts["error"] = safe_text(error) or kind.__name__
         facts["error_type"] = f"{kind.__module__}.{kind.__qualname__}"
         if error is not None:
             facts["traceback"] = "".join(traceback.format_exception(error))
-        self._add(superstep, step, StepStatus.FAILED, seconds, facts)
+        self._add(step, superstep, StepStatus.FAILED, seconds, facts)
 
     def paused(self, step: Step, superstep: int, pause: PauseInfo) -> None:
         """Write down that a step waits for an answer."""
-        self._add(superstep, step, StepStatus.PAUSED, None, {"pause": pause})
+        if not self.silent:
+            self._add(step, superstep, StepStatus.PAUSED, None, {"pause": pause})
 
-    def _add(
-        self, superstep: int, step: Step, status: StepStatus, seconds: float | None, facts: dict[str, Any]
+    def _add(  # noqa: PLR0917 - the facts of one step
+        self,
+        step: Step,
+        superstep: int,
+        status: StepStatus,
+        seconds: float | None,
+        facts: dict[str, Any],
+        value: Any = None,
     ) -> None:
-        if self.silent:
-            return
         run, moment = self.run, now()
-        versions, known = run.versions, run.values
-        if step.wait_for:
-            facts["wait_versions"] = {name: versions.get(name, 0) for name in step.wait_for}
+        taken, made, awaited = _fixed_versions(run, step) if run.fixed else _versions(run, step, value)
+        if status is StepStatus.COMPLETED:
+            facts["output_versions"] = made
+        if awaited:
+            facts["wait_versions"] = awaited
+        past = run.past
+        if past is not None and superstep == past.superstep and not past.is_closed and past.round < superstep:
+            facts["retry_of"] = past.round
         record = _new_record(
             self.claim.workflow_id,
             superstep,
             step.name,
             self._index_of(superstep, step) if self.numbers is None else self.numbers.pop(step.index),
             status,
-            {name: versions.get(name, 0) for name in step.node.inputs if name in known},
+            taken,
             duration_ms=None if seconds is None else seconds * 1000,
             created_at=moment,
             completed_at=moment,
@@ -103,6 +135,7 @@ class Journal:
             **facts,
         )
         self.superstep = superstep
+        self.lowest = min(self.lowest, superstep)
         self.pending.append(self.store.encode(record))
 
     def _index_of(self, superstep: int, step: Step) -> int:
@@ -112,16 +145,27 @@ class Journal:
         self.next_index += 1
         return self.next_index - 1
 
-    def flush(self, status: WorkflowStatus | None = None, *, full: bool = False) -> tuple[int, ...]:
-        """Commit what is pending, and with a status the end of the run; return the indexes of the steps."""
-        steps, self.pending = self.pending, []
-        if status is None:
-            self.store.commit(self.claim, steps)
-        else:
-            duration = (self.run.stopped_at - self.run.started) * 1000
-            self.store.commit(self.claim, steps, status=status, duration_ms=duration, full=full)
-        self.last_commit = time.perf_counter()
-        return tuple([step.record.index for step in steps])
+    def flush(self, **more: Any) -> tuple[int, ...]:
+        """Commit what is pending, and more; return the indexes of the steps that are durable now."""
+        steps, self.pending, self.lowest = self.pending, [], _NEVER
+        commit = Commit(self.claim, tuple(steps), **more)
+        self.last_commit = _clock()
+        indexes = tuple([step.record.index for step in steps])
+        if self.writer is not None:
+            self.writer.submit(commit)
+            self.on_their_way += indexes
+            return ()
+        self.store.write(commit)
+        return indexes
+
+    def close(self, status: WorkflowStatus, *, full: bool) -> tuple[int, ...]:
+        """Write down how the run ended; return the indexes of the steps that became durable."""
+        duration = (self.run.stopped_at - self.run.started) * 1000
+        indexes = self.flush(status=status, duration_ms=duration, full=full)
+        if self.writer is not None:
+            self.writer.drain(self.claim)
+            indexes = self.on_their_way
+        return indexes
 
 
 def _named(step: Step, value: Any) -> dict[str, Any]:
@@ -131,13 +175,33 @@ def _named(step: Step, value: Any) -> dict[str, Any]:
     return {name: result for name, result in pairs if result is not ABSENT}
 
 
+def _versions(run: Run, step: Step, value: Any) -> _Versions:
+    versions, known = run.versions, run.values
+    return (
+        {name: versions.get(name, 0) for name in step.node.inputs if name in known},
+        run.unfolding.versions_after(step, value),
+        {name: versions.get(name, 0) for name in step.wait_for},
+    )
+
+
+def _fixed_versions(run: Run, step: Step) -> _Versions:
+    """Return the versions in a run whose course is fixed: what is made is made once."""
+    admission = run.admission
+    if step.index not in admission.versions:
+        made = {name for index in admission.scope for name in run.plan.steps[index].outputs}
+        admission.versions[step.index] = (
+            {n: int(n in admission.given or n in made) for n in step.node.inputs if n in run.values},
+            dict.fromkeys(step.outputs, 1),
+            dict.fromkeys(step.wait_for, 1),
+        )
+    return admission.versions[step.index]  # type: ignore[no-any-return]  # put there above
+
+
 def _uncommon(detail: Detail) -> dict[str, Any]:
     """Return the fields of a record that most steps leave as they are."""
     facts: dict[str, Any] = {}
     if detail.cached:
         facts["cached"] = True
-    if detail.decision is not None:
-        facts["decision"] = decision_text(detail.decision)
     if detail.attempts > 1:
         facts["attempt"], facts["attempt_errors"] = detail.attempts, detail.failed_attempts
     if detail.inner is not None and getattr(detail.inner, "journal", None) is not None:

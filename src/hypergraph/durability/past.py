@@ -1,8 +1,9 @@
 """What the stored steps of a workflow say about where a run stands.
 
 Only completed steps count. The steps of the last superstep, if it was not finished, are replayed: they land
-once more beside those that are still to run, so that nobody sees a sibling's output too early. Everything
-before is folded into values, versions, visits and decisions.
+once more beside those that are still to run, so that nobody sees a sibling's output too early. A superstep in
+which something failed is not finished either; what runs of it later has another number, and says of which
+superstep it is a retry. Everything before is folded into values, versions, visits and decisions.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hypergraph.checkpointers.types import StepRecord, StepStatus
 from hypergraph.engine.endings import Detail
@@ -19,6 +20,9 @@ from hypergraph.nodes.gate import END
 from hypergraph.plan.outcomes import ABSENT
 from hypergraph.plan.steps import Plan, Step
 from hypergraph.records import Decision
+
+if TYPE_CHECKING:
+    from hypergraph.durability.stored import Stored
 
 OwnValues = Callable[[StepRecord], Mapping[str, Any]]
 
@@ -41,7 +45,9 @@ class Visit:
 class Past:
     """Where a run stands that began earlier."""
 
-    superstep: int = 0
+    superstep: int = 0  # the number of the superstep that goes on
+    round: int = 0  # the superstep that it goes on with: another one if something failed in it
+    is_closed: bool = False  # whether there is none to go on with, so that a new one begins
     next_index: int = 0
     has_news: bool = False
     given: dict[str, int] = field(default_factory=dict)
@@ -65,9 +71,9 @@ class Past:
 
     def fold(self, step: Step, record: StepRecord) -> None:
         """Take over what a completed step left behind."""
-        if record.superstep != self.folded:
+        if round_of(record) != self.folded:
             self.settle()
-            self.folded, self.before = record.superstep, dict(self.versions)
+            self.folded, self.before = round_of(record), dict(self.versions)
         index = step.index
         self._visit(index, record)
         for name, version in record.output_versions.items():
@@ -102,23 +108,34 @@ class Past:
         self.equal.clear()
 
 
-def is_finished(records: Sequence[StepRecord]) -> bool:
-    """Say whether the last superstep is closed: what has a row in it and must run again does so later."""
-    last = max((record.superstep for record in records), default=-1)
-    return any(r.superstep == last and (r.status is StepStatus.FAILED or r.lost) for r in records)
+def round_of(record: StepRecord) -> int:
+    """Return the superstep that a step belongs to, whenever it ran."""
+    return record.superstep if record.retry_of is None else record.retry_of
 
 
-def read_past(plan: Plan, records: Sequence[StepRecord], given: Mapping[str, int], *, closed: bool) -> Past:
+def _open_round(plan: Plan, records: Sequence[StepRecord]) -> int:
+    """Return the superstep that is to be finished: where something failed, or else the last one."""
+    latest = {record.node_name: record for record in records if record.node_name in plan.index}
+    failed = [round_of(record) for record in latest.values() if record.status is StepStatus.FAILED]
+    return min([max(map(round_of, records)), *failed])
+
+
+def read_past(plan: Plan, stored: Stored, *, closed: bool) -> Past:
     """Read the history of a workflow; with `closed` nothing of it is left to do."""
-    past = Past(given=dict(given), versions=dict(given))
+    records, given = stored.records, stored.given
+    past = Past(given=given, versions=dict(given))
     if not records:
         return past
-    last = max(record.superstep for record in records)
-    past.superstep = last + 1 if closed else last
+    last, past.round = max(record.superstep for record in records), _open_round(plan, records)
+    # What has a row of its own and must run again gets another one, in a superstep of its own.
+    unfinished = [r for r in records if round_of(r) >= past.round]
+    past.is_closed = closed or any(record.lost for record in unfinished)
+    failed = any(r.superstep == last and r.status is StepStatus.FAILED for r in records)
+    past.superstep = last + 1 if past.is_closed or failed else last
     past.next_index = max(record.index for record in records) + 1
     past.waiting = {(r.superstep, r.node_name): r.index for r in records if r.status is StepStatus.PAUSED}
     for step, record in _completed(plan, records):
-        if record.superstep < past.superstep:
+        if past.is_closed or round_of(record) < past.round:
             past.fold(step, record)
         past.rows.append((record.superstep, step, (record.duration_ms or 0.0) / 1000))
     past.settle()
@@ -135,7 +152,7 @@ def replay(
 
     `latest` holds their values; of names that several of them wrote, `own` tells what each one wrote.
     """
-    found = [(s, r) for s, r in _completed(plan, records) if r.superstep >= past.superstep]
+    found = [(s, r) for s, r in _completed(plan, records) if round_of(r) >= past.round]
     writers = Counter(name for _, record in found for name in record.output_versions)
     for step, record in found:
         if not record.lost:

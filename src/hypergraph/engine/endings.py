@@ -42,6 +42,7 @@ class Endings:
     unfolding: Any
     fixed: bool
     item_index: int | None
+    journal: Any = None  # where its steps are written down, if anywhere
     status = RunStatus.COMPLETED
     error: BaseException | None = None
     failure: NodeError | None = None
@@ -75,6 +76,8 @@ class Endings:
         op = "cancel" if halted else _OPERATIONS[step.kind]
         evidence = self._evidence(step, superstep, error, op, detail.inner)
         self.end(RunStatus.STOPPED if halted else RunStatus.FAILED, error, evidence, step.index)
+        if self.journal is not None:
+            self.journal.failed(step, superstep, duration, detail)
 
     def _judge(self, step: Step, error: BaseException) -> BaseException:
         if isinstance(error, KeyboardInterrupt) or self.scope.kernel.is_cancelled(error):

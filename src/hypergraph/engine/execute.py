@@ -19,6 +19,8 @@ from hypergraph.engine.run import Run
 from hypergraph.engine.scope import clock
 from hypergraph.records import RunStatus
 
+_PATIENCE = 0.05  # seconds between looks at a workflow that somebody else is at work on
+
 
 def execute(run: Run) -> Coroutine[Any, Any, None]:
     """Execute a run to its end, whichever that is; only interrupts of the program itself are raised."""
@@ -28,13 +30,28 @@ def execute(run: Run) -> Coroutine[Any, Any, None]:
 
 async def _kept(run: Run, keeper: Keeper) -> None:
     """Execute a run that is written down; one that has nothing left to do ends as it ended before."""
-    if keeper.open(run):
-        try:
-            await _begin(run)
-        finally:
-            saved = keeper.close(run)
-            if saved and run.scope.observer is not None:
-                await run.scope.observer.checkpoint_saved(run, saved)
+    while (left := keeper.open(run)) is None:
+        await run.scope.kernel.sleep(_PATIENCE, run.scope)
+        if clock() >= run.scope.halt_at:
+            raise run.scope.halt_error(run.path_of(""), was_executing=False)
+    if not left:
+        return await _recalled(run)
+    try:
+        await _begin(run)
+    finally:
+        saved = keeper.close(run)
+        if saved and run.scope.observer is not None:
+            await run.scope.observer.checkpoint_saved(run, saved)
+
+
+async def _recalled(run: Run) -> None:
+    """Tell the listeners about a run that was over before it began."""
+    observer = run.scope.observer
+    if observer is not None:
+        await observer.run_started(run)
+        if run.past is not None:
+            await observer.replayed(run)
+        await observer.run_ended(run)
 
 
 def _begin(run: Run) -> Coroutine[Any, Any, None]:
@@ -71,9 +88,9 @@ async def _advance_beside(run: Run, side: SideFlow) -> None:
         run.close()
 
 
-async def _advance(run: Run) -> None:  # noqa: PLR0912 - the hot loop: a call per branch would cost too much
+async def _advance(run: Run) -> None:  # noqa: PLR0912 - the hot loop: calls would cost too much
     scope, values, record = run.scope, run.values, run.records.extend
-    land = None if run.fixed else run.landed.append
+    land, journal = None if run.fixed else run.landed.append, run.journal
     step, course, quick = None, iter(course_of(run)), scope.quick
     run.started = now = clock()
     try:
@@ -86,6 +103,9 @@ async def _advance(run: Run) -> None:  # noqa: PLR0912 - the hot loop: a call pe
                 if run.failure is not None:
                     return await _finish_siblings(run, course, superstep)
                 continue
+            if journal is not None:
+                journal.before(step, superstep)
+                now = clock()
             try:
                 if step.arg is not None:
                     value = step.func(values[step.arg])
@@ -103,6 +123,8 @@ async def _advance(run: Run) -> None:  # noqa: PLR0912 - the hot loop: a call pe
                 run.fail(step, superstep, error, clock() - now, Detail())
                 return await _finish_siblings(run, course, superstep)
             end = clock()
+            if journal is not None:
+                journal.done(step, superstep, value, end - now)
             record((superstep, step, end - now, value if step.is_gate else None))
             now = end
             if land is not None:

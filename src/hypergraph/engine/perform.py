@@ -13,7 +13,7 @@ from types import CoroutineType
 from typing import Any, NoReturn
 
 from hypergraph.engine.endings import Detail
-from hypergraph.engine.ports import Carried, Expired, Keeper, PauseExecution, original
+from hypergraph.engine.ports import NOT_KNOWN, Carried, Expired, PauseExecution, original
 from hypergraph.engine.run import Run
 from hypergraph.engine.scope import clock
 from hypergraph.exceptions import CancellationError, NodeTimeoutError, safe_text
@@ -30,26 +30,24 @@ async def perform(run: Run, step: Any, superstep: int) -> None:
     """Perform a step: produce its value, record it, land it, tell the listeners."""
     if step.kind == "group":
         return await step.run(run, superstep, perform)  # type: ignore[no-any-return]  # returns None
-    observer, detail = run.scope.observer, Detail()
+    observer, journal, detail = run.scope.observer, run.journal, Detail()
+    saved = journal.before(step, superstep) if journal is not None else ()  # first: it numbers the steps
     if observer is not None:
+        if saved:
+            await observer.checkpoint_saved(run, saved)
         if superstep > run.superstep:
             run.superstep = superstep
             await observer.superstep_started(run, superstep)
         detail.span_id = await observer.node_started(run, step)
-    keeper = run.scope.keeper if run.journal is not None else None
-    if keeper is not None:
-        await _make_durable(run, step, superstep, keeper)
     started = clock()
     try:
         value = await producers[step.kind](run, step, superstep, detail)
         duration = 0.0 if detail.cached else clock() - started - detail.waited
         detail.decision = value if step.is_gate else None
-        if keeper is not None:
-            keeper.done(run, step, superstep, value, detail, duration)
     except PauseExecution as signal:
         _note_pause(run, signal.pause, (superstep, step.index))
-        if keeper is not None:
-            keeper.paused(run, step, superstep, signal.pause)
+        if journal is not None:
+            journal.paused(step, superstep, signal.pause)
         if observer is not None:
             await observer.interrupted(run, step, detail.span_id, signal.pause)
         return None
@@ -57,8 +55,6 @@ async def perform(run: Run, step: Any, superstep: int) -> None:
         error, duration = original(raised), clock() - started - detail.waited
         try:
             run.fail(step, superstep, error, duration, detail)
-            if keeper is not None:
-                keeper.failed(run, step, superstep, detail, duration)
         finally:
             if observer is not None:
                 await observer.node_failed(run, step, detail.span_id, detail.error or error)
@@ -70,18 +66,14 @@ async def perform(run: Run, step: Any, superstep: int) -> None:
 async def _land(run: Run, step: Step, superstep: int, outcome: tuple[Any, float, Detail]) -> None:
     """Record what a step produced, let it land, tell the listeners."""
     (value, duration, detail), observer = outcome, run.scope.observer
+    if run.journal is not None:
+        run.journal.done(step, superstep, value, duration, detail)
     run.records += (superstep, step, duration, detail)
     run.land(step, value)
     if observer is not None:
         if step.is_gate:
             await observer.decided(run, step, value)
         await observer.node_ended(run, step, detail, duration)
-
-
-async def _make_durable(run: Run, step: Step, superstep: int, keeper: Keeper) -> None:
-    saved = keeper.before(run, step, superstep)
-    if saved and run.scope.observer is not None:
-        await run.scope.observer.checkpoint_saved(run, saved)
 
 
 def refuse_coroutine(step: Step, value: Any) -> NoReturn:
@@ -103,6 +95,10 @@ def _note_pause(run: Run, pause: PauseInfo, rank: tuple[int, int]) -> None:
 
 
 async def _call_function(run: Run, step: Step, superstep: int, detail: Detail) -> Any:
+    if run.journal is not None and not step.node.repeatable:
+        known = await run.scope.kernel.offload(partial(run.journal.known_result, step, superstep))
+        if known is not NOT_KNOWN:
+            return _resolved(step, known)
     return await _through_cache(run, step, superstep, detail, _attempts)
 
 

@@ -118,24 +118,13 @@ class Observer(Protocol):
 
 
 class Keeper(Protocol):
-    """Who keeps the history of runs, so that it survives the process; writes in the runner's own thread."""
+    """Who keeps the history of runs, so that it survives the process."""
 
-    def open(self, run: Run) -> bool:
-        """Begin or take up the history of a run; return whether there is anything left to do."""
+    def open(self, run: Run) -> bool | None:
+        """Begin or take up the history of a run; return whether there is anything left to do.
 
-    def before(self, run: Run, step: Step, superstep: int) -> tuple[int, ...]:
-        """Make durable what the step could take; return the indexes of the steps that became durable."""
-
-    def done(  # noqa: PLR0917 - the facts of one step
-        self, run: Run, step: Step, superstep: int, value: Any, detail: Detail, seconds: float
-    ) -> None:
-        """Write down a completed step."""
-
-    def failed(self, run: Run, step: Step, superstep: int, detail: Detail, seconds: float) -> None:
-        """Write down a failed step."""
-
-    def paused(self, run: Run, step: Step, superstep: int, pause: PauseInfo) -> None:
-        """Write down that a step waits for an answer."""
+        None says that somebody else is at work on it, and that the call wants to wait for that.
+        """
 
     def close(self, run: Run) -> tuple[int, ...]:
         """Write down how the run ended; return the indexes of the steps that became durable."""
@@ -145,6 +134,30 @@ class Keeper(Protocol):
 
     def close_map(self, map_run: Any) -> None:
         """Write down how the map ended."""
+
+
+class Journal(Protocol):
+    """Where the steps of one run are written down; what it raises ends the run, and is nobody's failure."""
+
+    def before(self, step: Step, superstep: int) -> tuple[int, ...]:
+        """Make durable what the step could take; return the indexes of the steps that became durable."""
+
+    def known_result(self, step: Step, superstep: int) -> Any:
+        """Return what a call that must not be repeated has returned, if somebody knows; else NOT_KNOWN."""
+
+    def done(
+        self, step: Step, superstep: int, value: Any, seconds: float, detail: Detail | None = None
+    ) -> None:
+        """Write down a completed step."""
+
+    def failed(self, step: Step, superstep: int, seconds: float, detail: Detail) -> None:
+        """Write down a failed step."""
+
+    def paused(self, step: Step, superstep: int, pause: PauseInfo) -> None:
+        """Write down that a step waits for an answer."""
+
+
+NOT_KNOWN: Any = object()
 
 
 class NodeCache(Protocol):

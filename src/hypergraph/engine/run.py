@@ -9,9 +9,7 @@ from typing import Any
 
 from hypergraph.engine.endings import Endings
 from hypergraph.engine.scope import Scope, clock
-from hypergraph.exceptions import (
-    NodeTimeoutError,
-)
+from hypergraph.exceptions import NodeTimeoutError
 from hypergraph.plan.admission import Admission
 from hypergraph.plan.outcomes import ABSENT
 from hypergraph.plan.steps import Step
@@ -24,6 +22,7 @@ class Run(Endings):
     # One is made for every item of a map, so only what differs from these is set on each.
     parent: Run | None = None
     step_name = ""
+    outer_superstep: int | None = None  # of the step it runs inside
     item_index: int | None = None
     map_run: Any = None
     workflow_id: str | None = None
@@ -40,7 +39,6 @@ class Run(Endings):
     answers: dict[str, Any]
     landed: list[tuple[Step, Any]]
     versions: dict[str, int]
-    journal: Any = None  # where its steps are written down, if anywhere
     past: Any = None  # what is already written there
 
     def __init__(self, scope: Scope, admission: Admission, given: Mapping[str, Any]) -> None:
@@ -49,15 +47,20 @@ class Run(Endings):
         self.plan = plan = admission.plan
         self.records: list[Any] = []
         self.values: dict[str, Any] = {**admission.base, **given} if admission.base else dict(given)
-        self.fixed = plan.fixed and scope.keeper is None  # what is resumed starts in the middle
+        self.fixed = plan.fixed
         if not self.fixed:
-            self.landed = []
-            self.versions = dict.fromkeys(admission.given, 1)
-            self.answers = {name: self.values.pop(name) for name in admission.answers}
+            self.unfix()
 
-    def inside(self, parent: Run | None, step_name: str) -> Run:
-        """Place this run inside a GraphNode of another one."""
-        self.parent, self.step_name = parent, step_name
+    def unfix(self) -> None:
+        """Prepare for a course that is found out on the way: the graph decides it, or where a run goes on."""
+        self.fixed = False
+        self.landed = []
+        self.versions = dict.fromkeys(self.admission.given, 1)
+        self.answers = {name: self.values.pop(name) for name in self.admission.answers}
+
+    def inside(self, parent: Run | None, step_name: str, superstep: int) -> Run:
+        """Place this run inside a GraphNode of another one, as it is visited in that superstep."""
+        self.parent, self.step_name, self.outer_superstep = parent, step_name, superstep
         return self
 
     # -- identity, as nodes, listeners and results see it ---------------------------------------------
@@ -104,18 +107,24 @@ class Run(Endings):
 
     def idempotency_key(self, name: str) -> str:
         """Return a text that is the same for this visit of the node in every attempt and resume."""
-        return f"{self._place()}:{name}:{self.visits(self.plan.steps[self.plan.index[name]])}"
+        return f"{self.place()}:{name}:{self.visits(self.step_of(name))}"
 
-    def _place(self) -> str:
+    def place(self) -> str:
         """Return the place of this run: "PARENT/NODE", at a second visit "PARENT/NODE#2", "MAP/item-0"."""
+        if self.map_run is not None:
+            return f"{self.map_run.place()}/item-{self.map_run.number_of(self.item_index)}"
         if self.parent is not None:
-            visit = self.parent.visits(self.parent.plan.steps[self.parent.plan.index[self.step_name]])
-            around = f"{self.parent._place()}/{self.step_name}" + (f"#{visit}" if visit > 1 else "")
-        elif self.map_run is not None:
-            around = self.map_run.workflow_id or self.map_run.run_id
-        else:
-            around = self.workflow_id or self.run_id
-        return around if self.item_index is None else f"{around}/item-{self.item_index}"
+            return self.parent.place_of(self.step_name)
+        return self.workflow_id or self.run_id
+
+    def place_of(self, name: str) -> str:
+        """Return the place of what runs inside a node of this run."""
+        visit = self.visits(self.step_of(name))
+        return f"{self.place()}/{name}" + (f"#{visit}" if visit > 1 else "")
+
+    def step_of(self, name: str) -> Step:
+        """Return the step of a node."""
+        return self.plan.steps[self.plan.index[name]]
 
     def visits(self, step: Step) -> int:
         """Return how often the step has been started in this run, the present visit included."""
@@ -151,7 +160,7 @@ class Run(Endings):
         if clock() >= scope.halt_at:
             raise scope.halt_error(self.path_of(name), was_executing=True)
         if node_deadline is not None and time.monotonic() >= node_deadline:
-            raise NodeTimeoutError(self.path_of(name), self.plan.steps[self.plan.index[name]].node.timeout)
+            raise NodeTimeoutError(self.path_of(name), self.step_of(name).node.timeout)
 
     def stream(self, name: str, chunk: Any) -> None:
         """Hand a chunk to the listeners, if there are any."""

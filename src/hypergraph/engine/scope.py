@@ -59,9 +59,9 @@ class Scope:
             self.quick = False
 
     def keep(self, keeper: Keeper | None) -> None:
-        """Have the runs of this call written down; then no call is made past the journal."""
+        """Have the runs of this call written down."""
         if keeper is not None:
-            self.keeper, self.quick = keeper, False
+            self.keeper = keeper
 
     def stop(self, info: Any = None) -> None:
         """Ask every run of this scope to stop before its next node."""

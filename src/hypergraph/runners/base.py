@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypergraph import durability
 from hypergraph.cache import CacheBackend
+from hypergraph.durability.wishes import NO_WISHES, Wishes
 from hypergraph.engine.nested import MapRun, expand
 from hypergraph.engine.ports import Kernel
 from hypergraph.engine.run import Run
@@ -39,7 +40,6 @@ from hypergraph.runs.run_result import RunResult
 if TYPE_CHECKING:
     from hypergraph.checkpointers.base import Checkpointer
 
-_OF_STORES = ("new_turn", "tags", "force", "code_change", "history")
 _NOTHING: dict[Any, Any] = {}
 _USUAL = (DEFAULTS.select, DEFAULTS.entrypoint, DEFAULTS.on_internal_override)
 
@@ -132,8 +132,9 @@ class BaseRunner(ABC):
     ) -> Run:
         """Check everything that can be checked, and return the run that is to be executed."""
         given = merged_inputs(graph, values, keywords, options)
-        keeper = self._keeper(graph, options)
-        if keeper is not None and options.workflow_id is not None:
+        keeper = None
+        if self.checkpointer is not None or options.wishes != NO_WISHES:
+            keeper = self._keeper(graph, options)
             given = keeper.inputs_for(graph, options.workflow_id, given)
         admission = self._admit(graph, tuple(given), options)
         scope = self._scope(kernel, options, observer)
@@ -145,18 +146,11 @@ class BaseRunner(ABC):
         return run
 
     def _keeper(self, graph: Graph, options: Options) -> Any:
-        """Return who keeps the history of this call, None without a store. Raises ValueError."""
+        """Return who keeps the history of this call. Raises ValueError without a store."""
         if self.checkpointer is None:
-            if any(getattr(options, name) != getattr(DEFAULTS, name) for name in _OF_STORES):
-                listed = ", ".join(_OF_STORES)
-                raise ValueError(f"These options need a runner with a checkpointer: {listed} and checkpoint.")
-            return None
-        if options.history is not None and options.workflow_id is None:
-            raise ValueError("A fork needs an id of its own: pass workflow_id=...")
-        wishes = durability.Wishes(
-            options.new_turn, options.force, options.tags, options.code_change, options.history
-        )
-        return durability.WorkflowKeeper(self.checkpointer, wishes, graph)
+            listed = ", ".join(sorted(options.names_given().intersection(Wishes._fields)))
+            raise ValueError(f"These options need a runner with a checkpointer: {listed}.")
+        return durability.WorkflowKeeper(self.checkpointer, Wishes(*options.wishes), graph)
 
     def _prepare_map(
         self,
@@ -186,7 +180,8 @@ class BaseRunner(ABC):
                 raise
             admission, refusal = admit_nothing(graph), error  # F11: that is for every item to say
         scope = self._scope(kernel, options, observer)
-        scope.keep(self._keeper(graph, options))
+        if self.checkpointer is not None or options.wishes != NO_WISHES:
+            scope.keep(self._keeper(graph, options))
         map_run = scope.root = MapRun(
             scope,
             admission,

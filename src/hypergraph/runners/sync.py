@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,9 +20,10 @@ from hypergraph.runners.iteration import RunIterator, until_left
 from hypergraph.runners.observe import EventObserver, SyncObserver
 from hypergraph.runners.options import (
     DEFAULTS,
+    ONLY_OF_MAPS,
+    ONLY_OF_RUNS,
     ErrorHandling,
     Options,
-    from_checkpoint,
     options_of,
     split_options,
 )
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
 
 _KERNEL = SyncKernel()
 _CAPABILITIES = RunnerCapabilities()
-_FOREIGN = frozenset(["max_concurrency"])  # options that only other calls have
-_FOREIGN_TO_MAPS = _FOREIGN | {"run_id"}
+_FOREIGN = ONLY_OF_MAPS | {"max_concurrency"}  # options that only other calls have
+_FOREIGN_TO_MAPS = ONLY_OF_RUNS | {"max_concurrency"}
 
 
 class SyncRunner(BaseRunner):
@@ -66,12 +67,14 @@ class SyncRunner(BaseRunner):
         timeout: float | None = None,
         run_id: str | None = None,
         workflow_id: str | None = None,
-        new_turn: bool = False,
-        tags: Mapping[str, str] | None = None,
-        force: bool = False,
-        code_change: Literal["keep", "rerun", "error"] = "keep",
         history: Sequence[StepRecord] | None = None,
         checkpoint: Checkpoint | None = None,
+        fork_from: str | tuple[str, int] | None = None,
+        code_change: Literal["keep", "rerun", "error"] = "keep",
+        new_turn: bool = False,
+        tags: Mapping[str, str] | None = None,
+        wait: bool = False,
+        force: bool = False,
         **input_values: Any,
     ) -> RunResult:
         """Run a graph once and return its result.
@@ -80,11 +83,10 @@ class SyncRunner(BaseRunner):
         GraphConfigError or ValueError for a call that cannot work, CancellationError when stopped,
         InfiniteLoopError for a loop that does not end.
         """
-        values, history = from_checkpoint(values, input_values, history, checkpoint)
         options = options_of((
             select, on_missing, on_internal_override, entrypoint, max_iterations, None,
             error_handling, event_processors, timeout, run_id, workflow_id,
-            new_turn, tags, force, code_change, history,
+            (history, checkpoint, fork_from, code_change, new_turn, tags, wait, force, None),
         ))  # fmt: skip
         run = dispatcher = None
         if options is DEFAULTS and type(values) is dict and not input_values:  # as most calls are
@@ -111,10 +113,10 @@ class SyncRunner(BaseRunner):
         event_processors: Sequence[EventProcessor] | None = None,
         timeout: float | None = None,
         workflow_id: str | None = None,
-        new_turn: bool = False,
+        code_change: Literal["keep", "rerun", "error"] = "keep",
+        key: str | Callable[[dict[str, Any]], Any] | None = None,
         tags: Mapping[str, str] | None = None,
         force: bool = False,
-        code_change: Literal["keep", "rerun", "error"] = "keep",
         **input_values: Any,
     ) -> MapResult:
         """Run a graph once per item and return all results.
@@ -124,7 +126,7 @@ class SyncRunner(BaseRunner):
         options = options_of((
             select, on_missing, on_internal_override, entrypoint, max_iterations, None,
             error_handling, event_processors, timeout, None, workflow_id,
-            new_turn, tags, force, code_change, None,
+            (None, None, None, code_change, False, tags, False, force, key),
         ))  # fmt: skip
         map_run, dispatcher = self._begin_map(
             graph, values, input_values, options=options, map_over=map_over, map_mode=map_mode, clone=clone

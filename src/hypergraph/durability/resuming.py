@@ -1,0 +1,105 @@
+"""Putting a run where a stored one stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hypergraph.checkpointers.base import Checkpointer
+from hypergraph.checkpointers.types import StepRecord, StepStatus, WorkflowStatus
+from hypergraph.durability.past import Past, read_past, replay
+from hypergraph.durability.stored import Stored
+from hypergraph.engine.run import Run
+from hypergraph.engine.state import differs
+from hypergraph.exceptions import NodeError
+from hypergraph.exceptions.stores import WorkflowError
+from hypergraph.graph.components import walk
+from hypergraph.graph.graph import Graph
+from hypergraph.records import RunStatus
+from hypergraph.values.undecodable import Undecodable
+
+_BADLY = {WorkflowStatus.FAILED: RunStatus.FAILED, WorkflowStatus.STOPPED: RunStatus.STOPPED}
+
+
+def take_up(
+    run: Run,
+    stored: Stored,
+    news: Mapping[str, tuple[int, Any]],
+    outdated: Sequence[str],
+    store: Checkpointer,
+) -> None:
+    """Restore values, versions, visits and decisions; what is given now counts beside them."""
+    if run.fixed:
+        run.unfix()
+    workflow_id = stored.workflow.id
+    closed = bool(news or outdated) or stored.workflow.status is WorkflowStatus.COMPLETED
+    stored.inputs |= news
+    past = run.past = read_past(run.plan, stored, closed=closed)
+    past.has_news = bool(news or outdated)
+    past.outdated = frozenset(
+        run.plan.index[name] for name in walk(outdated, run.admission.graph.wiring.successors)
+    )
+    latest = store.read_state(workflow_id)
+    values = latest if past.is_closed else store.read_state(workflow_id, upto=past.round - 1)
+    if not past.is_closed:
+        replay(past, run.plan, stored.records, latest, lambda record: _own_values(store, record))
+    _give_up_unreadable(past, run, values)
+    run.values.update(values)
+    run.values.update(stored.standing(past))
+    run.versions.update(past.versions)
+    run.records += past.raw_records()
+
+
+def _give_up_unreadable(past: Past, run: Run, values: dict[str, Any]) -> None:
+    """Treat what cannot be read as what was not stored: it is made again if somebody needs it."""
+    for name in [name for name, value in values.items() if isinstance(value, Undecodable)]:
+        writers = [index for index, written in past.written if written == name]
+        if writers:
+            past.lost[name] = max(writers, key=lambda index: past.written[index, name])
+        del values[name]
+
+
+def _own_values(store: Checkpointer, record: StepRecord) -> Mapping[str, Any]:
+    """Return what one step wrote, whoever wrote the same names after it."""
+    found = store.read_steps(record.workflow_id, node=record.node_name)
+    return next((r.values for r in found if r.index == record.index and r.values), {})
+
+
+def refuse_second_answer(graph: Graph, stored: Stored, given: Mapping[str, Any], store: Checkpointer) -> None:
+    """Raise WorkflowError for an answer to a question that has been answered in another way.
+
+    An interrupt in a loop asks again; as long as it does, its answer is one more answer, not a second one.
+    """
+    answered = {
+        name
+        for node in graph.interrupt_nodes
+        if stored.workflow.status is not WorkflowStatus.PAUSED
+        and any(r.node_name == node.name and r.durable for r in stored.records)
+        for name in node.data_outputs
+    }
+    state = store.read_state(stored.workflow.id) if answered.intersection(given) else {}
+    for name in answered.intersection(given):
+        if name in state and differs(state[name], given[name]):
+            raise WorkflowError(
+                f"{name!r} of workflow {stored.workflow.id!r} has been answered already, and not with this. "
+                "To try another answer, fork the workflow; to ask for more, pass new_turn=True.",
+                workflow_id=stored.workflow.id,
+            )
+
+
+def ended_elsewhere(run: Run, stored: Stored) -> bool:
+    """End a run as the owner that was waited for has ended it, if that was badly; return whether it was."""
+    status = _BADLY.get(stored.workflow.status)
+    if status is None:
+        return False
+    failed = [record for record in stored.records if record.status is StepStatus.FAILED]
+    where = failed[-1].node_name if failed else ""
+    what = f": node {where!r}: {failed[-1].error_type}: {failed[-1].error}" if failed else ""
+    error = WorkflowError(
+        f"Workflow {stored.workflow.id!r} {status.value} where it was run{what}. Run it again to go on.",
+        workflow_id=stored.workflow.id,
+    )
+    superstep = failed[-1].superstep if failed else 0
+    run.end(status, error, NodeError(where, error, superstep=superstep, item_index=run.item_index), 0)
+    run.close()
+    return True

@@ -1,0 +1,63 @@
+"""What a call asks of a store beyond an id. Light: runners load it whether there is a store or not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+
+class Wishes(NamedTuple):
+    """The options of a call that concern its history, as given."""
+
+    history: Any = None
+    checkpoint: Any = None
+    fork_from: Any = None
+    code_change: str = "keep"
+    new_turn: bool = False
+    tags: Mapping[str, str] | None = None
+    wait: bool = False
+    force: bool = False
+    key: Any = None
+
+    @property
+    def forks(self) -> bool:
+        """Whether the workflow begins with the history of another one."""
+        return self.history is not None or self.fork_from is not None
+
+
+NO_WISHES = Wishes()
+
+
+def checked_wishes(wishes: Wishes) -> Wishes:
+    """Return the options if they are sound, a fork in its full form. Raises ValueError."""
+    if wishes.code_change not in ("keep", "rerun", "error"):
+        raise ValueError(f'Invalid code_change: {wishes.code_change!r}. Use "keep", "rerun" or "error".')
+    origins = [name for name in ("history", "checkpoint", "fork_from") if getattr(wishes, name) is not None]
+    if len(origins) > 1:
+        raise ValueError(f"A fork has one origin; pass either {' or '.join(origins)}.")
+    if wishes.tags is not None:
+        _check_tags(wishes.tags)
+    if wishes.fork_from is not None:
+        return wishes._replace(fork_from=_origin(wishes.fork_from))
+    return wishes
+
+
+def _check_tags(tags: Any) -> None:
+    if not isinstance(tags, Mapping) or not all(
+        isinstance(part, str) for pair in tags.items() for part in pair
+    ):
+        raise ValueError(f'tags must be a dict from text to text, as in {{"user": "ann"}}, got {tags!r}')
+
+
+def _origin(given: Any) -> tuple[str, int | None]:
+    """Return id and superstep; the id alone means everything."""
+    workflow_id, superstep = (given, None) if isinstance(given, str) else _pair(given)
+    if not isinstance(workflow_id, str) or not (superstep is None or type(superstep) is int):
+        raise ValueError(
+            f'fork_from must be an id, or an id and a superstep: ("order-456", 3), got {given!r}'
+        )
+    return workflow_id, superstep
+
+
+def _pair(given: Any) -> tuple[Any, Any]:
+    return (given[0], given[1]) if isinstance(given, (tuple, list)) and len(given) == 2 else (None, None)
