@@ -5,11 +5,7 @@ which counts the migrations applied; of two processes that open an old file at o
 the work done. A file of a newer release or of another program is refused and left as it is.
 
 workflows   one row each; `key` is never used twice, so a stale claim cannot fit a later workflow;
-            `scrambled` says that indexes do not grow with supersteps, which runners never let happen;
-            `settled` is how many steps there are before superstep `counted`, so that a long history is not
-            counted over and over
-tallies     how many workflows there are by parent, status and graph, so that nobody counts them for a list;
-            "" is no parent, and a name of a graph has "=" before it, so that "" is none
+            `scrambled` says that indexes do not grow with supersteps, which runners never let happen
 structures  graph and node hashes by content, shared by the items of a map and by forks
 steps       one row per (workflow, superstep, node)
 vals        one row per value: kind OUTPUT (of completed steps), INPUT (idx is the version, superstep the one
@@ -17,6 +13,9 @@ vals        one row per value: kind OUTPUT (of completed steps), INPUT (idx is t
             one seek per name. A row without data is a gap: the value is not stored, `format` says why
 intents     nodes that were about to be called; one without a row in steps has no result
 erased      keys of workflows that are deleted, while their rows still go in batches
+tallies     how many workflows without parent there are by status and graph, so that a list need not count;
+            names of graphs have "=" before them, "" is no name
+lengths     of long workflows, how many steps they have before superstep `counted`
 """
 
 from __future__ import annotations
@@ -29,18 +28,10 @@ from hypergraph.exceptions import SchemaTooNewError, StoreUnavailableError
 APPLICATION_ID = 0x68677068  # "hgph"
 OUTPUT, INPUT, OTHER = 0, 1, 2
 
-_TALLY = """
-    INSERT INTO tallies VALUES (coalesce({row}.parent_id, ''), {row}.status, coalesce('=' || {row}.graph_name, ''), {by})
+_TALLY = """INSERT INTO tallies VALUES ({row}.status, coalesce('=' || {row}.graph_name, ''), {by})
     ON CONFLICT DO UPDATE SET workflows = workflows + {by};"""
-_ADDED, _GONE = _TALLY.format(row="NEW", by=1), _TALLY.format(row="OLD", by=-1)
-# Only the last superstep may still get rows from a runner; everybody else is told apart below.
-_COUNT = """
-    UPDATE workflows SET counted = superstep, settled = settled + (
-        SELECT count(*) FROM steps
-        WHERE workflow = key AND steps.superstep >= counted AND steps.superstep < latest.superstep)
-    FROM (SELECT max(superstep) AS superstep FROM steps WHERE workflow = {key}) AS latest
-    WHERE key = {key} AND counted < latest.superstep;"""
-_COUNT_EVERY = 1000  # supersteps, in a run that has not ended
+_ADD, _TAKE_OFF = _TALLY.format(row="NEW", by=1), _TALLY.format(row="OLD", by=-1)
+_MEASURED_EVERY = 1000  # steps: about so many are counted whenever somebody asks
 
 _FIRST = (
     """CREATE TABLE workflows (
@@ -49,7 +40,6 @@ _FIRST = (
         parent_id TEXT, parent_superstep INTEGER, node_name TEXT, visit INTEGER NOT NULL, item INTEGER,
         fingerprint TEXT, forked_from TEXT, forked_at INTEGER, tags TEXT,
         created_at INTEGER NOT NULL, completed_at INTEGER, duration_ms REAL, scrambled INTEGER DEFAULT 0,
-        settled INTEGER NOT NULL DEFAULT 0, counted INTEGER NOT NULL DEFAULT 0,
         fence INTEGER NOT NULL, owner_pid INTEGER, owner_host TEXT, owner_since INTEGER, crashes TEXT)""",
     "CREATE INDEX workflows_by_parent ON workflows (parent_id)",
     "CREATE INDEX workflows_by_status ON workflows (parent_id, status)",
@@ -72,17 +62,27 @@ _FIRST = (
         PRIMARY KEY (workflow, superstep, node)) WITHOUT ROWID""",
     "CREATE TABLE erased (key INTEGER PRIMARY KEY)",
     """CREATE TABLE tallies (
-        parent_id TEXT NOT NULL, status TEXT NOT NULL, graph TEXT NOT NULL, workflows INTEGER NOT NULL,
-        PRIMARY KEY (parent_id, status, graph)) WITHOUT ROWID""",
-    f"CREATE TRIGGER workflow_added AFTER INSERT ON workflows BEGIN {_ADDED} END",
-    f"CREATE TRIGGER workflow_gone AFTER DELETE ON workflows BEGIN {_GONE} END",
-    f"""CREATE TRIGGER workflow_changed AFTER UPDATE OF parent_id, status, graph_name ON workflows
-        BEGIN {_GONE} {_ADDED} {_COUNT.format(key="NEW.key")} END""",
-    f"""CREATE TRIGGER many_steps AFTER INSERT ON steps WHEN NEW.superstep % {_COUNT_EVERY} = 0
-        BEGIN {_COUNT.format(key="NEW.workflow")} END""",
-    """CREATE TRIGGER step_inserted_before AFTER INSERT ON steps
-        WHEN NEW.superstep < (SELECT counted FROM workflows WHERE key = NEW.workflow)
-        BEGIN UPDATE workflows SET counted = 0, settled = 0 WHERE key = NEW.workflow; END""",
+        status TEXT NOT NULL, graph TEXT NOT NULL, workflows INTEGER NOT NULL,
+        PRIMARY KEY (status, graph)) WITHOUT ROWID""",
+    f"CREATE TRIGGER added AFTER INSERT ON workflows WHEN NEW.parent_id IS NULL BEGIN {_ADD} END",
+    f"CREATE TRIGGER removed AFTER DELETE ON workflows WHEN OLD.parent_id IS NULL BEGIN {_TAKE_OFF} END",
+    f"""CREATE TRIGGER changed AFTER UPDATE OF status, graph_name ON workflows
+        WHEN NEW.parent_id IS NULL AND (OLD.status, OLD.graph_name) IS NOT (NEW.status, NEW.graph_name)
+        BEGIN {_TAKE_OFF} {_ADD} END""",
+    "CREATE TABLE lengths (workflow INTEGER PRIMARY KEY, counted INTEGER NOT NULL, steps INTEGER NOT NULL)",
+    # A runner may still add to the last superstep, so that one is never counted here.
+    f"""CREATE TRIGGER grown AFTER INSERT ON steps WHEN NEW.idx % {_MEASURED_EVERY} = 0
+        AND NEW.superstep > coalesce((SELECT counted FROM lengths WHERE workflow = NEW.workflow), 0)
+        BEGIN INSERT OR REPLACE INTO lengths SELECT NEW.workflow, NEW.superstep, count(*) + coalesce((
+            SELECT steps FROM lengths WHERE workflow = NEW.workflow), 0) FROM steps
+        WHERE workflow = NEW.workflow AND superstep < NEW.superstep AND superstep >= coalesce((
+            SELECT counted FROM lengths WHERE workflow = NEW.workflow), 0); END""",  # noqa: S608 - a fixed number
+    # Everybody else may put a step anywhere.
+    """CREATE TRIGGER inserted_before AFTER INSERT ON steps
+        WHEN EXISTS (SELECT 1 FROM lengths WHERE workflow = NEW.workflow AND counted > NEW.superstep)
+        BEGIN DELETE FROM lengths WHERE workflow = NEW.workflow; END""",
+    """CREATE TRIGGER forgotten AFTER DELETE ON workflows
+        BEGIN DELETE FROM lengths WHERE workflow = OLD.key; END""",
 )
 
 

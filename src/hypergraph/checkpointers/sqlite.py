@@ -73,7 +73,6 @@ class SqliteCheckpointer(Checkpointer):
         """Take the workflow, creating it ACTIVE if there is none; see `Checkpointer.claim`."""
         check_workflow_id(workflow_id, child=new.parent_id is not None)
         database = self._database
-        database.refresh()
         locks = database.locks
         inputs = self._encoding.inputs(workflow_id, new.inputs)
         taken: list[Ownership] = []

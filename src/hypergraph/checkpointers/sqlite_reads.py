@@ -17,25 +17,31 @@ from hypergraph.checkpointers.types import StepRecord, StepStatus, Workflow
 Connection = sqlite3.Connection
 
 _LAST = 2**62  # no superstep comes after it
-_STEPS = f"SELECT {', '.join(STEP_COLUMNS)} FROM steps WHERE workflow = ? AND superstep <= ?"  # noqa: S608 - fixed names
-_PAYLOADS = (
-    "SELECT superstep, node, kind, name, version, format, checksum, data FROM vals "
-    "WHERE workflow = ? AND kind <> 1 AND superstep <= ?"  # inputs belong to no step
-)
-# The names are found by jumping from one to the next, the newest row of each by one seek from above.
-STATE = """
+_STEPS = f"SELECT {', '.join(STEP_COLUMNS)} FROM steps WHERE workflow = :key AND superstep <= :upto"  # noqa: S608 - fixed names
+# The names are found by jumping from one to the next.
+_NAMES = """
 WITH RECURSIVE names (name) AS (
     SELECT (SELECT name FROM vals WHERE workflow = :key AND kind = :kind ORDER BY name LIMIT 1)
     UNION ALL
     SELECT (SELECT name FROM vals WHERE workflow = :key AND kind = :kind AND name > names.name
             ORDER BY name LIMIT 1)
     FROM names WHERE names.name IS NOT NULL)
+"""
+_PAYLOAD = "v.superstep, v.node, v.name, v.version, v.format, v.checksum, v.data"
+_PAYLOADS = f"SELECT {_PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = :kind"  # noqa: S608 - fixed names
+# Of a part of the history nothing later is touched.
+_EARLIER = f"""{_NAMES}
+SELECT {_PAYLOAD} FROM names JOIN vals AS v
+    ON v.workflow = :key AND v.kind = :kind AND v.name = names.name AND v.superstep <= :upto
+"""  # noqa: S608 - fixed names
+# The newest row of each name is one seek from above.
+STATE = f"""{_NAMES}
 SELECT v.name, v.version, v.format, v.checksum, v.data FROM names JOIN vals AS v
     ON v.workflow = :key AND v.kind = :kind AND v.name = names.name AND (v.superstep, v.idx, v.node) = (
         SELECT superstep, idx, node FROM vals
         WHERE workflow = :key AND kind = :kind AND name = names.name AND superstep <= :upto
         ORDER BY superstep DESC, idx DESC, node DESC LIMIT 1)
-"""
+"""  # noqa: S608 - fixed names
 # The same where indexes do not grow with supersteps: every row is looked at.
 _FOLD = """
 SELECT name, version, format, checksum, data FROM (
@@ -102,19 +108,17 @@ def steps(
     values: bool,
 ) -> list[StepRecord]:
     """Return the steps of a workflow in order of their index."""
-    key = key_of(connection, workflow_id)
-    given: list[Any] = [key, _LAST if upto is None else upto]
-    only = ""
-    if node is not None:
-        only = " AND node = ?"
-        given.append(node)
+    given = {"key": key_of(connection, workflow_id), "upto": _LAST if upto is None else upto, "node": node}
+    only = "" if node is None else " AND node = :node"
     rows: list[Row] = connection.execute(_STEPS + only, given).fetchall()
     rows.sort(key=lambda row: int(row[3]))
-    # Pauses and gaps belong to the record even when nobody wants the values.
-    contents = _PAYLOADS + only + ("" if values else " AND (data IS NULL OR name = '')")
+    contents = (_PAYLOADS if upto is None else _EARLIER) + ("" if node is None else " AND v.node = :node")
+    if not values:  # pauses and gaps belong to the record even when nobody wants the values
+        contents += " AND (v.data IS NULL OR v.name = '')"
     found: dict[tuple[int, str], list[tuple[int, Payload]]] = defaultdict(list)
-    for superstep, of_node, kind, *rest in connection.execute(contents, given):
-        found[superstep, of_node].append((kind, Payload(*rest)))
+    for kind in (OUTPUT, OTHER):  # inputs belong to no step
+        for superstep, of_node, *rest in connection.execute(contents, {**given, "kind": kind}):
+            found[superstep, of_node].append((kind, Payload(*rest)))
     return [record_of(workflow_id, row, _own(row, found), encoding, values=values) for row in rows]
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.commits import Ownership
+from hypergraph.checkpointers.ids import check_workflow_id
 from hypergraph.checkpointers.types import NewWorkflow, WorkflowStatus
 from hypergraph.checkpointers.writer import Writer
 from hypergraph.durability import forks, maps
@@ -25,7 +26,7 @@ from hypergraph.durability.stored import Stored, produced, stored_in
 from hypergraph.durability.wishes import Wishes
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.run import Run
-from hypergraph.exceptions import CrashLoopError, ItemChangedError, WorkflowLockedError
+from hypergraph.exceptions import CrashLoopError, WorkflowLockedError
 from hypergraph.graph.graph import Graph
 from hypergraph.graph.structure import structure_of
 from hypergraph.records import RunStatus
@@ -53,6 +54,7 @@ class WorkflowKeeper:
         """
         if workflow_id is None:
             return given
+        check_workflow_id(workflow_id)
         if self.wishes.checkpoint is not None:
             point = self.wishes.checkpoint
             self.wishes = self.wishes._replace(history=point.steps)
@@ -64,11 +66,14 @@ class WorkflowKeeper:
         else:
             stored = stored_in(self.store, workflow_id)
             recorded, known = (stored.outputs, stored.inputs) if stored is not None else (set(), {})
-            if stored is not None and not self.wishes.new_turn:
-                refuse_second_answer(graph, stored, given, self.store)
+            if stored is not None:
+                maps.refuse_map(self.store, stored)
+                if not self.wishes.new_turn:
+                    refuse_second_answer(graph, stored, given, self.store)
         inputs, self.named = set(graph.inputs.all), frozenset(given)
         self.edits = {n: v for n, v in given.items() if n in recorded and n not in inputs}
-        earlier = {n: value for n, (_, value) in known.items() if n not in recorded or n in inputs}
+        unmade = set(graph.outputs).difference(recorded)  # given in place of what would have made it
+        earlier = {n: value for n, (_, value) in known.items() if n in inputs or n in unmade}
         return {**earlier, **{n: v for n, v in given.items() if n not in self.edits}}
 
     # -- around a run -----------------------------------------------------------------------------------
@@ -161,13 +166,6 @@ class WorkflowKeeper:
             self.store.release(claim)
             return False
         graph, news = run.admission.graph, self._news(run, stored)
-        if news and run.map_run is not None and self.wishes.key is None:
-            raise ItemChangedError(
-                f"Item {run.item_index} of {run.map_run.workflow_id!r} was recorded with other values of "
-                f"{', '.join(map(repr, news))}. Map the same list again, match items by key=..., "
-                "or use another workflow_id.",
-                workflow_id=claim.workflow_id,
-            )
         outdated = outdated_nodes(graph, stored, self.wishes.code_change)
         code = code_to_record(graph, stored, outdated)
         run.values.update({name: self.edits[name] for name in news if name in self.edits})

@@ -9,9 +9,12 @@ from typing import Any
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.types import Claim, NewWorkflow, Workflow, WorkflowStatus
 from hypergraph.durability.changes import node_hashes
+from hypergraph.durability.stored import Stored
 from hypergraph.durability.wishes import Wishes
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.run import Run
+from hypergraph.exceptions import ItemChangedError
+from hypergraph.exceptions.stores import WorkflowError
 from hypergraph.graph.structure import structure_of
 from hypergraph.records import RunStatus
 
@@ -36,8 +39,12 @@ class MapKeeper:
         if parent is None or parent.past is not None:
             stored = self.store.read_workflow(map_run.workflow_id)
         items = self.store.children(map_run.workflow_id) if stored is not None else []
+        if stored is not None:
+            _refuse_run(stored)
         if self.wishes.key is not None and parent is None:
             map_run.numbers = self._numbers(map_run, items)
+        else:
+            self._refuse_changes(map_run, items)
         if stored is not None and self._is_complete(map_run, stored, items):
             return
         described = self._described(map_run)
@@ -71,6 +78,22 @@ class MapKeeper:
         nested = parent.step_of(map_run.step_name).node.durability == "nested"
         return parent.journal is not None and self.store.policy.granularity == "step" and nested
 
+    def _refuse_changes(self, map_run: MapRun, items: Sequence[Workflow]) -> None:
+        """Raise ItemChangedError for an item that was recorded with other values, before anything is written."""
+        for item in items:
+            if item.item is None or item.item >= len(map_run.items):
+                continue
+            given = map_run.items[item.item]
+            stored = Stored(item, [], self.store.read_inputs(item.id))
+            changed = stored.news(given, {})
+            if changed and stored.inputs:
+                raise ItemChangedError(
+                    f"Item {item.item} of {map_run.workflow_id!r} was recorded with other values of "
+                    f"{', '.join(map(repr, changed))}. Map the same list again, match items by key=..., "
+                    "or use another workflow_id.",
+                    workflow_id=item.id,
+                )
+
     def _is_complete(self, map_run: MapRun, stored: Workflow, items: Sequence[Workflow]) -> bool:
         """Say whether every item was recorded as completed, so that there is nothing to write."""
         if stored.status is not WorkflowStatus.COMPLETED or self.wishes.code_change == "rerun":
@@ -102,6 +125,23 @@ class MapKeeper:
             node_name=map_run.step_name or None,
             visit=parent.visits(parent.step_of(map_run.step_name)) if parent is not None else 1,
             tags=dict(self.wishes.tags or {}) if parent is None else {},
+        )
+
+
+def refuse_map(store: Checkpointer, stored: Stored) -> None:
+    """Raise WorkflowError for a workflow that is a map: it has items, and no steps of its own."""
+    if not stored.records and any(child.item is not None for child in store.children(stored.workflow.id)):
+        raise WorkflowError(
+            f"Workflow {stored.workflow.id!r} is a map. Use map() to go on with it, or another workflow_id.",
+            workflow_id=stored.workflow.id,
+        )
+
+
+def _refuse_run(stored: Workflow) -> None:
+    if stored.step_count:
+        raise WorkflowError(
+            f"Workflow {stored.id!r} is a single run. Use run() to go on with it, or another workflow_id.",
+            workflow_id=stored.id,
         )
 
 

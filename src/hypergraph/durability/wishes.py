@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 
@@ -29,7 +29,7 @@ NO_WISHES = Wishes()
 
 
 def checked_wishes(wishes: Wishes) -> Wishes:
-    """Return the options if they are sound, a fork in its full form. Raises ValueError."""
+    """Return the options if they are sound, a fork in its full form. Raises ValueError or TypeError."""
     if wishes.code_change not in ("keep", "rerun", "error"):
         raise ValueError(f'Invalid code_change: {wishes.code_change!r}. Use "keep", "rerun" or "error".')
     origins = [name for name in ("history", "checkpoint", "fork_from") if getattr(wishes, name) is not None]
@@ -37,9 +37,25 @@ def checked_wishes(wishes: Wishes) -> Wishes:
         raise ValueError(f"A fork has one origin; pass either {' or '.join(origins)}.")
     if wishes.tags is not None:
         _check_tags(wishes.tags)
+    if wishes.history is not None:
+        _check_steps("history", wishes.history)
+    if wishes.checkpoint is not None:
+        if not isinstance(getattr(wishes.checkpoint, "values", None), Mapping):
+            raise TypeError(f"checkpoint must be a Checkpoint, got {type(wishes.checkpoint).__name__}")
+        _check_steps("checkpoint", wishes.checkpoint.steps)
     if wishes.fork_from is not None:
         return wishes._replace(fork_from=_origin(wishes.fork_from))
     return wishes
+
+
+def _check_steps(option: str, steps: Any) -> None:
+    if not isinstance(steps, Sequence) or not all(hasattr(step, "input_versions") for step in steps):
+        raise TypeError(
+            f"{option} must hold StepRecords, as a checkpoint's steps do, got {type(steps).__name__}"
+        )
+    origins = {step.workflow_id for step in steps}
+    if len(origins) > 1:
+        raise ValueError(f"{option} must be of one workflow, got steps of {', '.join(sorted(origins))}")
 
 
 def _check_tags(tags: Any) -> None:

@@ -75,7 +75,7 @@ class MapRun:
         """Return the place of this map: its id, or that of the GraphNode it is made for."""
         if self.parent is not None:
             return self.parent.place_of(self.step_name)
-        return self.workflow_id or self.run_id
+        return self.workflow_id if self.workflow_id is not None else self.run_id
 
     def number_of(self, index: int | None) -> int:
         """Return the number under which an item is stored."""
@@ -95,7 +95,7 @@ class MapRun:
     async def execute(self) -> None:
         """Run the items; without `keep_going` none is started after the first that ends badly."""
         observer = self.scope.observer if self.items else None  # nothing happens to no items
-        keeper = self.scope.keeper
+        keeper = self.scope.keeper if self.items else None
         if keeper is not None:
             keeper.open_map(self)
         if observer is not None:

@@ -115,7 +115,7 @@ class Run(Endings):
             return f"{self.map_run.place()}/item-{self.map_run.number_of(self.item_index)}"
         if self.parent is not None:
             return self.parent.place_of(self.step_name)
-        return self.workflow_id or self.run_id
+        return self.workflow_id if self.workflow_id is not None else self.run_id
 
     def place_of(self, name: str) -> str:
         """Return the place of what runs inside a node of this run."""
