@@ -20,7 +20,7 @@ from running import On, OnAsync, OnSync
 from hypergraph import END, AsyncRunner, FunctionNode, Graph, SyncRunner, interrupt, node, route
 from hypergraph.checkpointers import SqliteCheckpointer
 from hypergraph.durability import journal
-from hypergraph.exceptions import WorkflowLockedError
+from hypergraph.exceptions import OwnershipLostError, WorkflowLockedError
 
 LENGTH, LOOPS, ITEMS = 30, 12, 20
 _settings: dict[str, Any] = {"folder": None, "place": None}
@@ -188,7 +188,7 @@ def started(folder: Path, runner: str, what: str, **options: Any) -> Any:
 
 
 def at_once(folder: Path, runner: str) -> None:
-    """Start when told so; say who owns the workflow if it is somebody else."""
+    """Start when told so; say who owns the workflow if it is somebody else, and if it was taken away."""
     told(folder)
     print("ready", flush=True)
     sys.stdin.readline()
@@ -196,6 +196,8 @@ def at_once(folder: Path, runner: str) -> None:
         print("result", started(folder, runner, "hold")["held"], flush=True)
     except WorkflowLockedError as error:
         print("locked", error.pid, error.host, flush=True)
+    except OwnershipLostError:
+        print("lost", flush=True)
 
 
 def die(folder: str, runner: str, what: str, place: str | None, early: float | None) -> None:
