@@ -12,8 +12,9 @@ from durable import Bodies, bodies, durable, fail_once, pipeline, rows, store
 from running import On
 
 from hypergraph import Graph, MissingInputError, SyncRunner, node
-from hypergraph.checkpointers import Checkpointer
+from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer
 from hypergraph.exceptions import (
+    CheckpointError,
     GraphChangedError,
     InvalidWorkflowIdError,
     ItemChangedError,
@@ -96,24 +97,22 @@ def test_an_id_that_cannot_be_one_is_refused_with_what_could(
         durable.run(pipeline(bodies, 1), {"v0": 0}, workflow_id=bad)
 
 
-@bad_ids
-def test_a_map_is_refused_such_an_id_too(durable: On, store: Checkpointer, bodies: Bodies, bad: Any) -> None:
-    with untouched(store, bodies), pytest.raises(InvalidWorkflowIdError, match="1 to 512 bytes of printable"):
-        durable.map(pipeline(bodies, 1), {"v0": [0, 1]}, map_over="v0", workflow_id=bad)
-
-
-@bad_ids
-def test_and_so_is_a_fork(durable: On, store: Checkpointer, bodies: Bodies, bad: Any) -> None:
-    durable.run(pipeline(bodies, 2), {"v0": 0}, workflow_id="w")
+def test_maps_and_forks_are_refused_such_ids_too(durable: On, store: Checkpointer, bodies: Bodies) -> None:
+    graph = pipeline(bodies, 2)
+    durable.run(graph, {"v0": 0}, workflow_id="w")
     point = store.checkpoint("w", superstep=0)
-    with untouched(store, bodies), pytest.raises(InvalidWorkflowIdError, match="1 to 512 bytes of printable"):
-        durable.run(pipeline(bodies, 2), checkpoint=point, workflow_id=bad)
+    with untouched(store, bodies):
+        for bad in BAD_IDS.values():
+            with pytest.raises(InvalidWorkflowIdError, match="1 to 512 bytes of printable"):
+                durable.map(graph, {"v0": [0, 1]}, map_over="v0", workflow_id=bad)
+            with pytest.raises(InvalidWorkflowIdError, match="1 to 512 bytes of printable"):
+                durable.run(graph, checkpoint=point, workflow_id=bad)
 
 
 @bad_ids
-def test_a_message_about_a_bad_id_can_be_printed_anywhere(store: Checkpointer, bad: Any) -> None:
+def test_a_message_about_a_bad_id_can_be_printed_anywhere(bad: Any) -> None:
     with pytest.raises(InvalidWorkflowIdError) as caught:
-        SyncRunner(checkpointer=store).run(pipeline(Bodies(), 1), {"v0": 0}, workflow_id=bad)
+        SyncRunner(checkpointer=MemoryCheckpointer()).run(Graph([]), workflow_id=bad)
     text = str(caught.value)
     assert text.isascii()
     assert text.isprintable()
@@ -130,13 +129,12 @@ def test_unusual_ids_are_kept_byte_by_byte(durable: On, store: Checkpointer, bod
     assert bodies.take() == []
 
 
-@bad_ids
-def test_who_only_asks_for_such_an_id_finds_nothing(store: Checkpointer, bad: Any) -> None:
-    if not isinstance(bad, str):
-        pytest.skip("an id is a text")
-    assert store.workflow(bad) is None
-    assert store.steps(bad) == []
-    assert store.state(bad) == {}
+def test_who_only_asks_for_such_an_id_finds_nothing(store: Checkpointer) -> None:
+    for bad in BAD_IDS.values():
+        if isinstance(bad, str):
+            assert store.workflow(bad) is None
+            assert store.steps(bad) == []
+            assert store.state(bad) == {}
 
 
 # -- workflows that are not what the caller thinks ------------------------------------------------------
@@ -216,6 +214,16 @@ def test_an_unknown_input_is_no_reason_to_write(durable: On, store: Checkpointer
     fail_once(durable, bodies, pipeline(bodies, 2), "s2", values={"v0": 0}, workflow_id="w")
     with untouched(store, bodies), pytest.raises(ValueError, match="v00"):
         durable.run(pipeline(bodies, 2), {"v00": 1}, workflow_id="w", on_internal_override="error")
+
+
+def test_a_workflow_is_either_a_run_or_a_map(durable: On, store: Checkpointer, bodies: Bodies) -> None:
+    graph = pipeline(bodies, 1)
+    durable.run(graph, {"v0": 0}, workflow_id="single")
+    durable.map(graph, {"v0": [0, 1]}, map_over="v0", workflow_id="batch")
+    with untouched(store, bodies), pytest.raises(CheckpointError, match=r"'single'.*run\(\)"):
+        durable.map(graph, {"v0": [0, 1]}, map_over="v0", workflow_id="single")
+    with untouched(store, bodies), pytest.raises(CheckpointError, match=r"'batch'.*map\(\)"):
+        durable.run(graph, {"v0": 0}, workflow_id="batch")
 
 
 # -- a graph that has changed ---------------------------------------------------------------------------
