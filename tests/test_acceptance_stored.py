@@ -427,6 +427,48 @@ def test_a_turn_that_is_killed_is_taken_in_the_next_process(
     assert calls(tmp_path) == {"respond 0": 1, "respond 2": 2}
 
 
+@node(output_name="summary")
+def summarize(messages: tuple[str, ...]) -> str:
+    note(f"summarize {len(messages)}")
+    return f"{len(messages)} messages, the last is {messages[-1]}"
+
+
+@node(output_name="tone")
+def feel(said: str) -> str:
+    note(f"feel {said}")
+    return "calm" if said.islower() else "excited"
+
+
+LONG_CHAT = Graph([respond, summarize, feel], name="chat")
+TURNS = ("hello", "yes", "NO")
+
+
+def bodies_of(turn: int) -> list[str]:
+    return [f"respond {2 * turn}", f"feel {TURNS[turn]}", f"summarize {2 * turn + 2}"]
+
+
+@both
+@pytest.mark.parametrize("killed", [(turn, body) for turn in range(3) for body in range(3)], ids=str)
+@pytest.mark.parametrize("again", ["with nothing", "with the words"])
+def test_a_chat_that_is_killed_anywhere_ends_as_if_it_had_not_been(
+    tmp_path: Path, elsewhere: Elsewhere, runner: str, killed: tuple[int, int], again: str
+) -> None:
+    place = bodies_of(killed[0])[killed[1]]
+    for turn, said in enumerate(TURNS):
+        given = {"said": said}
+        if turn == killed[0]:
+            elsewhere.dies(run_graph, tmp_path, runner, "LONG_CHAT", given, place, workflow_id="c")
+            given = {} if again == "with nothing" else given
+        found = elsewhere(run_graph, tmp_path, runner, "LONG_CHAT", given, workflow_id="c")
+    assert found["messages"] == ("hello", "hello?", "yes", "yes?", "NO", "NO?")
+    assert (found["summary"], found["tone"]) == ("6 messages, the last is NO?", "excited")
+    twice = {entry for entry, times in calls(tmp_path).items() if times == 2}
+    siblings = bodies_of(killed[0])[:2] if killed[1] < 2 else [place]
+    assert place in twice
+    assert twice <= set(siblings)
+    assert max(calls(tmp_path).values()) == 2
+
+
 def answer_whatever_is_asked(folder: Path, words: str) -> str:
     """Find the workflow that waits, as a web server would, and answer it."""
     (waiting,) = SqliteCheckpointer(folder / "w.db").workflows(status="paused")
