@@ -159,6 +159,12 @@ class MemoryCheckpointer(Checkpointer):
             found = latest(entry.given() if entry else (), upto)
         return {payload.name: (payload.version, self._encoding.value(payload)) for payload in found}
 
+    def last_turn(self, workflow_id: str) -> int:
+        """Return the superstep before which inputs entered for the last time."""
+        with self._lock:
+            entry = self._entries.get(workflow_id)
+            return max((at for at, _ in entry.inputs), default=0) if entry else 0
+
     def find(self, query: Query) -> tuple[list[Workflow], int, str | None]:
         """Return the workflows asked for, newest first, the number of all, and the next cursor."""
         with self._lock:

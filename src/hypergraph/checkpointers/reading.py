@@ -15,6 +15,7 @@ from typing import Any
 from hypergraph.checkpointers.filters import Query
 from hypergraph.checkpointers.types import StepRecord, Workflow
 
+_FAR = 2**62  # no superstep comes after it
 _PAGE = 500  # workflows looked at together when all of them are
 
 
@@ -43,6 +44,10 @@ class Reader(ABC):
         """Return the latest version and value of each input given at or before a superstep."""
 
     @abstractmethod
+    def last_turn(self, workflow_id: str) -> int:
+        """Return the superstep before which inputs entered for the last time, 0 if they did at the start."""
+
+    @abstractmethod
     def find(self, query: Query) -> tuple[list[Workflow], int, str | None]:
         """Return the workflows asked for, newest first, how many there are in all, and the next cursor.
 
@@ -55,7 +60,13 @@ class Reader(ABC):
 
         A store that can ask for them alone may do so instead.
         """
-        later = [s for s in self.read_steps(workflow_id, values=False) if s.superstep > superstep]
+        upto = min(superstep, _FAR) + 1
+        steps = self.read_steps(workflow_id, upto=upto, values=False)
+        if not any(step.superstep > superstep for step in steps):
+            workflow = self.read_workflow(workflow_id)
+            if workflow is not None and workflow.step_count > len(steps):  # a superstep was left out
+                steps = self.read_steps(workflow_id, values=False)
+        later = [step for step in steps if step.superstep > superstep]
         first = min((step.superstep for step in later), default=0)
         return [step.node_name for step in later if step.superstep == first]
 

@@ -194,6 +194,10 @@ class SqliteCheckpointer(Checkpointer):
         found = self._database.read(lambda connection: read(connection, workflow_id, INPUT, upto))
         return {payload.name: (payload.version, self._encoding.value(payload)) for payload in found}
 
+    def last_turn(self, workflow_id: str) -> int:
+        """Return the superstep before which inputs entered for the last time."""
+        return self._database.read(lambda connection: sqlite_reads.last_turn(connection, workflow_id))
+
     def find(self, query: Query) -> tuple[list[Workflow], int, str | None]:
         """Return the workflows asked for, newest first, the number of all, and the next cursor."""
         found, total, cursor = self._database.read(lambda connection: sqlite_reads.page(connection, query))

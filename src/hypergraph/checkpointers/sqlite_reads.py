@@ -11,7 +11,7 @@ from hypergraph.checkpointers import finding
 from hypergraph.checkpointers.filters import Query
 from hypergraph.checkpointers.payloads import Encoding, Payload
 from hypergraph.checkpointers.rows import STEP_COLUMNS, Row, record_of, workflow_of
-from hypergraph.checkpointers.schema import OTHER, OUTPUT
+from hypergraph.checkpointers.schema import INPUT, OTHER, OUTPUT
 from hypergraph.checkpointers.types import StepRecord, StepStatus, Workflow
 
 Connection = sqlite3.Connection
@@ -57,22 +57,41 @@ ORDER BY idx
 _KEY = "SELECT key, scrambled FROM workflows WHERE id = ?"
 
 
+def findable(workflow_id: str) -> str | None:
+    """Return the id, None for one that no workflow can have: half surrogate pairs have no bytes."""
+    try:
+        workflow_id.encode()
+    except UnicodeEncodeError:
+        return None
+    return workflow_id
+
+
 def key_of(connection: Connection, workflow_id: str) -> int | None:
     """Return the key of a workflow, None if there is none."""
-    row = connection.execute(_KEY, (workflow_id,)).fetchone()
+    row = connection.execute(_KEY, (findable(workflow_id),)).fetchone()
     return None if row is None else int(row[0])
 
 
 def workflow(connection: Connection, workflow_id: str) -> Workflow | None:
     """Return a workflow."""
-    row = connection.execute(f"{finding.SELECT} WHERE id = ?", (workflow_id,)).fetchone()
+    row = connection.execute(f"{finding.SELECT} WHERE id = ?", (findable(workflow_id),)).fetchone()
     return None if row is None else workflow_of(row[:-1])
+
+
+def last_turn(connection: Connection, workflow_id: str) -> int:
+    """Return the superstep before which inputs entered for the last time."""
+    row = connection.execute(
+        "SELECT max(superstep) FROM vals WHERE workflow = ? AND kind = ?",
+        (key_of(connection, workflow_id), INPUT),
+    ).fetchone()
+    return int(row[0] or 0)
 
 
 def graph(connection: Connection, workflow_id: str) -> dict[str, Any] | None:
     """Return the stored structure of a workflow's graph."""
     row = connection.execute(
-        "SELECT graph FROM structures JOIN workflows ON digest = structure WHERE id = ?", (workflow_id,)
+        "SELECT graph FROM structures JOIN workflows ON digest = structure WHERE id = ?",
+        (findable(workflow_id),),
     ).fetchone()
     return json.loads(row[0]) if row and row[0] else None
 
@@ -90,7 +109,7 @@ def page(connection: Connection, query: Query) -> tuple[list[Workflow], int, str
 
 def payloads(connection: Connection, workflow_id: str, kind: int, upto: int | None) -> list[Payload]:
     """Return the newest payload of each name, pauses left out."""
-    found = connection.execute(_KEY, (workflow_id,)).fetchone()
+    found = connection.execute(_KEY, (findable(workflow_id),)).fetchone()
     if found is None:
         return []
     bounds = {"key": found[0], "kind": kind, "upto": _LAST if upto is None else upto}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Collection
 from typing import Any
 
 from hypergraph.checkpointers.types import NewWorkflow
@@ -18,8 +19,7 @@ from hypergraph.values.serializers import Serializer
 
 def changed_nodes(graph: Graph, stored: Stored) -> list[str]:
     """Return the nodes that have recorded results and whose code is not what it was then."""
-    now, recorded = node_hashes(graph), {record.node_name for record in stored.records if record.durable}
-    before = stored.workflow.node_hashes
+    now, before, recorded = node_hashes(graph), stored.workflow.node_hashes, stored.finished
     return [name for name, known in before.items() if name in recorded and now.get(name, known) != known]
 
 
@@ -48,14 +48,13 @@ def outdated_nodes(graph: Graph, stored: Stored, code_change: str) -> list[str]:
     return []
 
 
-def code_to_record(graph: Graph, stored: Stored, outdated: list[str]) -> NewWorkflow | None:
-    """Return the code as it is to be recorded: results keep the hash of the code that made them.
+def code_to_record(graph: Graph, stored: Stored, kept: Collection[str]) -> NewWorkflow | None:
+    """Return the code as it is to be recorded: results that are kept keep the hash of what made them.
 
     None says that nothing is to be changed.
     """
-    kept = set(changed_nodes(graph, stored)).difference(outdated)
     before = stored.workflow.node_hashes
-    hashes = {name: before[name] if name in kept else now for name, now in node_hashes(graph).items()}
+    hashes = {n: before[n] if n in kept and n in before else now for n, now in node_hashes(graph).items()}
     if hashes == before:
         return None
     return NewWorkflow(graph_hash=graph.definition_hash, graph=structure_of(graph), node_hashes=hashes)

@@ -66,7 +66,7 @@ def refuse_crash_loop(claim: Ownership) -> None:
     for node, count in crashes.items():
         if count >= _STRIKES:
             raise CrashLoopError(
-                f"Crash loop at node {node!r}: workflow {claim.workflow_id!r} took its process along {count} "
+                f"Workflow {claim.workflow_id!r} is in a crash loop at node {node!r}: its process died {count} "
                 "times there. Fix what kills the process, then resume with force=True.",
                 workflow_id=claim.workflow_id,
                 node_name=node,

@@ -14,7 +14,7 @@ from typing import Any
 from hypergraph.checkpointers.base import Checkpointer, Commit, EncodedStep
 from hypergraph.checkpointers.commits import Ownership
 from hypergraph.checkpointers.quick import maker_of
-from hypergraph.checkpointers.types import StepRecord, StepStatus, WorkflowStatus, now
+from hypergraph.checkpointers.types import NewWorkflow, StepRecord, StepStatus, WorkflowStatus, now
 from hypergraph.checkpointers.writer import Writer
 from hypergraph.durability.intents import Intents
 from hypergraph.engine.endings import Detail
@@ -50,6 +50,7 @@ class Journal:
         self.superstep = -1  # of the last step
         self.waits_for_end = store.policy.durability == "exit"
         self.silent = store.policy.granularity == "none"
+        self.saved: tuple[int, ...] = ()  # steps that have become durable, and nobody was told yet
         self.on_their_way: tuple[int, ...] = ()  # steps given to the writer
         self.last_commit = _clock()
 
@@ -58,8 +59,11 @@ class Journal:
         if self.numbers is not None:  # now, because steps that run together may end in any order
             self.numbers[step.index] = self._index_of(superstep, step)
         if self.intents.wary:
-            return self.intents.announce(step, superstep)
-        return self.flush() if superstep > self.lowest and not self.waits_for_end else ()
+            self.intents.announce(step, superstep)
+        if superstep > self.lowest and not self.waits_for_end:
+            self.flush()
+        saved, self.saved = self.saved, ()
+        return saved
 
     def known_result(self, step: Step, superstep: int) -> Any:
         """Return what a call that must not be repeated has returned, if somebody knows; else NOT_KNOWN."""
@@ -145,8 +149,8 @@ class Journal:
         self.next_index += 1
         return self.next_index - 1
 
-    def flush(self, **more: Any) -> tuple[int, ...]:
-        """Commit what is pending, and more; return the indexes of the steps that are durable now."""
+    def flush(self, **more: Any) -> None:
+        """Commit what is pending, and more."""
         steps, self.pending, self.lowest = self.pending, [], _NEVER
         commit = Commit(self.claim, tuple(steps), **more)
         self.last_commit = _clock()
@@ -154,18 +158,19 @@ class Journal:
         if self.writer is not None:
             self.writer.submit(commit)
             self.on_their_way += indexes
-            return ()
-        self.store.write(commit)
-        return indexes
+        else:
+            self.store.write(commit)
+            self.saved += indexes
 
-    def close(self, status: WorkflowStatus, *, full: bool) -> tuple[int, ...]:
+    def close(
+        self, status: WorkflowStatus, *, full: bool, code: NewWorkflow | None = None
+    ) -> tuple[int, ...]:
         """Write down how the run ended; return the indexes of the steps that became durable."""
         duration = (self.run.stopped_at - self.run.started) * 1000
-        indexes = self.flush(status=status, duration_ms=duration, full=full)
+        self.flush(status=status, duration_ms=duration, full=full, code=code)
         if self.writer is not None:
             self.writer.drain(self.claim)
-            indexes = self.on_their_way
-        return indexes
+        return self.saved + self.on_their_way
 
 
 def _named(step: Step, value: Any) -> dict[str, Any]:
@@ -204,6 +209,6 @@ def _uncommon(detail: Detail) -> dict[str, Any]:
         facts["cached"] = True
     if detail.attempts > 1:
         facts["attempt"], facts["attempt_errors"] = detail.attempts, detail.failed_attempts
-    if detail.inner is not None and getattr(detail.inner, "journal", None) is not None:
+    if detail.inner is not None and detail.inner.workflow_id is not None:
         facts["child_workflow_id"] = detail.inner.workflow_id
     return facts

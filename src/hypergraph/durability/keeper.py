@@ -24,6 +24,7 @@ from hypergraph.durability.past import read_past
 from hypergraph.durability.resuming import ended_elsewhere, refuse_second_answer, take_up
 from hypergraph.durability.stored import Stored, produced, stored_in
 from hypergraph.durability.wishes import Wishes
+from hypergraph.engine.endings import RECORD_SIZE
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.run import Run
 from hypergraph.exceptions import CrashLoopError, WorkflowLockedError
@@ -44,6 +45,7 @@ class WorkflowKeeper:
         self.edits: dict[str, Any] = {}  # values given for what recorded steps produced
         self.named: frozenset[str] = frozenset()  # what the caller gives now, in contrast to what is stored
         self.has_waited = False
+        self.reruns: dict[Run, Stored] = {}  # runs in which nodes run again because of their code
 
     def inputs_for(
         self, graph: Graph, workflow_id: str | None, given: Mapping[str, Any]
@@ -167,7 +169,9 @@ class WorkflowKeeper:
             return False
         graph, news = run.admission.graph, self._news(run, stored)
         outdated = outdated_nodes(graph, stored, self.wishes.code_change)
-        code = code_to_record(graph, stored, outdated)
+        if outdated:
+            self.reruns[run] = stored
+        code = code_to_record(graph, stored, stored.finished)
         run.values.update({name: self.edits[name] for name in news if name in self.edits})
         given = {name: (version, run.values[name]) for name, version in news.items()}
         take_up(run, stored, given, outdated, self.store)
@@ -184,10 +188,17 @@ class WorkflowKeeper:
             return ()
         try:
             full = _is_outermost(run) or run.pause is not None
-            return journal.close(WorkflowStatus(run.status.value), full=full)
+            code = self._code_since(run) if run in self.reruns else None
+            return journal.close(WorkflowStatus(run.status.value), full=full, code=code)
         finally:
             self.store.release(journal.claim)
             self.store.retain(journal.claim.workflow_id)
+
+    def _code_since(self, run: Run) -> NewWorkflow | None:
+        """Return the code to record after nodes ran again."""
+        stored, before = self.reruns.pop(run), len(run.past.rows)
+        ran = {step.name for step in run.records[1::RECORD_SIZE][before:]}
+        return code_to_record(run.admission.graph, stored, stored.finished - ran)
 
     def open_map(self, map_run: MapRun) -> None:
         """Begin or take up the history of a map."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hypergraph.checkpointers.base import Checkpointer
+from hypergraph.checkpointers.ids import check_workflow_id
 from hypergraph.checkpointers.types import Claim, NewWorkflow, Workflow, WorkflowStatus
 from hypergraph.durability.changes import node_hashes
 from hypergraph.durability.stored import Stored
@@ -35,6 +36,7 @@ class MapKeeper:
         if parent is not None and not self._keeps(map_run, parent):
             return
         map_run.workflow_id = map_run.place()
+        check_workflow_id(map_run.workflow_id, child=parent is not None)
         stored = None
         if parent is None or parent.past is not None:
             stored = self.store.read_workflow(map_run.workflow_id)
@@ -79,7 +81,7 @@ class MapKeeper:
         return parent.journal is not None and self.store.policy.granularity == "step" and nested
 
     def _refuse_changes(self, map_run: MapRun, items: Sequence[Workflow]) -> None:
-        """Raise ItemChangedError for an item that was recorded with other values, before anything is written."""
+        """Raise ItemChangedError for an item that was recorded with other values; nothing is written yet."""
         for item in items:
             if item.item is None or item.item >= len(map_run.items):
                 continue

@@ -49,7 +49,7 @@ class Past:
     round: int = 0  # the superstep that it goes on with: another one if something failed in it
     is_closed: bool = False  # whether there is none to go on with, so that a new one begins
     next_index: int = 0
-    has_news: bool = False
+    is_turn: bool = False  # whether it goes on with other inputs than it once began with
     given: dict[str, int] = field(default_factory=dict)
     versions: dict[str, int] = field(default_factory=dict)
     written: dict[tuple[int, str], int] = field(default_factory=dict)
@@ -69,8 +69,8 @@ class Past:
         """Return what need not run again, in the form in which a run records what it does."""
         return [part for superstep, step, _ in self.rows for part in (superstep, step, 0.0, _REPLAYED)]
 
-    def fold(self, step: Step, record: StepRecord) -> None:
-        """Take over what a completed step left behind."""
+    def fold(self, step: Step, record: StepRecord, turn: int) -> None:
+        """Take over what a completed step left behind; an end is one of its own turn only."""
         if round_of(record) != self.folded:
             self.settle()
             self.folded, self.before = round_of(record), dict(self.versions)
@@ -89,7 +89,11 @@ class Past:
         for name in step.awaited:
             self.versions[name] = self.versions.get(name, 0) + 1
         if step.is_gate:
-            self.decisions[index] = (record.decision, record.index)
+            ended = record.decision == "END" or (
+                isinstance(record.decision, list) and "END" in record.decision
+            )
+            decision = None if ended and record.superstep < turn else record.decision
+            self.decisions[index] = (decision, record.index)
             self.echoes.clear()
             self.equal.clear()
 
@@ -129,14 +133,15 @@ def read_past(plan: Plan, stored: Stored, *, closed: bool) -> Past:
     last, past.round = max(record.superstep for record in records), _open_round(plan, records)
     # What has a row of its own and must run again gets another one, in a superstep of its own.
     unfinished = [r for r in records if round_of(r) >= past.round]
-    past.is_closed = closed or any(record.lost for record in unfinished)
+    past.is_closed = closed or stored.turn > last or any(record.lost for record in unfinished)
+    past.is_turn, turn = stored.turn > 0, stored.turn
     failed = any(r.superstep == last and r.status is StepStatus.FAILED for r in records)
     past.superstep = last + 1 if past.is_closed or failed else last
     past.next_index = max(record.index for record in records) + 1
     past.waiting = {(r.superstep, r.node_name): r.index for r in records if r.status is StepStatus.PAUSED}
     for step, record in _completed(plan, records):
         if past.is_closed or round_of(record) < past.round:
-            past.fold(step, record)
+            past.fold(step, record, turn)
         past.rows.append((record.superstep, step, (record.duration_ms or 0.0) / 1000))
     past.settle()
     for record in records:  # what was read shows how often siblings wrote a name

@@ -34,8 +34,9 @@ def take_up(
     workflow_id = stored.workflow.id
     closed = bool(news or outdated) or stored.workflow.status is WorkflowStatus.COMPLETED
     stored.inputs |= news
+    if closed:
+        stored.turn = max([record.superstep for record in stored.records], default=-1) + 1
     past = run.past = read_past(run.plan, stored, closed=closed)
-    past.has_news = bool(news or outdated)
     past.outdated = frozenset(
         run.plan.index[name] for name in walk(outdated, run.admission.graph.wiring.successors)
     )

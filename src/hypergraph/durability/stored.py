@@ -20,6 +20,7 @@ class Stored:
     workflow: Workflow
     records: list[StepRecord]
     inputs: dict[str, tuple[int, Any]]
+    turn: int = 0  # the superstep before which inputs entered for the last time
 
     @property
     def given(self) -> dict[str, int]:
@@ -30,6 +31,11 @@ class Stored:
         """Return the inputs that no step has replaced by a later version."""
         latest = past.versions
         return {name: value for name, (version, value) in self.inputs.items() if latest[name] == version}
+
+    @property
+    def finished(self) -> set[str]:
+        """The nodes that have results."""
+        return {record.node_name for record in self.records if record.durable}
 
     @property
     def outputs(self) -> set[str]:
@@ -66,7 +72,8 @@ def stored_in(store: Checkpointer, workflow_id: str) -> Stored | None:
     workflow = store.read_workflow(workflow_id)
     if workflow is None:
         return None
-    return Stored(workflow, store.read_steps(workflow_id, values=False), store.read_inputs(workflow_id))
+    records, inputs = store.read_steps(workflow_id, values=False), store.read_inputs(workflow_id)
+    return Stored(workflow, records, inputs, store.last_turn(workflow_id))
 
 
 def produced(records: Sequence[StepRecord]) -> set[str]:

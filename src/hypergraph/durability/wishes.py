@@ -66,14 +66,8 @@ def _check_tags(tags: Any) -> None:
 
 
 def _origin(given: Any) -> tuple[str, int | None]:
-    """Return id and superstep; the id alone means everything."""
-    workflow_id, superstep = (given, None) if isinstance(given, str) else _pair(given)
-    if not isinstance(workflow_id, str) or not (superstep is None or type(superstep) is int):
-        raise ValueError(
-            f'fork_from must be an id, or an id and a superstep: ("order-456", 3), got {given!r}'
-        )
-    return workflow_id, superstep
-
-
-def _pair(given: Any) -> tuple[Any, Any]:
-    return (given[0], given[1]) if isinstance(given, (tuple, list)) and len(given) == 2 else (None, None)
+    """Return id and superstep; None for the superstep means everything."""
+    fits = isinstance(given, (tuple, list)) and len(given) == 2 and isinstance(given[0], str)
+    if not fits or not (given[1] is None or (type(given[1]) is int and given[1] >= 0)):
+        raise ValueError(f'fork_from must be an id and a superstep, as in ("order-456", 3), got {given!r}')
+    return given[0], given[1]

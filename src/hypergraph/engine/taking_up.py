@@ -22,7 +22,7 @@ class Past(Protocol):
     """What is known of a run that began earlier."""
 
     superstep: int  # where it goes on
-    has_news: bool  # whether it goes on with other inputs than it had
+    is_turn: bool  # whether it goes on with other inputs than it once began with
     given: Mapping[str, int]  # versions of inputs
     written: Mapping[tuple[int, str], int]  # the last version that each step wrote
     visits: Mapping[int, Visit]
@@ -47,7 +47,7 @@ def restore(counters: Readiness, past: Past) -> None:
     counters.echoes.update(past.echoes)
     for index, visit in past.visits.items():
         counters.stale[index] = index in past.outdated or _has_news(counters, index, visit, past)
-    if past.has_news:
+    if past.is_turn:
         _wait_for_news(counters)
     for gate, (decision, order) in past.decisions.items():
         _recall(counters, counters.steps[gate], decision, order, past)
@@ -78,7 +78,8 @@ def _wait_for_news(counters: Readiness) -> None:
     Whoever turns out not to run is not waited for: these are waits that something could stand in for.
     """
     plan = counters.run.admission.plan
-    coming = [index for index, stale in enumerate(counters.stale) if stale and index in counters.scope]
+    stale = (index for index, stale in enumerate(counters.stale) if stale and index in counters.scope)
+    coming = [*stale, *counters.replayed]
     seen = set(coming)
     while coming:
         source = counters.steps[coming.pop()]
@@ -122,10 +123,10 @@ def _recall(counters: Readiness, step: Step, decision: Any, order: int, past: Pa
     for target in step.default_targets:
         counters.opened[target] -= 1
     chosen = decision if isinstance(decision, list) else () if decision is None else (decision,)
-    if "END" in chosen and not past.has_news:  # final for this gate, unless the run starts with something new
+    if "END" in chosen:  # final for this gate
         counters.live.discard(step.index)
         counters.stale[step.index] = False
-    if counters.stale[step.index] or ("END" in chosen and past.has_news):
+    if counters.stale[step.index]:
         return
     targets = tuple(step.target_index[name] for name in chosen if name in step.target_index)
     counters.decisions[step.index] = targets

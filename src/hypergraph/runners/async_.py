@@ -86,7 +86,7 @@ class AsyncRunner(BaseRunner):
         workflow_id: str | None = None,
         history: Sequence[StepRecord] | None = None,
         checkpoint: Checkpoint | None = None,
-        fork_from: str | tuple[str, int] | None = None,
+        fork_from: tuple[str, int | None] | None = None,
         code_change: Literal["keep", "rerun", "error"] = "keep",
         new_turn: bool = False,
         tags: Mapping[str, str] | None = None,
