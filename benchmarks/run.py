@@ -14,6 +14,7 @@ from pathlib import Path
 from benchmarks.durable import durable_bars
 from benchmarks.engine import Bar, engine_bars, memory_bars
 from benchmarks.peers import peer_report
+from benchmarks.stores import store_bars
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -25,6 +26,10 @@ def main(arguments: list[str] | None = None) -> int:
     bars, stored = [*engine_bars(), *memory_bars()], durable_bars()
     for bar in bars:
         print(line(bar))
+    print("\nStores that fill, large against small")
+    for bar in (filled := store_bars()):
+        print(line(bar))
+    bars += filled
     print("\nStored runs, against the same rows and bytes committed by hand (aims, not yet limits)")
     for bar in stored:
         print(line(bar))
