@@ -23,12 +23,12 @@ from hypergraph.durability import journal
 from hypergraph.exceptions import OwnershipLostError, WorkflowLockedError
 
 LENGTH, LOOPS, ITEMS = 30, 12, 20
-_settings: dict[str, Any] = {"folder": None, "place": None}
+_settings: dict[str, Any] = {"folder": None, "place": None, "calls": 0}
 
 
-def told(folder: Path, place: str | None = None) -> None:
-    """Say where calls are noted, and in which one to die."""
-    _settings.update(folder=folder, place=place)
+def told(folder: Path, place: str | int | None = None) -> None:
+    """Say where calls are noted, and in which one to die: by its name, or by its number from now on."""
+    _settings.update(folder=folder, place=place, calls=0)
 
 
 def note(place: str) -> None:
@@ -36,11 +36,12 @@ def note(place: str) -> None:
     file = os.open(_settings["folder"] / "calls", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.write(file, f"{place}\n".encode())
     os.close(file)
-    if place == _settings["place"]:
+    _settings["calls"] += 1
+    if _settings["place"] in (place, _settings["calls"]):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def opened(folder: Path, runner: str, place: str | None = None, **policy: Any) -> On:
+def opened(folder: Path, runner: str, place: str | int | None = None, **policy: Any) -> On:
     """Return a runner of either kind over the store of a folder, where calls are noted too."""
     told(folder, place)
     made: On = {"sync": OnSync, "async": OnAsync}[runner](

@@ -17,7 +17,7 @@ from processes import Elsewhere, elsewhere
 from running import RUNNERS
 from test_crashes import calls, check_finished, repeated
 
-from hypergraph import EventProcessor, FunctionNode, Graph, NodeStartEvent
+from hypergraph import EventProcessor, FunctionNode, Graph, NodeStartEvent, node, route
 from hypergraph.checkpointers import SqliteCheckpointer
 
 __all__ = ["elsewhere"]  # fixture
@@ -130,3 +130,124 @@ def test_a_chain_that_is_killed_in_every_third_node_repeats_those_and_no_others(
     assert elsewhere(run_chain, tmp_path, runner) == LENGTH
     assert repeated(tmp_path) == {f"plus {victim}": 2 for victim in victims}
     elsewhere(check_whole, tmp_path)
+
+
+# -- a kill in every body of something larger -----------------------------------------------------------
+
+
+def larger() -> Graph:
+    """Return siblings, a loop around a nested graph, a branch and a mapped graph, one after the other."""
+
+    @node(output_name="left")
+    def go_left(seed: int) -> int:
+        crashing.note("left")
+        return seed + 1
+
+    @node(output_name="right")
+    def go_right(seed: int) -> list[int]:
+        crashing.note("right")
+        return [seed, seed + 1, seed + 2]
+
+    @node(output_name="half")
+    def up(count: int) -> int:
+        crashing.note(f"up {count}")
+        return count + 2
+
+    @node(output_name="down")
+    def down(half: int) -> int:
+        crashing.note(f"down {half}")
+        return half - 1
+
+    @route(targets=["body", "leave"])
+    def again(count: int, left: int) -> str:
+        crashing.note(f"again {count}")
+        return "leave" if count >= left else "body"
+
+    @node(output_name="way")
+    def leave(count: int, right: list[int]) -> list[int]:
+        crashing.note("leave")
+        return [count * step for step in right]
+
+    @node(output_name="part")
+    def work(way: int) -> int:
+        crashing.note(f"work {way}")
+        return way + 1
+
+    @node(output_name="total")
+    def add(part: list[int]) -> int:
+        crashing.note("add")
+        return sum(part)
+
+    body = Graph([up, down], name="body").as_node().with_outputs(down="count")
+    each = Graph([work], name="each").as_node().map_over("way")
+    return Graph([go_left, go_right, body, again, leave, each, add], name="larger")
+
+
+def run_larger(folder: Path, runner: str, place: int | None = None) -> int:
+    on = crashing.opened(folder, runner, place)
+    total: int = on.run(larger(), {"seed": 1, "count": 0}, workflow_id="w")["total"]
+    return total
+
+
+def written(folder: Path) -> list[Any]:
+    """Return every step of every workflow, without times."""
+    store = SqliteCheckpointer(folder / "w.db")
+    found, places = [], ["w"]
+    for place in places:
+        places += [child.id for child in store.workflows(parent=place, limit=None)]
+        facts = ("superstep", "node_name", "index", "status", "input_versions", "values", "decision", "visit")
+        workflow = store.workflow(place)
+        assert workflow is not None
+        found.append((place, workflow.status, [[getattr(s, f) for f in facts] for s in store.steps(place)]))
+    return sorted(found, key=lambda entry: entry[0])
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
+@pytest.mark.parametrize("times", [1, 2])
+def test_whatever_body_is_killed_the_history_is_that_of_an_uncrashed_run(
+    tmp_path: Path, elsewhere: Elsewhere, runner: str, times: int
+) -> None:
+    (tmp_path / "whole").mkdir()
+    total = elsewhere(run_larger, tmp_path / "whole", runner)
+    bodies, expected = sum(calls(tmp_path / "whole").values()), elsewhere(written, tmp_path / "whole")
+    assert (total, len(expected)) == (15, 7)
+    for place in range(1, bodies + 1):
+        folder = tmp_path / str(place)
+        folder.mkdir()
+        elsewhere.dies(run_larger, folder, runner, place)
+        if times == 2:
+            elsewhere.dies(run_larger, folder, runner, 1)
+        assert elsewhere(run_larger, folder, runner) == total
+        assert elsewhere(written, folder) == expected
+        assert max(calls(folder).values()) <= 1 + times
+
+
+# -- many items -----------------------------------------------------------------------------------------
+
+ITEMS, CRASH = 1000, 731
+
+
+def run_items(folder: Path, runner: str, place: str | None = None) -> int:
+    @node(output_name="y")
+    def work(x: int) -> int:
+        crashing.note(f"work {x}")
+        return 2 * x
+
+    on = crashing.opened(folder, runner, place)
+    options: dict[str, Any] = {"max_concurrency": 1} if on.is_async else {}
+    found = on.map(
+        Graph([work], name="work"), {"x": list(range(ITEMS))}, map_over="x", workflow_id="w", **options
+    )
+    return sum(found["y"])
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
+def test_a_crash_at_item_731_of_1000_resumes_with_730_skipped(
+    tmp_path: Path, elsewhere: Elsewhere, runner: str
+) -> None:
+    elsewhere.dies(run_items, tmp_path, runner, f"work {CRASH}")
+    before = sum(calls(tmp_path).values())
+    assert elsewhere(run_items, tmp_path, runner) == ITEMS * (ITEMS - 1)
+    assert before == CRASH + 1
+    assert repeated(tmp_path) == {f"work {CRASH}": 2}
+    assert len(calls(tmp_path)) == ITEMS
