@@ -14,7 +14,7 @@ from making import make
 from random_graphs import random_case
 from running import OnAsync, OnSync
 
-from hypergraph import END, Graph, ifelse, interrupt, route
+from hypergraph import END, Graph, ifelse, interrupt, node, route
 from hypergraph.checkpointers import (
     Checkpointer,
     MemoryCheckpointer,
@@ -175,10 +175,47 @@ def test_a_sibling_that_is_missing_from_the_last_superstep_goes_first(store: Che
     assert after(store, graph, [(0, "a", {"x": 1}, {"y": 1})], x=1) == ("b",)
 
 
-def test_failed_nodes_are_next_beside_what_their_siblings_made_ready(store: Checkpointer) -> None:
+def test_failed_nodes_are_next_before_what_their_siblings_made_ready(store: Checkpointer) -> None:
     graph = Graph([make("a", "x", out="y"), make("b", "x"), make("c", "y")])
     rows = [(0, "a", {"x": 1}, {"y": 1}), (0, "b", {"x": 1}, {}, FAILED)]
-    assert after(store, graph, rows, status=WorkflowStatus.FAILED, x=1) == ("b", "c")
+    assert after(store, graph, rows, status=WorkflowStatus.FAILED, x=1) == ("b",)
+    save(store, [*rows, (1, "b", {"x": 1}, {"b_out": 1}, {"retry_of": 0})])
+    assert store.checkpoint("w").next == ("c",)
+
+
+def test_what_never_ran_beside_a_failure_is_next_with_it(store: Checkpointer) -> None:
+    graph = Graph([make("a", "x"), make("b", "x"), make("c", "x", out="y"), make("d", "y")])
+    rows = [(0, "b", {"x": 1}, {}, FAILED), (0, "c", {"x": 1}, {"y": 1})]
+    assert after(store, graph, rows, status=WorkflowStatus.FAILED, x=1) == ("a", "b")
+
+
+def test_a_resume_begins_with_what_was_said_to_be_next(store: Checkpointer, bodies: Bodies) -> None:
+    def entering(name: str, taken: str, made: str) -> Any:
+        def body(value: int) -> int:
+            bodies.enter(name)
+            return value
+
+        return node(output_name=made)(body).with_name(name).with_inputs(value=taken)
+
+    graph = Graph([entering("a", "x", "y"), entering("b", "x", "z"), entering("c", "y", "w")])
+    bodies.failing["b"] = ValueError("broken")
+    with pytest.raises(ValueError, match="broken"):
+        OnSync(checkpointer=store).run(graph, x=1, workflow_id="w")
+    expected = store.checkpoint("w").next
+    bodies.failing.clear()
+    OnSync(checkpointer=store).run(graph, workflow_id="w")
+    assert store.checkpoint("w", superstep=0).next == expected == ("b",)
+
+
+def test_a_map_has_no_nodes_of_its_own_that_would_run(store: Checkpointer) -> None:
+    def fail(x: int = 1) -> None:
+        raise ValueError("broken")
+
+    graph = Graph([node(output_name="y")(fail)], name="failing")
+    on = OnSync(checkpointer=store)
+    on.map(graph, x=[1, 2], map_over="x", error_handling="continue", workflow_id="batch")
+    assert store.checkpoint("batch").next == ()
+    assert store.checkpoint("batch/item-0").next == ("fail",)
 
 
 def test_a_node_that_stopped_midway_is_next(store: Checkpointer) -> None:
@@ -214,6 +251,15 @@ def test_a_loop_goes_through_its_gate_before_it_goes_on(store: Checkpointer) -> 
 def test_nothing_follows_a_gate_that_decided_end(store: Checkpointer) -> None:
     rows = [(0, "add", {"n": 1}, {"n": 2}), (1, "again", {"n": 2}, {}, {"decision": "END"})]
     assert after(store, looping(), rows, n=0) == ()
+
+
+def test_a_new_turn_takes_up_a_loop_that_had_ended(store: Checkpointer) -> None:
+    rows = [(0, "again", {"n": 1}, {}, {"decision": "END"})]
+    shape = Shape(structure_of(looping()))
+    save(store, rows)
+    steps = store.steps("w")
+    assert ready_nodes(shape, steps, {"n": 2}, turn=0) == ()
+    assert ready_nodes(shape, steps, {"n": 2}, turn=1) == ("again",)
 
 
 def test_several_named_targets_are_all_next(store: Checkpointer) -> None:

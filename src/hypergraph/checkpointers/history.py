@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from hypergraph.checkpointers.filters import Query
 from hypergraph.checkpointers.next_nodes import next_nodes
 from hypergraph.checkpointers.reading import Reader
 from hypergraph.checkpointers.types import StepRecord, StepStatus
@@ -148,9 +149,15 @@ class History:
         """Return the nodes that ran after these steps; if none did, those that would run."""
         later = self.reader.read_following(self.workflow_id, self.upto) if self.upto is not None else ()
         workflow = None if later else self.reader.read_workflow(self.workflow_id)
-        if workflow is None:
+        if workflow is None or self._is_map():
             return tuple(later)
-        return next_nodes(workflow, self.steps, {name: version for name, (version, _) in self.given.items()})
+        given = {name: version for name, (version, _) in self.given.items()}
+        return next_nodes(workflow, self.steps, given, self.reader.last_turn(self.workflow_id))
+
+    def _is_map(self) -> bool:
+        """Say whether it is the items that run, each as a workflow of its own, and no nodes."""
+        children = () if self.steps else self.reader.find(Query(parent=self.workflow_id, limit=1))[0]
+        return any(child.item is not None and child.node_name is None for child in children)
 
     def descent(self, name: str) -> list[Origin]:
         """Return the latest value of a name and all it was made of, newest first, given inputs last."""

@@ -2,7 +2,7 @@
 
 This is the rule by which runs are scheduled, read from a history instead of a run. A node is next when
 
-a  it lies behind the entry points, if there are any, and is no gate that has decided END;
+a  it lies behind the entry points, if there are any, and is no gate that has decided END in this turn;
 b  no gate controls it, or the latest decision of one names it, or one that never ran is open by default and
    lies on a cycle with it. A decision counts until what the gate takes has changed;
 c  each input exists: as the output of a completed step or a stored input; or a binding or default stands in
@@ -11,7 +11,7 @@ d  the names it waits for are newer than those it saw last;
 e  it never completed, or an input is newer than the one it took last, or a decision names it since then;
 f  it need not let others go first: the gates that control it, what it waits for, and a question to a person.
 
-Steps that are missing beside finished ones of the last superstep come first, as in a resume. A paused
+Steps that failed, or are missing, beside finished ones of a superstep come first, as in a resume. A paused
 workflow waits in the nodes that paused. Where no structure is stored, what has failed is all that is known.
 Of a loop at rest whose nodes all made what they had made before, and of a loop with declared edges that has
 not begun, a run may choose more narrowly than this.
@@ -30,17 +30,20 @@ Versions = Mapping[str, int]
 _END = "END"
 
 
-def next_nodes(workflow: Workflow, steps: Sequence[StepRecord], given: Versions) -> tuple[str, ...]:
+def next_nodes(
+    workflow: Workflow, steps: Sequence[StepRecord], given: Versions, turn: int = 0
+) -> tuple[str, ...]:
     """Return the nodes that would run next, none where that cannot be known.
 
-    `steps` are all that the workflow has, in order, `given` the versions of its inputs.
+    `steps` are all that the workflow has, in order, `given` the versions of its inputs, `turn` the superstep
+    before which the last of them entered.
     """
     if workflow.status in (WorkflowStatus.COMPLETED, WorkflowStatus.PARTIAL):
         return ()
     if workflow.status is WorkflowStatus.PAUSED:
         return _left_at(StepStatus.PAUSED, steps)
     shape = shape_of(workflow.graph)
-    return (shape and ready_nodes(shape, steps, given)) or _left_at(StepStatus.FAILED, steps)
+    return (shape and ready_nodes(shape, steps, given, turn)) or _left_at(StepStatus.FAILED, steps)
 
 
 def _left_at(status: StepStatus, steps: Sequence[StepRecord]) -> tuple[str, ...]:
@@ -49,17 +52,24 @@ def _left_at(status: StepStatus, steps: Sequence[StepRecord]) -> tuple[str, ...]
     return tuple(name for name, step in last.items() if step.status is status)
 
 
-def ready_nodes(shape: Shape, steps: Sequence[StepRecord], given: Versions) -> tuple[str, ...]:
+def ready_nodes(shape: Shape, steps: Sequence[StepRecord], given: Versions, turn: int = 0) -> tuple[str, ...]:
     """Return the nodes of a graph that would run after these steps, in graph order."""
-    last = max((step.superstep for step in steps), default=-1)
-    beside = [step for step in steps if step.superstep == last]
-    if not any(step.status is StepStatus.FAILED or step.lost for step in beside):
-        done = {step.node_name for step in beside if step.status is StepStatus.COMPLETED}
-        earlier = Standing(shape, [step for step in steps if step.superstep < last], given)
+    latest = {step.node_name: step for step in steps if step.node_name in shape.nodes}
+    failed = [_round(step) for step in latest.values() if step.status is StepStatus.FAILED]
+    current = min([*failed, max(map(_round, steps), default=-1)])
+    unfinished = [step for step in steps if _round(step) >= current]
+    if turn <= max((step.superstep for step in steps), default=-1) and not any(s.lost for s in unfinished):
+        done = {step.node_name for step in unfinished if step.status is StepStatus.COMPLETED}
+        earlier = Standing(shape, [step for step in steps if _round(step) < current], given, turn)
         missing = [name for name in earlier.ready() if name not in done]
         if missing:
             return tuple(missing)
-    return tuple(Standing(shape, steps, given).ready())
+    return tuple(Standing(shape, steps, given, turn).ready())
+
+
+def _round(step: StepRecord) -> int:
+    """Return the superstep that a step belongs to, whenever it ran."""
+    return step.superstep if step.retry_of is None else step.retry_of
 
 
 class Need(NamedTuple):
@@ -72,7 +82,7 @@ class Need(NamedTuple):
 class Standing:
     """Where a workflow stands after its completed steps."""
 
-    def __init__(self, shape: Shape, records: Iterable[StepRecord], given: Versions) -> None:
+    def __init__(self, shape: Shape, records: Iterable[StepRecord], given: Versions, turn: int) -> None:
         self.shape = shape
         self.given = given
         self.versions = dict(given)
@@ -84,6 +94,7 @@ class Standing:
         self.stale = {name for name in shape.nodes if self._is_stale(name)}
         self.decisions = {gate: self._decision(gate) for gate in shape.gates if gate in self.visits}
         ended = {gate for gate, targets in self.decisions.items() if _END in targets}
+        ended = {gate for gate in ended if self.visits[gate].superstep >= turn}
         self.stale -= ended  # whatever has changed since
         for gate in self.stale.intersection(self.decisions):
             del self.decisions[gate]
