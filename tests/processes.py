@@ -16,6 +16,7 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, BinaryIO
 
 import pytest
@@ -50,12 +51,19 @@ class Elsewhere:
         return found
 
 
-@pytest.fixture(scope="module")
-def elsewhere() -> Iterator[Elsewhere]:
-    """Processes other than this one."""
+@contextmanager
+def started() -> Iterator[Elsewhere]:
+    """Start what the processes are forked from."""
     command = [sys.executable, __file__]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
         yield Elsewhere(server)
+
+
+@pytest.fixture(scope="module")
+def elsewhere() -> Iterator[Elsewhere]:
+    """Processes other than this one."""
+    with started() as made:
+        yield made
 
 
 def _answer(function: Callable[..., Any], args: Any, options: Any) -> bytes:
