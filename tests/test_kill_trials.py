@@ -190,15 +190,16 @@ def run_larger(folder: Path, runner: str, place: int | None = None) -> int:
 
 
 def written(folder: Path) -> list[Any]:
-    """Return every step of every workflow, without times."""
+    """Return every step of every workflow, without times; nodes that overlap begin in any order."""
     store = SqliteCheckpointer(folder / "w.db")
     found, places = [], ["w"]
     for place in places:
         places += [child.id for child in store.workflows(parent=place, limit=None)]
-        facts = ("superstep", "node_name", "index", "status", "input_versions", "values", "decision", "visit")
+        facts = ("superstep", "node_name", "status", "input_versions", "values", "decision", "visit")
         workflow = store.workflow(place)
         assert workflow is not None
-        found.append((place, workflow.status, [[getattr(s, f) for f in facts] for s in store.steps(place)]))
+        steps = sorted(store.steps(place), key=lambda step: (step.superstep, step.node_name))
+        found.append((place, workflow.status, [[getattr(s, f) for f in facts] for s in steps]))
     return sorted(found, key=lambda entry: entry[0])
 
 

@@ -173,8 +173,6 @@ def test_the_values_given_are_left_alone(on: On) -> None:
 
 
 RESERVED = [
-    "fork_from",
-    "wait",
     "key",
     "map_over",
     "clone",
@@ -182,7 +180,15 @@ RESERVED = [
 
 
 @pytest.mark.parametrize(
-    "option", [{"new_turn": True}, {"tags": {"a": "b"}}, {"force": True}, {"history": []}]
+    "option",
+    [
+        {"new_turn": True},
+        {"tags": {"a": "b"}},
+        {"force": True},
+        {"wait": True},
+        {"history": [], "workflow_id": "w"},
+        {"fork_from": ("v", 0), "workflow_id": "w"},
+    ],
 )
 def test_what_needs_a_store_is_refused_without_one(on: On, option: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="need a runner with a checkpointer"):

@@ -209,7 +209,7 @@ class Checkpointer(Questions):
         """
         check_workflow_id(workflow_id, child=parent is not None)
         new = NewWorkflow(
-            *(graph_name, graph_hash, graph),
+            *(graph_name, graph_hash, copy.deepcopy(graph)),
             parent_id=parent,
             forked_from=forked_from,
             tags=dict(tags or {}),

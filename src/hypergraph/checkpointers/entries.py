@@ -34,8 +34,7 @@ class Entry:
 
     @classmethod
     def of(cls, key: int, workflow_id: str, new: NewWorkflow) -> Entry:
-        """Return the entry of a new workflow; what the caller changes later does not reach it."""
-        graph = copy.deepcopy(new.graph)
+        """Return the entry of a new workflow; what is read of its graph later is a copy."""
         workflow = Workflow(
             workflow_id,
             WorkflowStatus.ACTIVE,
@@ -51,7 +50,7 @@ class Entry:
             item=new.item,
             node_hashes=dict(new.node_hashes),
             fingerprint=new.fingerprint,
-            load_graph=lambda: copy.deepcopy(graph),
+            load_graph=lambda: copy.deepcopy(new.graph),
         )
         return cls(key, workflow)
 

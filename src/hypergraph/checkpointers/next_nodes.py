@@ -55,21 +55,16 @@ def _left_at(status: StepStatus, steps: Sequence[StepRecord]) -> tuple[str, ...]
 def ready_nodes(shape: Shape, steps: Sequence[StepRecord], given: Versions, turn: int = 0) -> tuple[str, ...]:
     """Return the nodes of a graph that would run after these steps, in graph order."""
     latest = {step.node_name: step for step in steps if step.node_name in shape.nodes}
-    failed = [_round(step) for step in latest.values() if step.status is StepStatus.FAILED]
-    current = min([*failed, max(map(_round, steps), default=-1)])
-    unfinished = [step for step in steps if _round(step) >= current]
+    failed = [step.round for step in latest.values() if step.status is StepStatus.FAILED]
+    current = min([*failed, max((step.round for step in steps), default=-1)])
+    unfinished = [step for step in steps if step.round >= current]
     if turn <= max((step.superstep for step in steps), default=-1) and not any(s.lost for s in unfinished):
         done = {step.node_name for step in unfinished if step.status is StepStatus.COMPLETED}
-        earlier = Standing(shape, [step for step in steps if _round(step) < current], given, turn)
+        earlier = Standing(shape, [step for step in steps if step.round < current], given, turn)
         missing = [name for name in earlier.ready() if name not in done]
         if missing:
             return tuple(missing)
     return tuple(Standing(shape, steps, given, turn).ready())
-
-
-def _round(step: StepRecord) -> int:
-    """Return the superstep that a step belongs to, whenever it ran."""
-    return step.superstep if step.retry_of is None else step.retry_of
 
 
 class Need(NamedTuple):

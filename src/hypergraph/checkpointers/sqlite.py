@@ -194,6 +194,11 @@ class SqliteCheckpointer(Checkpointer):
         found = self._database.read(lambda connection: read(connection, workflow_id, INPUT, upto))
         return {payload.name: (payload.version, self._encoding.value(payload)) for payload in found}
 
+    def read_following(self, workflow_id: str, superstep: int) -> list[str]:
+        """Return the nodes of the first superstep after this one, in order of their index."""
+        read = sqlite_reads.following
+        return self._database.read(lambda connection: read(connection, workflow_id, superstep))
+
     def last_turn(self, workflow_id: str) -> int:
         """Return the superstep before which inputs entered for the last time."""
         return self._database.read(lambda connection: sqlite_reads.last_turn(connection, workflow_id))

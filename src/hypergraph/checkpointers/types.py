@@ -116,6 +116,11 @@ class StepRecord:
             _settle_times(self)
 
     @property
+    def round(self) -> int:
+        """The superstep that the step belongs to, whenever it ran."""
+        return self.superstep if self.retry_of is None else self.retry_of
+
+    @property
     def durable(self) -> bool:
         """Whether a resume may skip this step: it completed and all its values are stored."""
         return self.status is StepStatus.COMPLETED and not self.lost

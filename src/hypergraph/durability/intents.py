@@ -29,15 +29,10 @@ class Intents:
         self.wary = claim.crashed or bool(claim.existing is not None and claim.existing.crashes)
         self.unresolved = {node for _, node in claim.running}
 
-    def announce(self, step: Step, superstep: int) -> tuple[int, ...]:
-        """Say that a step is about to run; return the indexes of the steps that became durable with it."""
-        journal = self.journal
-        if (
-            step.kind == "graph" and step.node.durability == "nested"
-        ):  # the nodes in there speak for themselves
-            return journal.flush() if not journal.waits_for_end else ()
-        journal.store.write(Commit(journal.claim, at=superstep, running=step.name))
-        return journal.flush() if superstep > journal.lowest and not journal.waits_for_end else ()
+    def announce(self, step: Step, superstep: int) -> None:
+        """Say that a step is about to run; the nodes of a nested graph speak for themselves."""
+        if not (step.kind == "graph" and step.node.durability == "nested"):
+            self.journal.store.write(Commit(self.journal.claim, at=superstep, running=step.name))
 
     def result_of(self, step: Step, superstep: int) -> Any:
         """Return what an earlier call has returned, if somebody knows; else announce a new one."""
@@ -66,8 +61,8 @@ def refuse_crash_loop(claim: Ownership) -> None:
     for node, count in crashes.items():
         if count >= _STRIKES:
             raise CrashLoopError(
-                f"Workflow {claim.workflow_id!r} is in a crash loop at node {node!r}: its process died {count} "
-                "times there. Fix what kills the process, then resume with force=True.",
+                f"Workflow {claim.workflow_id!r} is in a crash loop at node {node!r}: its process died "
+                f"there {count} times. Fix what kills the process, then resume with force=True.",
                 workflow_id=claim.workflow_id,
                 node_name=node,
             )

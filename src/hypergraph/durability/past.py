@@ -71,9 +71,9 @@ class Past:
 
     def fold(self, step: Step, record: StepRecord, turn: int) -> None:
         """Take over what a completed step left behind; an end is one of its own turn only."""
-        if round_of(record) != self.folded:
+        if record.round != self.folded:
             self.settle()
-            self.folded, self.before = round_of(record), dict(self.versions)
+            self.folded, self.before = record.round, dict(self.versions)
         index = step.index
         self._visit(index, record)
         for name, version in record.output_versions.items():
@@ -112,16 +112,11 @@ class Past:
         self.equal.clear()
 
 
-def round_of(record: StepRecord) -> int:
-    """Return the superstep that a step belongs to, whenever it ran."""
-    return record.superstep if record.retry_of is None else record.retry_of
-
-
 def _open_round(plan: Plan, records: Sequence[StepRecord]) -> int:
     """Return the superstep that is to be finished: where something failed, or else the last one."""
     latest = {record.node_name: record for record in records if record.node_name in plan.index}
-    failed = [round_of(record) for record in latest.values() if record.status is StepStatus.FAILED]
-    return min([max(map(round_of, records)), *failed])
+    failed = [record.round for record in latest.values() if record.status is StepStatus.FAILED]
+    return min([max(record.round for record in records), *failed])
 
 
 def read_past(plan: Plan, stored: Stored, *, closed: bool) -> Past:
@@ -132,7 +127,7 @@ def read_past(plan: Plan, stored: Stored, *, closed: bool) -> Past:
         return past
     last, past.round = max(record.superstep for record in records), _open_round(plan, records)
     # What has a row of its own and must run again gets another one, in a superstep of its own.
-    unfinished = [r for r in records if round_of(r) >= past.round]
+    unfinished = [r for r in records if r.round >= past.round]
     past.is_closed = closed or stored.turn > last or any(record.lost for record in unfinished)
     past.is_turn, turn = stored.turn > 0, stored.turn
     failed = any(r.superstep == last and r.status is StepStatus.FAILED for r in records)
@@ -140,7 +135,7 @@ def read_past(plan: Plan, stored: Stored, *, closed: bool) -> Past:
     past.next_index = max(record.index for record in records) + 1
     past.waiting = {(r.superstep, r.node_name): r.index for r in records if r.status is StepStatus.PAUSED}
     for step, record in _completed(plan, records):
-        if past.is_closed or round_of(record) < past.round:
+        if past.is_closed or record.round < past.round:
             past.fold(step, record, turn)
         past.rows.append((record.superstep, step, (record.duration_ms or 0.0) / 1000))
     past.settle()
@@ -157,7 +152,7 @@ def replay(
 
     `latest` holds their values; of names that several of them wrote, `own` tells what each one wrote.
     """
-    found = [(s, r) for s, r in _completed(plan, records) if round_of(r) >= past.round]
+    found = [(s, r) for s, r in _completed(plan, records) if r.round >= past.round]
     writers = Counter(name for _, record in found for name in record.output_versions)
     for step, record in found:
         if not record.lost:

@@ -132,9 +132,8 @@ class BaseRunner(ABC):
     ) -> Run:
         """Check everything that can be checked, and return the run that is to be executed."""
         given = merged_inputs(graph, values, keywords, options)
-        keeper = None
-        if self.checkpointer is not None or options.wishes != NO_WISHES:
-            keeper = self._keeper(graph, options)
+        keeper = self._keeper(graph, options)
+        if keeper is not None:
             given = keeper.inputs_for(graph, options.workflow_id, given)
         admission = self._admit(graph, tuple(given), options)
         scope = self._scope(kernel, options, observer)
@@ -146,8 +145,10 @@ class BaseRunner(ABC):
         return run
 
     def _keeper(self, graph: Graph, options: Options) -> Any:
-        """Return who keeps the history of this call. Raises ValueError without a store."""
+        """Return who keeps the history of this call, None without a store. Raises ValueError."""
         if self.checkpointer is None:
+            if options.wishes == NO_WISHES:
+                return None
             listed = ", ".join(sorted(options.names_given().intersection(Wishes._fields)))
             raise ValueError(f"These options need a runner with a checkpointer: {listed}.")
         return durability.WorkflowKeeper(self.checkpointer, Wishes(*options.wishes), graph)
@@ -180,8 +181,7 @@ class BaseRunner(ABC):
                 raise
             admission, refusal = admit_nothing(graph), error  # F11: that is for every item to say
         scope = self._scope(kernel, options, observer)
-        if self.checkpointer is not None or options.wishes != NO_WISHES:
-            scope.keep(self._keeper(graph, options))
+        scope.keep(self._keeper(graph, options))
         map_run = scope.root = MapRun(
             scope,
             admission,
