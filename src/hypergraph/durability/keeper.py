@@ -14,14 +14,14 @@ from typing import Any
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.commits import Ownership
 from hypergraph.checkpointers.ids import check_workflow_id
-from hypergraph.checkpointers.types import NewWorkflow, WorkflowStatus
+from hypergraph.checkpointers.types import NewWorkflow, StepRecord, WorkflowStatus
 from hypergraph.checkpointers.writer import Writer
 from hypergraph.durability import forks, maps
 from hypergraph.durability.changes import code_to_record, node_hashes, outdated_nodes, with_types_of
 from hypergraph.durability.intents import refuse_crash_loop
 from hypergraph.durability.journal import Journal
 from hypergraph.durability.past import read_past
-from hypergraph.durability.resuming import ended_elsewhere, refuse_second_answer, take_up
+from hypergraph.durability.resuming import ended_elsewhere, refuse_late_answer, refuse_second_answer, take_up
 from hypergraph.durability.stored import Stored, produced, stored_in
 from hypergraph.durability.wishes import Wishes
 from hypergraph.engine.endings import RECORD_SIZE
@@ -44,6 +44,7 @@ class WorkflowKeeper:
         self.origin: forks.Origin | None = None
         self.edits: dict[str, Any] = {}  # values given for what recorded steps produced
         self.named: frozenset[str] = frozenset()  # what the caller gives now, in contrast to what is stored
+        self.question: StepRecord | None = None  # what the caller answers, if something was asked
         self.has_waited = False
         self.reruns: dict[Run, Stored] = {}  # runs in which nodes run again because of their code
 
@@ -69,6 +70,7 @@ class WorkflowKeeper:
             stored = stored_in(self.store, workflow_id)
             recorded, known = (stored.outputs, stored.inputs) if stored is not None else (set(), {})
             if stored is not None:
+                self.question = stored.question
                 maps.refuse_map(self.store, stored)
                 if not self.wishes.new_turn:
                     refuse_second_answer(graph, stored, given, self.store)
@@ -140,7 +142,7 @@ class WorkflowKeeper:
             return False
         if not stored.records and run.plan.steps:
             return False  # nothing was written down, so nothing can be restored
-        if getattr(run, "answers", None) or self._news(run, stored):
+        if _has_answers(run) or self._news(run, stored):
             return False
         if rerun and outdated_nodes(run.admission.graph, stored, "rerun"):
             return False
@@ -167,6 +169,8 @@ class WorkflowKeeper:
         if stored is None or self._is_over(run, stored):  # somebody was faster
             self.store.release(claim)
             return False
+        if _has_answers(run) and _is_outermost(run):
+            refuse_late_answer(self.question, stored)
         graph, news = run.admission.graph, self._news(run, stored)
         outdated = outdated_nodes(graph, stored, self.wishes.code_change)
         if outdated:
@@ -225,6 +229,10 @@ class WorkflowKeeper:
             tags=dict(self.wishes.tags or {}) if outermost else {},
             inputs={name: run.values[name] for name in run.admission.given if name in run.values},
         )
+
+
+def _has_answers(run: Run) -> bool:
+    return not run.fixed and bool(run.answers)
 
 
 def _is_outermost(run: Run) -> bool:

@@ -88,6 +88,16 @@ def refuse_second_answer(graph: Graph, stored: Stored, given: Mapping[str, Any],
             )
 
 
+def refuse_late_answer(asked: StepRecord | None, stored: Stored) -> None:
+    """Raise WorkflowError when the question that an answer is meant for has been answered meanwhile."""
+    if asked is not None and (stored.question is None or stored.question.index != asked.index):
+        raise WorkflowError(
+            f"Node {asked.node_name!r} of workflow {stored.workflow.id!r} was answered by somebody else "
+            "while this answer was on its way; it was not used. Look at the workflow before you answer again.",
+            workflow_id=stored.workflow.id,
+        )
+
+
 def ended_elsewhere(run: Run, stored: Stored) -> bool:
     """End a run as the owner that was waited for has ended it, if that was badly; return whether it was."""
     status = _BADLY.get(stored.workflow.status)

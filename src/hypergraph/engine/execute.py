@@ -93,8 +93,12 @@ async def _advance(run: Run) -> None:  # noqa: PLR0912 - the hot loop: calls wou
     land, journal = None if run.fixed else run.landed.append, run.journal
     step, course, quick = None, iter(course_of(run)), scope.quick
     run.started = now = clock()
+    breath = now + scope.kernel.stride
     try:
         for superstep, step in course:
+            if now >= breath:
+                await scope.kernel.breathe()
+                breath = clock() + scope.kernel.stride
             if now >= scope.halt_at:
                 return run.halt(step, superstep)
             if not (quick and step.plain):

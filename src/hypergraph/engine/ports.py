@@ -60,6 +60,10 @@ class Kernel(Protocol):
     quick: bool  # whether plain functions may be called in place, past `limited` and `offload`
     offload_all: bool
     width: int | None  # how many leaf calls may be under way, None for any number
+    stride: float  # seconds of calls in place after which others are let through
+
+    async def breathe(self) -> None:
+        """Let others through."""
 
     def is_cancelled(self, error: BaseException) -> bool:
         """Say whether the error means that the caller's task is being cancelled."""
