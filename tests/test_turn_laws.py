@@ -66,8 +66,12 @@ def check(
 
 @given(seed=seeds, salts=turns, at=fuses, new_turn=st.booleans())
 @settings(max_examples=150)
-@example(2328684303, [61888, 45930, 34270, 63786], frozenset({6, 7}), new_turn=False)  # given what is there
-@example(1024741960, [45911, 29663, 2316, 21718], frozenset({1, 4, 14}), new_turn=False)  # a gate that ended
+@example(
+    seed=2328684303, salts=[61888, 45930, 34270, 63786], at=frozenset({6, 7}), new_turn=False
+)  # given what is there
+@example(
+    seed=1024741960, salts=[45911, 29663, 2316, 21718], at=frozenset({1, 4, 14}), new_turn=False
+)  # a gate that ended
 def test_interrupted_turns_come_to_the_same(
     seed: int, salts: list[int], at: frozenset[int], new_turn: bool
 ) -> None:
@@ -76,7 +80,7 @@ def test_interrupted_turns_come_to_the_same(
 
 @given(seed=seeds, salts=turns, at=fuses, new_turn=st.booleans())
 @settings(max_examples=100)
-@example(2449017909, [40309, 40453, 35107], frozenset({10}), new_turn=False)
+@example(seed=2449017909, salts=[40309, 40453, 35107], at=frozenset({10}), new_turn=False)
 def test_interrupted_turns_of_async_runs_come_to_the_same(
     seed: int, salts: list[int], at: frozenset[int], new_turn: bool
 ) -> None:
