@@ -595,8 +595,10 @@ def test_in_no_mode_a_failed_write_is_swallowed(tmp_path: Path, runner: str, mod
 # -- answers --------------------------------------------------------------------------------------------
 
 
-def reviewed(folder: Path, **given: Any) -> Any:
-    result = opened(folder, "async").run(review(), given, workflow_id="w")
+def reviewed(folder: Path, given: dict[str, str], **options: Any) -> Any:
+    nested = options.pop("nested", False)
+    graph = Graph([review().as_node()], name="outer") if nested else review()
+    result = opened(folder, "async").run(graph, given, **{"workflow_id": "w", **options})
     return result.status.value, result.get("published")
 
 
@@ -619,36 +621,64 @@ def review() -> Graph:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("nested", [False, True], ids=["flat", "nested"])
 class TestAnswers:
     """A question is answered once."""
 
+    @pytest.fixture
+    def key(self, nested: bool) -> str:
+        return "review.verdict" if nested else "verdict"
+
     def test_another_answer_to_what_was_answered_is_refused(
-        self, tmp_path: Path, elsewhere: Elsewhere
+        self, tmp_path: Path, elsewhere: Elsewhere, nested: bool, key: str
     ) -> None:
-        assert elsewhere(reviewed, tmp_path, topic="tea") == ("paused", None)
-        assert elsewhere(reviewed, tmp_path, verdict="good") == ("completed", "on tea: good")
+        assert elsewhere(reviewed, tmp_path, {"topic": "tea"}, nested=nested) == ("paused", None)
+        found = elsewhere(reviewed, tmp_path, {key: "good"}, nested=nested)
+        assert found == ("completed", "on tea: good")
         before = SqliteCheckpointer(tmp_path / "w.db").steps("w")
         with pytest.raises((CheckpointError, ValueError), match="verdict"):
-            elsewhere(reviewed, tmp_path, verdict="bad")
+            elsewhere(reviewed, tmp_path, {key: "bad"}, nested=nested)
         assert SqliteCheckpointer(tmp_path / "w.db").steps("w") == before
         assert calls(tmp_path) == {"write": 1, "publish good": 1}
 
-    def test_the_same_answer_again_is_no_news(self, tmp_path: Path, elsewhere: Elsewhere) -> None:
-        elsewhere(reviewed, tmp_path, topic="tea")
+    def test_the_same_answer_again_is_no_news(
+        self, tmp_path: Path, elsewhere: Elsewhere, nested: bool, key: str
+    ) -> None:
+        elsewhere(reviewed, tmp_path, {"topic": "tea"}, nested=nested)
         for _ in range(2):
-            assert elsewhere(reviewed, tmp_path, verdict="good") == ("completed", "on tea: good")
+            found = elsewhere(reviewed, tmp_path, {key: "good"}, nested=nested)
+            assert found == ("completed", "on tea: good")
         assert calls(tmp_path) == {"write": 1, "publish good": 1}
 
+    def test_another_answer_given_to_a_fork_counts_or_is_refused(
+        self, tmp_path: Path, elsewhere: Elsewhere, nested: bool, key: str
+    ) -> None:
+        elsewhere(reviewed, tmp_path, {"topic": "tea"}, nested=nested)
+        asked = SqliteCheckpointer(tmp_path / "w.db").steps("w")[-1].superstep
+        early = {"nested": nested, "fork_from": ("w", asked), "workflow_id": "early"}
+        assert elsewhere(reviewed, tmp_path, {key: "bad"}, **early) == ("completed", "on tea: bad")
+        elsewhere(reviewed, tmp_path, {key: "good"}, nested=nested)
+        last = SqliteCheckpointer(tmp_path / "w.db").steps("w")[-1].superstep
+        late = {"nested": nested, "fork_from": ("w", last), "workflow_id": "late"}
+        try:
+            found = elsewhere(reviewed, tmp_path, {key: "bad"}, **late)
+        except CheckpointError:
+            found = ("refused", None)
+        assert found in [("completed", "on tea: bad"), ("refused", None)]
+
     @needs_signals
-    def test_an_answer_outlives_the_process_that_took_it(self, tmp_path: Path, elsewhere: Elsewhere) -> None:
-        elsewhere(reviewed, tmp_path, topic="tea")
-        elsewhere.dies(reviewed_and_killed, tmp_path)
-        assert elsewhere(reviewed, tmp_path) == ("completed", "on tea: good")
+    def test_an_answer_outlives_the_process_that_took_it(
+        self, tmp_path: Path, elsewhere: Elsewhere, nested: bool, key: str
+    ) -> None:
+        elsewhere(reviewed, tmp_path, {"topic": "tea"}, nested=nested)
+        elsewhere.dies(reviewed_and_killed, tmp_path, {key: "good"}, nested)
+        assert elsewhere(reviewed, tmp_path, {}, nested=nested) == ("completed", "on tea: good")
         assert calls(tmp_path) == {"write": 1, "publish good": 2}
 
 
-def reviewed_and_killed(folder: Path) -> None:
-    opened(folder, "async", "publish good").run(review(), {"verdict": "good"}, workflow_id="w")
+def reviewed_and_killed(folder: Path, given: dict[str, str], nested: bool) -> None:
+    graph = Graph([review().as_node()], name="outer") if nested else review()
+    opened(folder, "async", "publish good").run(graph, given, workflow_id="w")
 
 
 # -- at depth -------------------------------------------------------------------------------------------
