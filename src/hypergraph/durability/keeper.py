@@ -166,11 +166,11 @@ class WorkflowKeeper:
         """Put a run where the claimed workflow stopped; return whether there is anything left to do."""
         refuse_crash_loop(claim)
         stored = stored_in(self.store, claim.workflow_id)
+        if stored is not None and _has_answers(run) and _is_outermost(run):
+            refuse_late_answer(run, self.question, stored, self.store)
         if stored is None or self._is_over(run, stored):  # somebody was faster
             self.store.release(claim)
             return False
-        if _has_answers(run) and _is_outermost(run):
-            refuse_late_answer(self.question, stored)
         graph, news = run.admission.graph, self._news(run, stored)
         outdated = outdated_nodes(graph, stored, self.wishes.code_change)
         if outdated:

@@ -88,14 +88,18 @@ def refuse_second_answer(graph: Graph, stored: Stored, given: Mapping[str, Any],
             )
 
 
-def refuse_late_answer(asked: StepRecord | None, stored: Stored) -> None:
-    """Raise WorkflowError when the question that an answer is meant for has been answered meanwhile."""
-    if asked is not None and (stored.question is None or stored.question.index != asked.index):
+def refuse_late_answer(run: Run, asked: StepRecord | None, stored: Stored, store: Checkpointer) -> None:
+    """Raise WorkflowError when what is answered now has meanwhile been answered in another way."""
+    if asked is None or (stored.question is not None and stored.question.index == asked.index):
+        return
+    state = store.read_state(stored.workflow.id)
+    if any(name not in state or differs(state[name], answer) for name, answer in run.answers.items()):
         raise WorkflowError(
             f"Node {asked.node_name!r} of workflow {stored.workflow.id!r} was answered by somebody else "
-            "while this answer was on its way; it was not used. Look at the workflow before you answer again.",
+            "while this answer was on its way; it was not used. Look at the workflow before you go on.",
             workflow_id=stored.workflow.id,
         )
+    run.answers.clear()
 
 
 def ended_elsewhere(run: Run, stored: Stored) -> bool:

@@ -17,6 +17,7 @@ from hypergraph.engine.perform import perform, refuse_coroutine
 from hypergraph.engine.ports import Keeper, Observer
 from hypergraph.engine.run import Run
 from hypergraph.engine.scope import clock
+from hypergraph.exceptions import CheckpointError, annotate
 from hypergraph.records import RunStatus
 
 _PATIENCE = 0.05  # seconds between looks at a workflow that somebody else is at work on
@@ -24,52 +25,60 @@ _PATIENCE = 0.05  # seconds between looks at a workflow that somebody else is at
 
 def execute(run: Run) -> Coroutine[Any, Any, None]:
     """Execute a run to its end, whichever that is; only interrupts of the program itself are raised."""
-    keeper = run.scope.keeper
-    return _begin(run) if keeper is None else _kept(run, keeper)
+    scope = run.scope
+    if scope.keeper is not None:
+        return _kept(run, scope.keeper)
+    if scope.kernel.concurrent and not run.fixed:
+        run.side = side_flow_of(run)
+    if scope.observer is not None:
+        return _observed(run, scope.observer, _course(run))
+    return _advance(run) if run.side is None else _advance_beside(run, run.side)
 
 
 async def _kept(run: Run, keeper: Keeper) -> None:
     """Execute a run that is written down; one that has nothing left to do ends as it ended before."""
-    while (left := keeper.open(run)) is None:
-        await run.scope.kernel.sleep(_PATIENCE, run.scope)
-        if clock() >= run.scope.halt_at:
-            raise run.scope.halt_error(run.path_of(""), was_executing=False)
-    if not left:
-        return await _recalled(run)
-    try:
-        await _begin(run)
-    finally:
-        saved = keeper.close(run)
-        if saved and run.scope.observer is not None:
-            await run.scope.observer.checkpoint_saved(run, saved)
-
-
-async def _recalled(run: Run) -> None:
-    """Tell the listeners about a run that was over before it began."""
-    observer = run.scope.observer
-    if observer is not None:
-        await observer.run_started(run)
-        if run.past is not None:
-            await observer.replayed(run)
-        await observer.run_ended(run)
-
-
-def _begin(run: Run) -> Coroutine[Any, Any, None]:
     scope = run.scope
-    if scope.kernel.concurrent and not run.fixed and run.past is None:
+    while (left := keeper.open(run)) is None:
+        await scope.kernel.sleep(_PATIENCE, scope)
+        if clock() >= scope.halt_at:
+            raise scope.halt_error(run.path_of(""), was_executing=False)
+    if left and scope.kernel.concurrent and not run.fixed and run.past is None:
         run.side = side_flow_of(run)
-    if scope.observer is not None:
-        return _observed(run, scope.observer)
+    course = _closing(run, keeper) if left else _nothing()
+    await (course if scope.observer is None else _observed(run, scope.observer, course))
+
+
+async def _closing(run: Run, keeper: Keeper) -> None:
+    """Advance a run, and write down how it ended before anybody hears of it."""
+    try:
+        await _course(run)
+    except BaseException as error:
+        try:
+            keeper.close(run)
+        except CheckpointError as trouble:
+            annotate(error, f"the end of the run could not be written down either: {trouble}")
+        raise
+    saved = keeper.close(run)
+    if saved and run.scope.observer is not None:
+        await run.scope.observer.checkpoint_saved(run, saved)
+
+
+async def _nothing() -> None:
+    """Stand for the course of a run that was over before it began."""
+
+
+def _course(run: Run) -> Coroutine[Any, Any, None]:
     return _advance(run) if run.side is None else _advance_beside(run, run.side)
 
 
-async def _observed(run: Run, observer: Observer) -> None:
+async def _observed(run: Run, observer: Observer, course: Coroutine[Any, Any, None]) -> None:
     try:
         await observer.run_started(run)
         if run.past is not None:
             await observer.replayed(run)
-        await (_advance(run) if run.side is None else _advance_beside(run, run.side))
+        await course
     except BaseException:
+        course.close()
         run.status = RunStatus.STOPPED
         raise
     finally:
@@ -88,7 +97,7 @@ async def _advance_beside(run: Run, side: SideFlow) -> None:
         run.close()
 
 
-async def _advance(run: Run) -> None:  # noqa: PLR0912 - the hot loop: calls would cost too much
+async def _advance(run: Run) -> None:  # noqa: PLR0912, PLR0915 - the hot loop: calls would cost too much
     scope, values, record = run.scope, run.values, run.records.extend
     land, journal = None if run.fixed else run.landed.append, run.journal
     step, course, quick = None, iter(course_of(run)), scope.quick
