@@ -93,7 +93,7 @@ def test_killed_in_node_20_of_30_exactly_that_body_is_repeated(
         assert elsewhere(run_chain, folder, runner) == LENGTH
         assert repeated(folder) == {"plus 20": 2}
         assert len(calls(folder)) == LENGTH
-    elsewhere(check_whole, folder)
+    check_whole(folder)
 
 
 @pytest.mark.parametrize("runner", RUNNERS)
@@ -101,7 +101,7 @@ def test_killed_in_node_20_of_30_exactly_that_body_is_repeated(
 def test_wherever_the_kill_strikes_at_most_one_body_is_repeated(
     tmp_path: Path, elsewhere: Elsewhere, runner: str, how: str
 ) -> None:
-    for victim in range(0, LENGTH, 3):
+    for victim in range(0, LENGTH, 5):
         folder = tmp_path / str(victim)
         folder.mkdir()
         elsewhere.dies(run_chain, folder, runner, victim, how)
@@ -117,7 +117,7 @@ def test_wherever_the_kill_strikes_at_most_one_body_is_repeated(
             assert sum(again.values()) in (0, 2)
             assert set(again) <= {f"plus {len(survivors) - 1}"}
         assert len(calls(folder)) == LENGTH
-        elsewhere(check_whole, folder)
+        check_whole(folder)
 
 
 @pytest.mark.parametrize("runner", RUNNERS)
@@ -129,7 +129,7 @@ def test_a_chain_that_is_killed_in_every_third_node_repeats_those_and_no_others(
         elsewhere.dies(run_chain, tmp_path, runner, victim, "in the body")
     assert elsewhere(run_chain, tmp_path, runner) == LENGTH
     assert repeated(tmp_path) == {f"plus {victim}": 2 for victim in victims}
-    elsewhere(check_whole, tmp_path)
+    check_whole(tmp_path)
 
 
 # -- a kill in every body of something larger -----------------------------------------------------------
@@ -183,8 +183,8 @@ def larger() -> Graph:
     return Graph([go_left, go_right, body, again, leave, each, add], name="larger")
 
 
-def run_larger(folder: Path, runner: str, place: int | None = None) -> int:
-    on = crashing.opened(folder, runner, place)
+def run_larger(folder: Path, runner: str, mode: str, place: int | None = None) -> int:
+    on = crashing.opened(folder, runner, place, durability=mode)
     total: int = on.run(larger(), {"seed": 1, "count": 0}, workflow_id="w")["total"]
     return total
 
@@ -204,22 +204,22 @@ def written(folder: Path) -> list[Any]:
 
 
 @pytest.mark.parametrize("runner", RUNNERS)
-@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize(("mode", "times"), [("sync", 1), ("sync", 2), ("async", 1), ("exit", 1)])
 def test_whatever_body_is_killed_the_history_is_that_of_an_uncrashed_run(
-    tmp_path: Path, elsewhere: Elsewhere, runner: str, times: int
+    tmp_path: Path, elsewhere: Elsewhere, runner: str, mode: str, times: int
 ) -> None:
     (tmp_path / "whole").mkdir()
-    total = elsewhere(run_larger, tmp_path / "whole", runner)
-    bodies, expected = sum(calls(tmp_path / "whole").values()), elsewhere(written, tmp_path / "whole")
+    total = elsewhere(run_larger, tmp_path / "whole", runner, mode)
+    bodies, expected = sum(calls(tmp_path / "whole").values()), written(tmp_path / "whole")
     assert (total, len(expected)) == (15, 7)
     for place in range(1, bodies + 1):
         folder = tmp_path / str(place)
         folder.mkdir()
-        elsewhere.dies(run_larger, folder, runner, place)
+        elsewhere.dies(run_larger, folder, runner, mode, place)
         if times == 2:
-            elsewhere.dies(run_larger, folder, runner, 1)
-        assert elsewhere(run_larger, folder, runner) == total
-        assert elsewhere(written, folder) == expected
+            elsewhere.dies(run_larger, folder, runner, mode, 1)
+        assert elsewhere(run_larger, folder, runner, mode) == total
+        assert written(folder) == expected
         assert max(calls(folder).values()) <= 1 + times
 
 
