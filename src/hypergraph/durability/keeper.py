@@ -21,7 +21,13 @@ from hypergraph.durability.changes import code_to_record, node_hashes, outdated_
 from hypergraph.durability.intents import refuse_crash_loop
 from hypergraph.durability.journal import Journal
 from hypergraph.durability.past import read_past
-from hypergraph.durability.resuming import ended_elsewhere, refuse_late_answer, refuse_second_answer, take_up
+from hypergraph.durability.resuming import (
+    ended_elsewhere,
+    refuse_late_answer,
+    refuse_second_answer,
+    take_up,
+    without_answered,
+)
 from hypergraph.durability.stored import Stored, produced, stored_in
 from hypergraph.durability.wishes import Wishes
 from hypergraph.engine.endings import RECORD_SIZE
@@ -66,6 +72,7 @@ class WorkflowKeeper:
             self.origin = forks.origin_of(self.store, self.wishes)
             recorded, known = produced(self.origin.records), self.origin.inputs
             given = self.origin.beyond(given)
+            given = without_answered(self.store, self.origin.workflow_id, given)
         else:
             stored = stored_in(self.store, workflow_id)
             recorded, known = (stored.outputs, stored.inputs) if stored is not None else (set(), {})
@@ -74,6 +81,8 @@ class WorkflowKeeper:
                 maps.refuse_map(self.store, stored)
                 if not self.wishes.new_turn:
                     refuse_second_answer(graph, stored, given, self.store)
+                if stored.question is None:
+                    given = without_answered(self.store, workflow_id, given)
         inputs, self.named = set(graph.inputs.all), frozenset(given)
         self.edits = {n: v for n, v in given.items() if n in recorded and n not in inputs}
         unmade = set(graph.outputs).difference(recorded)  # given in place of what would have made it
@@ -162,6 +171,11 @@ class WorkflowKeeper:
         again = self.named if self.wishes.new_turn and _is_outermost(run) else ()
         return stored.news(given, self.store.read_state(stored.workflow.id), again)
 
+    def _echoes(self, run: Run, stored: Stored) -> dict[str, tuple[int, Any]]:
+        """Return the given values that are what the state holds already, with their versions."""
+        given = {n: v for n, v in {**run.values, **self.edits}.items() if n in self.named}
+        return stored.echoes(given, self.store.read_state(stored.workflow.id))
+
     def _go_on(self, run: Run, claim: Ownership) -> bool:
         """Put a run where the claimed workflow stopped; return whether there is anything left to do."""
         refuse_crash_loop(claim)
@@ -178,6 +192,8 @@ class WorkflowKeeper:
         code = code_to_record(graph, stored, stored.finished)
         run.values.update({name: self.edits[name] for name in news if name in self.edits})
         given = {name: (version, run.values[name]) for name, version in news.items()}
+        if given and _is_outermost(run):
+            given = {**self._echoes(run, stored), **given}
         take_up(run, stored, given, outdated, self.store)
         run.journal = Journal(self.store, claim, run, self.writer)
         if given or code is not None or stored.workflow.status is not WorkflowStatus.ACTIVE:

@@ -18,6 +18,7 @@ from hypergraph.graph.graph import Graph
 from hypergraph.records import RunStatus
 from hypergraph.values.undecodable import Undecodable
 
+_UNKNOWN = object()
 _BADLY = {WorkflowStatus.FAILED: RunStatus.FAILED, WorkflowStatus.STOPPED: RunStatus.STOPPED}
 
 
@@ -81,11 +82,38 @@ def refuse_second_answer(graph: Graph, stored: Stored, given: Mapping[str, Any],
     state = store.read_state(stored.workflow.id) if answered.intersection(given) else {}
     for name in answered.intersection(given):
         if name in state and differs(state[name], given[name]):
-            raise WorkflowError(
-                f"{name!r} of workflow {stored.workflow.id!r} has been answered already, and not with this. "
-                "To try another answer, fork the workflow; to ask for more, pass new_turn=True.",
-                workflow_id=stored.workflow.id,
-            )
+            raise _answered(stored.workflow.id, name)
+
+
+def without_answered(
+    store: Checkpointer, workflow_id: str | None, given: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Return what is given without answers that were given before to questions inside of nested graphs.
+
+    Raises WorkflowError for other answers than those.
+    """
+    nested = {name: _inside(store, workflow_id or "", name) for name in given if "." in name}
+    for name, found in nested.items():
+        if found is not _UNKNOWN and differs(found, given[name]):
+            raise _answered(workflow_id or "", name)
+    return {name: value for name, value in given.items() if nested.get(name, _UNKNOWN) is _UNKNOWN}
+
+
+def _inside(store: Checkpointer, workflow_id: str, key: str) -> Any:
+    """Return what a dotted key names in the last visit of a nested graph, if it exists."""
+    head, dot, rest = key.partition(".")
+    if not dot:
+        return store.read_state(workflow_id).get(key, _UNKNOWN)
+    visits = [child for child in store.children(workflow_id) if child.node_name == head]
+    return _inside(store, max(visits, key=lambda child: child.visit).id, rest) if visits else _UNKNOWN
+
+
+def _answered(workflow_id: str, name: str) -> WorkflowError:
+    return WorkflowError(
+        f"{name!r} of workflow {workflow_id!r} has been answered already, and not with this. To try another "
+        "answer, fork the workflow before the question; to ask for more, pass new_turn=True.",
+        workflow_id=workflow_id,
+    )
 
 
 def refuse_late_answer(run: Run, asked: StepRecord | None, stored: Stored, store: Checkpointer) -> None:

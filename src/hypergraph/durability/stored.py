@@ -48,6 +48,20 @@ class Stored:
         waiting = [record for record in self.records if record.status is StepStatus.PAUSED]
         return waiting[-1] if waiting and self.workflow.status is WorkflowStatus.PAUSED else None
 
+    def echoes(self, given: Mapping[str, Any], state: Mapping[str, Any]) -> dict[str, tuple[int, Any]]:
+        """Return which of the given values are what the state holds already, with their versions.
+
+        They are no news, but inputs: who gives them again gives nothing new, whatever has become of the state.
+        """
+        versions: dict[str, int] = {}
+        for record in self.records:
+            versions.update(record.output_versions)
+        return {
+            name: (max(versions[name], self.inputs.get(name, (0, None))[0]), value)
+            for name, value in given.items()
+            if name in state and name in versions and not differs(state[name], value)
+        }
+
     def news(
         self, given: Mapping[str, Any], state: Mapping[str, Any], again: Iterable[str] = ()
     ) -> dict[str, int]:

@@ -47,10 +47,10 @@ def restore(counters: Readiness, past: Past) -> None:
     counters.echoes.update(past.echoes)
     for index, visit in past.visits.items():
         counters.stale[index] = index in past.outdated or _has_news(counters, index, visit, past)
-    if past.is_turn:
-        _wait_for_news(counters)
     for gate, (decision, order) in past.decisions.items():
         _recall(counters, counters.steps[gate], decision, order, past)
+    if past.is_turn:
+        _wait_for_news(counters)
     if past.lost:
         counters.remade = [counters.steps[index] for index in _needed_again(counters, past)]
         counters.remade_until = counters.superstep + len(counters.remade)
@@ -78,8 +78,8 @@ def _wait_for_news(counters: Readiness) -> None:
     Whoever turns out not to run is not waited for: these are waits that something could stand in for.
     """
     plan = counters.run.admission.plan
-    stale = (index for index, stale in enumerate(counters.stale) if stale and index in counters.scope)
-    coming = [*stale, *counters.replayed]
+    due = (i for i in counters.scope if counters.stale[i] and counters.opened[i])
+    coming = [*due, *counters.replayed]
     seen = set(coming)
     while coming:
         source = counters.steps[coming.pop()]
