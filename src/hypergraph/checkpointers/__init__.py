@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from hypergraph.checkpointers.base import Checkpointer
     from hypergraph.checkpointers.memory import MemoryCheckpointer
     from hypergraph.checkpointers.sqlite import SqliteCheckpointer
+    from hypergraph.values.chains import CodecChain
+    from hypergraph.values.codecs import Codec, ZlibCodec, ZstdCodec
+    from hypergraph.values.encryption import AesGcmCodec
     from hypergraph.values.serializers import (
         JsonSerializer,
         MsgpackSerializer,
@@ -38,6 +41,11 @@ _LAZY = {
     "PickleSerializer": "hypergraph.values.serializers",
     "register": "hypergraph.values.serializers",
     "Undecodable": "hypergraph.values.serializers",
+    "Codec": "hypergraph.values.codecs",
+    "ZlibCodec": "hypergraph.values.codecs",
+    "ZstdCodec": "hypergraph.values.codecs",
+    "AesGcmCodec": "hypergraph.values.encryption",
+    "CodecChain": "hypergraph.values.chains",
 }
 
 __all__ = [
@@ -60,6 +68,12 @@ __all__ = [
     "PickleSerializer",
     "register",
     "Undecodable",
+    # their bytes
+    "Codec",
+    "ZlibCodec",
+    "ZstdCodec",
+    "AesGcmCodec",
+    "CodecChain",
 ]
 
 
