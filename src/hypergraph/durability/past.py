@@ -50,6 +50,7 @@ class Past:
     is_closed: bool = False  # whether there is none to go on with, so that a new one begins
     next_index: int = 0
     is_turn: bool = False  # whether it goes on with other inputs than it once began with
+    in_turn: set[int] = field(default_factory=set)  # what has run since then
     given: dict[str, int] = field(default_factory=dict)
     versions: dict[str, int] = field(default_factory=dict)
     written: dict[tuple[int, str], int] = field(default_factory=dict)
@@ -75,6 +76,8 @@ class Past:
             self.settle()
             self.folded, self.before = record.round, dict(self.versions)
         index = step.index
+        if record.superstep >= turn:
+            self.in_turn.add(index)
         self._visit(index, record)
         for name, version in record.output_versions.items():
             if version > self.before.get(name, 0):

@@ -23,6 +23,7 @@ class Past(Protocol):
 
     superstep: int  # where it goes on
     is_turn: bool  # whether it goes on with other inputs than it once began with
+    in_turn: Collection[int]  # what has run since then
     given: Mapping[str, int]  # versions of inputs
     written: Mapping[tuple[int, str], int]  # the last version that each step wrote
     visits: Mapping[int, Visit]
@@ -50,7 +51,7 @@ def restore(counters: Readiness, past: Past) -> None:
     for gate, (decision, order) in past.decisions.items():
         _recall(counters, counters.steps[gate], decision, order, past)
     if past.is_turn:
-        _wait_for_news(counters)
+        _wait_for_news(counters, past.in_turn)
     if past.lost:
         counters.remade = [counters.steps[index] for index in _needed_again(counters, past)]
         counters.remade_until = counters.superstep + len(counters.remade)
@@ -72,20 +73,23 @@ def _needed_again(counters: Readiness, past: Past) -> list[int]:
         takers |= found
 
 
-def _wait_for_news(counters: Readiness) -> None:
+def _wait_for_news(counters: Readiness, in_turn: Collection[int]) -> None:
     """Have steps wait for what is made anew upstream, instead of running on the old value first.
 
-    Whoever turns out not to run is not waited for: these are waits that something could stand in for.
+    What has run since the news came neither waits nor is waited for. Whoever turns out not to run is not
+    waited for either: these are waits that something could stand in for.
     """
     plan = counters.run.admission.plan
-    due = (i for i in counters.scope if counters.stale[i] and counters.opened[i])
+    due = (i for i in counters.scope if counters.stale[i] and counters.opened[i] and i not in in_turn)
     coming = [*due, *counters.replayed]
     seen = set(coming)
     while coming:
         source = counters.steps[coming.pop()]
         for name, consumers in source.writes:
             for index in consumers:
-                if source.name in plan.outer_feeders(counters.steps[index].name, name):
+                if index not in in_turn and source.name in plan.outer_feeders(
+                    counters.steps[index].name, name
+                ):
                     _wait_also(counters, index, name, source.index)
                     if index not in seen:
                         seen.add(index)
