@@ -22,7 +22,8 @@ from crashing import note, opened
 from processes import Elsewhere, elsewhere, started
 from running import RUNNERS
 from test_crashes import calls, check_finished
-from test_stored_options import owner_at_work, review
+from test_stored_answers import review
+from test_stored_options import owner_at_work
 
 from hypergraph import AsyncRunner, FunctionNode, Graph, RetryPolicy, node
 from hypergraph.checkpointers import SqliteCheckpointer, StepStatus, WorkflowStatus
