@@ -483,6 +483,17 @@ class TestObjects:
         assert other.sweep([]) == 0
         assert one.exists(REF)
 
+    def test_that_were_put_again_but_not_uploaded_have_their_grace_period_too(self, clock: Clock) -> None:
+        pytest.importorskip("obstore")
+        store = ObjectArtifactStore("memory:///", refresh_seconds=600, clock=clock)
+        put(store)
+        clock.ahead = 500
+        put(store)
+        clock.ahead = HOUR + 400
+        assert store.sweep([], older_than_seconds=HOUR) == 0
+        clock.ahead = HOUR + 700
+        assert store.sweep([], older_than_seconds=HOUR) == 1
+
     def test_may_be_copied_from_a_folder(self, tmp_path: Path) -> None:
         local = pytest.importorskip("obstore.store").LocalStore
         ref = put(FileArtifactStore(tmp_path))
@@ -583,7 +594,7 @@ def test_what_is_put_while_it_is_being_swept_stays(
     def hook(name: str) -> None:
         if name == "artifact.before_remove":
             again.start()
-            found.wait()
+            assert found.wait(60)
 
     put(files)
     again = threading.Thread(target=put, args=(files,))
