@@ -16,6 +16,9 @@ from hypergraph.checkpointers.types import (
 )
 
 if TYPE_CHECKING:
+    from hypergraph.checkpointers.artifact_files import FileArtifactStore
+    from hypergraph.checkpointers.artifact_objects import ObjectArtifactStore
+    from hypergraph.checkpointers.artifacts import ArtifactRef, ArtifactStore, MemoryArtifactStore
     from hypergraph.checkpointers.base import Checkpointer
     from hypergraph.checkpointers.memory import MemoryCheckpointer
     from hypergraph.checkpointers.sqlite import SqliteCheckpointer
@@ -46,6 +49,11 @@ _LAZY = {
     "ZstdCodec": "hypergraph.values.codecs",
     "AesGcmCodec": "hypergraph.values.encryption",
     "CodecChain": "hypergraph.values.chains",
+    "ArtifactRef": "hypergraph.checkpointers.artifacts",
+    "ArtifactStore": "hypergraph.checkpointers.artifacts",
+    "MemoryArtifactStore": "hypergraph.checkpointers.artifacts",
+    "FileArtifactStore": "hypergraph.checkpointers.artifact_files",
+    "ObjectArtifactStore": "hypergraph.checkpointers.artifact_objects",
 }
 
 __all__ = [
@@ -74,6 +82,12 @@ __all__ = [
     "ZstdCodec",
     "AesGcmCodec",
     "CodecChain",
+    # where large ones go
+    "ArtifactRef",
+    "ArtifactStore",
+    "FileArtifactStore",
+    "MemoryArtifactStore",
+    "ObjectArtifactStore",
 ]
 
 
