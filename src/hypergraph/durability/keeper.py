@@ -182,6 +182,8 @@ class WorkflowKeeper:
         stored = stored_in(self.store, claim.workflow_id)
         if stored is not None and _has_answers(run) and _is_outermost(run):
             refuse_late_answer(run, self.question, stored, self.store)
+            if not self.wishes.new_turn:
+                refuse_second_answer(run.admission.graph, stored, run.answers, self.store)
         if stored is None or self._is_over(run, stored):  # somebody was faster
             self.store.release(claim)
             return False

@@ -51,7 +51,7 @@ class Stored:
     def echoes(self, given: Mapping[str, Any], state: Mapping[str, Any]) -> dict[str, tuple[int, Any]]:
         """Return which of the given values are what the state holds already, with their versions.
 
-        They are no news, but inputs: who gives them again gives nothing new, whatever has become of the state.
+        They are no news, but inputs: who gives them again gives nothing new, whatever became of the state.
         """
         versions: dict[str, int] = {}
         for record in self.records:
@@ -82,12 +82,19 @@ class Stored:
 
 
 def stored_in(store: Checkpointer, workflow_id: str) -> Stored | None:
-    """Return what is stored under an id, None if nothing is."""
+    """Return what is stored under an id, None if nothing is; all of one moment, whoever writes meanwhile."""
     workflow = store.read_workflow(workflow_id)
-    if workflow is None:
-        return None
-    records, inputs = store.read_steps(workflow_id, values=False), store.read_inputs(workflow_id)
-    return Stored(workflow, records, inputs, store.last_turn(workflow_id))
+    while workflow is not None:
+        records, inputs = store.read_steps(workflow_id, values=False), store.read_inputs(workflow_id)
+        turn, before = store.last_turn(workflow_id), workflow
+        workflow = store.read_workflow(workflow_id)
+        if workflow is not None and _stamp(workflow) == _stamp(before):
+            return Stored(workflow, records, inputs, turn)
+    return None
+
+
+def _stamp(workflow: Workflow) -> tuple[Any, ...]:
+    return workflow.status, workflow.step_count, workflow.completed_at, workflow.duration_ms
 
 
 def produced(records: Sequence[StepRecord]) -> set[str]:
