@@ -12,7 +12,7 @@ from typing import Any
 from hypergraph.checkpointers.commits import FINISHED
 from hypergraph.checkpointers.ids import moved
 from hypergraph.checkpointers.locks import HOST
-from hypergraph.checkpointers.payloads import DROPPED, PAUSE, EncodedStep, Payload
+from hypergraph.checkpointers.payloads import DROPPED, PAUSE, EncodedStep, Encoding, Payload
 from hypergraph.checkpointers.refusals import locked
 from hypergraph.checkpointers.types import NewWorkflow, StepStatus, Workflow, WorkflowStatus, now
 
@@ -101,8 +101,12 @@ class Entry:
             self.intents.clear()
 
     def ordered(self) -> list[EncodedStep]:
-        """Return the steps in order of their index."""
-        return sorted(self.steps.values(), key=lambda step: step.record.index)
+        """Return the steps in order of their index, growing values with what they extend."""
+        chains: dict[str, list[Payload]] = {}
+        return [
+            step._replace(payloads=[_linked(payload, chains) for payload in step.payloads])
+            for step in sorted(self.steps.values(), key=lambda step: step.record.index)
+        ]
 
     def outputs(self) -> Iterator[Dated]:
         """Yield the outputs of completed steps, in order."""
@@ -114,17 +118,19 @@ class Entry:
         """Return the inputs in the order in which they count."""
         return sorted(self.inputs, key=lambda item: (item[0], item[1].version))
 
-    def trim(self, before: int) -> None:
-        """Drop values that no state at or after a superstep contains."""
-        needed = {id(payload) for payload in latest(self.outputs(), before)}
+    def trim(self, before: int, encoding: Encoding) -> None:
+        """Drop values that no state at or after a superstep contains; what extends them becomes whole."""
+        workflow_id = self.workflow.id
+        needed = {
+            _at(payload): payload if payload.base is None else encoding.made_whole(workflow_id, payload)
+            for payload in latest(self.outputs(), before)
+        }
         for at, step in list(self.steps.items()):
-            if at[0] < before:
-                kept = [_kept(payload, needed) for payload in step.payloads]
+            if at[0] <= before:
+                kept = [_kept(payload, needed, at[0] < before) for payload in step.payloads]
                 self.steps[at] = step._replace(payloads=kept)
-        needed = {id(payload) for payload in latest(self.given(), before)}
-        self.inputs = [
-            (at, payload if at >= before else _kept(payload, needed)) for at, payload in self.inputs
-        ]
+        given = {_at(payload): payload for payload in latest(self.given(), before)}
+        self.inputs = [(at, _kept(payload, given, at < before)) for at, payload in self.inputs]
 
 
 def place(step: EncodedStep) -> Place:
@@ -143,7 +149,24 @@ def latest(dated: Iterable[Dated], upto: int | None) -> list[Payload]:
     return list({item.name: item for at, item in dated if upto is None or at <= upto}.values())
 
 
-def _kept(payload: Payload, needed: set[int]) -> Payload:
-    if id(payload) in needed or payload.data is None or payload.name == PAUSE:
+def _linked(payload: Payload, chains: dict[str, list[Payload]]) -> Payload:
+    """Return a payload with the chain that it extends, and let it extend the chain."""
+    if payload.base is None:
+        chains[payload.name] = [payload]
         return payload
-    return payload._replace(data=None, checksum=0, format=DROPPED)
+    chain = chains.setdefault(payload.name, [])
+    found = payload._replace(parts=tuple(chain))
+    chain.append(payload)
+    return found
+
+
+def _at(payload: Payload) -> tuple[str, int, int]:
+    return payload.name, payload.superstep, payload.idx
+
+
+def _kept(payload: Payload, needed: dict[tuple[str, int, int], Payload], is_old: bool) -> Payload:
+    if _at(payload) in needed:
+        return needed[_at(payload)]
+    if not is_old or payload.data is None or payload.name == PAUSE:
+        return payload
+    return payload._replace(data=None, checksum=0, format=DROPPED, base=None)

@@ -54,7 +54,19 @@ STEP_COLUMNS = (
     *("attempt", "error", "error_type", "versions", "extra"),
 )
 VALUE_COLUMNS = (
-    *("workflow", "kind", "name", "superstep", "idx", "node", "version", "format", "checksum", "data"),
+    *(
+        "workflow",
+        "kind",
+        "name",
+        "superstep",
+        "idx",
+        "node",
+        "version",
+        "format",
+        "checksum",
+        "data",
+        "base",
+    ),
 )
 NEW_COLUMNS = (
     *("id", "status", "created_at", "fence", "owner_pid", "owner_host", "owner_since", "graph_name"),
@@ -211,16 +223,16 @@ def value_rows(key: int, step: EncodedStep) -> list[Row]:
     kind = OUTPUT if record.status is StepStatus.COMPLETED else OTHER
     superstep, index, node = record.superstep, record.index, record.node_name
     return [
-        (key, kind, name, superstep, index, node, version, text(kept), checksum, data)
-        for name, version, kept, checksum, data in step.payloads
+        (key, kind, name, superstep, index, node, version, text(kept), checksum, data, base)
+        for name, version, kept, checksum, data, _, _, base, _ in step.payloads
     ]
 
 
 def input_rows(key: int, at: int, inputs: Iterable[Payload]) -> list[Row]:
     """Return the rows of inputs, by VALUE_COLUMNS."""
     return [
-        (key, INPUT, name, at, version, "", version, text(kept), checksum, data)
-        for name, version, kept, checksum, data in inputs
+        (key, INPUT, name, at, version, "", version, text(kept), checksum, data, base)
+        for name, version, kept, checksum, data, _, _, base, _ in inputs
     ]
 
 
@@ -236,7 +248,7 @@ def record_of(
     has_values = not more.pop("no_values", False)
     if isinstance(more.get("decision"), list):
         more["decision"] = Decision(more["decision"])
-    more.update(encoding.contents(node, output_versions, payloads, has_values and values))
+    more.update(encoding.contents((workflow_id, node), output_versions, payloads, has_values and values))
     return StepRecord(
         *(workflow_id, superstep, node, index, StepStatus(status), input_versions),
         error=error,

@@ -55,7 +55,7 @@ _FIRST = (
     """CREATE TABLE vals (
         workflow INTEGER NOT NULL, kind INTEGER NOT NULL, name TEXT NOT NULL, superstep INTEGER NOT NULL,
         idx INTEGER NOT NULL, node TEXT NOT NULL, version INTEGER NOT NULL, format TEXT NOT NULL,
-        checksum INTEGER NOT NULL, data BLOB,
+        checksum INTEGER NOT NULL, data BLOB, base INTEGER,
         PRIMARY KEY (workflow, kind, name, superstep, idx, node)) WITHOUT ROWID""",
     """CREATE TABLE intents (
         workflow INTEGER NOT NULL, superstep INTEGER NOT NULL, node TEXT NOT NULL, fence INTEGER NOT NULL,

@@ -13,15 +13,18 @@ from functools import partial
 from typing import Any
 
 from hypergraph.checkpointers import sqlite_reads, sqlite_upkeep, sqlite_writes
+from hypergraph.checkpointers.artifact_files import FileArtifactStore
+from hypergraph.checkpointers.artifacts import ArtifactStore
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.commits import Commit, Ownership, each_of, owned
 from hypergraph.checkpointers.database import Connection, database_at
 from hypergraph.checkpointers.filters import Query
 from hypergraph.checkpointers.ids import check_workflow_id
-from hypergraph.checkpointers.payloads import EncodedStep
+from hypergraph.checkpointers.payloads import EncodedStep, Payload, Redact
 from hypergraph.checkpointers.policy import Durability, Retention
 from hypergraph.checkpointers.refusals import taken_over, unknown
 from hypergraph.checkpointers.schema import INPUT, OUTPUT
+from hypergraph.checkpointers.sqlite_copies import recode
 from hypergraph.checkpointers.types import (
     CheckpointPolicy,
     Claim,
@@ -31,6 +34,8 @@ from hypergraph.checkpointers.types import (
     WorkflowStatus,
 )
 from hypergraph.exceptions import CheckpointError
+from hypergraph.values.chains import CodecChain
+from hypergraph.values.codecs import Codec
 from hypergraph.values.serializers import Serializer
 
 
@@ -49,6 +54,10 @@ class SqliteCheckpointer(Checkpointer):
         retention: Retention | None = None,
         policy: CheckpointPolicy | None = None,
         serializer: Serializer | None = None,
+        codec: Codec | Sequence[Codec] | CodecChain | None = None,
+        artifact_store: ArtifactStore | None = None,
+        artifact_threshold: int | None = None,
+        redact: Redact | None = None,
     ) -> None:
         shortcuts: dict[str, Any] = {"durability": durability, "retention": retention}
         given = {name: value for name, value in shortcuts.items() if value is not None}
@@ -56,8 +65,15 @@ class SqliteCheckpointer(Checkpointer):
             raise ValueError(f"Cannot pass both policy and {' and '.join(given)}; put it into the policy")
         if os.fspath(path) in ("", ":memory:"):
             raise ValueError("SqliteCheckpointer needs a file; MemoryCheckpointer keeps workflows in memory")
-        super().__init__(policy=policy or CheckpointPolicy(**given), serializer=serializer)
         self._database = database_at(os.fspath(path))
+        super().__init__(
+            policy=policy or CheckpointPolicy(**given),
+            serializer=serializer,
+            codec=codec,
+            artifact_store=artifact_store or FileArtifactStore(self._database.path + "-artifacts"),
+            artifact_threshold=artifact_threshold,
+            redact=redact,
+        )
 
     @property
     def path(self) -> str:
@@ -79,7 +95,10 @@ class SqliteCheckpointer(Checkpointer):
 
         def work(connection: Connection) -> Ownership:
             taken.append(sqlite_writes.claim(connection, locks, workflow_id, new, inputs, force=force))
-            return taken[0]
+            claim = taken[0]
+            if new.copies and claim.existing is None and self._encoding.chain.encrypts:
+                recode(connection, claim.key, new.forked_from or "", workflow_id, self._encoding)
+            return claim
 
         try:
             claim = database.write(work)
@@ -162,7 +181,8 @@ class SqliteCheckpointer(Checkpointer):
 
     def put(self, step: EncodedStep) -> None:
         """Record a step of a workflow that nobody owns, in place of one of the same superstep and node."""
-        self._database.write(lambda connection: sqlite_writes.put(connection, self._database.locks, step))
+        put, locks, encoding = sqlite_writes.put, self._database.locks, self._encoding
+        self._database.write(lambda connection: put(connection, locks, step, encoding))
 
     # --- reading ------------------------------------------------------------------------------
 
@@ -186,18 +206,32 @@ class SqliteCheckpointer(Checkpointer):
         """Return the latest value of each output of completed steps; one seek per name."""
         read = sqlite_reads.payloads
         found = self._database.read(lambda connection: read(connection, workflow_id, OUTPUT, upto))
-        return {payload.name: self._encoding.value(payload) for payload in found if payload.data is not None}
+        return {
+            payload.name: self._encoding.value(workflow_id, payload)
+            for payload in found
+            if payload.data is not None
+        }
 
     def read_inputs(self, workflow_id: str, *, upto: int | None = None) -> dict[str, tuple[int, Any]]:
         """Return the latest version and value of each input given at or before a superstep."""
         read = sqlite_reads.payloads
         found = self._database.read(lambda connection: read(connection, workflow_id, INPUT, upto))
-        return {payload.name: (payload.version, self._encoding.value(payload)) for payload in found}
+        return {
+            payload.name: (payload.version, self._encoding.value(workflow_id, payload)) for payload in found
+        }
 
     def read_following(self, workflow_id: str, superstep: int) -> list[str]:
         """Return the nodes of the first superstep after this one, in order of their index."""
         read = sqlite_reads.following
         return self._database.read(lambda connection: read(connection, workflow_id, superstep))
+
+    def read_payload(self, workflow_id: str, name: str) -> Payload | None:
+        """Return the latest encoded value of an output, with the chain that it extends."""
+        return self._database.read(lambda connection: sqlite_reads.newest(connection, workflow_id, name))
+
+    def artifact_references(self) -> list[str]:
+        """Return the references to artifacts that stored values hold."""
+        return self._database.read(sqlite_reads.artifact_references)
 
     def last_turn(self, workflow_id: str) -> int:
         """Return the superstep before which inputs entered for the last time."""
@@ -230,13 +264,8 @@ class SqliteCheckpointer(Checkpointer):
 
     def trim(self, workflow_id: str, *, before: int) -> None:
         """Drop values that no state at or after superstep `before` contains; the records stay."""
-
-        def work(connection: Connection) -> None:
-            key = sqlite_reads.key_of(connection, workflow_id)
-            if key is not None:
-                sqlite_upkeep.trim(connection, key, before)
-
-        self._database.write(work)
+        trim, encoding = sqlite_upkeep.trim, self._encoding
+        self._database.write(lambda connection: trim(connection, workflow_id, encoding, before))
 
     def save_copy(self, path: str) -> None:
         """Write a consistent, compact copy of the file to a new one."""

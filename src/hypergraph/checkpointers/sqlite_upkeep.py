@@ -5,10 +5,12 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable
 
+from hypergraph.checkpointers import sqlite_reads
 from hypergraph.checkpointers.database import Database
 from hypergraph.checkpointers.errors import translated
-from hypergraph.checkpointers.payloads import DROPPED
-from hypergraph.checkpointers.schema import OTHER, number
+from hypergraph.checkpointers.payloads import DROPPED, Encoding
+from hypergraph.checkpointers.schema import OTHER, OUTPUT, number
+from hypergraph.checkpointers.sqlite_copies import make_whole
 from hypergraph.checkpointers.sqlite_writes import unowned
 from hypergraph.exceptions import CheckpointError
 
@@ -23,7 +25,7 @@ _PARTS = (
 )
 # A value goes if a newer one of its name counts already at the first superstep that is kept.
 _TRIM = f"""
-UPDATE vals SET data = NULL, checksum = 0, format = '{DROPPED}'
+UPDATE vals SET data = NULL, checksum = 0, format = '{DROPPED}', base = NULL
 WHERE workflow = :key AND superstep < :before AND data IS NOT NULL AND name <> ''
 AND (kind = {OTHER} OR EXISTS (
     SELECT 1 FROM vals AS newer
@@ -91,8 +93,14 @@ def _shrink(connection: Connection) -> bool:
     return number(connection, "freelist_count") not in (0, free)
 
 
-def trim(connection: Connection, key: int, before: int) -> None:
-    """Drop values that were replaced before a superstep."""
+def trim(connection: Connection, workflow_id: str, encoding: Encoding, before: int) -> None:
+    """Drop values that were replaced before a superstep; what extends them becomes whole."""
+    key = sqlite_reads.key_of(connection, workflow_id)
+    if key is None:
+        return
+    for payload in sqlite_reads.payloads(connection, workflow_id, OUTPUT, before):
+        if payload.base is not None:
+            make_whole(connection, key, workflow_id, encoding, payload)
     connection.execute(_TRIM, {"key": key, "before": before})
 
 

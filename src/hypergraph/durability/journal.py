@@ -45,6 +45,7 @@ class Journal:
         self.waiting: dict[tuple[int, str], int] = {} if run.past is None else run.past.waiting
         self.numbers: dict[int, int] | None = {} if run.scope.kernel.concurrent else None
         self.intents = Intents(self, claim)
+        self.growth = store.growth(claim.workflow_id, is_new=run.past is None)
         self.pending: list[EncodedStep] = []
         self.lowest: float = _NEVER  # the earliest superstep of what is pending
         self.superstep = -1  # of the last step
@@ -140,7 +141,7 @@ class Journal:
         )
         self.superstep = superstep
         self.lowest = min(self.lowest, superstep)
-        self.pending.append(self.store.encode(record))
+        self.pending.append(self.store.encode(record, self.growth, step.node.artifact))
 
     def _index_of(self, superstep: int, step: Step) -> int:
         """Return the next index; a pause that is completed in place keeps its own."""
