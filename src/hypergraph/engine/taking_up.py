@@ -23,6 +23,7 @@ class Past(Protocol):
 
     superstep: int  # where it goes on
     is_turn: bool  # whether it goes on with other inputs than it once began with
+    news: Collection[str]  # the names of those inputs
     in_turn: Collection[int]  # what has run since then
     given: Mapping[str, int]  # versions of inputs
     written: Mapping[tuple[int, str], int]  # the last version that each step wrote
@@ -48,8 +49,9 @@ def restore(counters: Readiness, past: Past) -> None:
     counters.echoes.update(past.echoes)
     for index, visit in past.visits.items():
         counters.stale[index] = index in past.outdated or _has_news(counters, index, visit, past)
-    for gate, (decision, order) in past.decisions.items():
-        _recall(counters, counters.steps[gate], decision, order, past)
+    reached = _reached(counters, past) if past.is_turn else ()
+    for gate in past.decisions:
+        _recall(counters, counters.steps[gate], past, reached)
     if past.is_turn:
         _wait_for_news(counters, past.in_turn)
     if past.lost:
@@ -123,17 +125,36 @@ def _has_news(counters: Readiness, index: int, visit: Visit, past: Past) -> bool
     return False
 
 
-def _recall(counters: Readiness, step: Step, decision: Any, order: int, past: Past) -> None:
+def _reached(counters: Readiness, past: Past) -> set[int]:
+    """Return the steps that news can come to: who takes them, who must run again, and all downstream."""
+    coming = [*past.outdated]
+    coming += [i for i in counters.scope if not set(past.news).isdisjoint(counters.steps[i].node.inputs)]
+    found = set(coming)
+    while coming:
+        for _, consumers in counters.steps[coming.pop()].writes:
+            coming += [index for index in consumers if index not in found]
+            found.update(consumers)
+    return found
+
+
+def _recall(counters: Readiness, step: Step, past: Past, reached: Collection[int]) -> None:
+    """Let the last decision of a gate count, unless it was one of an earlier turn and an end, or a way back
+    into a loop that begins anew."""
+    (decision, order), gate = past.decisions[step.index], step.index
+    chosen = decision if isinstance(decision, list) else () if decision is None else (decision,)
+    is_old = past.is_turn and gate not in past.in_turn
+    if is_old and any(target in reached for target in step.default_targets):
+        return
+    counters.unasked.discard(gate)
     for target in step.default_targets:
         counters.opened[target] -= 1
-    chosen = decision if isinstance(decision, list) else () if decision is None else (decision,)
-    if "END" in chosen:  # final for this gate
-        counters.live.discard(step.index)
-        counters.stale[step.index] = False
-    if counters.stale[step.index]:
+    if "END" in chosen and not is_old:  # final for this gate
+        counters.live.discard(gate)
+        counters.stale[gate] = False
+    if counters.stale[gate] or ("END" in chosen and is_old):
         return
     targets = tuple(step.target_index[name] for name in chosen if name in step.target_index)
-    counters.decisions[step.index] = targets
+    counters.decisions[gate] = targets
     for target in targets:
         counters.opened[target] += 1
         counters.named[target] += 1
