@@ -12,7 +12,6 @@ from hypergraph.durability.past import Past
 from hypergraph.engine.state import differs
 from hypergraph.values.undecodable import Undecodable
 
-
 _FIRST_TURN = Turn()
 
 

@@ -50,7 +50,7 @@ def restore(counters: Readiness, past: Past) -> None:
     for index, visit in past.visits.items():
         counters.stale[index] = index in past.outdated or _has_news(counters, index, visit, past)
     reached = _reached(counters, past) if past.is_turn else ()
-    for gate in past.decisions:
+    for gate in sorted(past.decisions, key=lambda gate: not _ends(past, gate)):
         _recall(counters, counters.steps[gate], past, reached)
     if past.is_turn:
         _wait_for_news(counters, past.in_turn)
@@ -83,7 +83,7 @@ def _wait_for_news(counters: Readiness, in_turn: Collection[int]) -> None:
     """
     plan = counters.run.admission.plan
     due = (i for i in counters.scope if counters.stale[i] and counters.opened[i] and i not in in_turn)
-    coming = [*due, *counters.replayed]
+    coming = [*due, *(index for index in counters.replayed if index not in in_turn)]
     seen = set(coming)
     while coming:
         source = counters.steps[coming.pop()]
@@ -137,6 +137,11 @@ def _reached(counters: Readiness, past: Past) -> set[int]:
     return found
 
 
+def _ends(past: Past, gate: int) -> bool:
+    decision, _ = past.decisions[gate]
+    return decision == "END" or (isinstance(decision, list) and "END" in decision)
+
+
 def _recall(counters: Readiness, step: Step, past: Past, reached: Collection[int]) -> None:
     """Let the last decision of a gate count, unless it was one of an earlier turn and an end, or a way back
     into a loop that begins anew."""
@@ -148,16 +153,17 @@ def _recall(counters: Readiness, step: Step, past: Past, reached: Collection[int
     counters.unasked.discard(gate)
     for target in step.default_targets:
         counters.opened[target] -= 1
-    if "END" in chosen and not is_old:  # final for this gate
+    if _ends(past, gate) and not is_old:  # final for this gate, whoever names it later
         counters.live.discard(gate)
         counters.stale[gate] = False
-    if counters.stale[gate] or ("END" in chosen and is_old):
+    if counters.stale[gate] or (_ends(past, gate) and is_old):
         return
     targets = tuple(step.target_index[name] for name in chosen if name in step.target_index)
     counters.decisions[gate] = targets
     for target in targets:
         counters.opened[target] += 1
         counters.named[target] += 1
-        if target not in past.visits or past.visits[target].order < order:
+        seen = past.visits.get(target)
+        if target in counters.live and (seen is None or seen.order < order):
             counters.stale[target] = True  # the decision is newer than the last visit
             counters.armed[target] = counters.runs[target]
