@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import Any, TypedDict
 
 from benchmarks.engine import bare_loop, chain_of, plus_one
@@ -19,7 +19,8 @@ from hypergraph import SyncRunner
 LENGTH = 100
 
 
-def langgraph_chain() -> Callable[[], Any]:
+def langgraph_chain(saver: Any = None) -> Callable[[], Any]:
+    """Return the work of one run; with a saver, of a new thread each time."""
     from langgraph.graph import END, START, StateGraph
 
     class State(TypedDict):
@@ -34,8 +35,13 @@ def langgraph_chain() -> Callable[[], Any]:
         builder.add_node(name, step)
     for source, target in zip([START, *names], [*names, END], strict=True):
         builder.add_edge(source, target)
-    graph = builder.compile()
-    return lambda: graph.invoke({"x": 0}, {"recursion_limit": 2 * LENGTH})["x"]
+    graph, threads = builder.compile(checkpointer=saver), count()
+
+    def work() -> Any:
+        options = {"recursion_limit": 2 * LENGTH, "configurable": {"thread_id": str(next(threads))}}
+        return graph.invoke({"x": 0}, options)["x"]
+
+    return work
 
 
 def burr_chain() -> Callable[[], Any]:

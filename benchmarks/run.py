@@ -11,8 +11,10 @@ import platform
 import sys
 from pathlib import Path
 
+from benchmarks.durable import durable_bars
 from benchmarks.engine import Bar, engine_bars, memory_bars
 from benchmarks.peers import peer_report
+from benchmarks.stores import store_bars
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -21,10 +23,17 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--no-peers", action="store_true", help="leave other libraries out")
     options = parser.parse_args(arguments)
     print(f"Python {platform.python_version()}; ratios against a bare call of `def f(x): return x + 1`\n")
-    bars = [*engine_bars(), *memory_bars()]
+    bars, stored = [*engine_bars(), *memory_bars()], durable_bars()
     for bar in bars:
         print(line(bar))
-    report: dict[str, object] = {"bars": [vars(bar) | {"holds": bar.holds} for bar in bars]}
+    print("\nStores that fill, large against small")
+    for bar in (filled := store_bars()):
+        print(line(bar))
+    bars += filled
+    print("\nStored runs, against the same rows and bytes committed by hand (aims, not yet limits)")
+    for bar in stored:
+        print(line(bar))
+    report: dict[str, object] = {"bars": [vars(bar) | {"holds": bar.holds} for bar in [*bars, *stored]]}
     if not options.no_peers:
         report["peers"] = peers()
     if options.json:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks import engine, measure, peers, run
+from benchmarks import durable, engine, measure, peers, run
+from hypergraph import SyncRunner
+from hypergraph.checkpointers import SqliteCheckpointer
 
 FORGIVING = 3  # a busy machine is no reason to fail here; a loop that became quadratic is
 
@@ -22,6 +24,24 @@ def test_every_bar_of_the_engine_is_within_reach(short_slices):
         if over:
             over &= {bar.name for bar in engine.engine_bars() if bar.ratio > FORGIVING * bar.limit}
     assert not over
+
+
+@pytest.mark.slow
+def test_every_bar_of_stored_runs_is_within_reach(short_slices):
+    over = [run.line(bar) for bar in durable.durable_bars() if bar.ratio > FORGIVING * bar.limit]
+    assert not over, "\n".join(over)
+
+
+@pytest.mark.slow
+def test_the_loop_by_hand_commits_what_a_run_of_ours_does(tmp_path):
+    store = SqliteCheckpointer(tmp_path / "ours.db")
+    SyncRunner(checkpointer=store).run(durable.chain_of(3, durable.plus_one), {"v0": 0}, workflow_id="model")
+    hand = durable.ByHand(store, "model", tmp_path / "hand.db")
+    assert hand.run() == 3
+    copy = SqliteCheckpointer(tmp_path / "hand.db")
+    assert copy.state("w1") == store.state("model") == {"v1": 1, "v2": 2, "v3": 3}
+    assert [step.node_name for step in copy.steps("w1")] == ["n0", "n1", "n2"]
+    hand.connection.close()
 
 
 @pytest.mark.slow

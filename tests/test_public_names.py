@@ -33,12 +33,14 @@ EVENTS = [
 ]
 PROCESSORS = ["EventDispatcher", "EventProcessor", "AsyncEventProcessor", "TypedEventProcessor"]
 CACHING = ["CacheBackend", "InMemoryCache", "DiskCache"]
+PERSISTENCE = ["Checkpointer", "CheckpointPolicy", "SqliteCheckpointer"]
 GATES = ["END", "GateNode", "RouteNode", "IfElseNode", "route", "ifelse"]
 
 MODULES = {
     "hypergraph": [
         *(*DECORATORS, *NODE_CLASSES, "Graph", "chain", "InputSpec", *RUNNERS, *RESULTS),
         *(*ERRORS, *EVENTS, *PROCESSORS, "RichProgressProcessor", *CACHING),
+        *PERSISTENCE,
     ],
     "hypergraph.nodes": [*DECORATORS, *NODE_CLASSES, "RenameEntry", "RenameError"],
     "hypergraph.nodes.base": ["HyperNode"],
@@ -59,11 +61,18 @@ MODULES = {
     "hypergraph.events": [*EVENTS, "RunStatus", *PROCESSORS],
     "hypergraph.events.types": [*EVENTS, "RunStatus"],
     "hypergraph.events.rich_progress": ["RichProgressProcessor"],
+    "hypergraph.checkpointers": [
+        *(*PERSISTENCE, "MemoryCheckpointer", "Checkpoint", "StepRecord", "StepStatus", "Workflow"),
+        *("WorkflowStatus", "WorkflowList", "Serializer", "JsonSerializer", "MsgpackSerializer"),
+        *("PickleSerializer", "register", "Undecodable", "Codec", "ZlibCodec", "ZstdCodec", "AesGcmCodec"),
+        *("CodecChain", "ArtifactRef", "ArtifactStore", "FileArtifactStore", "MemoryArtifactStore"),
+        "ObjectArtifactStore",
+    ],
     "hypergraph.viz": ["to_mermaid", "MermaidDiagram"],
 }
 NOT_AT_IMPORT = [
-    *("networkx", "rich", "click", "sqlite3", "diskcache", "opentelemetry", "numpy"),
-    *("asyncio", "starlette", "uvicorn"),
+    *("networkx", "rich", "click", "sqlite3", "diskcache", "opentelemetry", "numpy", "msgspec"),
+    *("asyncio", "starlette", "uvicorn", "zstandard", "cryptography", "obstore"),
 ]
 
 every_module = pytest.mark.parametrize("module", MODULES)

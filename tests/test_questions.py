@@ -110,7 +110,7 @@ def test_a_checkpoint_has_the_inputs_as_well(filled: Any) -> None:
     checkpoint = filled.checkpoint("w", superstep=0)
     assert checkpoint.values == {"query": "why?", "docs": ["a", "b"]}
     assert checkpoint.steps == filled.steps("w", superstep=0)
-    assert checkpoint.next == ()
+    assert checkpoint.next == ("build",)
     assert ask(filled.get_checkpoint("w", superstep=0)) == checkpoint
 
 

@@ -173,17 +173,26 @@ def test_the_values_given_are_left_alone(on: On) -> None:
 
 
 RESERVED = [
-    "history",
-    "checkpoint",
-    "fork_from",
-    "new_turn",
-    "tags",
-    "wait",
-    "force",
     "key",
     "map_over",
     "clone",
 ]
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"new_turn": True},
+        {"tags": {"a": "b"}},
+        {"force": True},
+        {"wait": True},
+        {"history": [], "workflow_id": "w"},
+        {"fork_from": ("v", 0), "workflow_id": "w"},
+    ],
+)
+def test_what_needs_a_store_is_refused_without_one(on: On, option: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="need a runner with a checkpointer"):
+        on.run(Graph([double]), {"x": 1}, **option)
 
 
 @pytest.mark.parametrize("name", RESERVED)

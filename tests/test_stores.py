@@ -161,8 +161,7 @@ class StoreContract:
             wait_for(store.save_step(step(superstep, values={"x": index}, index=index)))
         assert store.state("w") == {"x": 9}
         assert store.state("w", superstep=3) == {"x": 9}
-        fork = opened(store, "fork")
-        store.copy_history(fork, "w")
+        opened(store, "fork", forked_from="w", copies=True)
         assert store.state("fork") == {"x": 9}
 
     def test_only_completed_steps_make_state(self, store: Checkpointer) -> None:
@@ -394,8 +393,7 @@ class StoreContract:
         claim = opened(store)
         commit(store, claim, *(step(i, values={"x": i}) for i in range(4)), inputs={"q": (1, "?")})
         store.release(claim)
-        fork = opened(store, "fork", forked_from="w", forked_at=2)
-        store.copy_history(fork, "w", upto=2)
+        opened(store, "fork", forked_from="w", forked_at=2, copies=True)
         store.erase(["w"])
         assert (store.state("fork"), store.read_inputs("fork")) == ({"x": 2}, {"q": (1, "?")})
         assert [(found.workflow_id, found.index) for found in store.steps("fork")] == [

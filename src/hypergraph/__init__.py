@@ -40,6 +40,7 @@ from hypergraph.runners import BaseRunner, ErrorHandling, SyncRunner
 from hypergraph.runs import MapLog, MapResult, NodeStats, RunLog, RunResult
 
 if TYPE_CHECKING:
+    from hypergraph.checkpointers import Checkpointer, CheckpointPolicy, SqliteCheckpointer
     from hypergraph.events import (
         BaseEvent,
         CacheHitEvent,
@@ -81,6 +82,9 @@ _EVENTS = (
 _LAZY = {
     **dict.fromkeys(_EVENTS, "hypergraph.events.types"),
     "AsyncRunner": "hypergraph.runners.async_",
+    "Checkpointer": "hypergraph.checkpointers.base",
+    "CheckpointPolicy": "hypergraph.checkpointers.types",
+    "SqliteCheckpointer": "hypergraph.checkpointers.sqlite",
     "RichProgressProcessor": "hypergraph.events.rich_progress",
 }
 
@@ -157,6 +161,10 @@ __all__ = [
     "CacheBackend",
     "InMemoryCache",
     "DiskCache",
+    # persistence
+    "Checkpointer",
+    "CheckpointPolicy",
+    "SqliteCheckpointer",
 ]
 
 

@@ -16,9 +16,15 @@ from hypergraph.checkpointers.types import (
 )
 
 if TYPE_CHECKING:
+    from hypergraph.checkpointers.artifact_files import FileArtifactStore
+    from hypergraph.checkpointers.artifact_objects import ObjectArtifactStore
+    from hypergraph.checkpointers.artifacts import ArtifactRef, ArtifactStore, MemoryArtifactStore
     from hypergraph.checkpointers.base import Checkpointer
     from hypergraph.checkpointers.memory import MemoryCheckpointer
     from hypergraph.checkpointers.sqlite import SqliteCheckpointer
+    from hypergraph.values.chains import CodecChain
+    from hypergraph.values.codecs import Codec, ZlibCodec, ZstdCodec
+    from hypergraph.values.encryption import AesGcmCodec
     from hypergraph.values.serializers import (
         JsonSerializer,
         MsgpackSerializer,
@@ -38,6 +44,16 @@ _LAZY = {
     "PickleSerializer": "hypergraph.values.serializers",
     "register": "hypergraph.values.serializers",
     "Undecodable": "hypergraph.values.serializers",
+    "Codec": "hypergraph.values.codecs",
+    "ZlibCodec": "hypergraph.values.codecs",
+    "ZstdCodec": "hypergraph.values.codecs",
+    "AesGcmCodec": "hypergraph.values.encryption",
+    "CodecChain": "hypergraph.values.chains",
+    "ArtifactRef": "hypergraph.checkpointers.artifacts",
+    "ArtifactStore": "hypergraph.checkpointers.artifacts",
+    "MemoryArtifactStore": "hypergraph.checkpointers.artifacts",
+    "FileArtifactStore": "hypergraph.checkpointers.artifact_files",
+    "ObjectArtifactStore": "hypergraph.checkpointers.artifact_objects",
 }
 
 __all__ = [
@@ -60,6 +76,18 @@ __all__ = [
     "PickleSerializer",
     "register",
     "Undecodable",
+    # their bytes
+    "Codec",
+    "ZlibCodec",
+    "ZstdCodec",
+    "AesGcmCodec",
+    "CodecChain",
+    # where large ones go
+    "ArtifactRef",
+    "ArtifactStore",
+    "FileArtifactStore",
+    "MemoryArtifactStore",
+    "ObjectArtifactStore",
 ]
 
 

@@ -12,7 +12,7 @@ import copy
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from hypergraph.checkpointers.commits import FINISHED, Commit, CommitOptions, Ownership, each_of, owned
 from hypergraph.checkpointers.filters import Moment, Query, moment
@@ -31,6 +31,9 @@ from hypergraph.checkpointers.types import (
 from hypergraph.exceptions import CheckpointError
 from hypergraph.values.serializers import JsonSerializer, Serializer
 
+if TYPE_CHECKING:
+    from hypergraph.checkpointers.writer import Writer
+
 __all__ = ["Checkpointer", "Commit", "EncodedStep", "NewWorkflow", "Ownership"]
 
 
@@ -45,6 +48,7 @@ class Checkpointer(Questions):
     ) -> None:
         self.policy = policy if policy is not None else CheckpointPolicy()
         self.serializer = serializer if serializer is not None else JsonSerializer()
+        self.background: Writer | None = None  # who writes behind the backs of runs, once one is needed
 
     @property
     def serializer(self) -> Serializer:
@@ -137,7 +141,7 @@ class Checkpointer(Questions):
         """Let go of files and connections; a later call opens them again."""
 
     @abstractmethod
-    def create(self, workflow_id: str, new: NewWorkflow, inputs: Mapping[str, Any]) -> None:
+    def create(self, workflow_id: str, new: NewWorkflow) -> None:
         """Add an ACTIVE workflow that nobody owns."""
 
     @abstractmethod
@@ -147,10 +151,6 @@ class Checkpointer(Questions):
     @abstractmethod
     def put(self, step: EncodedStep) -> None:
         """Record a step of a workflow that nobody owns, in place of one of the same superstep and node."""
-
-    @abstractmethod
-    def copy_history(self, claim: Claim, source: str, *, upto: int | None = None) -> None:
-        """Copy steps, values and inputs of another workflow into the claimed one, which has none."""
 
     @abstractmethod
     def erase(self, workflow_ids: Iterable[str]) -> int:
@@ -209,9 +209,13 @@ class Checkpointer(Questions):
         """
         check_workflow_id(workflow_id, child=parent is not None)
         new = NewWorkflow(
-            graph_name, graph_hash, graph, parent_id=parent, forked_from=forked_from, tags=dict(tags or {})
+            *(graph_name, graph_hash, copy.deepcopy(graph)),
+            parent_id=parent,
+            forked_from=forked_from,
+            tags=dict(tags or {}),
+            inputs=dict(inputs or {}),
         )
-        await in_thread(self.create, workflow_id, new, dict(inputs or {}))
+        await in_thread(self.create, workflow_id, new)
 
     async def update_workflow_status(self, workflow_id: str, status: WorkflowStatus) -> None:
         """Change the status of a workflow.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypedDict
 
 from hypergraph.checkpointers.payloads import EncodedStep, Payload
-from hypergraph.checkpointers.types import Claim, WorkflowStatus
+from hypergraph.checkpointers.types import Claim, NewWorkflow, WorkflowStatus
 from hypergraph.exceptions import CheckpointError
 
 FINISHED = frozenset(WorkflowStatus) - {WorkflowStatus.ACTIVE, WorkflowStatus.PAUSED}
@@ -48,6 +48,9 @@ class Commit(NamedTuple):
     duration_ms: float | None = None
     full: bool = False
     running: str | None = None  # a node that is about to be called
+    code: NewWorkflow | None = (
+        None  # the graph and the hashes of its nodes, where they are no longer what they were
+    )
 
 
 def each_of(
@@ -73,3 +76,4 @@ class CommitOptions(TypedDict, total=False):
     duration_ms: float | None
     full: bool
     running: str | None
+    code: NewWorkflow | None

@@ -20,7 +20,7 @@ from hypergraph.checkpointers import points
 from hypergraph.checkpointers.errors import translated
 from hypergraph.checkpointers.locks import LockFile
 from hypergraph.checkpointers.schema import migrate, missing_migrations
-from hypergraph.exceptions import CheckpointError
+from hypergraph.exceptions import CheckpointError, StoreUnavailableError
 
 T = TypeVar("T")
 Connection = sqlite3.Connection
@@ -54,6 +54,7 @@ class Database:
         """
         with self._lock:
             connection = None
+            self.refresh()
             try:
                 connection = self._writer or self._open_writer()
                 if full:
@@ -132,8 +133,18 @@ class Database:
             connection.close()
 
     def refresh(self) -> None:
-        """Let go of a file that is no longer the one at our path: what is written to it would be lost."""
+        """Let go of a file that is no longer the one at our path: what is written to it would be lost.
+
+        Raises:
+            StoreUnavailableError: a claim on that file is under way.
+        """
         if self._identity is not None and self._identity != _identity(self.path):
+            if self.locks.in_use:
+                raise StoreUnavailableError(
+                    f"{self.path} was removed or replaced while a workflow was being written to it. "
+                    "Put the file back, or run the workflow again on the new one.",
+                    location=self.path,
+                )
             self.close()
 
     def forget(self) -> None:

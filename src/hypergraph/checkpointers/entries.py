@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from hypergraph.checkpointers.commits import FINISHED
+from hypergraph.checkpointers.ids import moved
 from hypergraph.checkpointers.locks import HOST
 from hypergraph.checkpointers.payloads import DROPPED, PAUSE, EncodedStep, Payload
 from hypergraph.checkpointers.refusals import locked
@@ -33,8 +34,7 @@ class Entry:
 
     @classmethod
     def of(cls, key: int, workflow_id: str, new: NewWorkflow) -> Entry:
-        """Return the entry of a new workflow; what the caller changes later does not reach it."""
-        graph = copy.deepcopy(new.graph)
+        """Return the entry of a new workflow; what is read of its graph later is a copy."""
         workflow = Workflow(
             workflow_id,
             WorkflowStatus.ACTIVE,
@@ -50,9 +50,24 @@ class Entry:
             item=new.item,
             node_hashes=dict(new.node_hashes),
             fingerprint=new.fingerprint,
-            load_graph=lambda: copy.deepcopy(graph),
+            load_graph=lambda: copy.deepcopy(new.graph),
         )
         return cls(key, workflow)
+
+    def copy(self, origin: Entry, upto: int | None) -> None:
+        """Take over steps, values and inputs of another workflow, up to and including a superstep."""
+        source, own = origin.workflow.id, self.workflow.id
+        for at, step in origin.steps.items():
+            if upto is None or at[0] <= upto:
+                child = step.record.child_workflow_id
+                record = replace(
+                    step.record,
+                    workflow_id=own,
+                    replayed=True,
+                    child_workflow_id=child and moved(child, source, own),
+                )
+                self.steps[at] = step._replace(record=record)
+        self.inputs += [item for item in origin.inputs if upto is None or item[0] <= upto]
 
     @property
     def finished(self) -> bool:
@@ -62,6 +77,16 @@ class Entry:
     def read(self) -> Workflow:
         """Return the workflow as it is now."""
         return replace(self.workflow, step_count=len(self.steps))
+
+    def describe(self, code: NewWorkflow) -> None:
+        """Take over another graph and the hashes of its nodes."""
+        found = Entry.of(self.key, self.workflow.id, code).workflow
+        self.workflow = replace(
+            self.workflow,
+            graph_hash=found.graph_hash,
+            node_hashes=found.node_hashes,
+            load_graph=found.load_graph,
+        )
 
     def refuse_if_owned(self) -> None:
         """Raise WorkflowLockedError when somebody holds a claim."""

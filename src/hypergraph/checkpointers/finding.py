@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 from hypergraph.checkpointers.conditions import OPERATORS, Clause, Comparison
 from hypergraph.checkpointers.filters import Query
 from hypergraph.checkpointers.rows import WORKFLOW_COLUMNS, micros
+from hypergraph.checkpointers.types import WorkflowStatus
 
-STEP_COUNT = "(SELECT count(*) FROM steps WHERE steps.workflow = workflows.key)"
+_RECENT = "SELECT count(*) FROM steps WHERE steps.workflow = workflows.key"
+_TALLIED = Query(limit=None)  # whatever the status and the graph, how many there are is kept
+STEP_COUNT = (  # of a long workflow only the newest steps are counted
+    f"coalesce((SELECT steps + ({_RECENT} AND superstep >= counted) FROM lengths "  # noqa: S608 - fixed names
+    f"WHERE lengths.workflow = workflows.key), ({_RECENT}))"
+)
 _WORKFLOW_FIELDS = {
     "status": "workflows.status",
     "duration_ms": "workflows.duration_ms",
@@ -40,8 +48,7 @@ def conditions(query: Query) -> tuple[str, list[Any]]:
     elif query.top_level:
         parts.append(("workflows.parent_id IS NULL", []))
     if query.statuses:
-        statuses = sorted(status.value for status in query.statuses)
-        parts.append((f"workflows.status IN ({', '.join('?' * len(statuses))})", list(statuses)))
+        parts.append(_one_of(query.statuses))
     for column, value in (("graph_name", query.graph), ("forked_from", query.forked_from)):
         if value is not None:
             parts.append((f"workflows.{column} = ?", [value]))
@@ -52,7 +59,11 @@ def conditions(query: Query) -> tuple[str, list[Any]]:
         known = "SELECT 1 FROM json_each(workflows.tags) AS tag WHERE tag.key = ? AND tag.value = ?"
         parts.append((f"EXISTS ({known})", [key, value]))
     parts += map(_clause, query.where)
-    return " AND ".join(part for part, _ in parts) or "1", [value for _, given in parts for value in given]
+    return _joined(parts)
+
+
+def _one_of(statuses: Collection[WorkflowStatus]) -> tuple[str, list[Any]]:
+    return f"status IN ({', '.join('?' * len(statuses))})", sorted(status.value for status in statuses)
 
 
 def page(query: Query) -> tuple[str, list[Any]]:
@@ -61,19 +72,46 @@ def page(query: Query) -> tuple[str, list[Any]]:
     Raises:
         ValueError: the cursor is none that a store gave out.
     """
+    if len(query.statuses) < 2:
+        rest, values = _newest(query)
+        return f"{SELECT} {rest}", values
+    # An index is in order for one status only: the newest of each contain the newest of all.
+    each = [_newest(replace(query, statuses=frozenset([status]))) for status in query.statuses]
+    keys = " UNION ALL ".join(f"SELECT * FROM (SELECT key FROM workflows {rest})" for rest, _ in each)  # noqa: S608
+    return (
+        f"{SELECT} WHERE workflows.key IN ({keys}) ORDER BY workflows.key DESC LIMIT ?",
+        [*(value for _, values in each for value in values), _limit(query)],
+    )
+
+
+def _newest(query: Query) -> tuple[str, list[Any]]:
+    """Return the part of a statement that chooses the rows of one page."""
     where, values = conditions(query)
     if query.cursor is not None:
         if not re.fullmatch(r"[0-9]{1,18}", query.cursor):
             raise ValueError(f"cursor={query.cursor!r} is no next_cursor of an earlier list")
         where, values = f"{where} AND workflows.key < ?", [*values, int(query.cursor)]
-    limit = -1 if query.limit is None else query.limit + 1
-    return f"{SELECT} WHERE {where} ORDER BY workflows.key DESC LIMIT ?", [*values, limit]
+    return f"WHERE {where} ORDER BY workflows.key DESC LIMIT ?", [*values, _limit(query)]
+
+
+def _limit(query: Query) -> int:
+    return -1 if query.limit is None else query.limit + 1
 
 
 def total(query: Query) -> tuple[str, list[Any]]:
     """Return the statement that counts all matches, on whatever page they are."""
+    if replace(query, statuses=frozenset(), graph=None, limit=None, cursor=None) == _TALLIED:
+        parts = [_one_of(query.statuses)] if query.statuses else []
+        if query.graph is not None:
+            parts.append(("graph = ?", ["=" + query.graph]))
+        where, values = _joined(parts)
+        return f"SELECT coalesce(sum(workflows), 0) FROM tallies WHERE {where}", values  # noqa: S608 - as below
     where, values = conditions(query)
     return f"SELECT count(*) FROM workflows WHERE {where}", values  # noqa: S608 - fixed names, bound values
+
+
+def _joined(parts: Sequence[tuple[str, list[Any]]]) -> tuple[str, list[Any]]:
+    return " AND ".join(part for part, _ in parts) or "1", [value for _, given in parts for value in given]
 
 
 def _clause(clause: Clause) -> tuple[str, list[Any]]:

@@ -8,8 +8,11 @@ in question only. What is not stored any more is left out of an answer.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
+from hypergraph.checkpointers.filters import Query
+from hypergraph.checkpointers.next_nodes import next_nodes
 from hypergraph.checkpointers.reading import Reader
 from hypergraph.checkpointers.types import StepRecord, StepStatus
 from hypergraph.display import jsonable
@@ -95,6 +98,11 @@ class History:
                     self._makers[name, version] = step
                     self._latest[name] = version
 
+    @cached_property
+    def given(self) -> dict[str, tuple[int, Any]]:
+        """The latest version and value of each input."""
+        return self.reader.read_inputs(self.workflow_id, upto=self.upto)
+
     def _versions(self, step: StepRecord) -> dict[str, int]:
         if step.output_versions:
             return step.output_versions
@@ -131,17 +139,30 @@ class History:
     def values(self) -> dict[str, Any]:
         """Return the latest value of each name, inputs included."""
         values = self.reader.read_state(self.workflow_id, upto=self.upto)
-        for name, (version, value) in self.reader.read_inputs(self.workflow_id, upto=self.upto).items():
+        for name, (version, value) in self.given.items():
             # A later turn may give a name that a step made before: the higher version is the newer value.
             if name not in values or version > self._latest.get(name, version):
                 values[name] = value
         return values
 
+    def next(self) -> tuple[str, ...]:
+        """Return the nodes that ran after these steps; if none did, those that would run."""
+        later = self.reader.read_following(self.workflow_id, self.upto) if self.upto is not None else ()
+        workflow = None if later else self.reader.read_workflow(self.workflow_id)
+        if workflow is None or self._is_map():
+            return tuple(later)
+        given = {name: version for name, (version, _) in self.given.items()}
+        return next_nodes(workflow, self.steps, given, self.reader.last_turn(self.workflow_id).superstep)
+
+    def _is_map(self) -> bool:
+        """Say whether it is the items that run, each as a workflow of its own, and no nodes."""
+        children = () if self.steps else self.reader.find(Query(parent=self.workflow_id, limit=1))[0]
+        return any(child.item is not None and child.node_name is None for child in children)
+
     def descent(self, name: str) -> list[Origin]:
         """Return the latest value of a name and all it was made of, newest first, given inputs last."""
-        given = self.reader.read_inputs(self.workflow_id, upto=self.upto)
         versions = [self._latest[name]] if name in self._latest else []
-        versions += [given[name][0]] if name in given else []
+        versions += [self.given[name][0]] if name in self.given else []
         to_do: list[tuple[Version, int | None]] = [((name, max(versions)), self.upto)] if versions else []
         found: dict[Version, Origin] = {}
         while to_do:

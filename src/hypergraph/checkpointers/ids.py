@@ -46,3 +46,8 @@ def _what_is_wrong(workflow_id: object, child: bool) -> str | None:
     if size > MAX_BYTES:
         return f"has {size} bytes"
     return None
+
+
+def moved(child: str, origin: str, workflow_id: str) -> str:
+    """Return the id of a child of another workflow as that of the same child of this one."""
+    return workflow_id + child.removeprefix(origin) if child.startswith(f"{origin}/") else child

@@ -50,6 +50,11 @@ class LockFile:
         """Return whether the claim is one of this process."""
         return (key, fence) in self._held
 
+    @property
+    def in_use(self) -> bool:
+        """Whether this process holds any claim."""
+        return bool(self._held)
+
     def lives(self, key: int, fence: int, pid: int, host: str) -> bool:
         """Return whether the owner of that claim is still there."""
         if (key, fence) in self._held:

@@ -4,7 +4,7 @@ are written and decoded when they are read, so nobody can change what is stored.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -14,7 +14,7 @@ from hypergraph.checkpointers.commits import Commit, Ownership, owned
 from hypergraph.checkpointers.entries import Entry, bare, latest, place
 from hypergraph.checkpointers.filters import Query
 from hypergraph.checkpointers.ids import check_workflow_id
-from hypergraph.checkpointers.payloads import EncodedStep
+from hypergraph.checkpointers.payloads import EncodedStep, Payload
 from hypergraph.checkpointers.refusals import no_copy, recorded_already, taken, taken_over, unknown
 from hypergraph.checkpointers.types import (
     CheckpointPolicy,
@@ -22,6 +22,7 @@ from hypergraph.checkpointers.types import (
     NewWorkflow,
     StepRecord,
     StepStatus,
+    Turn,
     Workflow,
     WorkflowStatus,
     now,
@@ -44,16 +45,20 @@ class MemoryCheckpointer(Checkpointer):
         self._keys = iter(range(1, 2**62))
         self._lock = threading.RLock()
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self._entries)} workflows)"
+
     # --- writing ------------------------------------------------------------------------------
 
     def claim(self, workflow_id: str, new: NewWorkflow, *, force: bool = False) -> Ownership:
         """Take the workflow, creating it ACTIVE if there is none; see `Checkpointer.claim`."""
         check_workflow_id(workflow_id, child=new.parent_id is not None)
+        payloads = self._encoding.inputs(workflow_id, new.inputs)
         with self._lock:
             entry = self._entries.get(workflow_id)
             existing = entry.read() if entry else None
             if entry is None:
-                entry = self._add(workflow_id, new)
+                entry = self._add(workflow_id, new, payloads)
             elif not force:
                 entry.refuse_if_owned()
             entry.fence += 1
@@ -75,6 +80,8 @@ class MemoryCheckpointer(Checkpointer):
             entry.inputs += [(commit.at, payload) for payload in commit.inputs]
             if commit.running is not None:
                 entry.intents.add((commit.at, commit.running))
+            if commit.code is not None:
+                entry.describe(commit.code)
             if commit.status is not None:
                 entry.set_status(commit.status)
             if commit.duration_ms is not None:
@@ -88,14 +95,13 @@ class MemoryCheckpointer(Checkpointer):
                 entry.owner_since = None
                 self._keep_limit()
 
-    def create(self, workflow_id: str, new: NewWorkflow, inputs: Mapping[str, Any]) -> None:
+    def create(self, workflow_id: str, new: NewWorkflow) -> None:
         """Add an ACTIVE workflow that nobody owns."""
-        encode = self._encoding.payload
-        payloads = [encode(name, 1, value, workflow_id) for name, value in inputs.items()]
+        payloads = self._encoding.inputs(workflow_id, new.inputs)
         with self._lock:
             if workflow_id in self._entries:
                 raise taken(workflow_id)
-            self._add(workflow_id, new).inputs += [(0, payload) for payload in payloads]
+            self._add(workflow_id, new, payloads)
 
     def set_status(self, workflow_id: str, status: WorkflowStatus) -> None:
         """Change the status of a workflow that nobody owns."""
@@ -115,18 +121,6 @@ class MemoryCheckpointer(Checkpointer):
                 entry = self._add(step.record.workflow_id, NewWorkflow())
             entry.refuse_if_owned()
             entry.steps[place(step)] = bare(step)
-
-    def copy_history(self, claim: Claim, source: str, *, upto: int | None = None) -> None:
-        """Copy steps, values and inputs of another workflow into the claimed one, which has none."""
-        with self._lock:
-            entry, origin = self._owned(owned(claim)), self._entries.get(source)
-            if origin is None:
-                return
-            for step in origin.steps.values():
-                if upto is None or step.record.superstep <= upto:
-                    record = replace(step.record, workflow_id=claim.workflow_id)
-                    entry.steps[place(step)] = step._replace(record=record)
-            entry.inputs += [item for item in origin.inputs if upto is None or item[0] <= upto]
 
     # --- reading ------------------------------------------------------------------------------
 
@@ -168,6 +162,14 @@ class MemoryCheckpointer(Checkpointer):
             entry = self._entries.get(workflow_id)
             found = latest(entry.given() if entry else (), upto)
         return {payload.name: (payload.version, self._encoding.value(payload)) for payload in found}
+
+    def last_turn(self, workflow_id: str) -> Turn:
+        """Return when inputs entered for the last time, and which."""
+        with self._lock:
+            entry = self._entries.get(workflow_id)
+            given = list(entry.inputs) if entry else []
+        last = max((at for at, _ in given), default=0)
+        return Turn(last, frozenset(payload.name for at, payload in given if at == last))
 
     def find(self, query: Query) -> tuple[list[Workflow], int, str | None]:
         """Return the workflows asked for, newest first, the number of all, and the next cursor."""
@@ -223,8 +225,13 @@ class MemoryCheckpointer(Checkpointer):
         """Raise CheckpointError: there is no file to copy."""
         raise no_copy(path)
 
-    def _add(self, workflow_id: str, new: NewWorkflow) -> Entry:
+    def _add(self, workflow_id: str, new: NewWorkflow, inputs: Iterable[Payload] = ()) -> Entry:
         entry = self._entries[workflow_id] = Entry.of(next(self._keys), workflow_id, new)
+        entry.inputs += [(0, payload) for payload in inputs]
+        entry.steps.update((place(step), bare(step)) for step in new.steps)
+        origin = self._entries.get(new.forked_from or "") if new.copies else None
+        if origin is not None:
+            entry.copy(origin, new.forked_at)
         self._keep_limit()
         return entry
 

@@ -81,6 +81,10 @@ class Encoding:
             return gap(name, version, reason)
         return Payload(name, version, self.format, crc32(data), data)
 
+    def inputs(self, workflow_id: str, given: Mapping[str, Any]) -> list[Payload]:
+        """Return what a workflow starts with as bytes, as first versions."""
+        return [self.payload(name, 1, value, workflow_id) for name, value in given.items()]
+
     def value(self, payload: Payload) -> Any:
         """Return the value, or an `Undecodable` that says why there is none."""
         data = payload.data

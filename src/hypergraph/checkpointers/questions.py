@@ -48,9 +48,10 @@ class Questions(Reader):
         return self.read_steps(workflow_id, upto=superstep)
 
     def checkpoint(self, workflow_id: str, *, superstep: int | None = None) -> Checkpoint:
-        """Return values, inputs included, and steps, up to and including a superstep."""
+        """Return values, inputs included, steps, up to and including a superstep, and what comes next."""
         steps = self.steps(workflow_id, superstep=superstep)
-        return Checkpoint(History(self, workflow_id, superstep, steps=steps).values(), steps)
+        history = History(self, workflow_id, superstep, steps=steps)
+        return Checkpoint(history.values(), steps, history.next())
 
     def workflow(self, workflow_id: str) -> Workflow | None:
         """Return the workflow, None if there is none; it can print its steps."""
@@ -77,7 +78,7 @@ class Questions(Reader):
         return await in_thread(self.steps, workflow_id, superstep=superstep)
 
     async def get_checkpoint(self, workflow_id: str, *, superstep: int | None = None) -> Checkpoint:
-        """Return values, inputs included, and steps, up to and including a superstep."""
+        """Return values, inputs included, steps, up to and including a superstep, and what comes next."""
         return await in_thread(self.checkpoint, workflow_id, superstep=superstep)
 
     async def get_workflow(self, workflow_id: str) -> Workflow | None:

@@ -13,8 +13,9 @@ from datetime import datetime
 from typing import Any
 
 from hypergraph.checkpointers.filters import Query
-from hypergraph.checkpointers.types import StepRecord, Workflow
+from hypergraph.checkpointers.types import StepRecord, Turn, Workflow
 
+_FAR = 2**62  # no superstep comes after it
 _PAGE = 500  # workflows looked at together when all of them are
 
 
@@ -43,12 +44,31 @@ class Reader(ABC):
         """Return the latest version and value of each input given at or before a superstep."""
 
     @abstractmethod
+    def last_turn(self, workflow_id: str) -> Turn:
+        """Return when inputs entered for the last time, and which."""
+
+    @abstractmethod
     def find(self, query: Query) -> tuple[list[Workflow], int, str | None]:
         """Return the workflows asked for, newest first, how many there are in all, and the next cursor.
 
         Raises:
             ValueError: the cursor is none that this store gave out.
         """
+
+    def read_following(self, workflow_id: str, superstep: int) -> list[str]:
+        """Return the nodes of the first superstep after this one that has any, in order of their index.
+
+        A store that can ask for them alone may do so instead.
+        """
+        upto = min(superstep, _FAR) + 1
+        steps = self.read_steps(workflow_id, upto=upto, values=False)
+        if not any(step.superstep > superstep for step in steps):
+            workflow = self.read_workflow(workflow_id)
+            if workflow is not None and workflow.step_count > len(steps):  # a superstep was left out
+                steps = self.read_steps(workflow_id, values=False)
+        later = [step for step in steps if step.superstep > superstep]
+        first = min((step.superstep for step in later), default=0)
+        return [step.node_name for step in later if step.superstep == first]
 
     def printable(self, workflow: Workflow) -> Workflow:
         """Return the workflow with a way to its steps, which it then can print."""

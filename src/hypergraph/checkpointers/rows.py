@@ -11,9 +11,17 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import msgspec
 
+from hypergraph.checkpointers.ids import moved
 from hypergraph.checkpointers.payloads import EncodedStep, Encoding, Payload
 from hypergraph.checkpointers.schema import INPUT, OTHER, OUTPUT
-from hypergraph.checkpointers.types import NewWorkflow, StepRecord, StepStatus, Workflow, WorkflowStatus
+from hypergraph.checkpointers.types import (
+    NewWorkflow,
+    StepRecord,
+    StepStatus,
+    Workflow,
+    WorkflowStatus,
+    now,
+)
 from hypergraph.exceptions import StoreCorruptError
 from hypergraph.records import Decision
 
@@ -26,7 +34,10 @@ _MICROSECOND = timedelta(microseconds=1)
 _dumps = json.JSONEncoder(separators=(",", ":"), default=list).encode
 _encode = msgspec.json.Encoder().encode  # several times faster, but it refuses half surrogate pairs
 _decode = msgspec.json.Decoder().decode
-_NO_STRUCTURE = _dumps([None, {}])
+_KEPT = 256
+_STRUCTURES: dict[
+    int, tuple[Any, Any, Any]
+] = {}  # by the id of the hashes, which are kept so that it is theirs
 
 STEP_COLUMNS = (
     *(
@@ -46,8 +57,9 @@ VALUE_COLUMNS = (
     *("workflow", "kind", "name", "superstep", "idx", "node", "version", "format", "checksum", "data"),
 )
 NEW_COLUMNS = (
-    *("id", "status", "created_at", "fence", "graph_name", "graph_hash", "structure", "parent_id"),
-    *("parent_superstep", "node_name", "visit", "item", "fingerprint", "forked_from", "forked_at", "tags"),
+    *("id", "status", "created_at", "fence", "owner_pid", "owner_host", "owner_since", "graph_name"),
+    *("graph_hash", "structure", "parent_id", "parent_superstep", "node_name", "visit", "item"),
+    *("fingerprint", "forked_from", "forked_at", "tags"),
 )
 WORKFLOW_COLUMNS = (
     *("id", "status", "graph_name", "created_at", "completed_at", "graph_hash", "parent_id", "forked_from"),
@@ -100,17 +112,26 @@ class Structure(NamedTuple):
 
 def structure(new: NewWorkflow) -> Structure:
     """Return what the table of structures keeps of a new workflow."""
-    content = _dumps([new.graph, dict(new.node_hashes)])
-    if content == _NO_STRUCTURE:
+    if new.graph is None and not new.node_hashes:
         return Structure(None, None, None)
-    digest = hashlib.sha256(content.encode()).digest()
-    return Structure(digest, _dumps(new.graph), _dumps(dict(new.node_hashes)))
+    found = _STRUCTURES.get(id(new.node_hashes))
+    if found is None or found[0] is not new.node_hashes or found[1] is not new.graph:
+        graph, hashes = _dumps(new.graph), _dumps(dict(new.node_hashes))
+        digest = hashlib.sha256(f"[{graph},{hashes}]".encode()).digest()
+        if len(_STRUCTURES) >= _KEPT:
+            _STRUCTURES.clear()
+        found = _STRUCTURES[id(new.node_hashes)] = (
+            new.node_hashes,
+            new.graph,
+            Structure(digest, graph, hashes),
+        )
+    return found[2]
 
 
-def new_row(workflow_id: str, new: NewWorkflow, digest: bytes | None, created_at: datetime) -> Row:
-    """Return the row of a new workflow, by NEW_COLUMNS."""
+def new_row(workflow_id: str, new: NewWorkflow, digest: bytes | None, owner: Row) -> Row:
+    """Return the row of a new workflow, by NEW_COLUMNS; the owner is fence, process, host and since when."""
     return (
-        *(workflow_id, WorkflowStatus.ACTIVE.value, micros(created_at), 0, new.graph_name, new.graph_hash),
+        *(workflow_id, WorkflowStatus.ACTIVE.value, micros(now()), *owner, new.graph_name, new.graph_hash),
         *(digest, new.parent_id, new.parent_superstep, new.node_name, new.visit, new.item, new.fingerprint),
         *(new.forked_from, new.forked_at, _dumps(dict(new.tags)) if new.tags else None),
     )
@@ -169,9 +190,19 @@ def _extra(record: StepRecord) -> str | None:
         found["partial"] = True
     if record.replayed:
         found["replayed"] = True
+    if record.retry_of is not None:
+        found["retry_of"] = record.retry_of
     if record.values is None:
         found["no_values"] = True
     return _dumps(found) if found else None
+
+
+def copied_extra(extra: str | None, origin: str, workflow_id: str) -> str:
+    """Return the extra fields of a step that is copied into another workflow, and its children with it."""
+    found = {**json.loads(extra or "{}"), "replayed": True}
+    if "child_workflow_id" in found:
+        found["child_workflow_id"] = moved(found["child_workflow_id"], origin, workflow_id)
+    return _dumps(found)
 
 
 def value_rows(key: int, step: EncodedStep) -> list[Row]:

@@ -13,6 +13,9 @@ vals        one row per value: kind OUTPUT (of completed steps), INPUT (idx is t
             one seek per name. A row without data is a gap: the value is not stored, `format` says why
 intents     nodes that were about to be called; one without a row in steps has no result
 erased      keys of workflows that are deleted, while their rows still go in batches
+tallies     how many workflows without parent there are by status and graph, so that a list need not count;
+            names of graphs have "=" before them, "" is no name
+lengths     of long workflows, how many steps they have before superstep `counted`
 """
 
 from __future__ import annotations
@@ -24,6 +27,11 @@ from hypergraph.exceptions import SchemaTooNewError, StoreUnavailableError
 
 APPLICATION_ID = 0x68677068  # "hgph"
 OUTPUT, INPUT, OTHER = 0, 1, 2
+
+_TALLY = """INSERT INTO tallies VALUES ({row}.status, coalesce('=' || {row}.graph_name, ''), {by})
+    ON CONFLICT DO UPDATE SET workflows = workflows + {by};"""
+_ADD, _TAKE_OFF = _TALLY.format(row="NEW", by=1), _TALLY.format(row="OLD", by=-1)
+_MEASURED_EVERY = 1000  # steps: about so many are counted whenever somebody asks
 
 _FIRST = (
     """CREATE TABLE workflows (
@@ -53,6 +61,28 @@ _FIRST = (
         workflow INTEGER NOT NULL, superstep INTEGER NOT NULL, node TEXT NOT NULL, fence INTEGER NOT NULL,
         PRIMARY KEY (workflow, superstep, node)) WITHOUT ROWID""",
     "CREATE TABLE erased (key INTEGER PRIMARY KEY)",
+    """CREATE TABLE tallies (
+        status TEXT NOT NULL, graph TEXT NOT NULL, workflows INTEGER NOT NULL,
+        PRIMARY KEY (status, graph)) WITHOUT ROWID""",
+    f"CREATE TRIGGER added AFTER INSERT ON workflows WHEN NEW.parent_id IS NULL BEGIN {_ADD} END",
+    f"CREATE TRIGGER removed AFTER DELETE ON workflows WHEN OLD.parent_id IS NULL BEGIN {_TAKE_OFF} END",
+    f"""CREATE TRIGGER changed AFTER UPDATE OF status, graph_name ON workflows
+        WHEN NEW.parent_id IS NULL AND (OLD.status, OLD.graph_name) IS NOT (NEW.status, NEW.graph_name)
+        BEGIN {_TAKE_OFF} {_ADD} END""",
+    "CREATE TABLE lengths (workflow INTEGER PRIMARY KEY, counted INTEGER NOT NULL, steps INTEGER NOT NULL)",
+    # A runner may still add to the last superstep, so that one is never counted here.
+    f"""CREATE TRIGGER grown AFTER INSERT ON steps WHEN NEW.idx % {_MEASURED_EVERY} = 0
+        AND NEW.superstep > coalesce((SELECT counted FROM lengths WHERE workflow = NEW.workflow), 0)
+        BEGIN INSERT OR REPLACE INTO lengths SELECT NEW.workflow, NEW.superstep, count(*) + coalesce((
+            SELECT steps FROM lengths WHERE workflow = NEW.workflow), 0) FROM steps
+        WHERE workflow = NEW.workflow AND superstep < NEW.superstep AND superstep >= coalesce((
+            SELECT counted FROM lengths WHERE workflow = NEW.workflow), 0); END""",  # noqa: S608 - a fixed number
+    # Everybody else may put a step anywhere.
+    """CREATE TRIGGER inserted_before AFTER INSERT ON steps
+        WHEN EXISTS (SELECT 1 FROM lengths WHERE workflow = NEW.workflow AND counted > NEW.superstep)
+        BEGIN DELETE FROM lengths WHERE workflow = NEW.workflow; END""",
+    """CREATE TRIGGER forgotten AFTER DELETE ON workflows
+        BEGIN DELETE FROM lengths WHERE workflow = OLD.key; END""",
 )
 
 

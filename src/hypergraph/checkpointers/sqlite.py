@@ -7,7 +7,7 @@ survive a power loss too. Several processes may use one file, and one process se
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -27,13 +27,12 @@ from hypergraph.checkpointers.types import (
     Claim,
     NewWorkflow,
     StepRecord,
+    Turn,
     Workflow,
     WorkflowStatus,
 )
 from hypergraph.exceptions import CheckpointError
 from hypergraph.values.serializers import Serializer
-
-_LAST = 2**62  # no superstep comes after it
 
 
 class SqliteCheckpointer(Checkpointer):
@@ -75,12 +74,12 @@ class SqliteCheckpointer(Checkpointer):
         """Take the workflow, creating it ACTIVE if there is none; see `Checkpointer.claim`."""
         check_workflow_id(workflow_id, child=new.parent_id is not None)
         database = self._database
-        database.refresh()
         locks = database.locks
+        inputs = self._encoding.inputs(workflow_id, new.inputs)
         taken: list[Ownership] = []
 
         def work(connection: Connection) -> Ownership:
-            taken.append(sqlite_writes.claim(connection, locks, workflow_id, new, force))
+            taken.append(sqlite_writes.claim(connection, locks, workflow_id, new, inputs, force=force))
             return taken[0]
 
         try:
@@ -89,7 +88,9 @@ class SqliteCheckpointer(Checkpointer):
             for claim in taken:  # the lock is ours, but the commit failed
                 locks.free(claim.key, claim.fence)
             raise
-        return replace(claim, existing=claim.existing and self._with_graph(claim.existing))
+        if claim.existing is None:
+            return claim
+        return replace(claim, existing=self._with_graph(claim.existing))
 
     def write(self, commit: Commit) -> None:
         """Make one commit durable; see `Checkpointer.write`."""
@@ -144,11 +145,10 @@ class SqliteCheckpointer(Checkpointer):
         else:
             self._database.settled.add(held)
 
-    def create(self, workflow_id: str, new: NewWorkflow, inputs: Mapping[str, Any]) -> None:
+    def create(self, workflow_id: str, new: NewWorkflow) -> None:
         """Add an ACTIVE workflow that nobody owns."""
-        encode = self._encoding.payload
-        payloads = [encode(name, 1, value, workflow_id) for name, value in inputs.items()]
-        self._database.write(lambda connection: sqlite_writes.create(connection, workflow_id, new, payloads))
+        inputs = self._encoding.inputs(workflow_id, new.inputs)
+        self._database.write(lambda connection: sqlite_writes.create(connection, workflow_id, new, inputs))
 
     def set_status(self, workflow_id: str, status: WorkflowStatus) -> None:
         """Change the status of a workflow that nobody owns."""
@@ -164,17 +164,6 @@ class SqliteCheckpointer(Checkpointer):
     def put(self, step: EncodedStep) -> None:
         """Record a step of a workflow that nobody owns, in place of one of the same superstep and node."""
         self._database.write(lambda connection: sqlite_writes.put(connection, self._database.locks, step))
-
-    def copy_history(self, claim: Claim, source: str, *, upto: int | None = None) -> None:
-        """Copy steps, values and inputs of another workflow into the claimed one, which has none."""
-
-        def work(connection: Connection) -> None:
-            sqlite_writes.commit(connection, Commit(owned(claim)))
-            key = sqlite_reads.key_of(connection, source)
-            if key is not None:
-                sqlite_writes.copy_history(connection, owned(claim).key, key, _LAST if upto is None else upto)
-
-        self._database.write(work)
 
     # --- reading ------------------------------------------------------------------------------
 
@@ -205,6 +194,15 @@ class SqliteCheckpointer(Checkpointer):
         read = sqlite_reads.payloads
         found = self._database.read(lambda connection: read(connection, workflow_id, INPUT, upto))
         return {payload.name: (payload.version, self._encoding.value(payload)) for payload in found}
+
+    def read_following(self, workflow_id: str, superstep: int) -> list[str]:
+        """Return the nodes of the first superstep after this one, in order of their index."""
+        read = sqlite_reads.following
+        return self._database.read(lambda connection: read(connection, workflow_id, superstep))
+
+    def last_turn(self, workflow_id: str) -> Turn:
+        """Return when inputs entered for the last time, and which."""
+        return self._database.read(lambda connection: sqlite_reads.last_turn(connection, workflow_id))
 
     def find(self, query: Query) -> tuple[list[Workflow], int, str | None]:
         """Return the workflows asked for, newest first, the number of all, and the next cursor."""

@@ -11,31 +11,37 @@ from hypergraph.checkpointers import finding
 from hypergraph.checkpointers.filters import Query
 from hypergraph.checkpointers.payloads import Encoding, Payload
 from hypergraph.checkpointers.rows import STEP_COLUMNS, Row, record_of, workflow_of
-from hypergraph.checkpointers.schema import OTHER, OUTPUT
-from hypergraph.checkpointers.types import StepRecord, StepStatus, Workflow
+from hypergraph.checkpointers.schema import INPUT, OTHER, OUTPUT
+from hypergraph.checkpointers.types import StepRecord, StepStatus, Turn, Workflow
 
 Connection = sqlite3.Connection
 
 _LAST = 2**62  # no superstep comes after it
-_STEPS = f"SELECT {', '.join(STEP_COLUMNS)} FROM steps WHERE workflow = ? AND superstep <= ?"  # noqa: S608 - fixed names
-_PAYLOADS = (
-    "SELECT superstep, node, kind, name, version, format, checksum, data FROM vals "
-    "WHERE workflow = ? AND kind <> 1 AND superstep <= ?"  # inputs belong to no step
-)
-# The names are found by jumping from one to the next, the newest row of each by one seek from above.
-STATE = """
+_STEPS = f"SELECT {', '.join(STEP_COLUMNS)} FROM steps WHERE workflow = :key AND superstep <= :upto"  # noqa: S608 - fixed names
+# The names are found by jumping from one to the next.
+_NAMES = """
 WITH RECURSIVE names (name) AS (
     SELECT (SELECT name FROM vals WHERE workflow = :key AND kind = :kind ORDER BY name LIMIT 1)
     UNION ALL
     SELECT (SELECT name FROM vals WHERE workflow = :key AND kind = :kind AND name > names.name
             ORDER BY name LIMIT 1)
     FROM names WHERE names.name IS NOT NULL)
+"""
+_PAYLOAD = "v.superstep, v.node, v.name, v.version, v.format, v.checksum, v.data"
+_PAYLOADS = f"SELECT {_PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = :kind"  # noqa: S608 - fixed names
+# Of a part of the history nothing later is touched.
+_EARLIER = f"""{_NAMES}
+SELECT {_PAYLOAD} FROM names JOIN vals AS v
+    ON v.workflow = :key AND v.kind = :kind AND v.name = names.name AND v.superstep <= :upto
+"""  # noqa: S608 - fixed names
+# The newest row of each name is one seek from above.
+STATE = f"""{_NAMES}
 SELECT v.name, v.version, v.format, v.checksum, v.data FROM names JOIN vals AS v
     ON v.workflow = :key AND v.kind = :kind AND v.name = names.name AND (v.superstep, v.idx, v.node) = (
         SELECT superstep, idx, node FROM vals
         WHERE workflow = :key AND kind = :kind AND name = names.name AND superstep <= :upto
         ORDER BY superstep DESC, idx DESC, node DESC LIMIT 1)
-"""
+"""  # noqa: S608 - fixed names
 # The same where indexes do not grow with supersteps: every row is looked at.
 _FOLD = """
 SELECT name, version, format, checksum, data FROM (
@@ -43,25 +49,50 @@ SELECT name, version, format, checksum, data FROM (
     FROM vals WHERE workflow = :key AND kind = :kind AND superstep <= :upto)
 WHERE place = 1
 """
+_FOLLOWING = """
+SELECT node FROM steps WHERE workflow = :key AND superstep = (
+    SELECT min(superstep) FROM steps WHERE workflow = :key AND superstep > :after)
+ORDER BY idx
+"""
 _KEY = "SELECT key, scrambled FROM workflows WHERE id = ?"
+
+
+def findable(workflow_id: str) -> str | None:
+    """Return the id, None for one that no workflow can have: half surrogate pairs have no bytes."""
+    try:
+        workflow_id.encode()
+    except UnicodeEncodeError:
+        return None
+    return workflow_id
 
 
 def key_of(connection: Connection, workflow_id: str) -> int | None:
     """Return the key of a workflow, None if there is none."""
-    row = connection.execute(_KEY, (workflow_id,)).fetchone()
+    row = connection.execute(_KEY, (findable(workflow_id),)).fetchone()
     return None if row is None else int(row[0])
 
 
 def workflow(connection: Connection, workflow_id: str) -> Workflow | None:
     """Return a workflow."""
-    row = connection.execute(f"{finding.SELECT} WHERE id = ?", (workflow_id,)).fetchone()
+    row = connection.execute(f"{finding.SELECT} WHERE id = ?", (findable(workflow_id),)).fetchone()
     return None if row is None else workflow_of(row[:-1])
+
+
+def last_turn(connection: Connection, workflow_id: str) -> Turn:
+    """Return when inputs entered for the last time, and which."""
+    given = connection.execute(
+        "SELECT name, max(superstep) FROM vals WHERE workflow = ? AND kind = ? GROUP BY name",
+        (key_of(connection, workflow_id), INPUT),
+    ).fetchall()
+    last = max((at for _, at in given), default=0)
+    return Turn(last, frozenset(name for name, at in given if at == last))
 
 
 def graph(connection: Connection, workflow_id: str) -> dict[str, Any] | None:
     """Return the stored structure of a workflow's graph."""
     row = connection.execute(
-        "SELECT graph FROM structures JOIN workflows ON digest = structure WHERE id = ?", (workflow_id,)
+        "SELECT graph FROM structures JOIN workflows ON digest = structure WHERE id = ?",
+        (findable(workflow_id),),
     ).fetchone()
     return json.loads(row[0]) if row and row[0] else None
 
@@ -79,7 +110,7 @@ def page(connection: Connection, query: Query) -> tuple[list[Workflow], int, str
 
 def payloads(connection: Connection, workflow_id: str, kind: int, upto: int | None) -> list[Payload]:
     """Return the newest payload of each name, pauses left out."""
-    found = connection.execute(_KEY, (workflow_id,)).fetchone()
+    found = connection.execute(_KEY, (findable(workflow_id),)).fetchone()
     if found is None:
         return []
     bounds = {"key": found[0], "kind": kind, "upto": _LAST if upto is None else upto}
@@ -97,20 +128,24 @@ def steps(
     values: bool,
 ) -> list[StepRecord]:
     """Return the steps of a workflow in order of their index."""
-    key = key_of(connection, workflow_id)
-    given: list[Any] = [key, _LAST if upto is None else upto]
-    only = ""
-    if node is not None:
-        only = " AND node = ?"
-        given.append(node)
+    given = {"key": key_of(connection, workflow_id), "upto": _LAST if upto is None else upto, "node": node}
+    only = "" if node is None else " AND node = :node"
     rows: list[Row] = connection.execute(_STEPS + only, given).fetchall()
     rows.sort(key=lambda row: int(row[3]))
-    # Pauses and gaps belong to the record even when nobody wants the values.
-    contents = _PAYLOADS + only + ("" if values else " AND (data IS NULL OR name = '')")
+    contents = (_PAYLOADS if upto is None else _EARLIER) + ("" if node is None else " AND v.node = :node")
+    if not values:  # pauses and gaps belong to the record even when nobody wants the values
+        contents += " AND (v.data IS NULL OR v.name = '')"
     found: dict[tuple[int, str], list[tuple[int, Payload]]] = defaultdict(list)
-    for superstep, of_node, kind, *rest in connection.execute(contents, given):
-        found[superstep, of_node].append((kind, Payload(*rest)))
+    for kind in (OUTPUT, OTHER):  # inputs belong to no step
+        for superstep, of_node, *rest in connection.execute(contents, {**given, "kind": kind}):
+            found[superstep, of_node].append((kind, Payload(*rest)))
     return [record_of(workflow_id, row, _own(row, found), encoding, values=values) for row in rows]
+
+
+def following(connection: Connection, workflow_id: str, superstep: int) -> list[str]:
+    """Return the nodes of the first superstep after this one that has any, in order of their index."""
+    bounds = {"key": key_of(connection, workflow_id), "after": superstep}
+    return [node for (node,) in connection.execute(_FOLLOWING, bounds)]
 
 
 def _own(row: Row, found: dict[tuple[int, str], list[tuple[int, Payload]]]) -> list[Payload]:

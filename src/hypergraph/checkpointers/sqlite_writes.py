@@ -18,6 +18,7 @@ from hypergraph.checkpointers.rows import (
     STEP_COLUMNS,
     VALUE_COLUMNS,
     Row,
+    copied_extra,
     input_rows,
     micros,
     new_row,
@@ -31,6 +32,7 @@ from hypergraph.checkpointers.types import NewWorkflow, StepStatus, WorkflowStat
 from hypergraph.exceptions import CheckpointError
 
 Connection = sqlite3.Connection
+_LAST = 2**62  # no superstep comes after it
 
 
 def _insert(table: str, columns: Iterable[str]) -> str:
@@ -83,17 +85,28 @@ _OPEN_INTENTS = (
 
 
 def claim(
-    connection: Connection, locks: LockFile, workflow_id: str, new: NewWorkflow, force: bool
+    connection: Connection,
+    locks: LockFile,
+    workflow_id: str,
+    new: NewWorkflow,
+    inputs: Iterable[Payload],
+    *,
+    force: bool,
 ) -> Ownership:
     """Take a workflow; its byte in the lock file is ours when this returns."""
-    existing = sqlite_reads.workflow(connection, workflow_id)
-    if existing is None:
-        insert(connection, workflow_id, new)
     row = connection.execute(_OWNER, (workflow_id,)).fetchone()
-    key, status, fence, pid, _, _, crashes = row
+    if row is None:
+        key = insert(connection, workflow_id, new, inputs, (1, os.getpid(), HOST, micros(now())))
+        locks.hold(key, 1)
+        return Ownership(workflow_id, 1, None, key)
     if not force:
         refuse_if_owned(locks, workflow_id, row)
-    announced = connection.execute(_OPEN_INTENTS, (key,)).fetchall() if existing else []
+    return _take(connection, locks, workflow_id, row, force)
+
+
+def _take(connection: Connection, locks: LockFile, workflow_id: str, row: Row, force: bool) -> Ownership:
+    key, status, fence, pid, _, _, crashes = row
+    announced = connection.execute(_OPEN_INTENTS, (key,)).fetchall()
     crashed = pid is not None and status == WorkflowStatus.ACTIVE.value
     counts = {} if force else json.loads(crashes or "{}")
     if crashed and not force:
@@ -105,7 +118,7 @@ def claim(
     try:
         taken = (fence, os.getpid(), HOST, micros(now()), json.dumps(counts) if counts else None, key)
         connection.execute(_TAKE, taken)
-        found = existing and sqlite_reads.workflow(connection, workflow_id)
+        found = sqlite_reads.workflow(connection, workflow_id)
     except BaseException:
         locks.free(key, fence)
         raise
@@ -131,7 +144,7 @@ def release(connection: Connection, claim: Ownership) -> None:
 
 def commit(connection: Connection, unit: Commit) -> None:
     """Write one unit."""
-    claim, steps, inputs, at, status, duration, _, running = unit
+    claim, steps, inputs, at, status, duration, _, running, code = unit
     key, fence = claim.key, claim.fence
     execute = connection.execute
     if execute(_OWNED, (key, fence)).fetchone() is None:  # it stays ours until the transaction ends
@@ -145,10 +158,28 @@ def commit(connection: Connection, unit: Commit) -> None:
         connection.executemany(_VALUE, input_rows(key, at, inputs))
     if running is not None:
         connection.execute(_INTENT, (key, at, running, fence))
+        _blame(connection, key, running)
+    if code is not None:
+        kept = structure(code)
+        connection.execute(_STRUCTURE, kept)
+        connection.execute(
+            "UPDATE workflows SET graph_hash = ?, structure = ? WHERE key = ?",
+            (code.graph_hash, kept.digest, key),
+        )
     if status is not None:
         set_status(connection, key, status, duration)
     elif duration is not None:
         connection.execute("UPDATE workflows SET duration_ms = ? WHERE key = ?", (duration, key))
+
+
+def _blame(connection: Connection, key: int, node: str) -> None:
+    """Count a crash of which nobody knows the place as one of this node, the first that runs after it."""
+    (stored,) = connection.execute("SELECT crashes FROM workflows WHERE key = ?", (key,)).fetchone()
+    counts = json.loads(stored or "{}")
+    unknown = counts.pop("", 0)
+    if unknown:
+        counts[node] = counts.get(node, 0) + unknown
+        connection.execute("UPDATE workflows SET crashes = ? WHERE key = ?", (json.dumps(counts), key))
 
 
 def commit_inside(connection: Connection, unit: Commit) -> CheckpointError | None:
@@ -173,12 +204,25 @@ def set_status(connection: Connection, key: int, status: WorkflowStatus, duratio
         connection.execute("DELETE FROM intents WHERE workflow = ?", (key,))
 
 
-def insert(connection: Connection, workflow_id: str, new: NewWorkflow) -> int:
+def insert(
+    connection: Connection,
+    workflow_id: str,
+    new: NewWorkflow,
+    inputs: Iterable[Payload] = (),
+    owner: Row = (0, None, None, None),
+) -> int:
     """Add a workflow and return its key."""
     kept = structure(new)
     if kept.digest is not None:
         connection.execute(_STRUCTURE, kept)
-    return connection.execute(_NEW, new_row(workflow_id, new, kept.digest, now())).lastrowid or 0
+    key = connection.execute(_NEW, new_row(workflow_id, new, kept.digest, owner)).lastrowid or 0
+    connection.executemany(_VALUE, input_rows(key, 0, inputs))
+    if new.copies:
+        _copy_history(connection, key, workflow_id, new)
+    for step in new.steps:
+        connection.execute(_STEP, step_row(key, step.record))
+        connection.executemany(_VALUE, value_rows(key, step))
+    return key
 
 
 def unowned(connection: Connection, locks: LockFile, workflow_id: str) -> int | None:
@@ -208,20 +252,25 @@ def create(connection: Connection, workflow_id: str, new: NewWorkflow, inputs: I
     """Add a workflow with its inputs."""
     if sqlite_reads.key_of(connection, workflow_id) is not None:
         raise taken(workflow_id)
-    key = insert(connection, workflow_id, new)
-    connection.executemany(_VALUE, input_rows(key, 0, inputs))
+    insert(connection, workflow_id, new, inputs)
 
 
-def copy_history(connection: Connection, key: int, source: int, upto: int) -> None:
-    """Copy the rows of one workflow under the key of another."""
+def _copy_history(connection: Connection, key: int, workflow_id: str, new: NewWorkflow) -> None:
+    """Copy the rows of another workflow under a new key."""
+    origin = new.forked_from or ""
+    source = sqlite_reads.key_of(connection, origin)
+    where = "WHERE workflow = ? AND superstep <= ?"
+    bounds = (source, _LAST if new.forked_at is None else new.forked_at)
     connection.execute(
         "UPDATE workflows SET scrambled = (SELECT scrambled FROM workflows WHERE key = ?) WHERE key = ?",
         (source, key),
     )
-    for table, columns in (("steps", STEP_COLUMNS), ("vals", VALUE_COLUMNS)):
-        rest = ", ".join(columns[1:])
-        connection.execute(
-            f"INSERT INTO {table} (workflow, {rest}) SELECT ?, {rest} FROM {table} "  # noqa: S608 - fixed names
-            "WHERE workflow = ? AND superstep <= ?",
-            (key, source, upto),
-        )
+    values, steps = ", ".join(VALUE_COLUMNS[1:]), ", ".join(STEP_COLUMNS[1:])
+    connection.execute(
+        f"INSERT INTO vals (workflow, {values}) SELECT ?, {values} FROM vals {where}",  # noqa: S608 - fixed names
+        (key, *bounds),
+    )
+    rows = connection.execute(f"SELECT {steps} FROM steps {where}", bounds).fetchall()  # noqa: S608 - as above
+    connection.executemany(
+        _PUT, ((key, *row[:-1], copied_extra(row[-1], origin, workflow_id)) for row in rows)
+    )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 from hypergraph.checkpointers.displays import (
     list_html,
@@ -99,6 +99,7 @@ class StepRecord:
     wait_versions: dict[str, int] = field(default_factory=dict)
     lost: dict[str, str] = field(default_factory=dict)  # output name -> why its value is not durable
     visit: int = 1
+    retry_of: int | None = None  # the superstep that it belongs to, if something failed there before
 
     def __post_init__(self) -> None:
         if not self.workflow_id or not self.node_name:
@@ -113,6 +114,11 @@ class StepRecord:
             object.__setattr__(self, "attempt_errors", tuple(self.attempt_errors))
         if self.created_at.tzinfo is not UTC or self.completed_at is not self.created_at:
             _settle_times(self)
+
+    @property
+    def round(self) -> int:
+        """The superstep that the step belongs to, whenever it ran."""
+        return self.superstep if self.retry_of is None else self.retry_of
 
     @property
     def durable(self) -> bool:
@@ -228,6 +234,13 @@ class Checkpoint:
     next: tuple[str, ...] = ()  # the nodes that would run next
 
 
+class Turn(NamedTuple):
+    """When inputs entered for the last time, and which: before the first superstep, or later."""
+
+    superstep: int = 0
+    names: frozenset[str] = frozenset()
+
+
 @dataclass(frozen=True, slots=True)
 class NewWorkflow:
     """What a store must know to create a workflow that it does not have yet."""
@@ -245,6 +258,11 @@ class NewWorkflow:
     forked_from: str | None = None
     forked_at: int | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
+    inputs: Mapping[str, Any] = field(default_factory=dict)  # their first versions
+    steps: Sequence[Any] = ()  # encoded ones, which it begins with,
+    copies: bool = (
+        False  # or a copy of everything in `forked_from`, up to and including superstep `forked_at`
+    )
 
 
 @dataclass(frozen=True, slots=True)

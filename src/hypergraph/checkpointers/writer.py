@@ -41,6 +41,14 @@ class Writer:
         self._reset()
         _ALL.add(self)
 
+    @classmethod
+    def of(cls, store: Checkpointer) -> Writer:
+        """Return the writer of a store, the same one for every view of it."""
+        with _LOCK:
+            if store.background is None:
+                store.background = cls(store)
+            return store.background
+
     def submit(self, commit: Commit) -> None:
         """Queue a commit; wait while the queue is full.
 
@@ -112,6 +120,7 @@ class Writer:
             return [ours] * len(group)
 
 
+_LOCK = threading.Lock()
 _ALL: weakref.WeakSet[Writer] = weakref.WeakSet()
 
 

@@ -20,6 +20,7 @@ class AsyncKernel:
     """Wait by awaiting. Made anew for every call, so nothing is tied to a loop that may be gone."""
 
     concurrent = True
+    stride = 0.005
 
     def __init__(self, max_concurrency: int | None = None, *, offload_all: bool = False) -> None:
         self.offload_all = offload_all
@@ -28,6 +29,10 @@ class AsyncKernel:
         self._loop = asyncio.get_running_loop()
         self._sleepers: set[asyncio.Future[None]] = set()
         self._limit = asyncio.Semaphore(max_concurrency) if max_concurrency is not None else None
+
+    async def breathe(self) -> None:
+        """Let the loop go round once."""
+        await asyncio.sleep(0)
 
     def is_cancelled(self, error: BaseException) -> bool:
         """Say whether the task we run in is being cancelled, and this is the sign of it."""

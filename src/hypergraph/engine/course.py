@@ -15,6 +15,7 @@ from typing import Any
 from hypergraph.engine.flow import DeliveryStep, Flow, GroupStep, SideFlow
 from hypergraph.engine.run import Run
 from hypergraph.engine.schedule import NEVER, Unfolding
+from hypergraph.engine.taking_up import restore
 from hypergraph.plan.admission import Admission
 from hypergraph.plan.steps import Step
 
@@ -47,7 +48,7 @@ class _Rehearsal:
 def course_of(run: Run) -> Iterable[tuple[int, Any]]:
     """Return the steps of a run, each with its superstep, in the order in which they are to start."""
     admission, concurrent = run.admission, run.scope.kernel.concurrent
-    if not run.plan.fixed:
+    if not run.fixed:
         return _unfold(run)
     if admission.course is None:
         admission.course = _Rehearsal(admission).course()
@@ -62,7 +63,7 @@ def course_of(run: Run) -> Iterable[tuple[int, Any]]:
 def side_flow_of(run: Run) -> SideFlow | None:
     """Return the part of an unfolding run that can go on beside the rest, None if there is none worth it."""
     kernel, plan, admission = run.scope.kernel, run.plan, run.admission
-    if plan.fixed or not kernel.concurrent or not plan.could_overlap(kernel.offload_all):
+    if run.fixed or not kernel.concurrent or not plan.could_overlap(kernel.offload_all):
         return None
     if admission.flow is None:
         free = admission.scope & plan.unconcerned()
@@ -77,6 +78,8 @@ def _unfold(run: Run) -> Iterator[tuple[int, Any]]:
     together = GroupStep if scope.kernel.concurrent else None
     if side is None:
         run.unfolding = Unfolding(run)
+        if run.past is not None:
+            restore(run.unfolding, run.past)
         return run.unfolding.course(limit, together)  # type: ignore[no-any-return]  # an Unfolding since one line
     run.unfolding = Unfolding(run, side.course.superstep_of)
     return run.unfolding.course(limit, together, partial(DeliveryStep, side))  # type: ignore[no-any-return]  # as above

@@ -11,29 +11,74 @@ from types import CoroutineType
 from typing import Any
 
 from hypergraph.engine.course import course_of, side_flow_of
+from hypergraph.engine.endings import Detail
 from hypergraph.engine.flow import SideFlow
 from hypergraph.engine.perform import perform, refuse_coroutine
-from hypergraph.engine.ports import Observer
-from hypergraph.engine.run import Detail, Run
+from hypergraph.engine.ports import Keeper, Observer
+from hypergraph.engine.run import Run
 from hypergraph.engine.scope import clock
+from hypergraph.exceptions import CheckpointError, annotate
 from hypergraph.records import RunStatus
+
+_PATIENCE = 0.05  # seconds between looks at a workflow that somebody else is at work on
 
 
 def execute(run: Run) -> Coroutine[Any, Any, None]:
     """Execute a run to its end, whichever that is; only interrupts of the program itself are raised."""
     scope = run.scope
-    if scope.kernel.concurrent and not run.plan.fixed:
+    if scope.keeper is not None:
+        return _kept(run, scope.keeper)
+    if scope.kernel.concurrent and not run.fixed:
         run.side = side_flow_of(run)
     if scope.observer is not None:
-        return _observed(run, scope.observer)
+        return _observed(run, scope.observer, _course(run))
     return _advance(run) if run.side is None else _advance_beside(run, run.side)
 
 
-async def _observed(run: Run, observer: Observer) -> None:
+async def _kept(run: Run, keeper: Keeper) -> None:
+    """Execute a run that is written down; one that has nothing left to do ends as it ended before."""
+    scope = run.scope
+    while (left := keeper.open(run)) is None:
+        await scope.kernel.sleep(_PATIENCE, scope)
+        if clock() >= scope.halt_at:
+            raise scope.halt_error(run.path_of(""), was_executing=False)
+    if left and scope.kernel.concurrent and not run.fixed and run.past is None:
+        run.side = side_flow_of(run)
+    course = _closing(run, keeper) if left else _nothing()
+    await (course if scope.observer is None else _observed(run, scope.observer, course))
+
+
+async def _closing(run: Run, keeper: Keeper) -> None:
+    """Advance a run, and write down how it ended before anybody hears of it."""
+    try:
+        await _course(run)
+    except BaseException as error:
+        try:
+            keeper.close(run)
+        except CheckpointError as trouble:
+            annotate(error, f"the end of the run could not be written down either: {trouble}")
+        raise
+    saved = keeper.close(run)
+    if saved and run.scope.observer is not None:
+        await run.scope.observer.checkpoint_saved(run, saved)
+
+
+async def _nothing() -> None:
+    """Stand for the course of a run that was over before it began."""
+
+
+def _course(run: Run) -> Coroutine[Any, Any, None]:
+    return _advance(run) if run.side is None else _advance_beside(run, run.side)
+
+
+async def _observed(run: Run, observer: Observer, course: Coroutine[Any, Any, None]) -> None:
     try:
         await observer.run_started(run)
-        await (_advance(run) if run.side is None else _advance_beside(run, run.side))
+        if run.past is not None:
+            await observer.replayed(run)
+        await course
     except BaseException:
+        course.close()
         run.status = RunStatus.STOPPED
         raise
     finally:
@@ -52,13 +97,17 @@ async def _advance_beside(run: Run, side: SideFlow) -> None:
         run.close()
 
 
-async def _advance(run: Run) -> None:  # noqa: PLR0912 - the hot loop: a call per branch would cost too much
+async def _advance(run: Run) -> None:  # noqa: PLR0912, PLR0915 - the hot loop: calls would cost too much
     scope, values, record = run.scope, run.values, run.records.extend
-    land = None if run.plan.fixed else run.landed.append
+    land, journal = None if run.fixed else run.landed.append, run.journal
     step, course, quick = None, iter(course_of(run)), scope.quick
     run.started = now = clock()
+    breath = now + scope.kernel.stride
     try:
         for superstep, step in course:
+            if now >= breath:
+                await scope.kernel.breathe()
+                breath = clock() + scope.kernel.stride
             if now >= scope.halt_at:
                 return run.halt(step, superstep)
             if not (quick and step.plain):
@@ -67,6 +116,9 @@ async def _advance(run: Run) -> None:  # noqa: PLR0912 - the hot loop: a call pe
                 if run.failure is not None:
                     return await _finish_siblings(run, course, superstep)
                 continue
+            if journal is not None:
+                journal.before(step, superstep)
+                now = clock()
             try:
                 if step.arg is not None:
                     value = step.func(values[step.arg])
@@ -84,6 +136,8 @@ async def _advance(run: Run) -> None:  # noqa: PLR0912 - the hot loop: a call pe
                 run.fail(step, superstep, error, clock() - now, Detail())
                 return await _finish_siblings(run, course, superstep)
             end = clock()
+            if journal is not None:
+                journal.done(step, superstep, value, end - now)
             record((superstep, step, end - now, value if step.is_gate else None))
             now = end
             if land is not None:

@@ -100,6 +100,7 @@ class SideFlow:
         """Take over what a step of the flow produced: for the flow at once, for the unfolding when due."""
         results = (value,) if step.output is not None else value or ()
         self.owner.values.update(zip(step.outputs, results, strict=False))
+        self.owner.versions.update(dict.fromkeys(step.outputs, 1))  # nobody else writes them
         self.results[step.index] = value
         if step.index in self.signals:
             self.signals[step.index].set()

@@ -26,6 +26,10 @@ class SyncKernel:
     quick = True
     offload_all = False
     width: int | None = 1
+    stride = float("inf")
+
+    async def breathe(self) -> None:
+        """Do nothing: nobody else waits for this thread."""
 
     def is_cancelled(self, error: BaseException) -> bool:
         """Return False: nobody cancels a sync run from outside."""

@@ -8,10 +8,11 @@ from functools import partial
 from itertools import product
 from typing import Any
 
+from hypergraph.engine.endings import Detail
 from hypergraph.engine.execute import execute
 from hypergraph.engine.perform import producers
 from hypergraph.engine.ports import PauseExecution, pass_on
-from hypergraph.engine.run import Detail, Run
+from hypergraph.engine.run import Run
 from hypergraph.engine.scope import Scope, clock
 from hypergraph.exceptions import GraphConfigError, NodeError
 from hypergraph.plan.admission import Admission, admit
@@ -39,6 +40,7 @@ class MapRun:
         keep_going: bool,
         parent: Run | None = None,
         step_name: str = "",
+        outer_superstep: int | None = None,
     ) -> None:
         _check_size(items, scope.kernel.width)
         self.scope = scope
@@ -49,11 +51,15 @@ class MapRun:
         self.keep_going = keep_going
         self.parent = parent
         self.step_name = step_name
+        self.outer_superstep = outer_superstep
         self.runs: list[Run | None] = [None] * len(items)
         self.has_failed = False
         self.started = self.stopped_at = 0.0
         self.span_id = self.outer_span_id = ""
         self.workflow_id: str | None = None
+        self.numbers: Sequence[int] | None = (
+            None  # under which items are stored, where that is not their position
+        )
         self.refusal: Exception | None = None  # why no item can start
         self.publish: Callable[[int, Run], Awaitable[None]] | None = None  # told about each run that ends
         self._run_id: str | None = None
@@ -64,6 +70,16 @@ class MapRun:
         if self._run_id is None:
             self._run_id = fresh_run_id()
         return self._run_id
+
+    def place(self) -> str:
+        """Return the place of this map: its id, or that of the GraphNode it is made for."""
+        if self.parent is not None:
+            return self.parent.place_of(self.step_name)
+        return self.workflow_id if self.workflow_id is not None else self.run_id
+
+    def number_of(self, index: int | None) -> int:
+        """Return the number under which an item is stored."""
+        return self.numbers[index or 0] if self.numbers is not None else index or 0
 
     @property
     def ended_badly(self) -> Run | None:
@@ -79,6 +95,9 @@ class MapRun:
     async def execute(self) -> None:
         """Run the items; without `keep_going` none is started after the first that ends badly."""
         observer = self.scope.observer if self.items else None  # nothing happens to no items
+        keeper = self.scope.keeper if self.items else None
+        if keeper is not None:
+            keeper.open_map(self)
         if observer is not None:
             await observer.map_started(self)
         self.started = clock()
@@ -86,6 +105,8 @@ class MapRun:
             await self._run_items()
         finally:
             self.stopped_at = clock()
+            if keeper is not None:
+                keeper.close_map(self)
             if observer is not None:
                 await observer.map_ended(self)
 
@@ -110,10 +131,10 @@ class MapRun:
         run = Run(self.scope, self.admission, self.items[index])
         run.item_index = index
         if self.workflow_id is not None:
-            run.workflow_id = f"{self.workflow_id}/item-{index}"
+            run.workflow_id = f"{self.workflow_id}/item-{self.number_of(index)}"
         run.map_run = self
         if self.parent is not None:
-            run.inside(self.parent, self.step_name)
+            run.inside(self.parent, self.step_name, self.outer_superstep or 0)
         if self.refusal is not None:
             run.refuse(self.refusal)
         run.outer_span_id = self.span_id
@@ -182,10 +203,10 @@ async def _nest(run: Run, step: Step, superstep: int, detail: Detail) -> Any:
     node = step.node
     given = node.map_inputs_to_params(run.graph_inputs(step))
     if node.map_config is not None:
-        return await _nest_map(run, step, given, detail)
+        return await _nest_map(run, step, superstep, given, detail)
     given.update(_answers_for(run, step))
     admission = admit(node.graph, tuple(given), on_internal_override="ignore")
-    child = Run(run.scope, admission, given).inside(run, step.name)
+    child = Run(run.scope, admission, given).inside(run, step.name, superstep)
     child.outer_span_id = detail.span_id
     detail.inner = child
     await execute(child)
@@ -207,7 +228,7 @@ def _inner_outputs(step: Step) -> list[str]:
 def _answers_for(run: Run, step: Step) -> dict[str, Any]:
     """Return the answers meant for interrupts inside: by lifted name, or by dotted key."""
     found: dict[str, Any] = {}
-    if not run.plan.fixed and run.answers and run.visits(step) == 1:
+    if not run.fixed and run.answers:
         inner_names = dict(zip(step.node.outputs, step.node.inner_outputs, strict=True))
         for name in list(run.answers):
             head, dot, rest = name.partition(".")
@@ -218,7 +239,7 @@ def _answers_for(run: Run, step: Step) -> dict[str, Any]:
     return found
 
 
-async def _nest_map(run: Run, step: Step, given: dict[str, Any], detail: Detail) -> Any:
+async def _nest_map(run: Run, step: Step, superstep: int, given: dict[str, Any], detail: Detail) -> Any:
     node = step.node
     _, mode, error_handling = node.map_config
     params = node.inner_map_params
@@ -234,6 +255,7 @@ async def _nest_map(run: Run, step: Step, given: dict[str, Any], detail: Detail)
         keep_going=keep_going,
         parent=run,
         step_name=step.name,
+        outer_superstep=superstep,
     )
     children.outer_span_id = detail.span_id
     detail.inner = children

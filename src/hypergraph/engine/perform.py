@@ -12,8 +12,9 @@ from functools import partial
 from types import CoroutineType
 from typing import Any, NoReturn
 
-from hypergraph.engine.ports import Carried, Expired, PauseExecution, original
-from hypergraph.engine.run import Detail, Run
+from hypergraph.engine.endings import Detail
+from hypergraph.engine.ports import NOT_KNOWN, Carried, Expired, PauseExecution, original
+from hypergraph.engine.run import Run
 from hypergraph.engine.scope import clock
 from hypergraph.exceptions import CancellationError, NodeTimeoutError, safe_text
 from hypergraph.plan.calling import inputs_of
@@ -29,8 +30,11 @@ async def perform(run: Run, step: Any, superstep: int) -> None:
     """Perform a step: produce its value, record it, land it, tell the listeners."""
     if step.kind == "group":
         return await step.run(run, superstep, perform)  # type: ignore[no-any-return]  # returns None
-    observer, detail = run.scope.observer, Detail()
+    observer, journal, detail = run.scope.observer, run.journal, Detail()
+    saved = journal.before(step, superstep) if journal is not None else ()  # first: it numbers the steps
     if observer is not None:
+        if saved:
+            await observer.checkpoint_saved(run, saved)
         if superstep > run.superstep:
             run.superstep = superstep
             await observer.superstep_started(run, superstep)
@@ -38,8 +42,12 @@ async def perform(run: Run, step: Any, superstep: int) -> None:
     started = clock()
     try:
         value = await producers[step.kind](run, step, superstep, detail)
+        duration = 0.0 if detail.cached else clock() - started - detail.waited
+        detail.decision = value if step.is_gate else None
     except PauseExecution as signal:
         _note_pause(run, signal.pause, (superstep, step.index))
+        if journal is not None:
+            journal.paused(step, superstep, signal.pause)
         if observer is not None:
             await observer.interrupted(run, step, detail.span_id, signal.pause)
         return None
@@ -51,15 +59,21 @@ async def perform(run: Run, step: Any, superstep: int) -> None:
             if observer is not None:
                 await observer.node_failed(run, step, detail.span_id, detail.error or error)
         return None
-    duration = 0.0 if detail.cached else clock() - started - detail.waited
-    detail.decision = value if step.is_gate else None
+    await _land(run, step, superstep, (value, duration, detail))
+    return None
+
+
+async def _land(run: Run, step: Step, superstep: int, outcome: tuple[Any, float, Detail]) -> None:
+    """Record what a step produced, let it land, tell the listeners."""
+    (value, duration, detail), observer = outcome, run.scope.observer
+    if run.journal is not None:
+        run.journal.done(step, superstep, value, duration, detail)
     run.records += (superstep, step, duration, detail)
     run.land(step, value)
     if observer is not None:
         if step.is_gate:
             await observer.decided(run, step, value)
         await observer.node_ended(run, step, detail, duration)
-    return None
 
 
 def refuse_coroutine(step: Step, value: Any) -> NoReturn:
@@ -81,6 +95,10 @@ def _note_pause(run: Run, pause: PauseInfo, rank: tuple[int, int]) -> None:
 
 
 async def _call_function(run: Run, step: Step, superstep: int, detail: Detail) -> Any:
+    if run.journal is not None and not step.node.repeatable:
+        known = await run.scope.kernel.offload(partial(run.journal.known_result, step, superstep))
+        if known is not NOT_KNOWN:
+            return _resolved(step, known)
     return await _through_cache(run, step, superstep, detail, _attempts)
 
 
@@ -117,6 +135,7 @@ async def _attempts(run: Run, step: Step, superstep: int, detail: Detail) -> Any
             halted = isinstance(error, CancellationError) and clock() >= scope.halt_at
             if retry is None or halted or not retry.wants(error, detail.attempts):
                 raise
+            detail.failed_attempts += (f"{type(error).__name__}: {safe_text(error)}",)
             delay = retry.delay_before(detail.attempts + 1)
             if scope.observer is not None:
                 await scope.observer.node_retried(run, step, detail.attempts, error, delay)
@@ -195,7 +214,7 @@ async def _collect_async(run: Run, step: Step, superstep: int) -> list[Any]:
 async def _ask(run: Run, step: Step, superstep: int, detail: Detail) -> Any:
     """Take the answer that was given, else ask the handler; pause when it has none either."""
     outputs = step.outputs
-    if run.visits(step) == 1 and all(name in run.answers for name in outputs):
+    if all(name in run.answers for name in outputs):
         answers = tuple(run.answers.pop(name) for name in outputs)
         return answers[0] if step.output is not None else answers
     answer = await _through_cache(run, step, superstep, detail, _handle)

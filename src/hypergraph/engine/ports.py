@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 from hypergraph.exceptions import reraise
 
 if TYPE_CHECKING:
-    from hypergraph.engine.run import Detail, Run
+    from hypergraph.engine.endings import Detail
+    from hypergraph.engine.run import Run
     from hypergraph.engine.scope import Scope
     from hypergraph.plan.steps import Step
     from hypergraph.records import PauseInfo
@@ -59,6 +60,10 @@ class Kernel(Protocol):
     quick: bool  # whether plain functions may be called in place, past `limited` and `offload`
     offload_all: bool
     width: int | None  # how many leaf calls may be under way, None for any number
+    stride: float  # seconds of calls in place after which others are let through
+
+    async def breathe(self) -> None:
+        """Let others through."""
 
     def is_cancelled(self, error: BaseException) -> bool:
         """Say whether the error means that the caller's task is being cancelled."""
@@ -98,6 +103,8 @@ class Observer(Protocol):
 
     async def run_started(self, run: Run) -> None: ...
     async def run_ended(self, run: Run) -> None: ...
+    async def replayed(self, run: Run) -> None: ...
+    async def checkpoint_saved(self, run: Run, indexes: tuple[int, ...]) -> None: ...
     async def superstep_started(self, run: Run, superstep: int) -> None: ...
     async def node_started(self, run: Run, step: Step) -> str: ...
     async def node_ended(self, run: Run, step: Step, detail: Detail, seconds: float) -> None: ...
@@ -112,6 +119,49 @@ class Observer(Protocol):
     async def map_ended(self, map_run: Any) -> None: ...
     def chunk(self, run: Run, name: str, chunk: Any) -> None: ...
     def stop_requested(self, scope: Scope, info: Any) -> None: ...
+
+
+class Keeper(Protocol):
+    """Who keeps the history of runs, so that it survives the process."""
+
+    def open(self, run: Run) -> bool | None:
+        """Begin or take up the history of a run; return whether there is anything left to do.
+
+        None says that somebody else is at work on it, and that the call wants to wait for that.
+        """
+
+    def close(self, run: Run) -> tuple[int, ...]:
+        """Write down how the run ended; return the indexes of the steps that became durable."""
+
+    def open_map(self, map_run: Any) -> None:
+        """Begin or take up the history of a map."""
+
+    def close_map(self, map_run: Any) -> None:
+        """Write down how the map ended."""
+
+
+class Journal(Protocol):
+    """Where the steps of one run are written down; what it raises ends the run, and is nobody's failure."""
+
+    def before(self, step: Step, superstep: int) -> tuple[int, ...]:
+        """Make durable what the step could take; return the indexes of the steps that became durable."""
+
+    def known_result(self, step: Step, superstep: int) -> Any:
+        """Return what a call that must not be repeated has returned, if somebody knows; else NOT_KNOWN."""
+
+    def done(
+        self, step: Step, superstep: int, value: Any, seconds: float, detail: Detail | None = None
+    ) -> None:
+        """Write down a completed step."""
+
+    def failed(self, step: Step, superstep: int, seconds: float, detail: Detail) -> None:
+        """Write down a failed step."""
+
+    def paused(self, step: Step, superstep: int, pause: PauseInfo) -> None:
+        """Write down that a step waits for an answer."""
+
+
+NOT_KNOWN: Any = object()
 
 
 class NodeCache(Protocol):

@@ -7,52 +7,26 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from hypergraph.engine.kernels import is_cancellation
+from hypergraph.engine.endings import Endings
 from hypergraph.engine.scope import Scope, clock
-from hypergraph.exceptions import (
-    CancellationError,
-    InfiniteLoopError,
-    NodeError,
-    NodeTimeoutError,
-    PanicError,
-    attach_evidence,
-)
+from hypergraph.exceptions import NodeTimeoutError
 from hypergraph.plan.admission import Admission
-from hypergraph.plan.calling import inputs_of
 from hypergraph.plan.outcomes import ABSENT
 from hypergraph.plan.steps import Step
-from hypergraph.records import PauseInfo, RunStatus, fresh_run_id
-
-RECORD_SIZE = 4
+from hypergraph.records import RunStatus, fresh_run_id
 
 
-class Detail:
-    """What a raw record says beyond the ordinary: attached only where something is out of the ordinary."""
-
-    error: BaseException | None = None
-    decision: Any = None
-    cached = False
-    span_id = ""
-    attempts = 1
-    waited = 0.0  # seconds spent waiting for the concurrency limit
-    inner: Any = None  # a Run, or a MapRun for the items of a mapped graph
-
-
-class Run:
+class Run(Endings):
     """One graph being executed."""
 
     # One is made for every item of a map, so only what differs from these is set on each.
     parent: Run | None = None
     step_name = ""
+    outer_superstep: int | None = None  # of the step it runs inside
     item_index: int | None = None
     map_run: Any = None
     workflow_id: str | None = None
     _run_id: str | None = None
-    status = RunStatus.COMPLETED
-    error: BaseException | None = None
-    failure: NodeError | None = None
-    rank = (0, 0)
-    pause: PauseInfo | None = None
     log: Any = None  # the RunLog, once somebody has looked
     waits_in: tuple[tuple[Step, Any], ...] = ()  # GraphNodes whose inner run paused, each with that run
     unfolding: Any = None
@@ -65,6 +39,7 @@ class Run:
     answers: dict[str, Any]
     landed: list[tuple[Step, Any]]
     versions: dict[str, int]
+    past: Any = None  # what is already written there
 
     def __init__(self, scope: Scope, admission: Admission, given: Mapping[str, Any]) -> None:
         self.scope = scope
@@ -72,14 +47,20 @@ class Run:
         self.plan = plan = admission.plan
         self.records: list[Any] = []
         self.values: dict[str, Any] = {**admission.base, **given} if admission.base else dict(given)
-        if not plan.fixed:
-            self.landed = []
-            self.versions = dict.fromkeys(admission.given, 1)
-            self.answers = {name: self.values.pop(name) for name in admission.answers}
+        self.fixed = plan.fixed
+        if not self.fixed:
+            self.unfix()
 
-    def inside(self, parent: Run | None, step_name: str) -> Run:
-        """Place this run inside a GraphNode of another one."""
-        self.parent, self.step_name = parent, step_name
+    def unfix(self) -> None:
+        """Prepare for a course that is found out on the way: the graph decides it, or where a run goes on."""
+        self.fixed = False
+        self.landed = []
+        self.versions = dict.fromkeys(self.admission.given, 1)
+        self.answers = {name: self.values.pop(name) for name in self.admission.answers}
+
+    def inside(self, parent: Run | None, step_name: str, superstep: int) -> Run:
+        """Place this run inside a GraphNode of another one, as it is visited in that superstep."""
+        self.parent, self.step_name, self.outer_superstep = parent, step_name, superstep
         return self
 
     # -- identity, as nodes, listeners and results see it ---------------------------------------------
@@ -116,11 +97,6 @@ class Run:
         return self.admission.graph.name or ""
 
     @property
-    def is_over(self) -> bool:
-        """Whether nothing new may start."""
-        return self.failure is not None or self.pause is not None
-
-    @property
     def path(self) -> tuple[str, ...]:
         """The names of the GraphNodes around this run, from the outermost."""
         return (*self.parent.path, self.step_name) if self.parent is not None else ()
@@ -131,28 +107,34 @@ class Run:
 
     def idempotency_key(self, name: str) -> str:
         """Return a text that is the same for this visit of the node in every attempt and resume."""
-        return f"{self._place()}:{name}:{self.visits(self.plan.steps[self.plan.index[name]])}"
+        return f"{self.place()}:{name}:{self.visits(self.step_of(name))}"
 
-    def _place(self) -> str:
+    def place(self) -> str:
         """Return the place of this run: "PARENT/NODE", at a second visit "PARENT/NODE#2", "MAP/item-0"."""
+        if self.map_run is not None:
+            return f"{self.map_run.place()}/item-{self.map_run.number_of(self.item_index)}"
         if self.parent is not None:
-            visit = self.parent.visits(self.parent.plan.steps[self.parent.plan.index[self.step_name]])
-            around = f"{self.parent._place()}/{self.step_name}" + (f"#{visit}" if visit > 1 else "")
-        elif self.map_run is not None:
-            around = self.map_run.workflow_id or self.map_run.run_id
-        else:
-            around = self.workflow_id or self.run_id
-        return around if self.item_index is None else f"{around}/item-{self.item_index}"
+            return self.parent.place_of(self.step_name)
+        return self.workflow_id if self.workflow_id is not None else self.run_id
+
+    def place_of(self, name: str) -> str:
+        """Return the place of what runs inside a node of this run."""
+        visit = self.visits(self.step_of(name))
+        return f"{self.place()}/{name}" + (f"#{visit}" if visit > 1 else "")
+
+    def step_of(self, name: str) -> Step:
+        """Return the step of a node."""
+        return self.plan.steps[self.plan.index[name]]
 
     def visits(self, step: Step) -> int:
         """Return how often the step has been started in this run, the present visit included."""
-        return self.unfolding.runs[step.index] if self.unfolding is not None else 1
+        return (self.unfolding.runs[step.index] or 1) if self.unfolding is not None else 1
 
     def land(self, step: Step, value: Any) -> None:
         """Take over what a step produced: at once, or when its superstep is over."""
         if self.side is not None and step.index in self.side.course.steps:
             self.side.land(step, value)
-        elif not self.plan.fixed:
+        elif not self.fixed:
             self.landed.append((step, value))
         elif step.output is not None:
             self.values[step.output] = value
@@ -178,7 +160,7 @@ class Run:
         if clock() >= scope.halt_at:
             raise scope.halt_error(self.path_of(name), was_executing=True)
         if node_deadline is not None and time.monotonic() >= node_deadline:
-            raise NodeTimeoutError(self.path_of(name), self.plan.steps[self.plan.index[name]].node.timeout)
+            raise NodeTimeoutError(self.path_of(name), self.step_of(name).node.timeout)
 
     def stream(self, name: str, chunk: Any) -> None:
         """Hand a chunk to the listeners, if there are any."""
@@ -201,49 +183,12 @@ class Run:
     def outcome(self) -> dict[str, Any]:
         """Return the values a caller gets back: outputs that exist, or the selected ones."""
         values, admission = self.values, self.admission
-        if admission.fetch is not None and self.status is RunStatus.COMPLETED:
+        if self.fixed and admission.fetch is not None and self.status is RunStatus.COMPLETED:
             return admission.fetch(values)
         found = {name: values[name] for name in admission.returns if name in values}
-        if self.plan.fixed and self.status is RunStatus.COMPLETED:
+        if self.fixed and self.status is RunStatus.COMPLETED:
             admission.remember_outcome(tuple(found))  # a fixed course always delivers the same names
         return found
-
-    def fail(self, step: Step, superstep: int, error: BaseException, duration: float, detail: Detail) -> None:
-        """Record a failed execution. Raises the error itself where it must not be swallowed."""
-        if not isinstance(error, Exception):
-            error = self._judge(step, error)
-        detail.error = error
-        self.records += (superstep, step, duration, detail)
-        halted = isinstance(error, CancellationError) and self.scope.halt_at <= clock()
-        op = "cancel" if halted else _OPERATIONS[step.kind]
-        evidence = self._evidence(step, superstep, error, op, detail.inner)
-        self.end(RunStatus.STOPPED if halted else RunStatus.FAILED, error, evidence, step.index)
-
-    def _judge(self, step: Step, error: BaseException) -> BaseException:
-        if isinstance(error, KeyboardInterrupt) or self.scope.kernel.is_cancelled(error):
-            self.status = RunStatus.STOPPED
-            raise error
-        if is_cancellation(error):
-            return error
-        return PanicError(self.path_of(step.name), error)
-
-    def _evidence(self, step: Step, superstep: int, error: BaseException, op: str, inner: Any) -> NodeError:
-        deeper: NodeError | None = inner.failure if inner is not None else None
-        if deeper is not None:
-            name, op, inputs, item = deeper.node_name, deeper.op, deeper.inputs, deeper.item_index
-            items = deeper.map_result if isinstance(inner, Run) else inner
-        else:
-            name, item, items = self.path_of(step.name), None, None
-            inputs = inputs_of(step.node, self.values) if step.kind != "graph" else self.graph_inputs(step)
-        return NodeError(
-            name,
-            error,
-            op=op,
-            superstep=superstep,
-            item_index=item if self.item_index is None else self.item_index,  # of the outermost map
-            inputs=inputs,
-            map_result=items,  # as it is; whoever makes the result of this run makes one of this, too
-        )
 
     def graph_inputs(self, step: Step) -> dict[str, Any]:
         """Return what a nested graph takes from this state: what exists, not what is only defaulted."""
@@ -253,47 +198,3 @@ class Run:
             for name in step.node.inputs
             if name in values and not (name in lent and values[name] is lent[name])
         }
-
-    def end(self, status: RunStatus, error: BaseException, evidence: NodeError, index: int) -> None:
-        """Note the ending; of several, the first in graph order of the earliest superstep counts."""
-        rank = (evidence.superstep, index)
-        if self.failure is None or rank < self.rank:
-            self.status, self.error, self.failure, self.pause, self.rank = status, error, evidence, None, rank
-
-    def halt(self, step: Any, superstep: int, was_executing: bool = False) -> None:
-        """End the run before (or while) a step or group, because of a stop request or the deadline."""
-        error = self.scope.halt_error(self.path_of(step.name), was_executing)
-        evidence = NodeError(
-            error.node_name, error, op="cancel", superstep=superstep, item_index=self.item_index
-        )
-        self.end(RunStatus.STOPPED, error, evidence, getattr(step, "index", 0))
-
-    def overrun(self) -> None:
-        """End the run if its time was up while the last step was at work; a stop came too late to matter."""
-        if self.scope.stop_request is None and not self.is_over:
-            superstep, step, _, _ = self.records[-RECORD_SIZE:]
-            self.halt(step, superstep, was_executing=True)
-
-    def exhaust(self, step: Step, superstep: int) -> None:
-        """End the run because a loop took more supersteps than allowed."""
-        error = InfiniteLoopError(self.scope.max_iterations)
-        evidence = NodeError(self.path_of(step.name), error, superstep=superstep, item_index=self.item_index)
-        self.end(RunStatus.FAILED, error, evidence, step.index)
-
-    def refuse(self, error: Exception) -> None:
-        """End the run before it starts: its inputs will not do."""
-        self.end(RunStatus.FAILED, error, NodeError("", error, item_index=self.item_index), 0)
-
-    def close(self) -> None:
-        """Complete the evidence, when everything that was running has finished."""
-        if not self.plan.fixed and self.landed:
-            self.unfolding.apply_landed()
-        failure, error = self.failure, self.error
-        if failure is not None and error is not None:
-            failure.partial_state = self.state()
-            if isinstance(error, (CancellationError, InfiniteLoopError)):
-                error.values = failure.partial_state
-            attach_evidence(error, failure)
-
-
-_OPERATIONS = {"function": "execute", "graph": "execute", "gate": "route", "interrupt": "interrupt"}

@@ -32,7 +32,7 @@ depends on the steps that could have become ready, not on the size of the graph.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 from hypergraph.engine.readiness import PASSED_ON, Readiness
@@ -59,8 +59,11 @@ class Unfolding(Readiness):
         `together` makes one step of those that may run at the same time, `arrival` one that waits for steps
         run elsewhere, if there are any. A run that has more to do after `limit` supersteps is exhausted.
         """
-        superstep, run, steps, agenda, landed = 0, self.run, self.steps, self.agenda, self.run.landed
+        run, steps, agenda, landed = self.run, self.steps, self.agenda, self.run.landed
         missing, opened, stale, runs, named = self.missing, self.opened, self.stale, self.runs, self.named
+        if self.remade and not (yield from self._remake()):
+            return
+        superstep = first = self.superstep
         while True:
             if self.abroad or self.soft:
                 yield from self._look_around(superstep, arrival)
@@ -77,13 +80,13 @@ class Unfolding(Readiness):
             if len(batch) > 1 or (batch and self.abroad):
                 batch = self._hold_back(sorted(batch))
             elif not batch and superstep >= self.until:
-                if self.abroad and (due := self._due_from_abroad(idle=True)):
-                    yield superstep, arrival(due)
-                    self.apply_landed()
-                elif not (self._release_first_soft() or self._take_answers_as_inputs() or self._resound()):
+                if (yield from self._goes_on(superstep, arrival)):
+                    continue
+                if not self.replayed:
                     return
-                continue
-            if superstep >= limit and batch:
+            if self.replayed:
+                batch = self._land_replayed(batch)
+            if superstep - first >= limit and batch:
                 return run.exhaust(steps[batch[0]], superstep)
             for index in batch:
                 stale[index] = False  # until something it takes changes again
@@ -116,6 +119,42 @@ class Unfolding(Readiness):
                 return
             yield superstep, arrival(due)
             self.apply_landed()
+
+    def _remake(self) -> Generator[tuple[int, Any], None, bool]:
+        """Run steps whose values were not kept; nobody who had them is stale. Return whether all is well."""
+        for remade in self.remade:
+            yield self.superstep, remade
+            if self.run.failure is not None or self.run.pause is not None:
+                return False
+            for step, value in self.run.landed:
+                results = (value,) if step.output is not None else value or ()
+                pairs = zip(step.outputs, results, strict=False)
+                self.values.update((name, result) for name, result in pairs if result is not ABSENT)
+            self.run.landed.clear()
+            self.superstep += 1
+        return True
+
+    def _goes_on(
+        self, superstep: int, arrival: Callable[[list[int]], Any]
+    ) -> Generator[tuple[int, Any], None, bool]:
+        """Find what a run at rest need not wait for any longer; return whether there was anything."""
+        if self.abroad and (due := self._due_from_abroad(idle=True)):
+            yield superstep, arrival(due)
+            self.apply_landed()
+            return True
+        if self._release_first_soft():
+            return True
+        return (not self.replayed and self._take_answers_as_inputs()) or self._resound()
+
+    def _land_replayed(self, batch: list[int]) -> list[int]:
+        """Let what was finished before land again; return what is left to do in this superstep."""
+        replayed, self.replayed = self.replayed, {}
+        for index, value in replayed.items():
+            self.stale[index] = False
+            self.runs[index] += 1
+            self.seen[index] = {name: self.versions.get(name, 0) for name in self.steps[index].wait_for}
+            self.run.landed.append((self.steps[index], value))
+        return [index for index in batch if index not in replayed]
 
     def _hold_back(self, ready: list[int]) -> list[int]:
         held: set[int] = set()
@@ -205,6 +244,18 @@ class Unfolding(Readiness):
         values = self.values
         return any(values.get(name) is value for name in step.node.inputs) and not is_immutable(value)
 
+    def versions_after(self, step: Step, value: Any) -> dict[str, int]:
+        """Return the versions that the outputs of a step get when this lands."""
+        results = (value,) if step.output is not None else () if step.is_gate else value or ()
+        after = {}
+        is_remade = self.superstep < self.remade_until
+        for name, result in zip(step.outputs, results, strict=False):
+            if result is not ABSENT:
+                version = self.versions.get(name, 0)
+                rises = not version or self.named[step.index] or self._has_changed(step, name, result, None)
+                after[name] = version + 1 if rises and not is_remade else version
+        return after
+
     def _aliased(self, step: Step, value: Any) -> set[str]:
         results = (value,) if step.output is not None else () if step.is_gate else value or ()
         pairs = zip(step.outputs, results, strict=False)
@@ -214,7 +265,8 @@ class Unfolding(Readiness):
         gate = step.index
         if self.echoes:
             self.echoes.clear()
-        if self.runs[gate] == 1:
+        if gate in self.unasked:
+            self.unasked.discard(gate)
             for target in step.default_targets:
                 self.opened[target] -= 1
         if gate in self.decisions:

@@ -11,7 +11,7 @@ import time
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from hypergraph.engine.ports import Kernel, NodeCache, Observer
+from hypergraph.engine.ports import Keeper, Kernel, NodeCache, Observer
 from hypergraph.exceptions import CancellationError, RunTimeoutError, StopRequested
 from hypergraph.nodes.context import DEFAULT_LOGGER
 
@@ -27,6 +27,7 @@ class Scope:
     """What all runs of one call share. Most calls need no more than these defaults."""
 
     observer: Observer | None = None
+    keeper: Keeper | None = None
     on_missing = "ignore"
     timeout: float | None = None
     deadline: float | None = None
@@ -56,6 +57,11 @@ class Scope:
         # A plain call made in place passes no listener and cannot be cut off by a deadline.
         if observer is not None or (timeout is not None and self.kernel.concurrent):
             self.quick = False
+
+    def keep(self, keeper: Keeper | None) -> None:
+        """Have the runs of this call written down."""
+        if keeper is not None:
+            self.keeper = keeper
 
     def stop(self, info: Any = None) -> None:
         """Ask every run of this scope to stop before its next node."""

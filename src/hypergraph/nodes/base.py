@@ -14,6 +14,7 @@ from typing import Any, Literal, Self
 from hypergraph.exceptions import RenameError
 from hypergraph.nodes.fingerprint import sha256
 from hypergraph.nodes.names import require_name
+from hypergraph.nodes.persistence import OnAmbiguous, OnWorkerLoss
 
 RenameKind = Literal["name", "inputs", "outputs"]
 
@@ -41,6 +42,11 @@ class HyperNode:
     is_interrupt = False
     cache = False
     hide = False
+    persist = True
+    repeatable = True
+    on_ambiguous: OnAmbiguous | None = None
+    artifact: bool | None = None
+    on_worker_loss: OnWorkerLoss | None = None
     node_type = "FUNCTION"
     _history: tuple[RenameEntry, ...] = ()
 

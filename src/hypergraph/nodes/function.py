@@ -5,10 +5,12 @@ from __future__ import annotations
 import typing
 import warnings
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, overload
 
 from hypergraph.nodes.callable_node import CallableNode
 from hypergraph.nodes.names import Names, as_names, got
+from hypergraph.nodes.persistence import OnAmbiguous, OnWorkerLoss, persistence
 from hypergraph.nodes.retry import RetryPolicy
 from hypergraph.nodes.signatures import peek, unwrapped
 
@@ -17,7 +19,8 @@ class FunctionNode(CallableNode):
     """Make a node from a callable (or from the function of another node).
 
     Raises TypeError for what is not callable or has no readable signature, ValueError for overlapping
-    emit, wait_for, input and output names or a timeout that is not positive, RenameError for unknown inputs.
+    emit, wait_for, input and output names or a timeout that is not positive, RenameError for unknown inputs,
+    TypeError or ValueError for options about stored runs that are not allowed or exclude each other.
     """
 
     original_outputs: tuple[str, ...]  # what the function calls its outputs, whatever they are called now
@@ -26,6 +29,7 @@ class FunctionNode(CallableNode):
     retry: RetryPolicy | None
     timeout: float | None
     offload: bool
+    on_worker_loss: OnWorkerLoss | None = "rerun"
 
     def __init__(
         self,
@@ -41,6 +45,11 @@ class FunctionNode(CallableNode):
         retry: RetryPolicy | None = None,
         timeout: float | None = None,
         offload: bool = False,
+        persist: bool = True,
+        repeatable: bool = True,
+        on_ambiguous: OnAmbiguous | None = None,
+        artifact: bool | None = None,
+        on_worker_loss: OnWorkerLoss | None = None,
     ) -> None:
         outputs = as_names(output_name, "output_name")
         self._set_up(
@@ -56,6 +65,7 @@ class FunctionNode(CallableNode):
             retry=_checked_retry(retry),
             timeout=_checked_timeout(timeout),
             offload=bool(offload),
+            **persistence(persist, repeatable, on_ambiguous, artifact, on_worker_loss),
         )
         if not self.data_outputs:
             self._warn_about_dropped_result()
@@ -127,6 +137,11 @@ def node(
     retry: RetryPolicy | None = None,
     timeout: float | None = None,
     offload: bool = False,
+    persist: bool = True,
+    repeatable: bool = True,
+    on_ambiguous: OnAmbiguous | None = None,
+    artifact: bool | None = None,
+    on_worker_loss: OnWorkerLoss | None = None,
 ) -> FunctionNode: ...
 @overload
 def node(
@@ -141,6 +156,11 @@ def node(
     retry: RetryPolicy | None = None,
     timeout: float | None = None,
     offload: bool = False,
+    persist: bool = True,
+    repeatable: bool = True,
+    on_ambiguous: OnAmbiguous | None = None,
+    artifact: bool | None = None,
+    on_worker_loss: OnWorkerLoss | None = None,
 ) -> Callable[[Callable[..., Any]], FunctionNode]: ...
 def node(
     source: Callable[..., Any] | None = None,
@@ -154,6 +174,11 @@ def node(
     retry: RetryPolicy | None = None,
     timeout: float | None = None,
     offload: bool = False,
+    persist: bool = True,
+    repeatable: bool = True,
+    on_ambiguous: OnAmbiguous | None = None,
+    artifact: bool | None = None,
+    on_worker_loss: OnWorkerLoss | None = None,
 ) -> FunctionNode | Callable[[Callable[..., Any]], FunctionNode]:
     """Turn a function into a node; works bare and with arguments.
 
@@ -161,20 +186,21 @@ def node(
     """
     if isinstance(source, (str, tuple)):
         raise TypeError(f"@node takes the function first; write @node(output_name={source!r}).")
-
-    def decorate(func: Callable[..., Any]) -> FunctionNode:
-        return FunctionNode(
-            func,
-            None,
-            output_name,
-            rename_inputs=rename_inputs,
-            cache=cache,
-            hide=hide,
-            emit=emit,
-            wait_for=wait_for,
-            retry=retry,
-            timeout=timeout,
-            offload=offload,
-        )
-
+    decorate = partial(
+        FunctionNode,
+        output_name=output_name,
+        rename_inputs=rename_inputs,
+        cache=cache,
+        hide=hide,
+        emit=emit,
+        wait_for=wait_for,
+        retry=retry,
+        timeout=timeout,
+        offload=offload,
+        persist=persist,
+        repeatable=repeatable,
+        on_ambiguous=on_ambiguous,
+        artifact=artifact,
+        on_worker_loss=on_worker_loss,
+    )
     return decorate if source is None else decorate(source)

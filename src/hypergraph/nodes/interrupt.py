@@ -16,6 +16,7 @@ class InterruptNode(FunctionNode):
     """
 
     is_interrupt = True
+    on_worker_loss = None  # no option of interrupts, as of all nodes but plain function nodes
 
     def __init__(
         self,

@@ -48,6 +48,7 @@ class Admission:
     soft: dict[tuple[int, str], set[int]] = field(default_factory=dict)
     course: Any = None  # the fixed schedule, once rehearsed
     flow: Any = None  # the same as a Flow (of an unfolding run: of its fixed part), False where there is none
+    versions: dict[int, Any] = field(default_factory=dict)  # what steps of a fixed course take and make
     fetch: Callable[[dict[str, Any]], dict[str, Any]] | None = None  # what a fixed schedule always delivers
 
     def remember_outcome(self, names: tuple[str, ...]) -> None:

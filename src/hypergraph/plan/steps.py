@@ -104,7 +104,7 @@ class Step:
             elif len(self.outputs) > 1:
                 self.resolve = unpacker(node.name, self.outputs, node.original_outputs)
             special = node.cache or node.retry or node.timeout or node.offload or node.is_generator
-            self.plain = not special
+            self.plain = not special and node.repeatable
             self.suspends = self.suspends or node.offload
 
     def invoke(self, values: Mapping[str, Any], run: RunFacts, superstep: int) -> Any:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from hypergraph.cache import CacheBackend
@@ -21,15 +22,24 @@ from hypergraph.runners.async_observe import AsyncObserver
 from hypergraph.runners.base import BaseRunner, RunnerCapabilities, dispatcher_for
 from hypergraph.runners.handles import MapHandle, RunHandle
 from hypergraph.runners.observe import EventObserver
-from hypergraph.runners.options import ErrorHandling, Options, checked, options_of, split_options
+from hypergraph.runners.options import (
+    ONLY_OF_MAPS,
+    ONLY_OF_RUNS,
+    ErrorHandling,
+    Options,
+    checked,
+    options_of,
+    split_options,
+)
 from hypergraph.runs.build import result_of
 from hypergraph.runs.results import MapResult
 from hypergraph.runs.run_result import RunResult
 
 if TYPE_CHECKING:
+    from hypergraph.checkpointers.base import Checkpointer
+    from hypergraph.checkpointers.types import Checkpoint, StepRecord
     from hypergraph.events.types import Event
 
-_FOREIGN_TO_MAPS = frozenset(["run_id"])  # an option that only single runs have
 _CAPABILITIES = RunnerCapabilities(
     supports_async_nodes=True, returns_coroutine=True, supports_interrupts=True
 )
@@ -38,25 +48,25 @@ _CAPABILITIES = RunnerCapabilities(
 class AsyncRunner(BaseRunner):
     """Run graphs of sync and async nodes on the running event loop.
 
-    With `offload_sync=True` every sync function is called in a worker thread. Raises ValueError for a
-    max_iterations that is not a positive int, TypeError for a cache that is none.
+    With `offload_sync=True` every sync function is called in a worker thread. Raises what SyncRunner raises.
     """
 
     def __init__(
         self,
         cache: CacheBackend | None = None,
+        checkpointer: Checkpointer | None = None,
         *,
         max_iterations: int | None = None,
         logger: logging.Logger | None = None,
         offload_sync: bool = False,
     ) -> None:
-        super().__init__(cache, max_iterations=max_iterations, logger=logger)
+        super().__init__(cache, checkpointer, max_iterations=max_iterations, logger=logger)
         self._offload_sync = bool(offload_sync)
 
     @property
     def capabilities(self) -> RunnerCapabilities:
         """What this runner can do: cycles, async nodes and interrupts."""
-        return _CAPABILITIES
+        return replace(_CAPABILITIES, supports_checkpointing=self.checkpointer is not None)
 
     async def run(
         self,
@@ -74,17 +84,25 @@ class AsyncRunner(BaseRunner):
         timeout: float | None = None,
         run_id: str | None = None,
         workflow_id: str | None = None,
+        history: Sequence[StepRecord] | None = None,
+        checkpoint: Checkpoint | None = None,
+        fork_from: tuple[str, int | None] | None = None,
+        code_change: Literal["keep", "rerun", "error"] = "keep",
+        new_turn: bool = False,
+        tags: Mapping[str, str] | None = None,
+        wait: bool = False,
+        force: bool = False,
         **input_values: Any,
     ) -> RunResult:
         """Run a graph once and return its result.
 
         Raises what a node raised (with `error_handling="raise"`), MissingInputError, GraphConfigError or
-        ValueError for a call that cannot work, CancellationError when stopped, InfiniteLoopError for a loop
-        that does not end.
+        ValueError for a call that cannot work, CancellationError when stopped, InfiniteLoopError.
         """
         options = options_of((
             select, on_missing, on_internal_override, entrypoint, max_iterations, max_concurrency,
             error_handling, event_processors, timeout, run_id, workflow_id,
+            (history, checkpoint, fork_from, code_change, new_turn, tags, wait, force, None),
         ))  # fmt: skip
         run, dispatcher = self._begin(graph, values, input_values, options)
         await self._drive(run, dispatcher)
@@ -108,6 +126,10 @@ class AsyncRunner(BaseRunner):
         event_processors: Sequence[EventProcessor] | None = None,
         timeout: float | None = None,
         workflow_id: str | None = None,
+        code_change: Literal["keep", "rerun", "error"] = "keep",
+        key: str | Callable[[dict[str, Any]], Any] | None = None,
+        tags: Mapping[str, str] | None = None,
+        force: bool = False,
         **input_values: Any,
     ) -> MapResult:
         """Run a graph once per item, items at the same time, and return all results.
@@ -118,6 +140,7 @@ class AsyncRunner(BaseRunner):
         options = options_of((
             select, on_missing, on_internal_override, entrypoint, max_iterations, max_concurrency,
             error_handling, event_processors, timeout, None, workflow_id,
+            (None, None, None, code_change, False, tags, False, force, key),
         ))  # fmt: skip
         map_run, dispatcher = self._begin_map(
             graph, values, input_values, options=options, map_over=map_over, map_mode=map_mode, clone=clone
@@ -131,7 +154,7 @@ class AsyncRunner(BaseRunner):
         Takes the options of `run` and raises what it raises, failures after the last event. Leaving the loop
         early stops the run.
         """
-        given, keywords = split_options(options)
+        given, keywords = split_options(options, ONLY_OF_MAPS)
         dispatcher, events = EventDispatcher(given.event_processors), Handover["Event"]()
 
         async def deliver(event: Event) -> None:
@@ -161,7 +184,7 @@ class AsyncRunner(BaseRunner):
         Takes the options of `map` and raises what it raises, failures after the last item that ran. Leaving
         the loop early stops the map.
         """
-        given, keywords = split_options(options, _FOREIGN_TO_MAPS)
+        given, keywords = split_options(options, ONLY_OF_RUNS)
         map_run, dispatcher = self._begin_map(
             graph, values, keywords, options=given, map_over=map_over, map_mode=map_mode, clone=clone
         )
@@ -186,7 +209,7 @@ class AsyncRunner(BaseRunner):
 
         Raises at once what `run` raises before anything runs; the rest is raised by `await handle.result()`.
         """
-        given, keywords = split_options(options)
+        given, keywords = split_options(options, ONLY_OF_MAPS)
         run, dispatcher = self._begin(graph, values, keywords, given)
 
         async def work() -> RunResult:
@@ -209,7 +232,7 @@ class AsyncRunner(BaseRunner):
 
         Raises at once what `map` raises before anything runs; the rest is raised by `await handle.result()`.
         """
-        given, keywords = split_options(options, _FOREIGN_TO_MAPS)
+        given, keywords = split_options(options, ONLY_OF_RUNS)
         map_run, dispatcher = self._begin_map(
             graph, values, keywords, options=given, map_over=map_over, map_mode=map_mode, clone=clone
         )

@@ -6,10 +6,11 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from hypergraph import durability
 from hypergraph.cache import CacheBackend
-from hypergraph.display import did_you_mean
+from hypergraph.durability.wishes import NO_WISHES, Wishes
 from hypergraph.engine.nested import MapRun, expand
 from hypergraph.engine.ports import Kernel
 from hypergraph.engine.run import Run
@@ -31,9 +32,13 @@ from hypergraph.records import RunStatus
 from hypergraph.runners.caching import NodeCaching
 from hypergraph.runners.observe import EventObserver
 from hypergraph.runners.options import DEFAULTS, Options, checked, merged_inputs
+from hypergraph.runners.refusals import check_mapped, needs_interrupts
 from hypergraph.runs.build import map_result_of, result_of
 from hypergraph.runs.results import MapResult
 from hypergraph.runs.run_result import RunResult
+
+if TYPE_CHECKING:
+    from hypergraph.checkpointers.base import Checkpointer
 
 _NOTHING: dict[Any, Any] = {}
 _USUAL = (DEFAULTS.select, DEFAULTS.entrypoint, DEFAULTS.on_internal_override)
@@ -57,10 +62,14 @@ class BaseRunner(ABC):
     def __init__(
         self,
         cache: CacheBackend | None = None,
+        checkpointer: Checkpointer | None = None,
         *,
         max_iterations: int | None = None,
         logger: logging.Logger | None = None,
     ) -> None:
+        if checkpointer is not None and not hasattr(checkpointer, "claim"):
+            raise TypeError(f"checkpointer must be a Checkpointer, got {type(checkpointer).__name__}")
+        self.checkpointer = checkpointer
         checked(Options(max_iterations=max_iterations))
         self._max_iterations = max_iterations or DEFAULT_LIMIT
         self._logger = logger
@@ -101,6 +110,8 @@ class BaseRunner(ABC):
 
     def _prepared_before(self, kernel: Kernel, graph: Graph, values: dict[str, Any]) -> Run | None:
         """Return the run of a call without options whose like was checked before, None if there was none."""
+        if self.checkpointer is not None:
+            return None
         try:
             admission = graph.memo["admissions"][self.__class__, tuple(values)]
         except (AttributeError, KeyError):
@@ -121,13 +132,26 @@ class BaseRunner(ABC):
     ) -> Run:
         """Check everything that can be checked, and return the run that is to be executed."""
         given = merged_inputs(graph, values, keywords, options)
+        keeper = self._keeper(graph, options)
+        if keeper is not None:
+            given = keeper.inputs_for(graph, options.workflow_id, given)
         admission = self._admit(graph, tuple(given), options)
         scope = self._scope(kernel, options, observer)
+        scope.keep(keeper)
         run = scope.root = Run(scope, admission, given)
         if options is not DEFAULTS:
             run.run_id = options.run_id
             run.workflow_id = options.workflow_id
         return run
+
+    def _keeper(self, graph: Graph, options: Options) -> Any:
+        """Return who keeps the history of this call, None without a store. Raises ValueError."""
+        if self.checkpointer is None:
+            if options.wishes == NO_WISHES:
+                return None
+            listed = ", ".join(sorted(options.names_given().intersection(Wishes._fields)))
+            raise ValueError(f"These options need a runner with a checkpointer: {listed}.")
+        return durability.WorkflowKeeper(self.checkpointer, Wishes(*options.wishes), graph)
 
     def _prepare_map(
         self,
@@ -144,10 +168,10 @@ class BaseRunner(ABC):
     ) -> MapRun:
         self._check_graph(graph)
         if graph.has_interrupts:
-            raise _needs_interrupts(graph, "map cannot wait for answers: many items cannot share one")
+            raise needs_interrupts(graph, "map cannot wait for answers: many items cannot share one")
         given = merged_inputs(graph, values, keywords, options)
         names = [map_over] if isinstance(map_over, str) else list(map_over)
-        _check_mapped(graph, names, given)
+        check_mapped(graph, names, given)
         items = expand(given, names, map_mode, checked_clone(clone, names, tuple(given)))
         refusal: Exception | None = None
         try:
@@ -157,6 +181,7 @@ class BaseRunner(ABC):
                 raise
             admission, refusal = admit_nothing(graph), error  # F11: that is for every item to say
         scope = self._scope(kernel, options, observer)
+        scope.keep(self._keeper(graph, options))
         map_run = scope.root = MapRun(
             scope,
             admission,
@@ -205,7 +230,7 @@ class BaseRunner(ABC):
                 "supports_async_nodes",
             )
         if not can.supports_interrupts and graph.has_interrupts:
-            raise _needs_interrupts(graph, f"{type(self).__name__} cannot pause; use AsyncRunner")
+            raise needs_interrupts(graph, f"{type(self).__name__} cannot pause; use AsyncRunner")
 
     # -- concluding ------------------------------------------------------------------------------------
 
@@ -245,27 +270,6 @@ def dispatcher_for(processors: Any) -> EventDispatcher | None:
         return None
     dispatcher = EventDispatcher(processors)
     return dispatcher if dispatcher.active else None
-
-
-def _needs_interrupts(graph: Graph, why: str) -> IncompatibleRunnerError:
-    names = [node.name for node in graph.interrupt_nodes] or ["a nested graph"]
-    return IncompatibleRunnerError(
-        f"The graph has an InterruptNode ({', '.join(names)}), and {why}.", names[0], "supports_interrupts"
-    )
-
-
-def _check_mapped(graph: Graph, names: Sequence[str], given: Mapping[str, Any]) -> None:
-    if not names:
-        raise ValueError("map_over needs at least one input name.")
-    missing = [name for name in names if name not in given]
-    if missing:
-        hint = did_you_mean(missing[0], given) or "How to fix: pass a list for it in `values`."
-        raise MissingInputError(
-            f"map_over names {', '.join(map(repr, missing))}, which was not given. "
-            f"{hint} Inputs: {graph.inputs.all}",
-            missing,
-            sorted(given),
-        )
 
 
 def _note(run: Run, failure: NodeError) -> str:

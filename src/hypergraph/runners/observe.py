@@ -11,8 +11,9 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from hypergraph import events
+from hypergraph.engine.endings import Detail
 from hypergraph.engine.nested import MapRun
-from hypergraph.engine.run import Detail, Run
+from hypergraph.engine.run import Run
 from hypergraph.engine.scope import Scope
 from hypergraph.events.dispatcher import EventDispatcher
 from hypergraph.exceptions import safe_text
@@ -47,6 +48,27 @@ class EventObserver:
         """Open the span of a run."""
         run.span_id = events.fresh_span_id()
         await self._emit(events.RunStartEvent(**_own(run, run.graph_name), workflow_id=run.workflow_id))
+
+    async def replayed(self, run: Run) -> None:
+        """Tell what was done before: these steps are restored and call nothing."""
+        for _, step, _ in run.past.rows:
+            start = events.NodeStartEvent(**_inside(run), node_name=step.name, replayed=True)
+            await self._emit(start)
+            await self._emit(
+                events.NodeEndEvent(**_inside(run), span_id=start.span_id, node_name=step.name, replayed=True)
+            )
+
+    async def checkpoint_saved(self, run: Run, indexes: tuple[int, ...]) -> None:
+        """Tell which steps have become durable."""
+        await self._emit(
+            events.CheckpointSavedEvent(
+                run_id=run.run_id,
+                parent_span_id=run.span_id or None,
+                workflow_id=run.workflow_id,
+                superstep=run.journal.superstep,
+                steps=indexes,
+            )
+        )
 
     async def run_ended(self, run: Run) -> None:
         """Close the span of a run, whichever way it ended."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, Literal, NamedTuple
 
+from hypergraph.durability.wishes import NO_WISHES, Wishes, checked_wishes
 from hypergraph.graph.graph import Graph
 from hypergraph.plan.admission import UNSET
 
@@ -18,6 +19,9 @@ RESERVED = frozenset(  # the names of all options of any call of any runner
         *("map_over", "map_mode", "clone", "key", "executor"),
     )
 )
+
+ONLY_OF_RUNS = frozenset(("run_id", "history", "checkpoint", "fork_from", "new_turn", "wait"))
+ONLY_OF_MAPS = frozenset(("key",))
 
 
 class Options(NamedTuple):
@@ -34,6 +38,15 @@ class Options(NamedTuple):
     timeout: float | None = None
     run_id: str | None = None
     workflow_id: str | None = None
+    wishes: Wishes = NO_WISHES
+
+    def names_given(self) -> set[str]:
+        """Return the names of the options that differ from their defaults."""
+        pairs = (
+            *zip(self._fields, self, DEFAULTS, strict=True),
+            *zip(Wishes._fields, self.wishes, NO_WISHES, strict=True),
+        )
+        return {name for name, value, default in pairs if value != default}
 
 
 DEFAULTS = Options()
@@ -44,14 +57,24 @@ def options_of(given: tuple[Any, ...]) -> Options:
     return DEFAULTS if given == DEFAULTS else checked(tuple.__new__(Options, given))
 
 
+def _checked_history(options: Options) -> Options:
+    """Return the options with those about the history checked. Raises ValueError."""
+    wishes = checked_wishes(tuple.__new__(Wishes, options.wishes))
+    if (wishes.forks or wishes.checkpoint is not None) and options.workflow_id is None:
+        raise ValueError("A fork needs an id of its own: pass workflow_id=...")
+    return options._replace(wishes=wishes)
+
+
 def split_options(given: dict[str, Any], foreign: Collection[str] = ()) -> tuple[Options, dict[str, Any]]:
     """Tell options from inputs among the keywords of a call; foreign ones are no options of this call.
 
     Raises ValueError for unsound options.
     """
-    own = [name for name in Options._fields if name not in foreign]
-    known = {name: value for name, value in given.items() if name in own}
-    return options_of(Options(**known)), {name: value for name, value in given.items() if name not in known}
+    own = {name: value for name, value in given.items() if name not in foreign}
+    wishes = Wishes(**{name: value for name, value in own.items() if name in Wishes._fields})
+    known = {name: value for name, value in own.items() if name in Options._fields and name != "wishes"}
+    rest = {n: v for n, v in given.items() if n not in known and not (n in own and n in Wishes._fields)}
+    return options_of(Options(**known, wishes=wishes)), rest
 
 
 def checked(options: Options) -> Options:
@@ -74,7 +97,7 @@ def checked(options: Options) -> Options:
         isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout > 0
     ):
         raise ValueError(f"timeout must be a number of seconds greater than 0, got {timeout!r}")
-    return options
+    return options if options.wishes == NO_WISHES else _checked_history(options)
 
 
 def _check_count(name: str, value: Any) -> None:
@@ -89,8 +112,7 @@ def merged_inputs(
     if type(values) is not dict and values is not None and not isinstance(values, Mapping):
         raise TypeError(f"values must be a mapping from input names to values, got {type(values).__name__}")
     if options is not DEFAULTS and (ambiguous := _ambiguous(graph)):
-        given = {name for name, value in options._asdict().items() if value != getattr(DEFAULTS, name)}
-        _refuse_reserved((given & ambiguous).difference(values or ()))
+        _refuse_reserved((options.names_given() & ambiguous).difference(values or ()))
     if not keywords:
         return values if values is not None else {}
     _refuse_reserved(RESERVED.intersection(keywords))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from hypergraph.engine.execute import execute
@@ -17,18 +18,27 @@ from hypergraph.runners.base import BaseRunner, RunnerCapabilities, dispatcher_f
 from hypergraph.runners.handles import MapHandle, RunHandle, in_thread
 from hypergraph.runners.iteration import RunIterator, until_left
 from hypergraph.runners.observe import EventObserver, SyncObserver
-from hypergraph.runners.options import DEFAULTS, ErrorHandling, Options, options_of, split_options
+from hypergraph.runners.options import (
+    DEFAULTS,
+    ONLY_OF_MAPS,
+    ONLY_OF_RUNS,
+    ErrorHandling,
+    Options,
+    options_of,
+    split_options,
+)
 from hypergraph.runs.build import result_of
 from hypergraph.runs.results import MapResult
 from hypergraph.runs.run_result import RunResult
 
 if TYPE_CHECKING:
+    from hypergraph.checkpointers.types import Checkpoint, StepRecord
     from hypergraph.events.types import Event
 
 _KERNEL = SyncKernel()
 _CAPABILITIES = RunnerCapabilities()
-_FOREIGN = frozenset(["max_concurrency"])  # options that only other calls have
-_FOREIGN_TO_MAPS = _FOREIGN | {"run_id"}
+_FOREIGN = ONLY_OF_MAPS | {"max_concurrency"}  # options that only other calls have
+_FOREIGN_TO_MAPS = ONLY_OF_RUNS | {"max_concurrency"}
 
 
 class SyncRunner(BaseRunner):
@@ -40,7 +50,7 @@ class SyncRunner(BaseRunner):
     @property
     def capabilities(self) -> RunnerCapabilities:
         """What this runner can do: cycles; no async nodes and no interrupts."""
-        return _CAPABILITIES
+        return replace(_CAPABILITIES, supports_checkpointing=self.checkpointer is not None)
 
     def run(
         self,
@@ -57,6 +67,14 @@ class SyncRunner(BaseRunner):
         timeout: float | None = None,
         run_id: str | None = None,
         workflow_id: str | None = None,
+        history: Sequence[StepRecord] | None = None,
+        checkpoint: Checkpoint | None = None,
+        fork_from: tuple[str, int | None] | None = None,
+        code_change: Literal["keep", "rerun", "error"] = "keep",
+        new_turn: bool = False,
+        tags: Mapping[str, str] | None = None,
+        wait: bool = False,
+        force: bool = False,
         **input_values: Any,
     ) -> RunResult:
         """Run a graph once and return its result.
@@ -68,6 +86,7 @@ class SyncRunner(BaseRunner):
         options = options_of((
             select, on_missing, on_internal_override, entrypoint, max_iterations, None,
             error_handling, event_processors, timeout, run_id, workflow_id,
+            (history, checkpoint, fork_from, code_change, new_turn, tags, wait, force, None),
         ))  # fmt: skip
         run = dispatcher = None
         if options is DEFAULTS and type(values) is dict and not input_values:  # as most calls are
@@ -94,6 +113,10 @@ class SyncRunner(BaseRunner):
         event_processors: Sequence[EventProcessor] | None = None,
         timeout: float | None = None,
         workflow_id: str | None = None,
+        code_change: Literal["keep", "rerun", "error"] = "keep",
+        key: str | Callable[[dict[str, Any]], Any] | None = None,
+        tags: Mapping[str, str] | None = None,
+        force: bool = False,
         **input_values: Any,
     ) -> MapResult:
         """Run a graph once per item and return all results.
@@ -103,6 +126,7 @@ class SyncRunner(BaseRunner):
         options = options_of((
             select, on_missing, on_internal_override, entrypoint, max_iterations, None,
             error_handling, event_processors, timeout, None, workflow_id,
+            (None, None, None, code_change, False, tags, False, force, key),
         ))  # fmt: skip
         map_run, dispatcher = self._begin_map(
             graph, values, input_values, options=options, map_over=map_over, map_mode=map_mode, clone=clone

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
+from hypergraph.engine.endings import RECORD_SIZE, Detail
 from hypergraph.engine.nested import MapRun
-from hypergraph.engine.run import RECORD_SIZE, Detail, Run
+from hypergraph.engine.run import Run
 from hypergraph.exceptions import safe_text
 from hypergraph.nodes.gate import END
 from hypergraph.plan.steps import Step
-from hypergraph.records import Decision, NodeRecord, RunStatus
+from hypergraph.records import Decision, NodeRecord, NodeStatus, RunStatus
 from hypergraph.runs.log import MapLog, RunLog
 from hypergraph.runs.results import MapResult, overall
 from hypergraph.runs.run_result import RunResult
@@ -121,7 +122,7 @@ def _node_record(superstep: int, step: Step, seconds: float, detail: Detail) -> 
         node_name=step.name,
         superstep=superstep,
         duration_ms=max(round(seconds * 1000, 3), 0.001) if seconds > 0 else 0.0,  # time passed is never 0
-        status="failed" if error is not None else "cached" if detail.cached else "completed",
+        status=_status(detail),
         error=None if error is None else safe_text(error) or type(error).__name__,
         cached=detail.cached,
         decision=decision_text(detail.decision),
@@ -129,6 +130,12 @@ def _node_record(superstep: int, step: Step, seconds: float, detail: Detail) -> 
         attempt=detail.attempts,
         log=None if detail.inner is None else inner_log(detail.inner),
     )
+
+
+def _status(detail: Detail) -> NodeStatus:
+    if detail.error is not None:
+        return "failed"
+    return "skipped" if detail.replayed else "cached" if detail.cached else "completed"
 
 
 def inner_log(inner: Run | MapRun) -> RunLog | MapLog:

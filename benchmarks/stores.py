@@ -1,0 +1,148 @@
+"""Whether a store stays as fast when it fills: questions to a large file, against the same to a small one.
+
+python -m benchmarks.stores
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from benchmarks.engine import Bar, chain_of, plus_one
+from benchmarks.measure import Case, measure
+from hypergraph import SyncRunner
+from hypergraph.checkpointers import SqliteCheckpointer, StepRecord, StepStatus, WorkflowStatus
+from hypergraph.checkpointers.types import NewWorkflow
+
+SMALL, LARGE = 1_000, 100_000
+PAGE = 50
+_COMMIT = 1_000  # steps
+_RUNS = 10
+
+
+def loop_of(path: Path, length: int) -> SqliteCheckpointer:
+    """Return a store with the workflow "loop": a node that counts, and the gate that lets it go on."""
+    store = SqliteCheckpointer(path)
+    claim = store.claim("loop", NewWorkflow(graph_name="loop"))
+    store.commit(claim, inputs={"n": (1, 0)})
+    for start in range(0, length, _COMMIT):
+        indexes = range(start, min(start + _COMMIT, length))
+        store.commit(claim, [store.encode(_step_of_a_loop(index)) for index in indexes])
+    store.release(claim)
+    return store
+
+
+def _step_of_a_loop(index: int) -> StepRecord:
+    version = index // 2 + 1
+    facts: dict[str, Any] = {"decision": "count"}
+    if index % 2 == 0:
+        facts = {"values": {"n": version + 1}, "output_versions": {"n": version + 1}}
+    name = "enough" if index % 2 else "count"
+    return StepRecord("loop", index, name, index, StepStatus.COMPLETED, {"n": version}, **facts)
+
+
+def workflows_of(path: Path, count: int) -> SqliteCheckpointer:
+    """Return a store with so many workflows of three graphs; every tenth one failed."""
+    store = SqliteCheckpointer(path)
+    for number in range(count):
+        workflow_id = f"w{number}"
+        store.create(workflow_id, NewWorkflow(graph_name=f"graph {number % 3}"))
+        if number % 10 == 0:
+            store.set_status(workflow_id, WorkflowStatus.FAILED)
+    return store
+
+
+def bytes_of_chain(path: Path, length: int) -> int:
+    """Return what a few runs of a chain add to an empty file; of one, half-filled pages would be too much."""
+    store = SqliteCheckpointer(path)
+    store.open()
+    empty = _size(path)
+    runner, graph = SyncRunner(checkpointer=store), chain_of(length, plus_one)
+    for _ in range(_RUNS):
+        runner.run(graph, {"v0": 0})
+    store.shut()
+    return _size(path) - empty
+
+
+def _size(path: Path) -> int:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return path.stat().st_size
+
+
+LISTS: dict[str, dict[str, Any]] = {
+    "": {},
+    " with a status": {"status": "failed"},
+    " with one of two statuses": {"status": ["failed", "active"]},
+    " of a graph": {"graph": "graph 1"},
+}
+
+
+def store_bars() -> list[Bar]:
+    """Measure everything and return the bars."""
+    with TemporaryDirectory() as folder:
+        return [*_loop_bars(Path(folder)), *_list_bars(Path(folder)), size_bar(Path(folder))]
+
+
+def _loop_bars(folder: Path) -> list[Bar]:
+    small, large = (loop_of(folder / f"loop{length}.db", length) for length in (SMALL, LARGE))
+    return [
+        _compared(
+            f"state in the middle of {LARGE:,} steps, against {SMALL:,}",
+            3,
+            lambda: small.state("loop", superstep=SMALL // 2),
+            lambda: large.state("loop", superstep=LARGE // 2),
+        ),
+        _compared(
+            f"the first steps of {LARGE:,}, against {SMALL:,}",
+            3,
+            lambda: small.steps("loop", superstep=9),
+            lambda: large.steps("loop", superstep=9),
+        ),
+        _compared(
+            f"a workflow of {LARGE:,} steps, against {SMALL:,}",
+            3,
+            lambda: small.workflow("loop"),
+            lambda: large.workflow("loop"),
+        ),
+    ]
+
+
+def _list_bars(folder: Path) -> list[Bar]:
+    small, large = (workflows_of(folder / f"list{count}.db", count) for count in (SMALL, LARGE))
+    return [
+        _compared(
+            f"list of {PAGE}{what} of {LARGE:,}, against {SMALL:,}",
+            2,
+            _listing(small, filters),
+            _listing(large, filters),
+        )
+        for what, filters in LISTS.items()
+    ]
+
+
+def _listing(store: SqliteCheckpointer, filters: dict[str, Any]) -> Callable[[], Any]:
+    return lambda: store.workflows(limit=PAGE, **filters)
+
+
+def _compared(name: str, limit: float, small: Callable[[], Any], large: Callable[[], Any]) -> Bar:
+    cases = Case("small", small), Case("large", large)
+    measure(list(cases), rounds=20)
+    return Bar(name, cases[1].best / cases[0].best, limit, cases[1].nanoseconds)
+
+
+def size_bar(folder: Path) -> Bar:
+    """Measure what a longer run takes up."""
+    small, large = (bytes_of_chain(folder / f"chain{length}.db", length) for length in (100, 1_000))
+    return Bar("bytes of a chain of 1,000, in chains of 100", large / small, 11)
+
+
+if __name__ == "__main__":
+    from benchmarks.run import line
+
+    for bar in store_bars():
+        print(line(bar))

@@ -1,0 +1,14 @@
+"""Runs that are written down as they happen, and taken up again where they stopped.
+
+Loaded when a runner is given a store, and with it what stores need.
+"""
+
+from typing import Any
+
+
+def __getattr__(name: str) -> Any:
+    if name != "WorkflowKeeper":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module("hypergraph.durability.keeper"), name)

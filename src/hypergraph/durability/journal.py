@@ -1,0 +1,214 @@
+"""Writing down what a run does, as it does it.
+
+A step is encoded at once, before anybody can change its values. Under "sync" it is durable before anything
+that could take from it starts; under "async" it is on its way by then; under "exit" it is written when the
+run ends. Steps of one superstep share a commit, unless the last one is some time ago.
+"""
+
+from __future__ import annotations
+
+import time
+import traceback
+from typing import Any
+
+from hypergraph.checkpointers.base import Checkpointer, Commit, EncodedStep
+from hypergraph.checkpointers.commits import Ownership
+from hypergraph.checkpointers.quick import maker_of
+from hypergraph.checkpointers.types import NewWorkflow, StepRecord, StepStatus, WorkflowStatus, now
+from hypergraph.checkpointers.writer import Writer
+from hypergraph.durability.intents import Intents
+from hypergraph.engine.endings import Detail
+from hypergraph.engine.run import Run
+from hypergraph.exceptions import AmbiguousStepError, safe_text
+from hypergraph.plan.outcomes import ABSENT
+from hypergraph.plan.steps import Step
+from hypergraph.records import PauseInfo
+from hypergraph.runs.build import decision_text
+
+_new_record = maker_of(StepRecord)
+_clock = time.perf_counter
+_EARLY = 0.005  # seconds after a commit from which on a finished step does not wait for its siblings
+_NEVER = float("inf")
+_NOT_KEPT = "persist=False"
+_Versions = tuple[dict[str, int], dict[str, int], dict[str, int]]  # of inputs, outputs, awaited names
+
+
+class Journal:
+    """The history of one run, while it is being written."""
+
+    def __init__(self, store: Checkpointer, claim: Ownership, run: Run, writer: Writer | None) -> None:
+        self.store = store
+        self.claim = claim
+        self.run = run
+        self.writer = writer
+        self.next_index = 0 if run.past is None else run.past.next_index
+        self.waiting: dict[tuple[int, str], int] = {} if run.past is None else run.past.waiting
+        self.numbers: dict[int, int] | None = {} if run.scope.kernel.concurrent else None
+        self.intents = Intents(self, claim)
+        self.pending: list[EncodedStep] = []
+        self.lowest: float = _NEVER  # the earliest superstep of what is pending
+        self.superstep = -1  # of the last step
+        self.waits_for_end = store.policy.durability == "exit"
+        self.silent = store.policy.granularity == "none"
+        self.saved: tuple[int, ...] = ()  # steps that have become durable, and nobody was told yet
+        self.on_their_way: tuple[int, ...] = ()  # steps given to the writer
+        self.last_commit = _clock()
+
+    def before(self, step: Step, superstep: int) -> tuple[int, ...]:
+        """Make durable what the step could take; return the indexes of the steps that became durable."""
+        if self.numbers is not None:  # now, because steps that run together may end in any order
+            self.numbers[step.index] = self._index_of(superstep, step)
+        if self.intents.wary:
+            self.intents.announce(step, superstep)
+        if superstep > self.lowest and not self.waits_for_end:
+            self.flush()
+        saved, self.saved = self.saved, ()
+        return saved
+
+    def known_result(self, step: Step, superstep: int) -> Any:
+        """Return what a call that must not be repeated has returned, if somebody knows; else NOT_KNOWN."""
+        return self.intents.result_of(step, superstep)
+
+    def done(
+        self, step: Step, superstep: int, value: Any, seconds: float, detail: Detail | None = None
+    ) -> None:
+        """Write down a completed step."""
+        if self.silent:
+            return
+        facts = {} if detail is None else _uncommon(detail)
+        if step.is_gate:
+            facts["decision"] = decision_text(value)
+        elif not step.node.persist:
+            facts["lost"] = dict.fromkeys(_named(step, value), _NOT_KEPT)
+            facts["values"] = {}
+        else:
+            facts["values"] = _named(step, value)
+        self._add(step, superstep, StepStatus.COMPLETED, seconds, facts, value)
+        if not step.node.repeatable:
+            self.flush(full=True)
+        elif not self.waits_for_end and _clock() - self.last_commit > _EARLY:
+            self.flush()
+
+    def failed(self, step: Step, superstep: int, seconds: float, detail: Detail) -> None:
+        """Write down a failed step, its error as text; what is ambiguous stays without a record."""
+        error = detail.error
+        if self.silent or isinstance(error, AmbiguousStepError):
+            return
+        kind = type(error)
+        facts = _uncommon(detail)
+        facts["error"] = safe_text(error) or kind.__name__
+        facts["error_type"] = f"{kind.__module__}.{kind.__qualname__}"
+        if error is not None:
+            facts["traceback"] = "".join(traceback.format_exception(error))
+        self._add(step, superstep, StepStatus.FAILED, seconds, facts)
+
+    def paused(self, step: Step, superstep: int, pause: PauseInfo) -> None:
+        """Write down that a step waits for an answer."""
+        if not self.silent:
+            self._add(step, superstep, StepStatus.PAUSED, None, {"pause": pause})
+
+    def _add(  # noqa: PLR0917 - the facts of one step
+        self,
+        step: Step,
+        superstep: int,
+        status: StepStatus,
+        seconds: float | None,
+        facts: dict[str, Any],
+        value: Any = None,
+    ) -> None:
+        run, moment = self.run, now()
+        taken, made, awaited = _fixed_versions(run, step) if run.fixed else _versions(run, step, value)
+        if status is StepStatus.COMPLETED:
+            facts["output_versions"] = made
+        if awaited:
+            facts["wait_versions"] = awaited
+        past = run.past
+        if past is not None and superstep == past.superstep and not past.is_closed and past.round < superstep:
+            facts["retry_of"] = past.round
+        record = _new_record(
+            self.claim.workflow_id,
+            superstep,
+            step.name,
+            self._index_of(superstep, step) if self.numbers is None else self.numbers.pop(step.index),
+            status,
+            taken,
+            duration_ms=None if seconds is None else seconds * 1000,
+            created_at=moment,
+            completed_at=moment,
+            visit=run.visits(step),
+            **facts,
+        )
+        self.superstep = superstep
+        self.lowest = min(self.lowest, superstep)
+        self.pending.append(self.store.encode(record))
+
+    def _index_of(self, superstep: int, step: Step) -> int:
+        """Return the next index; a pause that is completed in place keeps its own."""
+        if self.waiting and (superstep, step.name) in self.waiting:
+            return self.waiting[superstep, step.name]
+        self.next_index += 1
+        return self.next_index - 1
+
+    def flush(self, **more: Any) -> None:
+        """Commit what is pending, and more."""
+        steps, self.pending, self.lowest = self.pending, [], _NEVER
+        commit = Commit(self.claim, tuple(steps), **more)
+        self.last_commit = _clock()
+        indexes = tuple([step.record.index for step in steps])
+        if self.writer is not None:
+            self.writer.submit(commit)
+            self.on_their_way += indexes
+        else:
+            self.store.write(commit)
+            self.saved += indexes
+
+    def close(
+        self, status: WorkflowStatus, *, full: bool, code: NewWorkflow | None = None
+    ) -> tuple[int, ...]:
+        """Write down how the run ended; return the indexes of the steps that became durable."""
+        duration = (self.run.stopped_at - self.run.started) * 1000
+        self.flush(status=status, duration_ms=duration, full=full, code=code)
+        if self.writer is not None:
+            self.writer.drain(self.claim)
+        return self.saved + self.on_their_way
+
+
+def _named(step: Step, value: Any) -> dict[str, Any]:
+    if step.output is not None:
+        return {} if value is ABSENT else {step.output: value}
+    pairs = zip(step.outputs, value or (), strict=False)
+    return {name: result for name, result in pairs if result is not ABSENT}
+
+
+def _versions(run: Run, step: Step, value: Any) -> _Versions:
+    versions, known = run.versions, run.values
+    return (
+        {name: versions.get(name, 0) for name in step.node.inputs if name in known},
+        run.unfolding.versions_after(step, value),
+        {name: versions.get(name, 0) for name in step.wait_for},
+    )
+
+
+def _fixed_versions(run: Run, step: Step) -> _Versions:
+    """Return the versions in a run whose course is fixed: what is made is made once."""
+    admission = run.admission
+    if step.index not in admission.versions:
+        made = {name for index in admission.scope for name in run.plan.steps[index].outputs}
+        admission.versions[step.index] = (
+            {n: int(n in admission.given or n in made) for n in step.node.inputs if n in run.values},
+            dict.fromkeys(step.outputs, 1),
+            dict.fromkeys(step.wait_for, 1),
+        )
+    return admission.versions[step.index]  # type: ignore[no-any-return]  # put there above
+
+
+def _uncommon(detail: Detail) -> dict[str, Any]:
+    """Return the fields of a record that most steps leave as they are."""
+    facts: dict[str, Any] = {}
+    if detail.cached:
+        facts["cached"] = True
+    if detail.attempts > 1:
+        facts["attempt"], facts["attempt_errors"] = detail.attempts, detail.failed_attempts
+    if detail.inner is not None and detail.inner.workflow_id is not None:
+        facts["child_workflow_id"] = detail.inner.workflow_id
+    return facts

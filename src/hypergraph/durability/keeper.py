@@ -1,0 +1,278 @@
+"""Whose history a run continues, and what that means for it: nothing to do, the rest to do, or a new start.
+
+One rule covers crash recovery, retries, chat turns and edits: stored steps restore values and versions;
+values given now that differ from the stored ones raise their version; then the ordinary rule of staleness
+decides what runs. What is stored is looked at before a workflow is claimed, to leave alone one that has
+nothing left to do, and again afterwards, when nobody else can write to it any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from hypergraph.checkpointers.base import Checkpointer
+from hypergraph.checkpointers.commits import Ownership
+from hypergraph.checkpointers.ids import check_workflow_id
+from hypergraph.checkpointers.types import NewWorkflow, StepRecord, Workflow, WorkflowStatus
+from hypergraph.checkpointers.writer import Writer
+from hypergraph.durability import forks, maps
+from hypergraph.durability.changes import code_to_record, node_hashes, outdated_nodes, with_types_of
+from hypergraph.durability.intents import refuse_crash_loop
+from hypergraph.durability.journal import Journal
+from hypergraph.durability.past import read_past
+from hypergraph.durability.resuming import (
+    ended_elsewhere,
+    refuse_late_answer,
+    refuse_second_answer,
+    take_up,
+    without_answered,
+)
+from hypergraph.durability.stored import Stored, produced, stamp, stored_in
+from hypergraph.durability.wishes import Wishes
+from hypergraph.engine.endings import RECORD_SIZE
+from hypergraph.engine.nested import MapRun
+from hypergraph.engine.run import Run
+from hypergraph.exceptions import CrashLoopError, WorkflowLockedError
+from hypergraph.graph.graph import Graph
+from hypergraph.graph.structure import structure_of
+from hypergraph.records import RunStatus
+
+
+class WorkflowKeeper:
+    """Keep the runs of one call in a store."""
+
+    def __init__(self, store: Checkpointer, wishes: Wishes, graph: Graph) -> None:
+        self.store = store.reading(with_types_of(store.serializer, graph))
+        self.wishes = wishes
+        self.writer = Writer.of(store) if store.policy.durability == "async" else None
+        self.maps = maps.MapKeeper(self.store, wishes)
+        self.origin: forks.Origin | None = None
+        self.edits: dict[str, Any] = {}  # values given for what recorded steps produced
+        self.named: frozenset[str] = frozenset()  # what the caller gives now, in contrast to what is stored
+        self.seen: Stored | None = None  # what was stored when the call began
+        self.question: StepRecord | None = None  # what the caller answers, if something was asked
+        self.has_waited = False
+        self.reruns: dict[Run, Stored] = {}  # runs in which nodes run again because of their code
+
+    def inputs_for(
+        self, graph: Graph, workflow_id: str | None, given: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        """Return stored inputs under the given ones: a run that goes on need not be given them again.
+
+        What recorded steps produced is no input; a value given for it is an edit of the history.
+        """
+        if workflow_id is None:
+            return given
+        check_workflow_id(workflow_id)
+        if self.wishes.checkpoint is not None:
+            point = self.wishes.checkpoint
+            self.wishes = self.wishes._replace(history=point.steps)
+            given = {**point.values, **given}
+        if self.wishes.forks:
+            self.origin = forks.origin_of(self.store, self.wishes)
+            recorded, known = produced(self.origin.records), self.origin.inputs
+            given = self.origin.beyond(given)
+            given = without_answered(self.store, self.origin.workflow_id, given)
+        else:
+            stored = self.seen = stored_in(self.store, workflow_id)
+            recorded, known = (stored.outputs, stored.inputs) if stored is not None else (set(), {})
+            if stored is not None:
+                self.question = stored.question
+                maps.refuse_map(self.store, stored)
+                if not self.wishes.new_turn:
+                    refuse_second_answer(graph, stored, given)
+                if stored.question is None:
+                    given = without_answered(self.store, workflow_id, given)
+        inputs, self.named = set(graph.inputs.all), frozenset(given)
+        self.edits = {n: v for n, v in given.items() if n in recorded and n not in inputs}
+        unmade = set(graph.outputs).difference(recorded)  # given in place of what would have made it
+        earlier = {n: value for n, (_, value) in known.items() if n in inputs or n in unmade}
+        return {**earlier, **{n: v for n, v in given.items() if n not in self.edits}}
+
+    # -- around a run -----------------------------------------------------------------------------------
+
+    def open(self, run: Run) -> bool | None:
+        """Begin or take up the history of a run; return whether there is anything left to do.
+
+        None says that somebody else is at work on it, and that the call wants to wait for that.
+        """
+        if not self._keeps(run):
+            return True
+        fresh = self._must_be_new(run)
+        workflow_id = run.workflow_id = run.place()
+        if self.origin is not None and _is_outermost(run):
+            self._fork(run, self.origin)
+        elif not fresh:
+            stored = self._stored(run)
+            if stored is not None and self._is_over(run, stored):
+                return False
+        try:
+            claim = self.store.claim(workflow_id, self._described(run), force=self.wishes.force)
+        except WorkflowLockedError:
+            if not self.wishes.wait:
+                raise
+            self.has_waited, self.seen = True, None
+            return None
+        if claim.existing is None:
+            run.journal = Journal(self.store, claim, run, self.writer)
+            return True
+        try:
+            return self._go_on(run, claim)
+        except BaseException as error:
+            if isinstance(error, CrashLoopError):
+                self.store.commit(claim, status=WorkflowStatus.FAILED, full=True)
+            self.store.release(claim)
+            raise
+
+    def _fork(self, run: Run, origin: forks.Origin) -> None:
+        """Create a workflow out of another one's history; its results keep the hash of their code."""
+        graph, described = run.admission.graph, self._described(run)
+        source = self.store.read_workflow(origin.workflow_id or "")
+        if source is not None:
+            before = Stored(source, list(origin.records), origin.inputs)
+            if self.wishes.code_change == "error":
+                outdated_nodes(graph, before, "error")
+            code = code_to_record(graph, before, before.finished)
+            described = replace(described, node_hashes=code.node_hashes if code else source.node_hashes)
+        forks.begin(self.store, run.workflow_id or "", described, origin, self.wishes)
+
+    def _stored(self, run: Run, current: Workflow | None = None) -> Stored | None:
+        """Return what is stored of a run; what was seen before will do, if nobody worked on it since."""
+        seen = self.seen if _is_outermost(run) else None
+        if seen is None or (current is not None and stamp(seen.workflow) != stamp(current)):
+            seen = stored_in(self.store, run.workflow_id or "")
+        return seen
+
+    def _keeps(self, run: Run) -> bool:
+        """Say whether a run has a history of its own: not inside of an atomic boundary."""
+        if run.map_run is not None:
+            return run.map_run.workflow_id is not None
+        parent = run.parent
+        if parent is None:
+            return True
+        nested = parent.step_of(run.step_name).node.durability == "nested"
+        return parent.journal is not None and self.store.policy.granularity == "step" and nested
+
+    def _must_be_new(self, run: Run) -> bool:
+        """Say whether there cannot be anything stored yet, so that nobody needs to look."""
+        if run.map_run is not None:
+            return run.map_run in self.maps.fresh
+        if run.parent is not None:
+            return run.parent.past is None
+        return run.workflow_id is None
+
+    def _is_over(self, run: Run, stored: Stored) -> bool:
+        """Restore how a workflow ended that has nothing to do now; return whether that is so."""
+        if self.has_waited and ended_elsewhere(run, stored):
+            return True
+        status, rerun = stored.workflow.status, self.wishes.code_change == "rerun"
+        if status is not WorkflowStatus.COMPLETED and stored.question is None:
+            return False
+        if not stored.records and run.plan.steps:
+            return False  # nothing was written down, so nothing can be restored
+        if _has_answers(run) or self._news(run, stored):
+            return False
+        if rerun and outdated_nodes(run.admission.graph, stored, "rerun"):
+            return False
+        past = run.past = read_past(run.plan, stored, closed=True)
+        run.values.update(stored.state)
+        run.values.update(stored.standing(past))
+        run.records += past.raw_records()
+        if stored.question is not None:
+            run.status, run.pause = RunStatus.PAUSED, stored.question.pause
+        return True
+
+    def _news(self, run: Run, stored: Stored) -> dict[str, int]:
+        """Return the given values that are new or changed, with the version they get."""
+        given = {name: value for name, value in run.values.items() if name in run.admission.given}
+        if _is_outermost(run):
+            given |= self.edits
+        again = self.named if self.wishes.new_turn and _is_outermost(run) else ()
+        return stored.news(given, again)
+
+    def _echoes(self, run: Run, stored: Stored) -> dict[str, tuple[int, Any]]:
+        """Return the given values that are what the state holds already, with their versions."""
+        given = {n: v for n, v in {**run.values, **self.edits}.items() if n in self.named}
+        return stored.echoes(given)
+
+    def _go_on(self, run: Run, claim: Ownership) -> bool:
+        """Put a run where the claimed workflow stopped; return whether there is anything left to do."""
+        refuse_crash_loop(claim)
+        stored = self._stored(run, claim.existing)
+        if stored is not None and _has_answers(run) and _is_outermost(run):
+            refuse_late_answer(run, self.question, stored)
+            if not self.wishes.new_turn:
+                refuse_second_answer(run.admission.graph, stored, run.answers)
+        if stored is None or self._is_over(run, stored):  # somebody was faster
+            self.store.release(claim)
+            return False
+        graph, news = run.admission.graph, self._news(run, stored)
+        outdated = outdated_nodes(graph, stored, self.wishes.code_change)
+        if outdated:
+            self.reruns[run] = stored
+        code = code_to_record(graph, stored, stored.finished)
+        run.values.update({name: self.edits[name] for name in news if name in self.edits})
+        given = {name: (version, run.values[name]) for name, version in news.items()}
+        if given and _is_outermost(run):
+            given = {**self._echoes(run, stored), **given}
+        take_up(run, stored, given, outdated, self.store)
+        run.journal = Journal(self.store, claim, run, self.writer)
+        if given or code is not None or stored.workflow.status is not WorkflowStatus.ACTIVE:
+            active = WorkflowStatus.ACTIVE
+            self.store.commit(claim, inputs=given, at=run.past.superstep, status=active, code=code)
+        return True
+
+    def close(self, run: Run) -> tuple[int, ...]:
+        """Write down how the run ended; return the indexes of the steps that became durable."""
+        journal: Journal | None = run.journal
+        if journal is None:
+            return ()
+        try:
+            full = _is_outermost(run) or run.pause is not None
+            code = self._code_since(run) if run in self.reruns else None
+            return journal.close(WorkflowStatus(run.status.value), full=full, code=code)
+        finally:
+            self.store.release(journal.claim)
+            self.store.retain(journal.claim.workflow_id)
+
+    def _code_since(self, run: Run) -> NewWorkflow | None:
+        """Return the code to record after nodes ran again."""
+        stored, before = self.reruns.pop(run), len(run.past.rows)
+        ran = {step.name for step in run.records[1::RECORD_SIZE][before:]}
+        return code_to_record(run.admission.graph, stored, stored.finished - ran)
+
+    def open_map(self, map_run: MapRun) -> None:
+        """Begin or take up the history of a map."""
+        self.maps.open(map_run)
+
+    def close_map(self, map_run: MapRun) -> None:
+        """Write down how the map ended."""
+        self.maps.close(map_run)
+
+    def _described(self, run: Run) -> NewWorkflow:
+        graph, outermost = run.admission.graph, _is_outermost(run)
+        around = run.map_run if run.map_run is not None else run.parent
+        return NewWorkflow(
+            graph_name=graph.name,
+            graph_hash=graph.definition_hash,
+            graph=structure_of(graph),
+            node_hashes=node_hashes(graph),
+            parent_id=around.workflow_id if around is not None else None,
+            parent_superstep=run.outer_superstep,
+            node_name=run.step_name or None,
+            visit=run.parent.visits(run.parent.step_of(run.step_name)) if run.parent is not None else 1,
+            item=run.map_run.number_of(run.item_index) if run.map_run is not None else None,
+            fingerprint=self.maps.key_of(run),
+            tags=dict(self.wishes.tags or {}) if outermost else {},
+            inputs={name: value for name, value in run.values.items() if name in run.admission.given},
+        )
+
+
+def _has_answers(run: Run) -> bool:
+    return not run.fixed and bool(run.answers)
+
+
+def _is_outermost(run: Run) -> bool:
+    return run.parent is None and run.map_run is None

@@ -1,0 +1,162 @@
+"""Maps as workflows: one for the map, one for each item below it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from hypergraph.checkpointers.base import Checkpointer
+from hypergraph.checkpointers.ids import check_workflow_id
+from hypergraph.checkpointers.types import Claim, NewWorkflow, Workflow, WorkflowStatus
+from hypergraph.durability.changes import node_hashes
+from hypergraph.durability.stored import Stored
+from hypergraph.durability.wishes import Wishes
+from hypergraph.engine.nested import MapRun
+from hypergraph.engine.run import Run
+from hypergraph.exceptions import ItemChangedError, WorkflowError
+from hypergraph.graph.structure import structure_of
+from hypergraph.records import RunStatus
+
+
+class MapKeeper:
+    """Keep the maps of one call in a store; `fresh` are those that have no history yet."""
+
+    def __init__(self, store: Checkpointer, wishes: Wishes) -> None:
+        self.store = store
+        self.wishes = wishes
+        self.claims: dict[MapRun, Claim] = {}
+        self.fresh: set[MapRun] = set()
+        self.keys: dict[MapRun, list[str]] = {}
+
+    def open(self, map_run: MapRun) -> None:
+        """Begin or take up the history of a map; items of one that completed are looked up, not run."""
+        parent = map_run.parent
+        if parent is not None and not self._keeps(map_run, parent):
+            return
+        map_run.workflow_id = map_run.place()
+        check_workflow_id(map_run.workflow_id, child=parent is not None)
+        stored = None
+        if parent is None or parent.past is not None:
+            stored = self.store.read_workflow(map_run.workflow_id)
+        items = self.store.children(map_run.workflow_id) if stored is not None else []
+        if stored is not None:
+            _refuse_run(stored)
+        if self.wishes.key is not None and parent is None:
+            map_run.numbers = self._numbers(map_run, items)
+        else:
+            self._refuse_changes(map_run, items)
+        if stored is not None and self._is_complete(map_run, stored, items):
+            return
+        described = self._described(map_run)
+        claim = self.claims[map_run] = self.store.claim(
+            map_run.workflow_id, described, force=self.wishes.force
+        )
+        if claim.existing is None:
+            self.fresh.add(map_run)
+        elif claim.existing.status is not WorkflowStatus.ACTIVE:
+            self.store.commit(claim, status=WorkflowStatus.ACTIVE)
+
+    def close(self, map_run: MapRun) -> None:
+        """Write down how the map ended."""
+        claim = self.claims.pop(map_run, None)
+        self.fresh.discard(map_run)
+        if claim is None:
+            return
+        try:
+            duration = (map_run.stopped_at - map_run.started) * 1000
+            outermost = map_run.parent is None
+            self.store.commit(claim, status=_status(map_run), duration_ms=duration, full=outermost)
+        finally:
+            self.store.release(claim)
+
+    def key_of(self, run: Run) -> str | None:
+        """Return the key by which an item is matched, None where its position counts."""
+        keys = self.keys.get(run.map_run)
+        return keys[run.item_index or 0] if keys is not None else None
+
+    def _keeps(self, map_run: MapRun, parent: Run) -> bool:
+        nested = parent.step_of(map_run.step_name).node.durability == "nested"
+        return parent.journal is not None and self.store.policy.granularity == "step" and nested
+
+    def _refuse_changes(self, map_run: MapRun, items: Sequence[Workflow]) -> None:
+        """Raise ItemChangedError for an item that was recorded with other values; nothing is written yet."""
+        for item in items:
+            if item.item is None or item.item >= len(map_run.items):
+                continue
+            given = map_run.items[item.item]
+            stored = Stored(item, [], self.store.read_inputs(item.id))
+            changed = stored.news(given)
+            if changed and stored.inputs:
+                raise ItemChangedError(
+                    f"Item {item.item} of {map_run.workflow_id!r} was recorded with other values of "
+                    f"{', '.join(map(repr, changed))}. Map the same list again, match items by key=..., "
+                    "or use another workflow_id.",
+                    workflow_id=item.id,
+                )
+
+    def _is_complete(self, map_run: MapRun, stored: Workflow, items: Sequence[Workflow]) -> bool:
+        """Say whether every item was recorded as completed, so that there is nothing to write."""
+        if stored.status is not WorkflowStatus.COMPLETED or self.wishes.code_change == "rerun":
+            return False
+        recorded = {item.item for item in items if item.status is WorkflowStatus.COMPLETED}
+        return all(map_run.number_of(index) in recorded for index in range(len(map_run.items)))
+
+    def _numbers(self, map_run: MapRun, items: Sequence[Workflow]) -> list[int]:
+        """Return the numbers of the items: that of the recorded item with the same key, or a new one."""
+        keys = self.keys[map_run] = [
+            _key(self.wishes.key, index, item) for index, item in enumerate(map_run.items)
+        ]
+        double = [key for key, count in Counter(keys).items() if count > 1]
+        if double:
+            raise ValueError(f"Several items have the key {double[0]!r}; key=... must tell them apart.")
+        known = {item.fingerprint: item.item for item in items if item.item is not None}
+        unused = iter(range(max(known.values(), default=-1) + 1, len(keys) + len(known) + 1))
+        return [known[key] if key in known else next(unused) for key in keys]
+
+    def _described(self, map_run: MapRun) -> NewWorkflow:
+        graph, parent = map_run.admission.graph, map_run.parent
+        return NewWorkflow(
+            graph_name=graph.name,
+            graph_hash=graph.definition_hash,
+            graph=structure_of(graph),
+            node_hashes=node_hashes(graph),
+            parent_id=parent.workflow_id if parent is not None else None,
+            parent_superstep=map_run.outer_superstep,
+            node_name=map_run.step_name or None,
+            visit=parent.visits(parent.step_of(map_run.step_name)) if parent is not None else 1,
+            tags=dict(self.wishes.tags or {}) if parent is None else {},
+        )
+
+
+def refuse_map(store: Checkpointer, stored: Stored) -> None:
+    """Raise WorkflowError for a workflow that is a map: it has items, and no steps of its own."""
+    if not stored.records and any(child.item is not None for child in store.children(stored.workflow.id)):
+        raise WorkflowError(
+            f"Workflow {stored.workflow.id!r} is a map. Use map() to go on with it, or another workflow_id.",
+            workflow_id=stored.workflow.id,
+        )
+
+
+def _refuse_run(stored: Workflow) -> None:
+    if stored.step_count:
+        raise WorkflowError(
+            f"Workflow {stored.id!r} is a single run. Use run() to go on with it, or another workflow_id.",
+            workflow_id=stored.id,
+        )
+
+
+def _key(key: Any, index: int, item: dict[str, Any]) -> str:
+    found = key(dict(item)) if callable(key) else item.get(key)
+    if not isinstance(found, (str, int)):
+        raise ValueError(f"key=... gives {found!r} for item {index}; it must be a text or an int.")
+    return str(found)
+
+
+def _status(map_run: MapRun) -> WorkflowStatus:
+    found = {run.status for run in map_run.runs if run is not None}
+    if RunStatus.FAILED in found:
+        return WorkflowStatus.PARTIAL if RunStatus.COMPLETED in found else WorkflowStatus.FAILED
+    if RunStatus.STOPPED in found or None in map_run.runs:
+        return WorkflowStatus.STOPPED
+    return WorkflowStatus.COMPLETED

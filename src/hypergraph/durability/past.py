@@ -1,0 +1,182 @@
+"""What the stored steps of a workflow say about where a run stands.
+
+Only completed steps count. The steps of the last superstep, if it was not finished, are replayed: they land
+once more beside those that are still to run, so that nobody sees a sibling's output too early. A superstep in
+which something failed is not finished either; what runs of it later has another number, and says of which
+superstep it is a retry. Everything before is folded into values, versions, visits and decisions.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from hypergraph.checkpointers.types import StepRecord, StepStatus
+from hypergraph.engine.endings import Detail
+from hypergraph.engine.readiness import PASSED_ON
+from hypergraph.nodes.gate import END
+from hypergraph.plan.outcomes import ABSENT
+from hypergraph.plan.steps import Plan, Step
+from hypergraph.records import Decision
+
+if TYPE_CHECKING:
+    from hypergraph.durability.stored import Stored
+
+OwnValues = Callable[[StepRecord], Mapping[str, Any]]
+
+
+_REPLAYED = Detail()
+_REPLAYED.replayed = True
+
+
+@dataclass(slots=True)
+class Visit:
+    """The last completed execution of a step, and how many there have been."""
+
+    runs: int
+    order: int
+    inputs: Mapping[str, int]
+    waits: dict[str, int]
+
+
+@dataclass(slots=True)
+class Past:
+    """Where a run stands that began earlier."""
+
+    superstep: int = 0  # the number of the superstep that goes on
+    round: int = 0  # the superstep that it goes on with: another one if something failed in it
+    is_closed: bool = False  # whether there is none to go on with, so that a new one begins
+    next_index: int = 0
+    is_turn: bool = False  # whether it goes on with other inputs than it once began with
+    news: frozenset[str] = frozenset()  # the names of those inputs
+    in_turn: set[int] = field(default_factory=set)  # what has run since then
+    given: dict[str, int] = field(default_factory=dict)
+    versions: dict[str, int] = field(default_factory=dict)
+    written: dict[tuple[int, str], int] = field(default_factory=dict)
+    visits: dict[int, Visit] = field(default_factory=dict)
+    decisions: dict[int, tuple[Any, int]] = field(default_factory=dict)
+    replayed: dict[int, Any] = field(default_factory=dict)
+    lost: dict[str, int] = field(default_factory=dict)  # names without a value, and the step that made them
+    outdated: frozenset[int] = frozenset()  # steps that must run again because their code has changed
+    waiting: dict[tuple[int, str], int] = field(default_factory=dict)  # pauses: superstep and node -> index
+    rows: list[tuple[int, Step, float]] = field(default_factory=list)  # what need not run again
+    echoes: dict[int, int] = field(default_factory=dict)  # who was given an equal value, after so many visits
+    folded: int = -1  # the superstep being folded,
+    before: dict[str, int] = field(default_factory=dict)  # the versions at its start,
+    equal: list[int] = field(default_factory=list)  # and who is given an equal value in it
+
+    def raw_records(self) -> list[Any]:
+        """Return what need not run again, in the form in which a run records what it does."""
+        return [part for superstep, step, _ in self.rows for part in (superstep, step, 0.0, _REPLAYED)]
+
+    def fold(self, step: Step, record: StepRecord, turn: int) -> None:
+        """Take over what a completed step left behind; an end is one of its own turn only."""
+        if record.round != self.folded:
+            self.settle()
+            self.folded, self.before = record.round, dict(self.versions)
+        index = step.index
+        if record.superstep >= turn:
+            self.in_turn.add(index)
+        self._visit(index, record)
+        for name, version in record.output_versions.items():
+            if version > self.before.get(name, 0):
+                self.written[index, name] = version
+                self.versions[name] = max(version, self.versions.get(name, 0))
+            else:  # it made what was there already
+                self.written.setdefault((index, name), 0)
+                self.equal += next(consumers for written, consumers in step.writes if written == name)
+            self.lost.pop(name, None)
+        for name in record.lost:
+            self.lost[name] = index
+        for name in step.awaited:
+            self.versions[name] = self.versions.get(name, 0) + 1
+        if step.is_gate:
+            self.decisions[index] = (record.decision, record.index)
+            self.echoes.clear()
+            self.equal.clear()
+
+    def _visit(self, index: int, record: StepRecord) -> None:
+        last = self.visits.get(index)
+        runs = last.runs if last is not None else 0
+        if last is not None and self.echoes.get(index) == runs and last.inputs == record.input_versions:
+            self.echoes[index] = PASSED_ON
+        self.visits[index] = Visit(runs + 1, record.index, record.input_versions, dict(record.wait_versions))
+
+    def settle(self) -> None:
+        """Close the superstep being folded: all visits in it are counted now."""
+        for index in self.equal:
+            if self.echoes.get(index) != PASSED_ON:
+                self.echoes[index] = self.visits[index].runs if index in self.visits else 0
+        self.equal.clear()
+
+
+def _open_round(plan: Plan, records: Sequence[StepRecord]) -> int:
+    """Return the superstep that is to be finished: where something failed, or else the last one."""
+    latest = {record.node_name: record for record in records if record.node_name in plan.index}
+    failed = [record.round for record in latest.values() if record.status is StepStatus.FAILED]
+    return min([max(record.round for record in records), *failed])
+
+
+def read_past(plan: Plan, stored: Stored, *, closed: bool) -> Past:
+    """Read the history of a workflow; with `closed` nothing of it is left to do."""
+    records, given = stored.records, stored.given
+    past = Past(given=given, versions=dict(given))
+    if not records:
+        return past
+    last, past.round = max(record.superstep for record in records), _open_round(plan, records)
+    # What has a row of its own and must run again gets another one, in a superstep of its own.
+    unfinished = [r for r in records if r.round >= past.round]
+    turn, past.news = stored.turn
+    past.is_turn = turn > 0
+    past.is_closed = closed or turn > last or any(record.lost for record in unfinished)
+    failed = any(r.superstep == last and r.status is StepStatus.FAILED for r in records)
+    past.superstep = last + 1 if past.is_closed or failed else last
+    past.next_index = max(record.index for record in records) + 1
+    past.waiting = {(r.superstep, r.node_name): r.index for r in records if r.status is StepStatus.PAUSED}
+    for step, record in _completed(plan, records):
+        if past.is_closed or record.round < past.round:
+            past.fold(step, record, turn)
+        past.rows.append((record.superstep, step, (record.duration_ms or 0.0) / 1000))
+    past.settle()
+    for record in records:  # what was read shows how often siblings wrote a name
+        for name, version in record.input_versions.items():
+            past.versions[name] = max(version, past.versions.get(name, 0))
+    return past
+
+
+def replay(
+    past: Past, plan: Plan, records: Sequence[StepRecord], latest: Mapping[str, Any], own: OwnValues
+) -> None:
+    """Let the finished steps of an unfinished superstep count as done.
+
+    `latest` holds their values; of names that several of them wrote, `own` tells what each one wrote.
+    """
+    found = [(s, r) for s, r in _completed(plan, records) if r.round >= past.round]
+    writers = Counter(name for _, record in found for name in record.output_versions)
+    for step, record in found:
+        if not record.lost:
+            is_sole = all(writers[name] == 1 for name in record.output_versions)
+            past.replayed[step.index] = landed_value(step, record, latest if is_sole else own(record))
+
+
+def _completed(plan: Plan, records: Iterable[StepRecord]) -> Iterable[tuple[Step, StepRecord]]:
+    """Yield completed steps of nodes that still exist; the others are history, not state."""
+    for record in records:
+        if record.status is StepStatus.COMPLETED and record.node_name in plan.index:
+            yield plan.steps[plan.index[record.node_name]], record
+
+
+def landed_value(step: Step, record: StepRecord, values: Mapping[str, Any]) -> Any:
+    """Return what the step once returned, in the form in which it landed."""
+    if step.is_gate:
+        return _decision(record.decision)
+    found = tuple(values[n] if n in record.output_versions and n in values else ABSENT for n in step.outputs)
+    return found[0] if step.output is not None else found
+
+
+def _decision(stored: Any) -> Any:
+    if isinstance(stored, list):
+        return Decision(END if name == "END" else name for name in stored)  # type: ignore[misc]  # END may be among them
+    return END if stored == "END" else stored

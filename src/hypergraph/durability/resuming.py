@@ -1,0 +1,147 @@
+"""Putting a run where a stored one stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hypergraph.checkpointers.base import Checkpointer
+from hypergraph.checkpointers.types import StepRecord, StepStatus, Turn, WorkflowStatus
+from hypergraph.durability.past import Past, read_past, replay
+from hypergraph.durability.stored import Stored
+from hypergraph.engine.run import Run
+from hypergraph.engine.state import differs
+from hypergraph.exceptions import NodeError, WorkflowError
+from hypergraph.graph.components import walk
+from hypergraph.graph.graph import Graph
+from hypergraph.records import RunStatus
+from hypergraph.values.undecodable import Undecodable
+
+_UNKNOWN = object()
+_BADLY = {WorkflowStatus.FAILED: RunStatus.FAILED, WorkflowStatus.STOPPED: RunStatus.STOPPED}
+
+
+def take_up(
+    run: Run,
+    stored: Stored,
+    news: Mapping[str, tuple[int, Any]],
+    outdated: Sequence[str],
+    store: Checkpointer,
+) -> None:
+    """Restore values, versions, visits and decisions; what is given now counts beside them."""
+    if run.fixed:
+        run.unfix()
+    workflow_id = stored.workflow.id
+    closed = bool(news or outdated) or stored.workflow.status is WorkflowStatus.COMPLETED
+    stored.inputs |= news
+    if closed:
+        begins = max([record.superstep for record in stored.records], default=-1) + 1
+        stored.turn = Turn(begins, frozenset(news))
+    past = run.past = read_past(run.plan, stored, closed=closed)
+    past.outdated = frozenset(
+        run.plan.index[name] for name in walk(outdated, run.admission.graph.wiring.successors)
+    )
+    latest = stored.state
+    values = dict(latest) if past.is_closed else store.read_state(workflow_id, upto=past.round - 1)
+    if not past.is_closed:
+        replay(past, run.plan, stored.records, latest, lambda record: _own_values(store, record))
+    _give_up_unreadable(past, run, values)
+    run.values.update(values)
+    run.values.update(stored.standing(past))
+    run.versions.update(past.versions)
+    run.records += past.raw_records()
+
+
+def _give_up_unreadable(past: Past, run: Run, values: dict[str, Any]) -> None:
+    """Treat what cannot be read as what was not stored: it is made again if somebody needs it."""
+    for name in [name for name, value in values.items() if isinstance(value, Undecodable)]:
+        writers = [index for index, written in past.written if written == name]
+        if writers:
+            past.lost[name] = max(writers, key=lambda index: past.written[index, name])
+        del values[name]
+
+
+def _own_values(store: Checkpointer, record: StepRecord) -> Mapping[str, Any]:
+    """Return what one step wrote, whoever wrote the same names after it."""
+    found = store.read_steps(record.workflow_id, node=record.node_name)
+    return next((r.values for r in found if r.index == record.index and r.values), {})
+
+
+def refuse_second_answer(graph: Graph, stored: Stored, given: Mapping[str, Any]) -> None:
+    """Raise WorkflowError for an answer to a question that has been answered in another way.
+
+    An interrupt in a loop asks again; as long as it does, its answer is one more answer, not a second one.
+    """
+    answered = {
+        name
+        for node in graph.interrupt_nodes
+        if stored.workflow.status is not WorkflowStatus.PAUSED
+        and any(r.node_name == node.name and r.durable for r in stored.records)
+        for name in node.data_outputs
+    }
+    for name in answered.intersection(given):
+        if name in stored.state and differs(stored.state[name], given[name]):
+            raise _answered(stored.workflow.id, name)
+
+
+def without_answered(
+    store: Checkpointer, workflow_id: str | None, given: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Return what is given without answers that were given before to questions inside of nested graphs.
+
+    Raises WorkflowError for other answers than those.
+    """
+    nested = {name: _inside(store, workflow_id or "", name) for name in given if "." in name}
+    for name, found in nested.items():
+        if found is not _UNKNOWN and differs(found, given[name]):
+            raise _answered(workflow_id or "", name)
+    return {name: value for name, value in given.items() if nested.get(name, _UNKNOWN) is _UNKNOWN}
+
+
+def _inside(store: Checkpointer, workflow_id: str, key: str) -> Any:
+    """Return what a dotted key names in the last visit of a nested graph, if it exists."""
+    head, dot, rest = key.partition(".")
+    if not dot:
+        return store.read_state(workflow_id).get(key, _UNKNOWN)
+    visits = [child for child in store.children(workflow_id) if child.node_name == head]
+    return _inside(store, max(visits, key=lambda child: child.visit).id, rest) if visits else _UNKNOWN
+
+
+def _answered(workflow_id: str, name: str) -> WorkflowError:
+    return WorkflowError(
+        f"{name!r} of workflow {workflow_id!r} has been answered already, and not with this. To try another "
+        "answer, fork the workflow before the question; to ask for more, pass new_turn=True.",
+        workflow_id=workflow_id,
+    )
+
+
+def refuse_late_answer(run: Run, asked: StepRecord | None, stored: Stored) -> None:
+    """Raise WorkflowError when what is answered now has meanwhile been answered in another way."""
+    if asked is None or (stored.question is not None and stored.question.index == asked.index):
+        return
+    state = stored.state
+    if any(name not in state or differs(state[name], answer) for name, answer in run.answers.items()):
+        raise WorkflowError(
+            f"Node {asked.node_name!r} of workflow {stored.workflow.id!r} was answered by somebody else "
+            "while this answer was on its way; it was not used. Look at the workflow before you go on.",
+            workflow_id=stored.workflow.id,
+        )
+    run.answers.clear()
+
+
+def ended_elsewhere(run: Run, stored: Stored) -> bool:
+    """End a run as the owner that was waited for has ended it, if that was badly; return whether it was."""
+    status = _BADLY.get(stored.workflow.status)
+    if status is None:
+        return False
+    failed = [record for record in stored.records if record.status is StepStatus.FAILED]
+    where = failed[-1].node_name if failed else ""
+    what = f": node {where!r}: {failed[-1].error_type}: {failed[-1].error}" if failed else ""
+    error = WorkflowError(
+        f"Workflow {stored.workflow.id!r} {status.value} where it was run{what}. Run it again to go on.",
+        workflow_id=stored.workflow.id,
+    )
+    superstep = failed[-1].superstep if failed else 0
+    run.end(status, error, NodeError(where, error, superstep=superstep, item_index=run.item_index), 0)
+    run.close()
+    return True

@@ -1,0 +1,33 @@
+"""Calls that cannot work, refused before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hypergraph.exceptions import IncompatibleRunnerError, MissingInputError
+from hypergraph.graph.findings import did_you_mean
+from hypergraph.graph.graph import Graph
+
+
+def needs_interrupts(graph: Graph, why: str) -> IncompatibleRunnerError:
+    """Return the error for a graph whose interrupts nobody could answer."""
+    names = [node.name for node in graph.interrupt_nodes] or ["a nested graph"]
+    return IncompatibleRunnerError(
+        f"The graph has an InterruptNode ({', '.join(names)}), and {why}.", names[0], "supports_interrupts"
+    )
+
+
+def check_mapped(graph: Graph, names: Sequence[str], given: Mapping[str, Any]) -> None:
+    """Check the names to map over. Raises ValueError or MissingInputError."""
+    if not names:
+        raise ValueError("map_over needs at least one input name.")
+    missing = [name for name in names if name not in given]
+    if missing:
+        hint = did_you_mean(missing[0], given) or "How to fix: pass a list for it in `values`."
+        raise MissingInputError(
+            f"map_over names {', '.join(map(repr, missing))}, which was not given. "
+            f"{hint} Inputs: {graph.inputs.all}",
+            missing,
+            sorted(given),
+        )
