@@ -89,9 +89,10 @@ def _wait_for_news(counters: Readiness, in_turn: Collection[int]) -> None:
         source = counters.steps[coming.pop()]
         for name, consumers in source.writes:
             for index in consumers:
-                if index not in in_turn and source.name in plan.outer_feeders(
-                    counters.steps[index].name, name
-                ):
+                step = counters.steps[index]
+                if index in in_turn or source.index in step.target_index.values():
+                    continue  # a gate does not wait for its targets, they wait for it
+                if source.name in plan.outer_feeders(step.name, name):
                     _wait_also(counters, index, name, source.index)
                     if index not in seen:
                         seen.add(index)
