@@ -152,7 +152,7 @@ class History:
         if workflow is None or self._is_map():
             return tuple(later)
         given = {name: version for name, (version, _) in self.given.items()}
-        return next_nodes(workflow, self.steps, given, self.reader.last_turn(self.workflow_id))
+        return next_nodes(workflow, self.steps, given, self.reader.last_turn(self.workflow_id).superstep)
 
     def _is_map(self) -> bool:
         """Say whether it is the items that run, each as a workflow of its own, and no nodes."""

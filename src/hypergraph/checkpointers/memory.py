@@ -22,6 +22,7 @@ from hypergraph.checkpointers.types import (
     NewWorkflow,
     StepRecord,
     StepStatus,
+    Turn,
     Workflow,
     WorkflowStatus,
     now,
@@ -43,6 +44,9 @@ class MemoryCheckpointer(Checkpointer):
         self._entries: dict[str, Entry] = {}
         self._keys = iter(range(1, 2**62))
         self._lock = threading.RLock()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self._entries)} workflows)"
 
     # --- writing ------------------------------------------------------------------------------
 
@@ -179,11 +183,13 @@ class MemoryCheckpointer(Checkpointer):
         """Yield nothing: values in memory stay in memory."""
         return iter(())
 
-    def last_turn(self, workflow_id: str) -> int:
-        """Return the superstep before which inputs entered for the last time."""
+    def last_turn(self, workflow_id: str) -> Turn:
+        """Return when inputs entered for the last time, and which."""
         with self._lock:
             entry = self._entries.get(workflow_id)
-            return max((at for at, _ in entry.inputs), default=0) if entry else 0
+            given = list(entry.inputs) if entry else []
+        last = max((at for at, _ in given), default=0)
+        return Turn(last, frozenset(payload.name for at, payload in given if at == last))
 
     def find(self, query: Query) -> tuple[list[Workflow], int, str | None]:
         """Return the workflows asked for, newest first, the number of all, and the next cursor."""

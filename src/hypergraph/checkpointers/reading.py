@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from hypergraph.checkpointers.filters import Query
-from hypergraph.checkpointers.types import StepRecord, Workflow
+from hypergraph.checkpointers.types import StepRecord, Turn, Workflow
 
 _FAR = 2**62  # no superstep comes after it
 _PAGE = 500  # workflows looked at together when all of them are
@@ -44,8 +44,8 @@ class Reader(ABC):
         """Return the latest version and value of each input given at or before a superstep."""
 
     @abstractmethod
-    def last_turn(self, workflow_id: str) -> int:
-        """Return the superstep before which inputs entered for the last time, 0 if they did at the start."""
+    def last_turn(self, workflow_id: str) -> Turn:
+        """Return when inputs entered for the last time, and which."""
 
     @abstractmethod
     def find(self, query: Query) -> tuple[list[Workflow], int, str | None]:

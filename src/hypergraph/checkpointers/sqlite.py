@@ -30,6 +30,7 @@ from hypergraph.checkpointers.types import (
     Claim,
     NewWorkflow,
     StepRecord,
+    Turn,
     Workflow,
     WorkflowStatus,
 )
@@ -233,8 +234,8 @@ class SqliteCheckpointer(Checkpointer):
         """Return the references to artifacts that stored values hold."""
         return self._database.read(sqlite_reads.artifact_references)
 
-    def last_turn(self, workflow_id: str) -> int:
-        """Return the superstep before which inputs entered for the last time."""
+    def last_turn(self, workflow_id: str) -> Turn:
+        """Return when inputs entered for the last time, and which."""
         return self._database.read(lambda connection: sqlite_reads.last_turn(connection, workflow_id))
 
     def find(self, query: Query) -> tuple[list[Workflow], int, str | None]:

@@ -12,7 +12,7 @@ from hypergraph.checkpointers.filters import Query
 from hypergraph.checkpointers.payloads import Encoding, Payload, since_whole
 from hypergraph.checkpointers.rows import STEP_COLUMNS, Row, record_of, workflow_of
 from hypergraph.checkpointers.schema import INPUT, OTHER, OUTPUT
-from hypergraph.checkpointers.types import StepRecord, StepStatus, Workflow
+from hypergraph.checkpointers.types import StepRecord, StepStatus, Turn, Workflow
 
 Connection = sqlite3.Connection
 
@@ -96,13 +96,14 @@ def artifact_references(connection: Connection) -> list[str]:
     return [bytes(data).decode() for (data,) in rows]
 
 
-def last_turn(connection: Connection, workflow_id: str) -> int:
-    """Return the superstep before which inputs entered for the last time."""
-    row = connection.execute(
-        "SELECT max(superstep) FROM vals WHERE workflow = ? AND kind = ?",
+def last_turn(connection: Connection, workflow_id: str) -> Turn:
+    """Return when inputs entered for the last time, and which."""
+    given = connection.execute(
+        "SELECT name, max(superstep) FROM vals WHERE workflow = ? AND kind = ? GROUP BY name",
         (key_of(connection, workflow_id), INPUT),
-    ).fetchone()
-    return int(row[0] or 0)
+    ).fetchall()
+    last = max((at for _, at in given), default=0)
+    return Turn(last, frozenset(name for name, at in given if at == last))
 
 
 def graph(connection: Connection, workflow_id: str) -> dict[str, Any] | None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 from hypergraph.checkpointers.displays import (
     list_html,
@@ -232,6 +232,13 @@ class Checkpoint:
     values: dict[str, Any]
     steps: list[StepRecord]
     next: tuple[str, ...] = ()  # the nodes that would run next
+
+
+class Turn(NamedTuple):
+    """When inputs entered for the last time, and which: before the first superstep, or later."""
+
+    superstep: int = 0
+    names: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from hypergraph.checkpointers.ids import moved
 from hypergraph.checkpointers.types import NewWorkflow, StepRecord, StepStatus, Workflow, WorkflowStatus
 from hypergraph.durability.wishes import Wishes
 from hypergraph.engine.state import differs
-from hypergraph.exceptions.stores import WorkflowError
+from hypergraph.exceptions import WorkflowError
 from hypergraph.values.undecodable import Undecodable
 
 _UNREADABLE = "it could not be read when its workflow was forked"
@@ -69,7 +69,7 @@ def _handed_over(store: Checkpointer, history: Sequence[StepRecord]) -> Origin:
     return Origin(source, last, history, inputs, handed_over=True, state=state)
 
 
-def begin(store: Checkpointer, workflow_id: str, new: NewWorkflow, origin: Origin, *, force: bool) -> None:
+def begin(store: Checkpointer, workflow_id: str, new: NewWorkflow, origin: Origin, wishes: Wishes) -> None:
     """Create the fork and its children.
 
     Raises:
@@ -99,7 +99,7 @@ def begin(store: Checkpointer, workflow_id: str, new: NewWorkflow, origin: Origi
         steps=steps,
         copies=source is not None and not origin.handed_over,
     )
-    claim = store.claim(workflow_id, described, force=force)
+    claim = store.claim(workflow_id, described, force=wishes.force)
     try:
         inherited = origin.inputs if origin.handed_over else {}
         store.commit(claim, inputs=inherited, at=0, status=WorkflowStatus.STOPPED)

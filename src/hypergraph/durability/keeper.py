@@ -9,12 +9,13 @@ nothing left to do, and again afterwards, when nobody else can write to it any m
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.commits import Ownership
 from hypergraph.checkpointers.ids import check_workflow_id
-from hypergraph.checkpointers.types import NewWorkflow, StepRecord, WorkflowStatus
+from hypergraph.checkpointers.types import NewWorkflow, StepRecord, Workflow, WorkflowStatus
 from hypergraph.checkpointers.writer import Writer
 from hypergraph.durability import forks, maps
 from hypergraph.durability.changes import code_to_record, node_hashes, outdated_nodes, with_types_of
@@ -28,7 +29,7 @@ from hypergraph.durability.resuming import (
     take_up,
     without_answered,
 )
-from hypergraph.durability.stored import Stored, produced, stored_in
+from hypergraph.durability.stored import Stored, produced, stamp, stored_in
 from hypergraph.durability.wishes import Wishes
 from hypergraph.engine.endings import RECORD_SIZE
 from hypergraph.engine.nested import MapRun
@@ -50,6 +51,7 @@ class WorkflowKeeper:
         self.origin: forks.Origin | None = None
         self.edits: dict[str, Any] = {}  # values given for what recorded steps produced
         self.named: frozenset[str] = frozenset()  # what the caller gives now, in contrast to what is stored
+        self.seen: Stored | None = None  # what was stored when the call began
         self.question: StepRecord | None = None  # what the caller answers, if something was asked
         self.has_waited = False
         self.reruns: dict[Run, Stored] = {}  # runs in which nodes run again because of their code
@@ -74,13 +76,13 @@ class WorkflowKeeper:
             given = self.origin.beyond(given)
             given = without_answered(self.store, self.origin.workflow_id, given)
         else:
-            stored = stored_in(self.store, workflow_id)
+            stored = self.seen = stored_in(self.store, workflow_id)
             recorded, known = (stored.outputs, stored.inputs) if stored is not None else (set(), {})
             if stored is not None:
                 self.question = stored.question
                 maps.refuse_map(self.store, stored)
                 if not self.wishes.new_turn:
-                    refuse_second_answer(graph, stored, given, self.store)
+                    refuse_second_answer(graph, stored, given)
                 if stored.question is None:
                     given = without_answered(self.store, workflow_id, given)
         inputs, self.named = set(graph.inputs.all), frozenset(given)
@@ -101,9 +103,9 @@ class WorkflowKeeper:
         fresh = self._must_be_new(run)
         workflow_id = run.workflow_id = run.place()
         if self.origin is not None and _is_outermost(run):
-            forks.begin(self.store, workflow_id, self._described(run), self.origin, force=self.wishes.force)
+            self._fork(run, self.origin)
         elif not fresh:
-            stored = stored_in(self.store, workflow_id)
+            stored = self._stored(run)
             if stored is not None and self._is_over(run, stored):
                 return False
         try:
@@ -111,7 +113,7 @@ class WorkflowKeeper:
         except WorkflowLockedError:
             if not self.wishes.wait:
                 raise
-            self.has_waited = True
+            self.has_waited, self.seen = True, None
             return None
         if claim.existing is None:
             run.journal = Journal(self.store, claim, run, self.writer)
@@ -123,6 +125,25 @@ class WorkflowKeeper:
                 self.store.commit(claim, status=WorkflowStatus.FAILED, full=True)
             self.store.release(claim)
             raise
+
+    def _fork(self, run: Run, origin: forks.Origin) -> None:
+        """Create a workflow out of another one's history; its results keep the hash of their code."""
+        graph, described = run.admission.graph, self._described(run)
+        source = self.store.read_workflow(origin.workflow_id or "")
+        if source is not None:
+            before = Stored(source, list(origin.records), origin.inputs)
+            if self.wishes.code_change == "error":
+                outdated_nodes(graph, before, "error")
+            code = code_to_record(graph, before, before.finished)
+            described = replace(described, node_hashes=code.node_hashes if code else source.node_hashes)
+        forks.begin(self.store, run.workflow_id or "", described, origin, self.wishes)
+
+    def _stored(self, run: Run, current: Workflow | None = None) -> Stored | None:
+        """Return what is stored of a run; what was seen before will do, if nobody worked on it since."""
+        seen = self.seen if _is_outermost(run) else None
+        if seen is None or (current is not None and stamp(seen.workflow) != stamp(current)):
+            seen = stored_in(self.store, run.workflow_id or "")
+        return seen
 
     def _keeps(self, run: Run) -> bool:
         """Say whether a run has a history of its own: not inside of an atomic boundary."""
@@ -156,7 +177,7 @@ class WorkflowKeeper:
         if rerun and outdated_nodes(run.admission.graph, stored, "rerun"):
             return False
         past = run.past = read_past(run.plan, stored, closed=True)
-        run.values.update(self.store.read_state(stored.workflow.id))
+        run.values.update(stored.state)
         run.values.update(stored.standing(past))
         run.records += past.raw_records()
         if stored.question is not None:
@@ -165,25 +186,25 @@ class WorkflowKeeper:
 
     def _news(self, run: Run, stored: Stored) -> dict[str, int]:
         """Return the given values that are new or changed, with the version they get."""
-        given = {name: run.values[name] for name in run.admission.given}
+        given = {name: value for name, value in run.values.items() if name in run.admission.given}
         if _is_outermost(run):
             given |= self.edits
         again = self.named if self.wishes.new_turn and _is_outermost(run) else ()
-        return stored.news(given, self.store.read_state(stored.workflow.id), again)
+        return stored.news(given, again)
 
     def _echoes(self, run: Run, stored: Stored) -> dict[str, tuple[int, Any]]:
         """Return the given values that are what the state holds already, with their versions."""
         given = {n: v for n, v in {**run.values, **self.edits}.items() if n in self.named}
-        return stored.echoes(given, self.store.read_state(stored.workflow.id))
+        return stored.echoes(given)
 
     def _go_on(self, run: Run, claim: Ownership) -> bool:
         """Put a run where the claimed workflow stopped; return whether there is anything left to do."""
         refuse_crash_loop(claim)
-        stored = stored_in(self.store, claim.workflow_id)
+        stored = self._stored(run, claim.existing)
         if stored is not None and _has_answers(run) and _is_outermost(run):
-            refuse_late_answer(run, self.question, stored, self.store)
+            refuse_late_answer(run, self.question, stored)
             if not self.wishes.new_turn:
-                refuse_second_answer(run.admission.graph, stored, run.answers, self.store)
+                refuse_second_answer(run.admission.graph, stored, run.answers)
         if stored is None or self._is_over(run, stored):  # somebody was faster
             self.store.release(claim)
             return False
@@ -245,7 +266,7 @@ class WorkflowKeeper:
             item=run.map_run.number_of(run.item_index) if run.map_run is not None else None,
             fingerprint=self.maps.key_of(run),
             tags=dict(self.wishes.tags or {}) if outermost else {},
-            inputs={name: run.values[name] for name in run.admission.given if name in run.values},
+            inputs={name: value for name, value in run.values.items() if name in run.admission.given},
         )
 
 

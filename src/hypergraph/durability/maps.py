@@ -14,8 +14,7 @@ from hypergraph.durability.stored import Stored
 from hypergraph.durability.wishes import Wishes
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.run import Run
-from hypergraph.exceptions import ItemChangedError
-from hypergraph.exceptions.stores import WorkflowError
+from hypergraph.exceptions import ItemChangedError, WorkflowError
 from hypergraph.graph.structure import structure_of
 from hypergraph.records import RunStatus
 
@@ -87,7 +86,7 @@ class MapKeeper:
                 continue
             given = map_run.items[item.item]
             stored = Stored(item, [], self.store.read_inputs(item.id))
-            changed = stored.news(given, {})
+            changed = stored.news(given)
             if changed and stored.inputs:
                 raise ItemChangedError(
                     f"Item {item.item} of {map_run.workflow_id!r} was recorded with other values of "

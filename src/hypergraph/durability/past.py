@@ -50,6 +50,7 @@ class Past:
     is_closed: bool = False  # whether there is none to go on with, so that a new one begins
     next_index: int = 0
     is_turn: bool = False  # whether it goes on with other inputs than it once began with
+    news: frozenset[str] = frozenset()  # the names of those inputs
     in_turn: set[int] = field(default_factory=set)  # what has run since then
     given: dict[str, int] = field(default_factory=dict)
     versions: dict[str, int] = field(default_factory=dict)
@@ -92,11 +93,7 @@ class Past:
         for name in step.awaited:
             self.versions[name] = self.versions.get(name, 0) + 1
         if step.is_gate:
-            ended = record.decision == "END" or (
-                isinstance(record.decision, list) and "END" in record.decision
-            )
-            decision = None if ended and record.superstep < turn else record.decision
-            self.decisions[index] = (decision, record.index)
+            self.decisions[index] = (record.decision, record.index)
             self.echoes.clear()
             self.equal.clear()
 
@@ -131,8 +128,9 @@ def read_past(plan: Plan, stored: Stored, *, closed: bool) -> Past:
     last, past.round = max(record.superstep for record in records), _open_round(plan, records)
     # What has a row of its own and must run again gets another one, in a superstep of its own.
     unfinished = [r for r in records if r.round >= past.round]
-    past.is_closed = closed or stored.turn > last or any(record.lost for record in unfinished)
-    past.is_turn, turn = stored.turn > 0, stored.turn
+    turn, past.news = stored.turn
+    past.is_turn = turn > 0
+    past.is_closed = closed or turn > last or any(record.lost for record in unfinished)
     failed = any(r.superstep == last and r.status is StepStatus.FAILED for r in records)
     past.superstep = last + 1 if past.is_closed or failed else last
     past.next_index = max(record.index for record in records) + 1

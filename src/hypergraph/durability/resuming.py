@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hypergraph.checkpointers.base import Checkpointer
-from hypergraph.checkpointers.types import StepRecord, StepStatus, WorkflowStatus
+from hypergraph.checkpointers.types import StepRecord, StepStatus, Turn, WorkflowStatus
 from hypergraph.durability.past import Past, read_past, replay
 from hypergraph.durability.stored import Stored
 from hypergraph.engine.run import Run
 from hypergraph.engine.state import differs
-from hypergraph.exceptions import NodeError
-from hypergraph.exceptions.stores import WorkflowError
+from hypergraph.exceptions import NodeError, WorkflowError
 from hypergraph.graph.components import walk
 from hypergraph.graph.graph import Graph
 from hypergraph.records import RunStatus
@@ -36,13 +35,14 @@ def take_up(
     closed = bool(news or outdated) or stored.workflow.status is WorkflowStatus.COMPLETED
     stored.inputs |= news
     if closed:
-        stored.turn = max([record.superstep for record in stored.records], default=-1) + 1
+        begins = max([record.superstep for record in stored.records], default=-1) + 1
+        stored.turn = Turn(begins, frozenset(news))
     past = run.past = read_past(run.plan, stored, closed=closed)
     past.outdated = frozenset(
         run.plan.index[name] for name in walk(outdated, run.admission.graph.wiring.successors)
     )
-    latest = store.read_state(workflow_id)
-    values = latest if past.is_closed else store.read_state(workflow_id, upto=past.round - 1)
+    latest = stored.state
+    values = dict(latest) if past.is_closed else store.read_state(workflow_id, upto=past.round - 1)
     if not past.is_closed:
         replay(past, run.plan, stored.records, latest, lambda record: _own_values(store, record))
     _give_up_unreadable(past, run, values)
@@ -67,7 +67,7 @@ def _own_values(store: Checkpointer, record: StepRecord) -> Mapping[str, Any]:
     return next((r.values for r in found if r.index == record.index and r.values), {})
 
 
-def refuse_second_answer(graph: Graph, stored: Stored, given: Mapping[str, Any], store: Checkpointer) -> None:
+def refuse_second_answer(graph: Graph, stored: Stored, given: Mapping[str, Any]) -> None:
     """Raise WorkflowError for an answer to a question that has been answered in another way.
 
     An interrupt in a loop asks again; as long as it does, its answer is one more answer, not a second one.
@@ -79,9 +79,8 @@ def refuse_second_answer(graph: Graph, stored: Stored, given: Mapping[str, Any],
         and any(r.node_name == node.name and r.durable for r in stored.records)
         for name in node.data_outputs
     }
-    state = store.read_state(stored.workflow.id) if answered.intersection(given) else {}
     for name in answered.intersection(given):
-        if name in state and differs(state[name], given[name]):
+        if name in stored.state and differs(stored.state[name], given[name]):
             raise _answered(stored.workflow.id, name)
 
 
@@ -116,11 +115,11 @@ def _answered(workflow_id: str, name: str) -> WorkflowError:
     )
 
 
-def refuse_late_answer(run: Run, asked: StepRecord | None, stored: Stored, store: Checkpointer) -> None:
+def refuse_late_answer(run: Run, asked: StepRecord | None, stored: Stored) -> None:
     """Raise WorkflowError when what is answered now has meanwhile been answered in another way."""
     if asked is None or (stored.question is not None and stored.question.index == asked.index):
         return
-    state = store.read_state(stored.workflow.id)
+    state = stored.state
     if any(name not in state or differs(state[name], answer) for name, answer in run.answers.items()):
         raise WorkflowError(
             f"Node {asked.node_name!r} of workflow {stored.workflow.id!r} was answered by somebody else "

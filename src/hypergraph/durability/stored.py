@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from hypergraph.checkpointers.base import Checkpointer
-from hypergraph.checkpointers.types import StepRecord, StepStatus, Workflow, WorkflowStatus
+from hypergraph.checkpointers.types import StepRecord, StepStatus, Turn, Workflow, WorkflowStatus
 from hypergraph.durability.past import Past
 from hypergraph.engine.state import differs
 from hypergraph.values.undecodable import Undecodable
+
+_FIRST_TURN = Turn()
 
 
 @dataclass(slots=True)
@@ -20,7 +22,8 @@ class Stored:
     workflow: Workflow
     records: list[StepRecord]
     inputs: dict[str, tuple[int, Any]]
-    turn: int = 0  # the superstep before which inputs entered for the last time
+    turn: Turn = _FIRST_TURN  # when inputs entered for the last time
+    state: dict[str, Any] = field(default_factory=dict)  # the latest value of every output
 
     @property
     def given(self) -> dict[str, int]:
@@ -48,7 +51,7 @@ class Stored:
         waiting = [record for record in self.records if record.status is StepStatus.PAUSED]
         return waiting[-1] if waiting and self.workflow.status is WorkflowStatus.PAUSED else None
 
-    def echoes(self, given: Mapping[str, Any], state: Mapping[str, Any]) -> dict[str, tuple[int, Any]]:
+    def echoes(self, given: Mapping[str, Any]) -> dict[str, tuple[int, Any]]:
         """Return which of the given values are what the state holds already, with their versions.
 
         They are no news, but inputs: who gives them again gives nothing new, whatever became of the state.
@@ -59,12 +62,10 @@ class Stored:
         return {
             name: (max(versions[name], self.inputs.get(name, (0, None))[0]), value)
             for name, value in given.items()
-            if name in state and name in versions and not differs(state[name], value)
+            if name in self.state and name in versions and not differs(self.state[name], value)
         }
 
-    def news(
-        self, given: Mapping[str, Any], state: Mapping[str, Any], again: Iterable[str] = ()
-    ) -> dict[str, int]:
+    def news(self, given: Mapping[str, Any], again: Iterable[str] = ()) -> dict[str, int]:
         """Return which of the given values are new or changed, with the version they get.
 
         Neither the input as it was stored nor the value as it is now counts as new, and what could not be
@@ -74,7 +75,7 @@ class Stored:
         for name, value in given.items():
             version, before = self.inputs.get(name, (0, None))
             as_stored = version > 0 and (isinstance(before, Undecodable) or not differs(before, value))
-            as_now = name in state and not differs(state[name], value)
+            as_now = name in self.state and not differs(self.state[name], value)
             if name in again or not (as_stored or as_now):
                 written = [r.output_versions[name] for r in self.records if name in r.output_versions]
                 news[name] = max([version, *written]) + 1
@@ -86,20 +87,22 @@ def stored_in(store: Checkpointer, workflow_id: str) -> Stored | None:
     workflow = store.read_workflow(workflow_id)
     while workflow is not None:
         records, inputs = store.read_steps(workflow_id, values=False), store.read_inputs(workflow_id)
-        turn, before = store.last_turn(workflow_id), workflow
+        turn, state, before = store.last_turn(workflow_id), store.read_state(workflow_id), workflow
         workflow = store.read_workflow(workflow_id)
-        if workflow is not None and _stamp(workflow) == _stamp(before):
-            return Stored(workflow, records, inputs, turn)
+        if workflow is not None and stamp(workflow) == stamp(before):
+            return Stored(workflow, records, inputs, turn, state)
     return None
 
 
-def _stamp(workflow: Workflow) -> tuple[Any, ...]:
+def stamp(workflow: Workflow) -> tuple[Any, ...]:
+    """Return what differs after anybody has worked on a workflow."""
     return workflow.status, workflow.step_count, workflow.completed_at, workflow.duration_ms
 
 
 def produced(records: Sequence[StepRecord]) -> set[str]:
     """Return the names that steps produced, but for those asked for right now: these are answers."""
     names = {name for record in records for name in record.output_versions}
+    latest = {record.node_name: record for record in records}.values()  # an older pause was overtaken
     return names.difference(
-        *(r.pause.response_keys.values() for r in records if r.pause is not None and not r.durable)
+        *(r.pause.response_keys.values() for r in latest if r.pause is not None and not r.durable)
     )

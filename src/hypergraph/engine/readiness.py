@@ -64,8 +64,10 @@ class Readiness:
         self.remade: list[Step] = []  # what runs first, because values it once made were not kept,
         self.remade_until = 0  # below this superstep
         self.hopeless_known = False
+        self.unasked = set()  # gates that have not decided yet, and whose targets are open until then
         for step in self.steps:
             for target in step.default_targets:  # S5b
+                self.unasked.add(step.index)
                 self.opened[target] += 1
         self.lacking: dict[tuple[int, str], list[int]] = {}
         for index, needs in self.needs.items():
@@ -83,7 +85,7 @@ class Readiness:
             gate
             for gate in self.steps[index].controllers
             if index in self.decisions.get(gate, ())
-            or (not self.runs[gate] and index in self.steps[gate].default_targets)
+            or (gate in self.unasked and index in self.steps[gate].default_targets)
         ]
 
     def _withdraw(self, gate: int) -> None:

@@ -265,7 +265,8 @@ class Unfolding(Readiness):
         gate = step.index
         if self.echoes:
             self.echoes.clear()
-        if self.runs[gate] == 1:
+        if gate in self.unasked:
+            self.unasked.discard(gate)
             for target in step.default_targets:
                 self.opened[target] -= 1
         if gate in self.decisions:

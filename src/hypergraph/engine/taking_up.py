@@ -23,6 +23,7 @@ class Past(Protocol):
 
     superstep: int  # where it goes on
     is_turn: bool  # whether it goes on with other inputs than it once began with
+    news: Collection[str]  # the names of those inputs
     in_turn: Collection[int]  # what has run since then
     given: Mapping[str, int]  # versions of inputs
     written: Mapping[tuple[int, str], int]  # the last version that each step wrote
@@ -48,8 +49,9 @@ def restore(counters: Readiness, past: Past) -> None:
     counters.echoes.update(past.echoes)
     for index, visit in past.visits.items():
         counters.stale[index] = index in past.outdated or _has_news(counters, index, visit, past)
-    for gate, (decision, order) in past.decisions.items():
-        _recall(counters, counters.steps[gate], decision, order, past)
+    reached = _reached(counters, past) if past.is_turn else ()
+    for gate in sorted(past.decisions, key=lambda gate: not _ends(past, gate)):
+        _recall(counters, counters.steps[gate], past, reached)
     if past.is_turn:
         _wait_for_news(counters, past.in_turn)
     if past.lost:
@@ -81,15 +83,16 @@ def _wait_for_news(counters: Readiness, in_turn: Collection[int]) -> None:
     """
     plan = counters.run.admission.plan
     due = (i for i in counters.scope if counters.stale[i] and counters.opened[i] and i not in in_turn)
-    coming = [*due, *counters.replayed]
+    coming = [*due, *(index for index in counters.replayed if index not in in_turn)]
     seen = set(coming)
     while coming:
         source = counters.steps[coming.pop()]
         for name, consumers in source.writes:
             for index in consumers:
-                if index not in in_turn and source.name in plan.outer_feeders(
-                    counters.steps[index].name, name
-                ):
+                step = counters.steps[index]
+                if index in in_turn or source.index in step.target_index.values():
+                    continue  # a gate does not wait for its targets, they wait for it
+                if source.name in plan.outer_feeders(step.name, name):
                     _wait_also(counters, index, name, source.index)
                     if index not in seen:
                         seen.add(index)
@@ -123,20 +126,45 @@ def _has_news(counters: Readiness, index: int, visit: Visit, past: Past) -> bool
     return False
 
 
-def _recall(counters: Readiness, step: Step, decision: Any, order: int, past: Past) -> None:
+def _reached(counters: Readiness, past: Past) -> set[int]:
+    """Return the steps that news can come to: who takes them, who must run again, and all downstream."""
+    coming = [*past.outdated]
+    coming += [i for i in counters.scope if not set(past.news).isdisjoint(counters.steps[i].node.inputs)]
+    found = set(coming)
+    while coming:
+        for _, consumers in counters.steps[coming.pop()].writes:
+            coming += [index for index in consumers if index not in found]
+            found.update(consumers)
+    return found
+
+
+def _ends(past: Past, gate: int) -> bool:
+    decision, _ = past.decisions[gate]
+    return decision == "END" or (isinstance(decision, list) and "END" in decision)
+
+
+def _recall(counters: Readiness, step: Step, past: Past, reached: Collection[int]) -> None:
+    """Let the last decision of a gate count, unless it was one of an earlier turn and an end, or a way back
+    into a loop that begins anew."""
+    (decision, order), gate = past.decisions[step.index], step.index
+    chosen = decision if isinstance(decision, list) else () if decision is None else (decision,)
+    is_old = past.is_turn and gate not in past.in_turn
+    if is_old and any(target in reached for target in step.default_targets):
+        return
+    counters.unasked.discard(gate)
     for target in step.default_targets:
         counters.opened[target] -= 1
-    chosen = decision if isinstance(decision, list) else () if decision is None else (decision,)
-    if "END" in chosen:  # final for this gate
-        counters.live.discard(step.index)
-        counters.stale[step.index] = False
-    if counters.stale[step.index]:
+    if _ends(past, gate) and not is_old:  # final for this gate, whoever names it later
+        counters.live.discard(gate)
+        counters.stale[gate] = False
+    if counters.stale[gate] or (_ends(past, gate) and is_old):
         return
     targets = tuple(step.target_index[name] for name in chosen if name in step.target_index)
-    counters.decisions[step.index] = targets
+    counters.decisions[gate] = targets
     for target in targets:
         counters.opened[target] += 1
         counters.named[target] += 1
-        if target not in past.visits or past.visits[target].order < order:
+        seen = past.visits.get(target)
+        if target in counters.live and (seen is None or seen.order < order):
             counters.stale[target] = True  # the decision is newer than the last visit
             counters.armed[target] = counters.runs[target]

@@ -37,10 +37,13 @@ from hypergraph.exceptions.stores import InvalidWorkflowIdError as InvalidWorkfl
 from hypergraph.exceptions.stores import ItemChangedError as ItemChangedError
 from hypergraph.exceptions.stores import OwnershipLostError as OwnershipLostError
 from hypergraph.exceptions.stores import SchemaTooNewError as SchemaTooNewError
+from hypergraph.exceptions.stores import StepError as StepError
 from hypergraph.exceptions.stores import StoreCorruptError as StoreCorruptError
+from hypergraph.exceptions.stores import StoreError as StoreError
 from hypergraph.exceptions.stores import StoreFullError as StoreFullError
 from hypergraph.exceptions.stores import StoreReadOnlyError as StoreReadOnlyError
 from hypergraph.exceptions.stores import StoreUnavailableError as StoreUnavailableError
+from hypergraph.exceptions.stores import WorkflowError as WorkflowError
 from hypergraph.exceptions.stores import WorkflowLockedError as WorkflowLockedError
 
 _NOTE_PREFIX = "[hypergraph] "
