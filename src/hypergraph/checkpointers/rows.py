@@ -13,6 +13,7 @@ import msgspec
 
 from hypergraph.checkpointers.ids import moved
 from hypergraph.checkpointers.payloads import EncodedStep, Encoding, Payload
+from hypergraph.checkpointers.quick import maker_of
 from hypergraph.checkpointers.schema import INPUT, OTHER, OUTPUT
 from hypergraph.checkpointers.types import (
     NewWorkflow,
@@ -38,6 +39,9 @@ _KEPT = 256
 _STRUCTURES: dict[
     int, tuple[Any, Any, Any]
 ] = {}  # by the id of the hashes, which are kept so that it is theirs
+
+_new_record = maker_of(StepRecord)
+_STATUSES = {status.value: status for status in StepStatus}
 
 STEP_COLUMNS = (
     *(
@@ -248,9 +252,12 @@ def record_of(
     has_values = not more.pop("no_values", False)
     if isinstance(more.get("decision"), list):
         more["decision"] = Decision(more["decision"])
-    more.update(encoding.contents((workflow_id, node), output_versions, payloads, has_values and values))
-    return StepRecord(
-        *(workflow_id, superstep, node, index, StepStatus(status), input_versions),
+    if payloads:
+        more.update(encoding.contents((workflow_id, node), output_versions, payloads, has_values and values))
+    elif has_values and values:
+        more["values"] = {}
+    return _new_record(
+        *(workflow_id, superstep, node, index, _STATUSES[status], input_versions),
         error=error,
         error_type=error_type,
         duration_ms=duration,
