@@ -164,8 +164,9 @@ class Encoding:
         data, written = payload.data or b"", payload.format
         is_large = len(data) > self.threshold if place.artifact is None else place.artifact
         if is_large and self.artifacts is not None:
+            kind = "json" if written == "json/1" else "octet-stream"  # nobody else can open the others
+            data = self.artifacts.put(data, content_type=f"application/{kind}").to_text().encode()
             written += "@"
-            data = self.artifacts.put(data, content_type=self.serializer.id).to_text().encode()
         return payload._replace(format=written, checksum=crc32(data), data=data)
 
     def made_whole(self, workflow_id: str, payload: Payload) -> Payload:
