@@ -167,7 +167,8 @@ class Journal:
         self, status: WorkflowStatus, *, full: bool, code: NewWorkflow | None = None
     ) -> tuple[int, ...]:
         """Write down how the run ended; return the indexes of the steps that became durable."""
-        duration = (self.run.stopped_at - self.run.started) * 1000
+        before = self.claim.existing.duration_ms if self.claim.existing is not None else None
+        duration = (self.run.stopped_at - self.run.started) * 1000 + (before or 0.0)
         self.flush(status=status, duration_ms=duration, full=full, code=code)
         if self.writer is not None:
             self.writer.drain(self.claim)

@@ -18,7 +18,7 @@ from hypergraph.checkpointers.ids import check_workflow_id
 from hypergraph.checkpointers.types import NewWorkflow, StepRecord, Workflow, WorkflowStatus
 from hypergraph.checkpointers.writer import Writer
 from hypergraph.durability import forks, maps
-from hypergraph.durability.changes import code_to_record, node_hashes, outdated_nodes, with_types_of
+from hypergraph.durability.changes import code_to_record, described, outdated_nodes, with_types_of
 from hypergraph.durability.intents import refuse_crash_loop
 from hypergraph.durability.journal import Journal
 from hypergraph.durability.past import read_past
@@ -36,7 +36,6 @@ from hypergraph.engine.nested import MapRun
 from hypergraph.engine.run import Run
 from hypergraph.exceptions import CrashLoopError, WorkflowLockedError
 from hypergraph.graph.graph import Graph
-from hypergraph.graph.structure import structure_of
 from hypergraph.records import RunStatus
 
 
@@ -252,21 +251,13 @@ class WorkflowKeeper:
         self.maps.close(map_run)
 
     def _described(self, run: Run) -> NewWorkflow:
-        graph, outermost = run.admission.graph, _is_outermost(run)
-        around = run.map_run if run.map_run is not None else run.parent
-        return NewWorkflow(
-            graph_name=graph.name,
-            graph_hash=graph.definition_hash,
-            graph=structure_of(graph),
-            node_hashes=node_hashes(graph),
-            parent_id=around.workflow_id if around is not None else None,
-            parent_superstep=run.outer_superstep,
-            node_name=run.step_name or None,
-            visit=run.parent.visits(run.parent.step_of(run.step_name)) if run.parent is not None else 1,
-            item=run.map_run.number_of(run.item_index) if run.map_run is not None else None,
-            fingerprint=self.maps.key_of(run),
-            tags=dict(self.wishes.tags or {}) if outermost else {},
-            inputs={name: value for name, value in run.values.items() if name in run.admission.given},
+        new = described(run, self.wishes)
+        inputs = {name: value for name, value in run.values.items() if name in run.admission.given}
+        if run.map_run is None:
+            return replace(new, inputs=inputs)
+        number, key = run.map_run.number_of(run.item_index), self.maps.key_of(run)
+        return replace(
+            new, inputs=inputs, parent_id=run.map_run.workflow_id, item=number, fingerprint=key, tags={}
         )
 
 
