@@ -15,18 +15,16 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from zlib import crc32
 
+from hypergraph.checkpointers.artifacts import ArtifactRef, ArtifactStore
 from hypergraph.checkpointers.growth import Grown, Growth, applied
 from hypergraph.checkpointers.types import StepRecord
 from hypergraph.exceptions import CheckpointError
 from hypergraph.records import PauseInfo
 from hypergraph.values.chains import CodecChain
 from hypergraph.values.serializers import Serializer, Undecodable
-
-if TYPE_CHECKING:
-    from hypergraph.checkpointers.artifacts import ArtifactStore
 
 PAUSE = ""  # the name under which the pause of a step is kept; no output can be called so
 DROPPED = "!dropped by the retention policy"
@@ -243,8 +241,6 @@ class Encoding:
         return self.chain.decode(data, codecs, _identity(workflow_id, payload.name, payload, tag))
 
     def _artifact(self, reference: bytes) -> bytes:
-        from hypergraph.checkpointers.artifacts import ArtifactRef
-
         if self.artifacts is None:
             raise ValueError(
                 "the value is in an artifact store, and this store has none; pass artifact_store="
