@@ -17,7 +17,7 @@ from types import NoneType
 from typing import Any
 
 from hypergraph.exceptions import safe_text
-from hypergraph.values import arrays, tags
+from hypergraph.values import arrays, frames, tags
 from hypergraph.values.classes import Classes, kind_of, name_of
 from hypergraph.values.tags import HIGHEST, LOWEST
 from hypergraph.values.undecodable import Undecodable
@@ -166,8 +166,8 @@ def _take_apart(value: Any) -> tuple[str, tags.Parts]:
     kind = type(value)
     if tag := tags.BY_TYPE.get(kind):
         return tag.name, tag.take(value)
-    if array := arrays.take(value):
-        return array
+    if found := arrays.take(value) or frames.take(value):
+        return found
     if shape := kind_of(kind):
         return "object", {"of": name_of(kind), **shape.take(value)}
     for base in kind.__mro__[1:]:
@@ -229,10 +229,11 @@ class Reader:
             raise ValueError("the tag is no text")
         if tag == "object":
             return self._object(**parts)
-        if tag in arrays.NAMES:
-            if self._classes is None:
-                raise ValueError("arrays are not built here")
-            return arrays.make(tag, **parts)
+        for library in (arrays, frames):
+            if tag in library.NAMES:
+                if self._classes is None:
+                    raise ValueError("arrays and tables are not built here")
+                return library.make(tag, **parts)
         if tag not in tags.MAKE:
             raise ValueError(f"the tag {tag!r} is unknown; a newer version may know it")
         return tags.MAKE[tag](**parts)
