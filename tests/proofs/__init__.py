@@ -1,1 +1,1 @@
-"""The suites that prove what is promised of stored runs: each module has a `NAME` and a `prove(scale, seed)`."""
+"""The suites that prove what is promised of stored runs: modules with a `NAME` and a `prove(scale, seed)`."""

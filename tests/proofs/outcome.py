@@ -1,4 +1,4 @@
-"""What came of one suite: how many cases it tried, which of them failed and how to repeat those, how long it took."""
+"""What came of one suite: how many cases it tried, which failed and how to repeat them, how long it took."""
 
 from __future__ import annotations
 
