@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import groupby
 from typing import Any
 
 from hypergraph.checkpointers.commits import FINISHED
@@ -100,13 +101,18 @@ class Entry:
         if status is WorkflowStatus.COMPLETED:
             self.intents.clear()
 
+    def put(self, step: EncodedStep, encoding: Encoding) -> None:
+        """Add a step, or replace one; values that extend those of its superstep become whole before."""
+        superstep = step.record.superstep
+        for later in _with_chains(self.steps.values()):
+            if later.record.superstep > superstep:
+                payloads = [_whole(p, self.workflow.id, encoding) for p in later.payloads]
+                self.steps[place(later)] = later._replace(payloads=payloads)
+        self.steps[place(step)] = step
+
     def ordered(self) -> list[EncodedStep]:
         """Return the steps in order of their index, growing values with what they extend."""
-        chains: dict[str, list[Payload]] = {}
-        return [
-            step._replace(payloads=[_linked(payload, chains) for payload in step.payloads])
-            for step in sorted(self.steps.values(), key=lambda step: step.record.index)
-        ]
+        return sorted(_with_chains(self.steps.values()), key=lambda step: step.record.index)
 
     def outputs(self) -> Iterator[Dated]:
         """Yield the outputs of completed steps, in order."""
@@ -120,10 +126,10 @@ class Entry:
 
     def trim(self, before: int, encoding: Encoding) -> None:
         """Drop values that no state at or after a superstep contains; what extends them becomes whole."""
-        workflow_id = self.workflow.id
+        at_last = [payload for at, payload in self.outputs() if at == before]
         needed = {
-            _at(payload): payload if payload.base is None else encoding.made_whole(workflow_id, payload)
-            for payload in latest(self.outputs(), before)
+            _at(payload): _whole(payload, self.workflow.id, encoding)
+            for payload in (*latest(self.outputs(), before), *at_last)
         }
         for at, step in list(self.steps.items()):
             if at[0] <= before:
@@ -149,15 +155,27 @@ def latest(dated: Iterable[Dated], upto: int | None) -> list[Payload]:
     return list({item.name: item for at, item in dated if upto is None or at <= upto}.values())
 
 
-def _linked(payload: Payload, chains: dict[str, list[Payload]]) -> Payload:
-    """Return a payload with the chain that it extends, and let it extend the chain."""
-    if payload.base is None:
-        chains[payload.name] = [payload]
-        return payload
-    chain = chains.setdefault(payload.name, [])
-    found = payload._replace(parts=tuple(chain))
-    chain.append(payload)
-    return found
+def _with_chains(steps: Iterable[EncodedStep]) -> Iterator[EncodedStep]:
+    """Yield the steps, growing values with what they extend: the last results of earlier supersteps."""
+    chains: dict[str, tuple[Payload, ...]] = {}
+    in_order = sorted(steps, key=lambda step: (step.record.superstep, step.record.index))
+    for _, siblings in groupby(in_order, key=lambda step: step.record.superstep):
+        latest: dict[str, Payload] = {}
+        for step in siblings:
+            yield step._replace(
+                payloads=[
+                    payload if payload.base is None else payload._replace(parts=chains.get(payload.name, ()))
+                    for payload in step.payloads
+                ]
+            )
+            if step.record.status is StepStatus.COMPLETED:
+                latest.update((payload.name, payload) for payload in step.payloads)
+        for name, payload in latest.items():
+            chains[name] = (*(() if payload.base is None else chains.get(name, ())), payload)
+
+
+def _whole(payload: Payload, workflow_id: str, encoding: Encoding) -> Payload:
+    return payload if payload.base is None else encoding.made_whole(workflow_id, payload)
 
 
 def _at(payload: Payload) -> tuple[str, int, int]:

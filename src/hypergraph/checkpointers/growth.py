@@ -2,7 +2,9 @@
 
 A patch keeps a piece of the bytes before and puts others around it, so it does not matter what changed where:
 an element of a list that was changed in place just makes the piece shorter. A chain of patches begins with
-whole bytes, and is never longer than reading it is worth.
+whole bytes, and is never longer than reading it is worth. It has one link for each superstep: of siblings
+that wrote the same name the one with the highest index. Each patch knows the checksum of what it makes, so a
+chain with a link lost or replaced is an error, never another value.
 """
 
 from __future__ import annotations
@@ -10,12 +12,15 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
+from zlib import crc32
 
 _LEAST, _MOST = 256, 64 * 1024 * 1024  # bytes of values that are looked at
 _HEADS = [(before, now) for before in range(6) for now in range(6)]  # lengths that a changed header may have
 _TAIL = 16  # bytes at the end that usually change
 _GLANCE = 32
-_PIECE = struct.Struct(">QQI")  # begin and end of the piece that is kept, length of what goes before it
+_MISFIT = "a patch of a growing value does not fit to what it extends"
+# Begin and end of the piece that is kept, length of what goes before it, checksum of the result.
+_PIECE = struct.Struct(">QQII")
 
 
 class Grown(NamedTuple):
@@ -23,6 +28,7 @@ class Grown(NamedTuple):
 
     raw: bytes
     superstep: int
+    idx: int
     base: int  # the superstep in which the chain begins
     links: int = 1
     size: int = 0  # of all links
@@ -35,7 +41,7 @@ class Growth:
         self._load = load  # how to look up what was stored before this run
         self._last: dict[str, Grown | None] = {}
 
-    def patch(self, name: str, superstep: int, raw: bytes) -> tuple[bytes, int | None]:
+    def patch(self, name: str, superstep: int, idx: int, raw: bytes) -> tuple[bytes, int | None]:
         """Return the bytes to store: a patch and where its chain begins, or all of them."""
         if not _LEAST <= len(raw) <= _MOST:
             self._last[name] = None
@@ -43,20 +49,26 @@ class Growth:
         if name not in self._last and self._load is not None:
             self._last[name] = self._load(name)
         last = self._last.get(name)
+        if last is not None and (last.superstep, last.idx) > (superstep, idx):
+            return raw, None  # a sibling that began later has ended earlier; it is what others extend
         if last is not None and last.superstep < superstep and last.links < len(raw) // 16:
             found = difference(last.raw, raw)
             size = last.size + len(found)
             if 2 * len(found) <= len(raw) and size <= 2 * len(raw):
-                self._last[name] = Grown(raw, superstep, last.base, last.links + 1, size)
+                self._last[name] = Grown(raw, superstep, idx, last.base, last.links + 1, size)
                 return found, last.base
-        self._last[name] = Grown(raw, superstep, superstep, 1, len(raw))
+        self._last[name] = Grown(raw, superstep, idx, superstep, 1, len(raw))
         return raw, None
+
+    def forget(self, name: str) -> None:
+        """Let the next version be stored as a whole, because the last one was not stored."""
+        self._last[name] = None
 
 
 def difference(before: bytes, now: bytes) -> bytes:
     """Return a patch that makes the second out of the first."""
     start, length, head = _longest_piece(before, now)
-    return _PIECE.pack(start, start + length, head) + now[:head] + now[head + length :]
+    return _PIECE.pack(start, start + length, head, crc32(now)) + now[:head] + now[head + length :]
 
 
 def applied(whole: bytes, patches: Iterable[bytes]) -> bytes:
@@ -65,17 +77,19 @@ def applied(whole: bytes, patches: Iterable[bytes]) -> bytes:
     Raises:
         ValueError: a patch does not fit.
     """
-    raw = bytearray(whole)
+    raw, checksum = bytearray(whole), None
     for patch in patches:
         if len(patch) < _PIECE.size:
             raise ValueError("a patch of a growing value is cut off")
-        start, end, head = _PIECE.unpack_from(patch)
+        start, end, head, checksum = _PIECE.unpack_from(patch)
         rest = _PIECE.size + head
         if not start <= end <= len(raw) or rest > len(patch):
-            raise ValueError("a patch of a growing value does not fit to what it extends")
+            raise ValueError(_MISFIT)
         del raw[end:]
         raw[:start] = patch[_PIECE.size : rest]
         raw += patch[rest:]
+    if checksum is not None and crc32(raw) != checksum:
+        raise ValueError(_MISFIT)
     return bytes(raw)
 
 

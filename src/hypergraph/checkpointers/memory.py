@@ -120,7 +120,7 @@ class MemoryCheckpointer(Checkpointer):
             if entry is None:
                 entry = self._add(step.record.workflow_id, NewWorkflow())
             entry.refuse_if_owned()
-            entry.steps[place(step)] = bare(step)
+            entry.put(bare(step), self._encoding)
 
     # --- reading ------------------------------------------------------------------------------
 

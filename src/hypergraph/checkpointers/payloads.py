@@ -13,14 +13,15 @@ reference; that of a gap is "!" and the reason.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, NamedTuple
 from zlib import crc32
 
 from hypergraph.checkpointers.artifacts import ArtifactRef, ArtifactStore
 from hypergraph.checkpointers.growth import Grown, Growth, applied
-from hypergraph.checkpointers.types import StepRecord
+from hypergraph.checkpointers.redaction import Redact, redacted_pause
+from hypergraph.checkpointers.types import StepRecord, StepStatus
 from hypergraph.exceptions import CheckpointError
 from hypergraph.records import PauseInfo
 from hypergraph.values.chains import CodecChain
@@ -31,7 +32,6 @@ DROPPED = "!dropped by the retention policy"
 THRESHOLD = 128 * 1024  # bytes above which a value goes to the artifact store, if there is one
 _PAUSE_FIELDS = tuple(field.name for field in fields(PauseInfo))
 _NO_CODECS = CodecChain()
-Redact = Callable[[str | None, str, Any], Any]  # node (None for inputs), name and value -> what is stored
 
 
 class Payload(NamedTuple):
@@ -54,7 +54,8 @@ class Payload(NamedTuple):
 
 
 def since_whole(chain: Sequence[Payload]) -> tuple[Payload, ...]:
-    """Return the last part of a chain that begins with a whole value."""
+    """Return the last part of a chain that begins with a whole value, one link for each superstep."""
+    chain = list({payload.superstep: payload for payload in chain}.values())
     first = max((at for at, payload in enumerate(chain) if payload.base is None), default=len(chain))
     return tuple(chain[first:])
 
@@ -118,6 +119,8 @@ class Encoding:
     ) -> EncodedStep:
         """Return the step with its values encoded; warn of each that cannot be."""
         payloads, versions, lost = [], record.output_versions, record.lost
+        if record.status is not StepStatus.COMPLETED:
+            growth = None  # only results are extended
         if record.values or lost or record.pause is not None:
             place = Place(record.workflow_id, record.superstep, record.index, record.node_name, artifact)
             for name, value in (record.values or {}).items():
@@ -125,8 +128,10 @@ class Encoding:
                     payloads.append(self.payload(name, versions.get(name, 0), value, place, growth))
             for name, reason in lost.items():
                 payloads.append(gap(name, versions.get(name, 0), reason, place))
+                if growth is not None:
+                    growth.forget(name)
             if record.pause is not None:
-                payloads.append(self._pause(place, record.pause))
+                payloads.append(self._pause(place, record, record.pause))
         return EncodedStep(record, payloads)
 
     def payload(
@@ -137,21 +142,22 @@ class Encoding:
         Raises CheckpointError when the artifact store fails.
         """
         try:
-            if self.redact is not None:
+            if self.redact is not None and name != PAUSE:
                 value = self.redact(place.node, name, value)
             raw = self.serializer.serialize(value)
             base = None
             if growth is not None:
-                raw, base = growth.patch(name, place.superstep, raw)
+                raw, base = growth.patch(name, place.superstep, place.idx, raw)
             tag = self.tag if base is None else self.tag + "~"
             data = self.chain.encode(raw, _identity(place.workflow_id, name, place, tag))
         except CheckpointError:
             raise
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
-            where = f"workflow {place.workflow_id!r}, " + (
-                f"node {place.node!r}" if place.node else "an input"
-            )
+            node = f"node {place.node!r}" if place.node else "an input"
+            where = f"workflow {place.workflow_id!r}, {node}"
+            if growth is not None:
+                growth.forget(name)
             warnings.warn(f"The value of {name!r} cannot be stored ({where}): {reason}", stacklevel=2)
             return gap(name, version, reason, place)
         written = self.format if base is None else tag + self.format[len(self.tag) :]
@@ -194,8 +200,8 @@ class Encoding:
             return Undecodable(f"not stored: {payload.format[1:]}")
         try:
             return self.serializer.deserialize(self.whole(workflow_id, payload))
-        except Exception as error:
-            ours = type(error) is ValueError or isinstance(error, CheckpointError)
+        except Exception as error:  # rows may hold anything, codecs and serializers may raise anything
+            ours = isinstance(error, ValueError | CheckpointError)
             return Undecodable(str(error) if ours else f"{type(error).__name__}: {error}")
 
     def whole(self, workflow_id: str, payload: Payload) -> bytes:
@@ -217,12 +223,12 @@ class Encoding:
             return None
         try:
             raw = self.whole(workflow_id, payload)
-        except (ValueError, CheckpointError):
+        except Exception:  # as in `value`: it is not extended
             return None
         links = len(payload.parts) + 1
         size = sum(len(part.data or b"") for part in (*payload.parts, payload))
         base = payload.superstep if payload.base is None else payload.base
-        return Grown(raw, payload.superstep, base, links, size)
+        return Grown(raw, payload.superstep, payload.idx, base, links, size)
 
     def _raw(self, workflow_id: str, payload: Payload) -> bytes:
         """Return one link of a chain as it was before it went through the codecs."""
@@ -260,9 +266,7 @@ class Encoding:
         lost = {name: payload.format[1:] for name, payload in found.items() if payload.data is None}
         stored = dict.fromkeys(name for name in (*order, *found) if name in found and name not in lost)
         return {
-            "values": {name: self.value(workflow_id, found[name]) for name in stored}
-            if with_values
-            else None,
+            "values": {n: self.value(workflow_id, found[n]) for n in stored} if with_values else None,
             "pause": self._read_pause(workflow_id, node, pause) if pause else None,
             "lost": lost,
         }
@@ -271,8 +275,9 @@ class Encoding:
         name, _, version = written.rpartition("/")
         return name == self.serializer.id and version.isdigit() and int(version) <= self.serializer.version
 
-    def _pause(self, place: Place, pause: PauseInfo) -> Payload:
-        parts = {name: getattr(pause, name) for name in _PAUSE_FIELDS}
+    def _pause(self, place: Place, record: StepRecord, pause: PauseInfo) -> Payload:
+        shown = pause if self.redact is None else redacted_pause(self.redact, record, pause)
+        parts = {name: getattr(shown, name) for name in _PAUSE_FIELDS}
         payload = self.payload(PAUSE, 0, parts, place)
         if payload.data is None:  # the run waits for its answer all the same; what it showed is gone
             payload = self.payload(PAUSE, 0, {**parts, "value": None, "values": None}, place)

@@ -20,8 +20,9 @@ from hypergraph.checkpointers.commits import Commit, Ownership, each_of, owned
 from hypergraph.checkpointers.database import Connection, database_at
 from hypergraph.checkpointers.filters import Query
 from hypergraph.checkpointers.ids import check_workflow_id
-from hypergraph.checkpointers.payloads import EncodedStep, Payload, Redact
+from hypergraph.checkpointers.payloads import EncodedStep, Payload
 from hypergraph.checkpointers.policy import Durability, Retention
+from hypergraph.checkpointers.redaction import Redact
 from hypergraph.checkpointers.refusals import taken_over, unknown
 from hypergraph.checkpointers.schema import INPUT, OUTPUT
 from hypergraph.checkpointers.sqlite_copies import recode

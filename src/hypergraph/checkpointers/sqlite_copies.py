@@ -9,11 +9,12 @@ from hypergraph.checkpointers.payloads import Encoding, Payload, Place, gap
 from hypergraph.checkpointers.rows import STEP_COLUMNS, VALUE_COLUMNS, copied_extra, text
 from hypergraph.checkpointers.schema import OUTPUT
 from hypergraph.checkpointers.types import NewWorkflow, StepRecord
-from hypergraph.exceptions import CheckpointError
+from hypergraph.exceptions.stores import StoreError
 
 Connection = sqlite3.Connection
 _LAST = 2**62  # no superstep comes after it
 _PLACE = "workflow = ? AND kind = ? AND name = ? AND superstep = ? AND idx = ?"
+_NAMES = "SELECT name FROM vals WHERE workflow = ? AND kind = ? AND superstep = ? AND node = ?"
 _CHANGE = f"UPDATE vals SET format = ?, checksum = ?, data = ?, base = ? WHERE {_PLACE}"  # noqa: S608 - fixed names
 
 
@@ -44,7 +45,9 @@ def recode(connection: Connection, key: int, origin: str, workflow_id: str, enco
     for kind, payload in sqlite_reads.all_payloads(connection, key):
         try:
             bound = encoding.moved(payload, origin, workflow_id)
-        except (ValueError, CheckpointError):
+        except StoreError:
+            raise  # it is there, and may be read another time
+        except Exception:  # noqa: S112 - rows may hold anything; the value shows itself what is wrong
             continue
         _change(connection, key, kind, bound)
 
@@ -55,17 +58,19 @@ def make_whole(
     """Let a value stand by itself, because what it extends is about to change or to go."""
     try:
         whole = encoding.made_whole(workflow_id, payload)
-    except (ValueError, CheckpointError) as error:
+    except StoreError:
+        raise
+    except Exception as error:  # as above
         place = Place(workflow_id, payload.superstep, payload.idx)
         whole = gap(payload.name, payload.version, f"what it extends could not be read: {error}", place)
     _change(connection, key, OUTPUT, whole)
 
 
 def make_later_whole(connection: Connection, key: int, record: StepRecord, encoding: Encoding) -> None:
-    """Let values stand by themselves that extend those of a step which is about to be replaced."""
-    for name in {**record.output_versions, **(record.values or {})}:
-        later = sqlite_reads.extending(connection, key, name, record.superstep, record.index)
-        if later is not None:
+    """Let values stand by themselves that extend those of a step which is about to be written or replaced."""
+    replaced = connection.execute(_NAMES, (key, OUTPUT, record.superstep, record.node_name)).fetchall()
+    for name in {name for (name,) in replaced} | {*record.output_versions, *(record.values or ())}:
+        for later in sqlite_reads.extending(connection, key, name, record.superstep):
             make_whole(connection, key, record.workflow_id, encoding, later)
 
 

@@ -51,11 +51,12 @@ WHERE place = 1
 """
 _CHAIN = f"""
 SELECT {_PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = :kind AND v.name = :name
-AND v.superstep >= :base AND (v.superstep, v.idx) < (:superstep, :idx) ORDER BY v.superstep, v.idx
+AND v.superstep >= :base AND v.superstep < :superstep ORDER BY v.superstep, v.idx
 """  # noqa: S608 - fixed names
 _NEXT = f"""
 SELECT {_PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = :kind AND v.name = :name
-AND (v.superstep, v.idx) > (:superstep, :idx) ORDER BY v.superstep, v.idx LIMIT 1
+AND v.base IS NOT NULL AND v.superstep = (SELECT min(superstep) FROM vals
+    WHERE workflow = :key AND kind = :kind AND name = :name AND superstep > :superstep)
 """  # noqa: S608 - fixed names
 _NEWEST = f"""
 SELECT {_PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = :kind AND v.name = :name
@@ -152,12 +153,11 @@ def all_payloads(connection: Connection, key: int) -> list[tuple[int, Payload]]:
     return [(kind, Payload(*rest)) for kind, *rest in rows.fetchall()]
 
 
-def extending(connection: Connection, key: int, name: str, superstep: int, idx: int) -> Payload | None:
-    """Return the payload of an output that comes after a place, if it extends what is there."""
-    where = {"key": key, "kind": OUTPUT, "name": name, "superstep": superstep, "idx": idx}
-    row = connection.execute(_NEXT, where).fetchone()
-    payload = None if row is None else Payload(*row)
-    return None if payload is None or payload.base is None else linked(connection, key, OUTPUT, payload)
+def extending(connection: Connection, key: int, name: str, superstep: int) -> list[Payload]:
+    """Return the payloads of an output that extend what was there at a superstep."""
+    where = {"key": key, "kind": OUTPUT, "name": name, "superstep": superstep}
+    rows = connection.execute(_NEXT, where).fetchall()
+    return [linked(connection, key, OUTPUT, Payload(*row)) for row in rows]
 
 
 def newest(connection: Connection, workflow_id: str, name: str) -> Payload | None:

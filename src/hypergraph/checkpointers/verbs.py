@@ -22,10 +22,10 @@ from hypergraph.checkpointers.payloads import (
     Encoding,
     Payload,
     Place,
-    Redact,
     checked_threshold,
 )
 from hypergraph.checkpointers.questions import Questions
+from hypergraph.checkpointers.redaction import Redact
 from hypergraph.checkpointers.types import (
     CheckpointPolicy,
     Claim,
