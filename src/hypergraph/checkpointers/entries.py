@@ -10,12 +10,13 @@ from datetime import datetime
 from itertools import groupby
 from typing import Any
 
+from hypergraph.checkpointers.clock import now
 from hypergraph.checkpointers.commits import FINISHED
 from hypergraph.checkpointers.ids import moved
 from hypergraph.checkpointers.locks import HOST
 from hypergraph.checkpointers.payloads import DROPPED, PAUSE, EncodedStep, Encoding, Payload
 from hypergraph.checkpointers.refusals import locked
-from hypergraph.checkpointers.types import NewWorkflow, StepStatus, Workflow, WorkflowStatus, now
+from hypergraph.checkpointers.types import NewWorkflow, StepStatus, Workflow, WorkflowStatus
 
 Place = tuple[int, str]  # the superstep and node of a step
 Dated = tuple[int, Payload]  # a payload and the superstep from which on it counts

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from hypergraph.checkpointers.base import Checkpointer
+from hypergraph.checkpointers.clock import now
 from hypergraph.checkpointers.commits import Commit, Ownership, owned
 from hypergraph.checkpointers.entries import Entry, bare, latest, place
 from hypergraph.checkpointers.filters import Query
@@ -25,7 +26,6 @@ from hypergraph.checkpointers.types import (
     Turn,
     Workflow,
     WorkflowStatus,
-    now,
 )
 
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import msgspec
 
+from hypergraph.checkpointers.clock import now
 from hypergraph.checkpointers.ids import moved
 from hypergraph.checkpointers.payloads import EncodedStep, Encoding, Payload
 from hypergraph.checkpointers.quick import maker_of
@@ -21,7 +22,6 @@ from hypergraph.checkpointers.types import (
     StepStatus,
     Workflow,
     WorkflowStatus,
-    now,
 )
 from hypergraph.exceptions import StoreCorruptError
 from hypergraph.records import Decision

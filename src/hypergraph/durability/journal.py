@@ -12,9 +12,10 @@ import traceback
 from typing import Any
 
 from hypergraph.checkpointers.base import Checkpointer, Commit, EncodedStep
+from hypergraph.checkpointers.clock import now
 from hypergraph.checkpointers.commits import Ownership
 from hypergraph.checkpointers.quick import maker_of
-from hypergraph.checkpointers.types import NewWorkflow, StepRecord, StepStatus, WorkflowStatus, now
+from hypergraph.checkpointers.types import NewWorkflow, StepRecord, StepStatus, WorkflowStatus
 from hypergraph.checkpointers.writer import Writer
 from hypergraph.durability.intents import Intents
 from hypergraph.engine.endings import Detail
