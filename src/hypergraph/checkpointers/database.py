@@ -60,6 +60,8 @@ class Database:
                 if full:
                     connection.execute("PRAGMA synchronous = FULL")
                 connection.execute("BEGIN IMMEDIATE")
+                if points.hook is not None:
+                    points.point("write.begun")
                 result = work(connection)
                 if points.hook is not None:
                     points.point("write.before_commit")

@@ -23,6 +23,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable
 
+from hypergraph.checkpointers import points
 from hypergraph.exceptions import SchemaTooNewError, StoreUnavailableError
 
 APPLICATION_ID = 0x68677068  # "hgph"
@@ -135,7 +136,11 @@ def migrate(connection: sqlite3.Connection, location: str) -> None:
                 MIGRATIONS[applied](connection)
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 connection.execute(f"PRAGMA user_version = {applied + 1}")
+            if points.hook is not None:
+                points.point("migration.before_commit")
             connection.execute("COMMIT")
+            if points.hook is not None:
+                points.point("migration.after_commit")
         except BaseException:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")

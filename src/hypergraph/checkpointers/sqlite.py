@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from hypergraph.checkpointers import sqlite_reads, sqlite_upkeep, sqlite_writes
+from hypergraph.checkpointers import points, sqlite_reads, sqlite_upkeep, sqlite_writes
 from hypergraph.checkpointers.artifact_files import FileArtifactStore
 from hypergraph.checkpointers.artifacts import ArtifactStore
 from hypergraph.checkpointers.base import Checkpointer
@@ -108,6 +108,8 @@ class SqliteCheckpointer(Checkpointer):
             for claim in taken:  # the lock is ours, but the commit failed
                 locks.free(claim.key, claim.fence)
             raise
+        if points.hook is not None:
+            points.point("claim.taken")
         if claim.existing is None:
             return claim
         return replace(claim, existing=self._with_graph(claim.existing))
@@ -147,12 +149,16 @@ class SqliteCheckpointer(Checkpointer):
         database, held = self._database, (mine.key, mine.fence)
         if not database.locks.holds(*held):
             return
+        if points.hook is not None:
+            points.point("release.before")
         try:
             if held not in database.settled:
                 database.write(partial(sqlite_writes.release, claim=mine))
         finally:
             database.settled.discard(held)
             database.locks.free(*held)
+        if points.hook is not None:
+            points.point("release.after")
 
     def _check_held(self, claim: Ownership) -> None:
         if not self._database.locks.holds(claim.key, claim.fence):  # released, or the parent's before a fork

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable
 
-from hypergraph.checkpointers import sqlite_reads
+from hypergraph.checkpointers import points, sqlite_reads
 from hypergraph.checkpointers.database import Database
 from hypergraph.checkpointers.errors import translated
 from hypergraph.checkpointers.payloads import DROPPED, Encoding
@@ -47,9 +47,11 @@ def erase(database: Database, workflow_ids: Iterable[str]) -> int:
 
     count = database.write(take_out)
     while database.write(_sweep):
-        pass
+        if points.hook is not None:
+            points.point("erase.after_batch")
     while database.write(_shrink):
-        pass
+        if points.hook is not None:
+            points.point("erase.after_shrink")
     return count
 
 
@@ -101,6 +103,8 @@ def trim(connection: Connection, workflow_id: str, encoding: Encoding, before: i
     for payload in sqlite_reads.payloads(connection, workflow_id, OUTPUT, before):
         if payload.base is not None:
             make_whole(connection, key, workflow_id, encoding, payload)
+    if points.hook is not None:
+        points.point("trim.made_whole")
     connection.execute(_TRIM, {"key": key, "before": before})
 
 

@@ -7,7 +7,8 @@ import os
 import sqlite3
 from collections.abc import Iterable
 
-from hypergraph.checkpointers import sqlite_reads
+from hypergraph.checkpointers import points, sqlite_reads
+from hypergraph.checkpointers.clock import now
 from hypergraph.checkpointers.commits import FINISHED, Commit, Ownership
 from hypergraph.checkpointers.errors import translated
 from hypergraph.checkpointers.locks import HOST, LockFile
@@ -28,7 +29,7 @@ from hypergraph.checkpointers.rows import (
 )
 from hypergraph.checkpointers.schema import OTHER, OUTPUT
 from hypergraph.checkpointers.sqlite_copies import copy_history, make_later_whole
-from hypergraph.checkpointers.types import NewWorkflow, StepStatus, WorkflowStatus, now
+from hypergraph.checkpointers.types import NewWorkflow, StepStatus, WorkflowStatus
 from hypergraph.exceptions import CheckpointError
 
 Connection = sqlite3.Connection
@@ -156,6 +157,8 @@ def commit(connection: Connection, unit: Commit) -> None:
     if inputs:
         connection.executemany(_VALUE, input_rows(key, at, inputs))
     if running is not None:
+        if points.hook is not None:
+            points.point("intent.before")
         connection.execute(_INTENT, (key, at, running, fence))
         _blame(connection, key, running)
     if code is not None:

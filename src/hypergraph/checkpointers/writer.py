@@ -14,6 +14,7 @@ import weakref
 from collections import deque
 from typing import TYPE_CHECKING
 
+from hypergraph.checkpointers import points
 from hypergraph.checkpointers.commits import Commit, Ownership
 from hypergraph.exceptions import CheckpointError
 
@@ -103,7 +104,11 @@ class Writer:
                 group = [commit for commit in group if _name(commit.claim) not in self._failed]
                 self._busy = True
                 self._changed.notify_all()
+            if points.hook is not None:
+                points.point("writer.before_group")
             outcomes = self._write(group)
+            if points.hook is not None:
+                points.point("writer.after_group")
             with self._changed:
                 self._busy = False
                 for commit, error in zip(group, outcomes, strict=True):
