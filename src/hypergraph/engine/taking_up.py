@@ -82,7 +82,7 @@ def _wait_for_news(counters: Readiness, in_turn: Collection[int]) -> None:
     waited for either: these are waits that something could stand in for.
     """
     plan = counters.run.admission.plan
-    due = (i for i in counters.scope if counters.stale[i] and counters.opened[i] and i not in in_turn)
+    due = (i for i in counters.scope if i not in in_turn and _was_due(counters, i, in_turn))
     coming = [*due, *(index for index in counters.replayed if index not in in_turn)]
     seen = set(coming)
     while coming:
@@ -97,6 +97,13 @@ def _wait_for_news(counters: Readiness, in_turn: Collection[int]) -> None:
                     if index not in seen:
                         seen.add(index)
                         coming.append(index)
+
+
+def _was_due(counters: Readiness, index: int, in_turn: Collection[int]) -> bool:
+    """Say whether a step was to run already when the news came, not because of a decision made since."""
+    openers = counters._openers(index)
+    is_open = not counters.steps[index].controllers or any(gate not in in_turn for gate in openers)
+    return counters.stale[index] and is_open
 
 
 def _wait_also(counters: Readiness, index: int, name: str, source: int) -> None:
