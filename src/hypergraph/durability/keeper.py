@@ -21,7 +21,7 @@ from hypergraph.durability import forks, maps
 from hypergraph.durability.changes import code_to_record, described, outdated_nodes, with_types_of
 from hypergraph.durability.intents import refuse_crash_loop
 from hypergraph.durability.journal import Journal
-from hypergraph.durability.past import read_past
+from hypergraph.durability.recalling import recall
 from hypergraph.durability.resuming import (
     ended_elsewhere,
     refuse_late_answer,
@@ -36,7 +36,6 @@ from hypergraph.engine.nested import MapRun
 from hypergraph.engine.run import Run
 from hypergraph.exceptions import CrashLoopError, WorkflowLockedError
 from hypergraph.graph.graph import Graph
-from hypergraph.records import RunStatus
 
 
 class WorkflowKeeper:
@@ -175,12 +174,7 @@ class WorkflowKeeper:
             return False
         if rerun and outdated_nodes(run.admission.graph, stored, "rerun"):
             return False
-        past = run.past = read_past(run.plan, stored, closed=True)
-        run.values.update(stored.state)
-        run.values.update(stored.standing(past))
-        run.records += past.raw_records()
-        if stored.question is not None:
-            run.status, run.pause = RunStatus.PAUSED, stored.question.pause
+        recall(run, stored, self.store)
         return True
 
     def _news(self, run: Run, stored: Stored) -> dict[str, int]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hypergraph.checkpointers.types import StepRecord, StepStatus
@@ -24,11 +25,28 @@ from hypergraph.records import Decision
 if TYPE_CHECKING:
     from hypergraph.durability.stored import Stored
 
+LookUp = Callable[[Step, str], Any]
 OwnValues = Callable[[StepRecord], Mapping[str, Any]]
 
 
 _REPLAYED = Detail()
 _REPLAYED.replayed = True
+
+
+class Recalled(Detail):
+    """What is known of a nested graph that ran before; its run is looked up when somebody asks for it."""
+
+    replayed = True
+
+    def __init__(self, past: Past, step: Step, child: str) -> None:
+        self._found = partial(past.look_up, step, child) if past.look_up is not None else None
+
+    @property
+    def inner(self) -> Any:  # type: ignore[override]
+        """The run, or map, as it is stored; None if it is not there any more."""
+        if self._found is not None:
+            self.__dict__["_inner"], self._found = self._found(), None
+        return self.__dict__.get("_inner")
 
 
 @dataclass(slots=True)
@@ -61,7 +79,10 @@ class Past:
     lost: dict[str, int] = field(default_factory=dict)  # names without a value, and the step that made them
     outdated: frozenset[int] = frozenset()  # steps that must run again because their code has changed
     waiting: dict[tuple[int, str], int] = field(default_factory=dict)  # pauses: superstep and node -> index
-    rows: list[tuple[int, Step, float]] = field(default_factory=list)  # what need not run again
+    rows: list[tuple[int, Step, str | None]] = field(
+        default_factory=list
+    )  # what need not run again, and its child
+    look_up: LookUp | None = None  # how to find the run of a child
     echoes: dict[int, int] = field(default_factory=dict)  # who was given an equal value, after so many visits
     folded: int = -1  # the superstep being folded,
     before: dict[str, int] = field(default_factory=dict)  # the versions at its start,
@@ -69,7 +90,11 @@ class Past:
 
     def raw_records(self) -> list[Any]:
         """Return what need not run again, in the form in which a run records what it does."""
-        return [part for superstep, step, _ in self.rows for part in (superstep, step, 0.0, _REPLAYED)]
+        raw: list[Any] = []
+        for superstep, step, child in self.rows:
+            detail = _REPLAYED if child is None else Recalled(self, step, child)
+            raw += (superstep, step, 0.0, detail)
+        return raw
 
     def fold(self, step: Step, record: StepRecord, turn: int) -> None:
         """Take over what a completed step left behind; an end is one of its own turn only."""
@@ -138,7 +163,7 @@ def read_past(plan: Plan, stored: Stored, *, closed: bool) -> Past:
     for step, record in _completed(plan, records):
         if past.is_closed or record.round < past.round:
             past.fold(step, record, turn)
-        past.rows.append((record.superstep, step, (record.duration_ms or 0.0) / 1000))
+        past.rows.append((record.superstep, step, record.child_workflow_id))
     past.settle()
     for record in records:  # what was read shows how often siblings wrote a name
         for name, version in record.input_versions.items():
