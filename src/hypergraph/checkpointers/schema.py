@@ -107,9 +107,9 @@ def missing_migrations(connection: sqlite3.Connection, location: str) -> int:
         SchemaTooNewError: a newer release wrote the file.
         StoreUnavailableError: another program wrote the file.
     """
-    version, known = number(connection, "user_version"), len(MIGRATIONS)
-    ours = number(connection, "application_id") == APPLICATION_ID
-    if not ours and (version or connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()):
+    known = len(MIGRATIONS)
+    version, ours, is_empty = _at_one_moment(connection)
+    if not ours and (version or not is_empty):
         raise StoreUnavailableError(
             f"{location} is a database of another program; nothing was changed. Choose another path.",
             location=location,
@@ -123,6 +123,23 @@ def missing_migrations(connection: sqlite3.Connection, location: str) -> int:
             known=known,
         )
     return known - version
+
+
+def _at_one_moment(connection: sqlite3.Connection) -> tuple[int, bool, bool]:
+    """Return the schema version, whether the file is ours, and whether nothing is in it.
+
+    Read one by one, they would not fit together while another process creates the file.
+    """
+    is_alone = not connection.in_transaction
+    if is_alone:
+        connection.execute("BEGIN")
+    try:
+        version = number(connection, "user_version")
+        ours = number(connection, "application_id") == APPLICATION_ID
+        return version, ours, not connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
+    finally:
+        if is_alone and connection.in_transaction:  # an error may have ended it already
+            connection.execute("ROLLBACK")
 
 
 def migrate(connection: sqlite3.Connection, location: str) -> None:
