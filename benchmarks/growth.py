@@ -16,9 +16,10 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import closing
+from operator import add
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
 from benchmarks.engine import Bar
 from benchmarks.measure import Case, measure
@@ -130,13 +131,12 @@ def langgraph_bytes(path: Path, turns: int) -> int | None:
         from langgraph.graph import START, StateGraph
     except ImportError:
         return None
-    from typing import TypedDict
 
     class State(TypedDict):
-        messages: list[Any]
+        messages: Annotated[list[Any], add]
 
     builder = StateGraph(State)
-    builder.add_node("reply", lambda state: {"messages": reply.func(state["messages"])})
+    builder.add_node("reply", lambda state: {"messages": [message(len(state["messages"]))]})
     builder.add_edge(START, "reply")
     builder.add_conditional_edges(
         "reply", lambda state: "reply" if len(state["messages"]) < turns else STOP, ["reply", STOP]
@@ -160,11 +160,12 @@ def large_value(kind: str, megabytes: int) -> Any:
     return numpy.arange(megabytes * 125_000, dtype=numpy.int64)
 
 
-def large_graph(kind: str, dies: bool = False) -> Graph:
-    """Return a graph with one large value and one node that takes it, and is killed if it has to be."""
+def large_graph(kind: str, dies: bool) -> Graph:
+    """Return a graph with a large value and a node that takes it; that one dies, or nothing is made."""
 
     @node(output_name="value")
     def make(megabytes: int) -> Any:
+        assert dies, "what is stored is not made again"
         return large_value(kind, megabytes)
 
     @node(output_name="length")
@@ -197,7 +198,7 @@ def child(deed: str, path: str, kind: str, megabytes: int) -> None:
     if deed == "die":
         runner.run(large_graph(kind, dies=True), megabytes=megabytes, workflow_id="large")
     elif deed == "resume":
-        assert runner.run(large_graph(kind), workflow_id="large", select="length")["length"]
+        assert runner.run(large_graph(kind, dies=False), workflow_id="large", select="length")["length"]
     elif deed == "look":
         assert "large" in str(store.workflows())
         assert "make" in str(store.workflow("large"))
