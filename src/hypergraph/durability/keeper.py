@@ -36,6 +36,7 @@ from hypergraph.engine.nested import MapRun
 from hypergraph.engine.run import Run
 from hypergraph.exceptions import CrashLoopError, WorkflowLockedError
 from hypergraph.graph.graph import Graph
+from hypergraph.values.undecodable import Undecodable
 
 
 class WorkflowKeeper:
@@ -86,7 +87,11 @@ class WorkflowKeeper:
         inputs, self.named = set(graph.inputs.all), frozenset(given)
         self.edits = {n: v for n, v in given.items() if n in recorded and n not in inputs}
         unmade = set(graph.outputs).difference(recorded)  # given in place of what would have made it
-        earlier = {n: value for n, (_, value) in known.items() if n in inputs or n in unmade}
+        earlier = {
+            n: value
+            for n, (_, value) in known.items()
+            if (n in inputs or n in unmade) and not isinstance(value, Undecodable)
+        }
         return {**earlier, **{n: v for n, v in given.items() if n not in self.edits}}
 
     # -- around a run -----------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ class Recalled(Detail):
         self._found = partial(past.look_up, step, child) if past.look_up is not None else None
 
     @property
-    def inner(self) -> Any:  # type: ignore[override]
+    def inner(self) -> Any:
         """The run, or map, as it is stored; None if it is not there any more."""
         if self._found is not None:
             self.__dict__["_inner"], self._found = self._found(), None

@@ -33,7 +33,11 @@ class Stored:
     def standing(self, past: Past) -> dict[str, Any]:
         """Return the inputs that no step has replaced by a later version."""
         latest = past.versions
-        return {name: value for name, (version, value) in self.inputs.items() if latest[name] == version}
+        return {
+            name: value
+            for name, (version, value) in self.inputs.items()
+            if latest[name] == version and not isinstance(value, Undecodable)
+        }
 
     @property
     def finished(self) -> set[str]:

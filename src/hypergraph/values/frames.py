@@ -11,7 +11,7 @@ import importlib
 import sys
 from typing import Any
 
-from hypergraph.values.tags import Parts, checked
+from hypergraph.values.tags import Blob, Parts, checked
 
 NAMES = frozenset({"frame"})
 _SAFE = (14, 0, 1)  # earlier ones of pyarrow could be made to run code by what they read
@@ -36,7 +36,7 @@ def take(value: Any) -> tuple[str, Parts] | None:
         raise TypeError(f"Arrow cannot hold it: {error}") from error
     if not same:
         raise TypeError("it would not come back from Arrow as it is")
-    return "frame", {"of": kind, "v": data}
+    return "frame", {"of": kind, "v": Blob(data)}
 
 
 def make(tag: str, of: object, v: object) -> Any:
@@ -64,17 +64,17 @@ def _arrow() -> Any:
     return arrow
 
 
-def _written(kind: str, value: Any) -> bytes:
+def _written(kind: str, value: Any) -> memoryview:
     arrow = _arrow()
     table = arrow.Table.from_pandas(value) if kind == "pandas" else value
     table = table.to_arrow() if kind == "polars" else table
     sink = arrow.BufferOutputStream()
     with arrow.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
-    return bytes(sink.getvalue().to_pybytes())
+    return memoryview(sink.getvalue())
 
 
-def _read(kind: str, data: bytes) -> Any:
+def _read(kind: str, data: bytes | memoryview) -> Any:
     arrow = _arrow()
     try:
         table = arrow.ipc.open_stream(data).read_all()

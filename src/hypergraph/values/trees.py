@@ -122,6 +122,10 @@ class Writer:
             return value
         if kind is float and isfinite(value):
             return value
+        if kind is tags.Blob and bytes in self._native:
+            return value.view
+        if kind in (bytes, tags.Blob):  # the encoder writes them as base64 itself, without a copy on the way
+            return {MARK: "bytes", "v": value if kind is bytes else value.view}
         return self._other(value, where, depth)
 
     def _dict(self, value: dict[Any, Any], where: Where, depth: int) -> Any:
@@ -217,6 +221,7 @@ class Reader:
         if MARK not in tree:
             return parts
         tag = parts.pop(MARK)
+        tree.clear()  # large parts are not kept twice
         try:
             return self._make(tag, parts)
         except Exception as error:  # stored data may be anything, and fail in any way
@@ -232,7 +237,7 @@ class Reader:
         for library in (arrays, frames):
             if tag in library.NAMES:
                 if self._classes is None:
-                    raise ValueError("arrays and tables are not built here")
+                    raise ValueError("arrays are not built here")
                 return library.make(tag, **parts)
         if tag not in tags.MAKE:
             raise ValueError(f"the tag {tag!r} is unknown; a newer version may know it")
