@@ -86,6 +86,9 @@ class Writer:
         """Begin anew in the child of a fork: what was queued is the parent's to write."""
         self._reset()
 
+    def __reduce__(self) -> tuple[type[None], tuple[()]]:
+        return type(None), ()  # a store in another process gets a writer of its own
+
     def _reset(self) -> None:
         self._changed = threading.Condition()
         self._waiting = deque()
