@@ -18,12 +18,12 @@ from typing import Any, NamedTuple
 
 from crashing import note, opened
 from processes import Elsewhere, started
-from proofs import rivals, zombies
-from proofs.outcome import Outcome, scaled
 from running import RUNNERS
 
 from hypergraph import Graph, interrupt, node
 from hypergraph.checkpointers import SqliteCheckpointer, WorkflowStatus
+from proofs import rivals, zombies
+from proofs.outcome import Outcome, scaled
 
 NAME = "races"
 REFUSALS = {"WorkflowLockedError", "OwnershipLostError", "WorkflowError"}

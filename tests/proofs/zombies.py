@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from crashing import note, opened
-from proofs.rivals import Child, Heard, hold
 
 from hypergraph import Graph, node
 from hypergraph.checkpointers import SqliteCheckpointer
 from hypergraph.checkpointers.writer import Writer
 from hypergraph.exceptions import WorkflowLockedError
+from proofs.rivals import Child, Heard, hold
 
 
 def chain(who: str, place: str = "", before: Callable[[], object] = lambda: None) -> Graph:
