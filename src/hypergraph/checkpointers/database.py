@@ -268,10 +268,6 @@ def _is_empty(path: str) -> bool:
     return not (os.path.exists(path) and os.path.getsize(path))
 
 
-def _is_empty(path: str) -> bool:
-    return not (os.path.exists(path) and os.path.getsize(path))
-
-
 def _identity(path: str) -> tuple[int, int] | None:
     try:
         found = os.stat(path)
