@@ -13,7 +13,7 @@ from pathlib import Path
 
 from benchmarks.durable import durable_bars
 from benchmarks.engine import Bar, engine_bars, memory_bars
-from benchmarks.growth import aimed_at_bars, bytes_report, growth_bars
+from benchmarks.growth import bytes_report, growth_bars
 from benchmarks.peers import peer_report
 from benchmarks.stores import store_bars
 from benchmarks.values import value_bars
@@ -22,10 +22,7 @@ SECTIONS = {
     "Stores that fill, large against small": store_bars,
     "Values to bytes and back, against msgspec alone": value_bars,
     "Values that grow, and large ones": growth_bars,
-}
-AIMS = {
     "Stored runs, against the same rows and bytes committed by hand": durable_bars,
-    "Large values in formats that do not suit them": aimed_at_bars,
 }
 
 
@@ -39,11 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
     for title, measured in SECTIONS.items():
         print(f"\n{title}")
         bars += _shown(measured())
-    aims = []
-    for title, measured in AIMS.items():
-        print(f"\n{title} (aims, not yet limits)")
-        aims += _shown(measured())
-    report: dict[str, object] = {"bars": [vars(bar) | {"holds": bar.holds} for bar in [*bars, *aims]]}
+    report: dict[str, object] = {"bars": [vars(bar) | {"holds": bar.holds} for bar in bars]}
     if not options.no_peers:
         report["peers"], report["chat bytes"] = peers(), bytes_report()
     if options.json:
