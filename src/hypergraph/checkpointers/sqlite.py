@@ -68,6 +68,7 @@ class SqliteCheckpointer(Checkpointer):
         if os.fspath(path) in ("", ":memory:"):
             raise ValueError("SqliteCheckpointer needs a file; MemoryCheckpointer keeps workflows in memory")
         self._database = database_at(os.fspath(path))
+        self._has_own_artifacts = artifact_store is None
         super().__init__(
             policy=policy or CheckpointPolicy(**given),
             serializer=serializer,
@@ -276,5 +277,9 @@ class SqliteCheckpointer(Checkpointer):
         self._database.write(lambda connection: trim(connection, workflow_id, encoding, before))
 
     def save_copy(self, path: str) -> None:
-        """Write a consistent, compact copy of the file to a new one."""
+        """Write a consistent, compact copy of the file to a new one, and of the artifacts beside it."""
         sqlite_upkeep.save_copy(self._database, path)
+        if self._has_own_artifacts:
+            copy = type(self)(path)
+            sqlite_upkeep.copy_artifacts(self._encoding, copy._encoding, copy.artifact_references())
+            copy.shut()

@@ -6,13 +6,14 @@ import sqlite3
 from collections.abc import Iterable
 
 from hypergraph.checkpointers import points, sqlite_reads
+from hypergraph.checkpointers.artifacts import ArtifactRef
 from hypergraph.checkpointers.database import Database
 from hypergraph.checkpointers.errors import translated
 from hypergraph.checkpointers.payloads import DROPPED, Encoding
 from hypergraph.checkpointers.schema import OTHER, OUTPUT, number
 from hypergraph.checkpointers.sqlite_copies import make_whole
 from hypergraph.checkpointers.sqlite_writes import unowned
-from hypergraph.exceptions import CheckpointError
+from hypergraph.exceptions import ArtifactMissingError, CheckpointError
 
 Connection = sqlite3.Connection
 
@@ -116,3 +117,14 @@ def save_copy(database: Database, path: str) -> None:
         raise CheckpointError(f"{path} exists; a backup never overwrites. Choose another name.") from error
     except (OSError, sqlite3.Error) as error:
         raise translated(error, path) from error
+
+
+def copy_artifacts(source: Encoding, target: Encoding, references: Iterable[str]) -> None:
+    """Put what these references mean into another artifact store; what is gone already is gone there too."""
+    for text in references:
+        ref = ArtifactRef.from_text(text)
+        if source.artifacts is not None and target.artifacts is not None:
+            try:
+                target.artifacts.put(source.artifacts.get(ref), content_type=ref.content_type)
+            except ArtifactMissingError:
+                continue
