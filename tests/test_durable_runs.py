@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import threading
+from pathlib import Path
+from typing import Any
+
 import pytest
 from durable import Bodies, bodies, counting, durable, fail_once, pipeline, read, rows, store
-from running import On
+from running import On, OnAsync
 
 from hypergraph import Graph
-from hypergraph.checkpointers import Checkpointer, StepStatus, WorkflowStatus
+from hypergraph.checkpointers import Checkpointer, SqliteCheckpointer, StepStatus, WorkflowStatus
 
 __all__ = ["bodies", "durable", "store"]  # fixtures
 
@@ -142,3 +146,20 @@ def test_nested_results_of_a_run_that_is_taken_up_are_there(
         log = result.log.steps[0].log
         assert log.errors == ()
         assert len(log.steps if not is_mapped else log) == 2
+
+
+def test_a_slow_disk_does_not_hold_up_the_event_loop(tmp_path: Path) -> None:
+    store = SqliteCheckpointer(tmp_path / "runs.db")
+    store.pace.seconds = 1.0  # as it would be after a commit that took that long
+    threads = []
+    plain = store._database.write
+
+    def write(*args: Any, **options: Any) -> Any:
+        if options.get("full"):
+            threads.append(threading.current_thread())
+        return plain(*args, **options)
+
+    store._database.write = write  # type: ignore[method-assign]  # to see who writes
+    OnAsync(checkpointer=store).run(pipeline(Bodies()), {"v0": 0}, workflow_id="w")
+    assert [thread is threading.main_thread() for thread in threads] == [False]
+    assert store.pace.seconds < 1.0

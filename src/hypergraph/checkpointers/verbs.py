@@ -43,6 +43,12 @@ if TYPE_CHECKING:
     from hypergraph.checkpointers.writer import Writer
 
 
+class Pace:
+    """How long the last commit took that survives a power loss; every view of a store knows it."""
+
+    seconds = 0.0
+
+
 class Verbs(Questions):
     """What a store implements, and what writers get from it."""
 
@@ -64,6 +70,7 @@ class Verbs(Questions):
             checked_threshold(artifact_threshold),
             redact,
         )
+        self.pace = Pace()
         self.background: Writer | None = None  # who writes behind the backs of runs, once one is needed
 
     @property

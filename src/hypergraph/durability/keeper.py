@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from time import perf_counter
 from typing import Any
 
 from hypergraph.checkpointers.base import Checkpointer
@@ -37,6 +38,8 @@ from hypergraph.engine.run import Run
 from hypergraph.exceptions import CrashLoopError, WorkflowLockedError
 from hypergraph.graph.graph import Graph
 from hypergraph.values.undecodable import Undecodable
+
+_SLOW = 0.002  # seconds for one commit; a hop to another thread takes a twentieth of it
 
 
 class WorkflowKeeper:
@@ -222,6 +225,11 @@ class WorkflowKeeper:
             self.store.commit(claim, inputs=given, at=run.past.superstep, status=active, code=code)
         return True
 
+    @property
+    def is_slow(self) -> bool:
+        """Whether ending a run takes longer than an event loop should be held up."""
+        return self.store.pace.seconds > _SLOW
+
     def close(self, run: Run) -> tuple[int, ...]:
         """Write down how the run ended; return the indexes of the steps that became durable."""
         journal: Journal | None = run.journal
@@ -230,7 +238,11 @@ class WorkflowKeeper:
         try:
             full = _is_outermost(run) or run.pause is not None
             code = self._code_since(run) if run in self.reruns else None
-            return journal.close(WorkflowStatus(run.status.value), full=full, code=code)
+            started = perf_counter()
+            saved = journal.close(WorkflowStatus(run.status.value), full=full, code=code)
+            if full:
+                self.store.pace.seconds = perf_counter() - started
+            return saved
         finally:
             self.store.release(journal.claim)
             self.store.retain(journal.claim.workflow_id)
