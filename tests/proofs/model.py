@@ -12,7 +12,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from proofs.outcome import Outcome, scaled
 from proofs.stories import InMemory, OnDisk, Stories
 
-NAME = "model: random stories against plain dicts"
+NAME = "random stories"
 STEPS: dict[type[Stories], int] = {InMemory: 7_000, OnDisk: 3_500}
 STORY = 50  # steps
 
