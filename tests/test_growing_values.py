@@ -163,6 +163,7 @@ def upto(expected: Expected, superstep: int) -> Expected:
     return {at: value for at, value in expected.items() if at <= superstep}
 
 
+@pytest.mark.slow
 @settings(max_examples=50)
 @given(way=few_ways, script=scripts, in_a_loop=st.booleans(), at=st.integers(0, 40))
 def test_every_version_stays_what_it_was(way: Any, script: Any, in_a_loop: bool, at: int) -> None:
@@ -187,6 +188,7 @@ def test_every_version_stays_what_it_was(way: Any, script: Any, in_a_loop: bool,
         store.shut()
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(way=few_ways, script=scripts, in_a_loop=st.booleans(), window=st.none() | st.integers(1, 6))
 def test_what_the_retention_keeps_is_what_it_was(way: Any, script: Any, in_a_loop: bool, window: Any) -> None:
@@ -208,6 +210,7 @@ def test_what_the_retention_keeps_is_what_it_was(way: Any, script: Any, in_a_loo
         store.shut()
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(
     way=few_ways,
@@ -279,9 +282,11 @@ def write(store: Checkpointer, records: list[StepRecord]) -> None:
 def test_siblings_that_write_the_same_name_may_end_in_any_order(
     store: Checkpointer, order: tuple[int, ...], splits: bool
 ) -> None:
-    chance, value, records, index = random.Random(5), ["x" * 300], [], 0
+    chance, value, records, index = random.Random(5), ["x" * 300, 0], [], 0
     for superstep in range(8):
-        siblings = [record(superstep, index + n, [*value, chance.random(), n]) for n in range(3)]
+        siblings = [
+            record(superstep, index + n, [value[0], n, *value[2:], chance.random()]) for n in range(3)
+        ]
         records += [siblings[n] for n in order]
         value, index = siblings[2].values["x"], index + 3
     pieces = [records[at : at + 3] for at in range(0, len(records), 3)] if splits else [records]
@@ -382,6 +387,7 @@ def chat(folder: Path, way: tuple[str, str, str], dies_in: int | None, durabilit
     return states
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs signals")
 @pytest.mark.parametrize("durability", ["sync", "async"])
 @pytest.mark.parametrize(
@@ -438,6 +444,7 @@ def talked(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], SqliteCh
     return of
 
 
+@pytest.mark.slow
 def test_a_long_conversation_costs_about_what_it_says(talked: Any) -> None:
     few, many = talked(400), talked(1200)
     final = len(msgspec.json.encode(few.state("w")["messages"]))
@@ -446,6 +453,7 @@ def test_a_long_conversation_costs_about_what_it_says(talked: Any) -> None:
     assert size_of(Path(many.path)) <= 3.3 * size_of(Path(few.path))
 
 
+@pytest.mark.slow
 def test_a_conversation_in_many_runs_costs_about_what_it_says(tmp_path: Path) -> None:
     store = SqliteCheckpointer(tmp_path / "w.db")
     talk = conversation(0).nodes["talk"]
@@ -473,6 +481,7 @@ def rows_and_bytes(store: SqliteCheckpointer, superstep: int) -> tuple[int, int]
     return len(parts), artifacts + sum(len(part.data or b"") for part in parts)
 
 
+@pytest.mark.slow
 def test_no_version_costs_much_more_to_read_than_the_last_one(talked: Any) -> None:
     store = talked(400)
     supersteps = [step.superstep for step in store.read_steps("w", values=False)]

@@ -120,6 +120,7 @@ def test_there_are_enough_values_to_be_sure() -> None:
     assert len(NASTY) >= 60
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_given", [False, True], ids=["made", "given"])
 @every_way
 def test_every_value_comes_back_as_it_was(way: Any, is_given: bool, tmp_path: Path) -> None:
@@ -128,6 +129,7 @@ def test_every_value_comes_back_as_it_was(way: Any, is_given: bool, tmp_path: Pa
     store.shut()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", [way for way in WAYS if "json" in way or "zstd+aes" in way], ids="-".join)
 def test_large_values_come_back_as_they_were(way: Any, tmp_path: Path) -> None:
     large = {label: [value] * 3 + ["x" * 3000] for label, value in NASTY.items()}
@@ -137,6 +139,7 @@ def test_large_values_come_back_as_they_were(way: Any, tmp_path: Path) -> None:
     store.shut()
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(way=st.sampled_from(WAYS), values=st.lists(storable, min_size=1, max_size=8), is_given=st.booleans())
 def test_any_value_comes_back_as_it_was(way: Any, values: list[Any], is_given: bool) -> None:
