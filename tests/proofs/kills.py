@@ -145,11 +145,11 @@ def _cases(hits: int, scale: float, seed: int) -> list[tuple[int, ...]]:
     return [*((at,) for at in some), *pairs]
 
 
-def _some_of(part: int, parts: int, scale: float, seed: int) -> Outcome:
+def _some_of(part: int, parts: int, scale: float, seed: int, manners: Sequence[Manner]) -> Outcome:
     """Try every so many of all cases."""
     outcome = Outcome(NAME)
     with started() as elsewhere:
-        for manner in MANNERS:
+        for manner in manners:
             with sample.scratch() as folder:
                 whole = elsewhere(counted, folder, manner)
             for kills in _cases(len(whole.points), scale, seed)[part::parts]:
@@ -157,13 +157,13 @@ def _some_of(part: int, parts: int, scale: float, seed: int) -> Outcome:
     return outcome
 
 
-def prove(scale: float = 1.0, seed: int = 0) -> Outcome:
+def prove(scale: float = 1.0, seed: int = 0, manners: Sequence[Manner] = MANNERS) -> Outcome:
     """Kill the program at every point it comes by, or at some of them."""
     outcome = Outcome(NAME)
     if not hasattr(signal, "SIGKILL"):
         outcome.skipped = "needs signals"
         return outcome
-    return in_two(outcome, partial(_some_of, scale=scale, seed=seed))
+    return in_two(outcome, partial(_some_of, scale=scale, seed=seed, manners=manners))
 
 
 def in_two(outcome: Outcome, some_of: Callable[..., Outcome]) -> Outcome:

@@ -66,6 +66,29 @@ def overtaken(place: str, mode: str, folder: Path, runner: str) -> list[str]:
     ]
 
 
+def outrun(mode: str, folder: Path, runner: str) -> list[str]:
+    """Stop an owner in a body, and its successor in the same one; wake the owner up first.
+
+    Its row would be the only one of that step: nothing but the fence tells that it must not be written.
+    """
+    owner = Child(partial(run, folder, runner, "1", "b", mode))
+    owner.wait_until_held()
+    successor = Child(partial(run, folder, runner, "2", "b", mode, force=True))
+    successor.wait_until_held()
+    rows = SqliteCheckpointer(folder / "w.db").steps("w")
+    owner.send(signal.SIGCONT)
+    late, _ = owner.hear()
+    left = SqliteCheckpointer(folder / "w.db").steps("w")
+    successor.send(signal.SIGCONT)
+    name, result = successor.hear()
+    expected = "a2b2c2" if mode == "exit" else "a1b2c2"
+    return [
+        *([] if late == "OwnershipLostError" else [f"the zombie ended with {late!r}"]),
+        *([] if left == rows else ["the zombie left rows"]),
+        *([] if (name, result) == ("", expected) else [f"the successor: {name} {result}, not {expected}"]),
+    ]
+
+
 def followed(folder: Path, runner: str, number: int, expected: Heard) -> list[str]:
     """Let somebody wait for an owner that is then sent a signal."""
     owner = Child(partial(run, folder, runner, "1", "b"))
@@ -117,6 +140,7 @@ TRIALS: dict[str, Callable[[Path, str], list[str]]] = {
         for place in "abc"
         for mode in ("sync", "async", "exit")
     },
+    **{f"outrun, {mode}": partial(outrun, mode) for mode in ("sync", "async", "exit")},
     "the owner dies while another waits": owner_dies,
     "the owner finishes while another waits": owner_finishes,
 }
