@@ -15,6 +15,7 @@ from typing import Any
 
 from crashing import note
 
+MISSING = None if hasattr(os, "fork") else "needs fork"
 Heard = tuple[str, Any]  # "" and what was returned, or the name of what was raised and its text
 
 

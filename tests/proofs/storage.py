@@ -32,7 +32,7 @@ from hypergraph.exceptions import (
 from hypergraph.values.undecodable import Undecodable
 from proofs.damage import Case, damages
 from proofs.outcome import Outcome, scaled
-from proofs.rivals import told
+from proofs.rivals import MISSING, told
 
 NAME = "storage"
 _broken = [False]
@@ -206,7 +206,9 @@ def failure_when_closed(elsewhere: Elsewhere, closed: str, runner: str) -> str |
 
 def prove(scale: float = 1.0, seed: int = 0) -> Outcome:
     """Harm a database in every way; the seed says which bytes."""
-    outcome = Outcome(NAME)
+    outcome = Outcome(NAME, skipped=MISSING)
+    if outcome.skipped:
+        return outcome
     with outcome.timed(), started() as elsewhere, tempfile.TemporaryDirectory() as folder:
         pristine = reference(Path(folder))
         for case in damages(pristine, scale, seed):
