@@ -199,15 +199,7 @@ LOOKS: dict[str, Callable[[SqliteCheckpointer], Any]] = {
 }
 
 
-@pytest.mark.parametrize(
-    "look",
-    [
-        pytest.param(look, marks=pytest.mark.xfail(reason="it looks into every value"))
-        if look == "search"
-        else look
-        for look in LOOKS
-    ],
-)
+@pytest.mark.parametrize("look", LOOKS)
 def test_who_looks_at_workflows_loads_no_artifact(
     counted: tuple[SqliteCheckpointer, Counting], bodies: Bodies, look: str
 ) -> None:

@@ -256,7 +256,6 @@ def test_versions_of_one_name_cannot_be_exchanged(store: SqliteCheckpointer, bod
     assert store.state("w", superstep=supersteps[1])["count"] == 2
 
 
-@pytest.mark.xfail(reason="an input is bound to its version where an output is bound to its index")
 def test_an_input_and_an_output_cannot_be_exchanged(store: SqliteCheckpointer, bodies: Bodies) -> None:
     @node(output_name="y")
     def first(x: int) -> int:
@@ -289,7 +288,6 @@ def test_the_rows_of_a_fork_are_its_own(store: SqliteCheckpointer, bodies: Bodie
         assert store.state(workflow_id)["v2"] == 2
 
 
-@pytest.mark.xfail(reason="in an unfinished superstep it is handed to the next node")
 def test_a_fork_of_what_cannot_be_read_makes_it_again(store: SqliteCheckpointer, bodies: Bodies) -> None:
     graph = stopped_at(store, bodies, "s3")
     change(store, FORGED["a plain row planted"][0][0])

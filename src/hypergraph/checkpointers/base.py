@@ -15,6 +15,7 @@ from hypergraph.checkpointers.offload import in_thread
 from hypergraph.checkpointers.payloads import EncodedStep
 from hypergraph.checkpointers.types import NewWorkflow, StepRecord, WorkflowStatus
 from hypergraph.checkpointers.verbs import Verbs
+from hypergraph.exceptions import CheckpointError
 
 __all__ = ["Checkpointer", "Commit", "EncodedStep", "NewWorkflow", "Ownership"]
 
@@ -120,7 +121,7 @@ class Checkpointer(Verbs):
             gone, artifacts = self.erase(()), self._encoding.artifacts
             if not isinstance(artifacts, SweepableStore):
                 return gone
-            kept = {ArtifactRef.from_text(text).key for text in self.artifact_references()}
+            kept = {key for text in self.artifact_references() if (key := _key_in(text))}
             return gone + artifacts.sweep(kept, older_than_seconds=older_than)
 
         return await in_thread(work)
@@ -128,3 +129,11 @@ class Checkpointer(Verbs):
     async def backup(self, path: str) -> None:
         """Write a consistent copy of the store to a new file, while others go on working."""
         await in_thread(self.save_copy, str(path))
+
+
+def _key_in(reference: str) -> str | None:
+    """Return the key of the artifact that is referred to, None for what is no reference."""
+    try:
+        return ArtifactRef.from_text(reference).key
+    except CheckpointError:
+        return None

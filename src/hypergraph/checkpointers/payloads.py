@@ -43,7 +43,7 @@ class Payload(NamedTuple):
     checksum: int
     data: bytes | None
     superstep: int = 0  # of the step that made it, or before which it was given,
-    idx: int = 0  # and the index of that step, or the version of what was given
+    idx: int = 0  # and the index of that step; of what was given its version, as a negative number
     base: int | None = None  # of a patch: the superstep in which its chain begins
     parts: tuple[Payload, ...] = ()  # the chain before it, once somebody has looked it up
 
@@ -109,6 +109,10 @@ class Encoding:
         self.redact = redact
         self.tag = f"{serializer.id}/{serializer.version}"
         self.format = self.tag + (f"+{chain.format}" if chain.format else "")
+
+    def without_artifacts(self) -> Encoding:
+        """Return the same for readers who leave artifacts where they are."""
+        return Encoding(self.serializer, self.chain, None, self.threshold, self.redact)
 
     def using(self, serializer: Serializer) -> Encoding:
         """Return the same with another serializer."""
@@ -191,7 +195,7 @@ class Encoding:
 
     def inputs(self, workflow_id: str, given: Mapping[str, Any]) -> list[Payload]:
         """Return what a workflow starts with as bytes, as first versions."""
-        place = Place(workflow_id, 0, 1)
+        place = Place(workflow_id, 0, -1)
         return [self.payload(name, 1, value, place) for name, value in given.items()]
 
     def value(self, workflow_id: str, payload: Payload) -> Any:
@@ -216,6 +220,14 @@ class Encoding:
             raise ValueError("the beginning of a growing value is not stored any more")
         raw = self._raw(workflow_id, links[0])
         return applied(raw, (self._raw(workflow_id, link) for link in (*links[1:], last)))
+
+    def reads(self, workflow_id: str, payload: Payload) -> bool:
+        """Say whether this store can read a value."""
+        try:
+            self.whole(workflow_id, payload)
+        except (ValueError, CheckpointError):
+            return False
+        return True
 
     def grown(self, workflow_id: str, payload: Payload) -> Grown | None:
         """Return what a later version can extend, None if it cannot be read."""

@@ -268,8 +268,13 @@ class SqliteCheckpointer(Checkpointer):
         self._database.close()
 
     def erase(self, workflow_ids: Iterable[str]) -> int:
-        """Remove these workflows and their children; return how many went."""
-        return sqlite_upkeep.erase(self._database, workflow_ids)
+        """Remove these workflows and their children; return how many went.
+
+        They do not come back after a power loss, when artifacts that they named may be gone.
+        """
+        count = sqlite_upkeep.erase(self._database, workflow_ids)
+        self._database.write(sqlite_writes.change_nothing, full=True)
+        return count
 
     def trim(self, workflow_id: str, *, before: int) -> None:
         """Drop values that no state at or after superstep `before` contains; the records stay."""

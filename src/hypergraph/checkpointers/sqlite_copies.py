@@ -79,6 +79,6 @@ def _change(connection: Connection, key: int, kind: int, payload: Payload) -> No
         _CHANGE,
         (
             *(text(payload.format), payload.checksum, payload.data, payload.base),
-            *(key, kind, payload.name, payload.superstep, payload.idx),
+            *(key, kind, payload.name, payload.superstep, abs(payload.idx)),
         ),
     )

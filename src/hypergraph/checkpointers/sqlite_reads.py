@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 from hypergraph.checkpointers import finding
@@ -94,7 +95,7 @@ def workflow(connection: Connection, workflow_id: str) -> Workflow | None:
 def artifact_references(connection: Connection) -> list[str]:
     """Return the references to artifacts that values hold."""
     rows = connection.execute("SELECT data FROM vals WHERE substr(format, -1) = '@' AND data IS NOT NULL")
-    return [bytes(data).decode() for (data,) in rows]
+    return [data.decode("utf-8", "replace") for (data,) in rows if isinstance(data, bytes)]
 
 
 def last_turn(connection: Connection, workflow_id: str) -> Turn:
@@ -135,7 +136,13 @@ def payloads(connection: Connection, workflow_id: str, kind: int, upto: int | No
     bounds = {"key": found[0], "kind": kind, "upto": _LAST if upto is None else upto}
     statement = _FOLD if found[1] and kind == OUTPUT else STATE
     rows = connection.execute(statement, bounds).fetchall()
-    return [linked(connection, found[0], kind, Payload(*row)) for row in rows if row[0]]
+    return [linked(connection, found[0], kind, payload_of(kind, row)) for row in rows if row[0]]
+
+
+def payload_of(kind: int, row: Sequence[Any]) -> Payload:
+    """Return the payload of a row; an input is told from an output by the sign of its index."""
+    payload = Payload(*row)
+    return payload._replace(idx=-payload.idx) if kind == INPUT else payload
 
 
 def linked(connection: Connection, key: int, kind: int, payload: Payload) -> Payload:
@@ -150,7 +157,7 @@ def linked(connection: Connection, key: int, kind: int, payload: Payload) -> Pay
 def all_payloads(connection: Connection, key: int) -> list[tuple[int, Payload]]:
     """Return every payload of a workflow with its kind."""
     rows = connection.execute(f"SELECT v.kind, {_PAYLOAD} FROM vals AS v WHERE v.workflow = ?", (key,))  # noqa: S608 - fixed names
-    return [(kind, Payload(*rest)) for kind, *rest in rows.fetchall()]
+    return [(kind, payload_of(kind, rest)) for kind, *rest in rows.fetchall()]
 
 
 def extending(connection: Connection, key: int, name: str, superstep: int) -> list[Payload]:

@@ -97,13 +97,17 @@ def _shrink(connection: Connection) -> bool:
 
 
 def trim(connection: Connection, workflow_id: str, encoding: Encoding, before: int) -> None:
-    """Drop values that were replaced before a superstep; what extends them becomes whole."""
+    """Drop values that were replaced before a superstep; what extends them becomes whole.
+
+    Where that cannot be read, with this key or serializer, everything stays.
+    """
     key = sqlite_reads.key_of(connection, workflow_id)
-    if key is None:
+    found = sqlite_reads.payloads(connection, workflow_id, OUTPUT, before) if key is not None else []
+    growing = [payload for payload in found if payload.base is not None]
+    if key is None or not all(encoding.reads(workflow_id, payload) for payload in growing):
         return
-    for payload in sqlite_reads.payloads(connection, workflow_id, OUTPUT, before):
-        if payload.base is not None:
-            make_whole(connection, key, workflow_id, encoding, payload)
+    for payload in growing:
+        make_whole(connection, key, workflow_id, encoding, payload)
     if points.hook is not None:
         points.point("trim.made_whole")
     connection.execute(_TRIM, {"key": key, "before": before})

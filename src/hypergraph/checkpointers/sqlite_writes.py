@@ -27,7 +27,7 @@ from hypergraph.checkpointers.rows import (
     time_of,
     value_rows,
 )
-from hypergraph.checkpointers.schema import OTHER, OUTPUT
+from hypergraph.checkpointers.schema import OTHER, OUTPUT, number
 from hypergraph.checkpointers.sqlite_copies import copy_history, make_later_whole
 from hypergraph.checkpointers.types import NewWorkflow, StepStatus, WorkflowStatus
 from hypergraph.exceptions import CheckpointError
@@ -249,6 +249,11 @@ def put(connection: Connection, locks: LockFile, step: EncodedStep, encoding: En
     connection.execute(_SCRAMBLED, {"key": key, "superstep": record.superstep, "idx": record.index})
     connection.execute(_PUT, step_row(key, record))
     connection.executemany(_VALUE, value_rows(key, step))
+
+
+def change_nothing(connection: Connection) -> None:
+    """Write a page as it is: a commit without any would not wait for those before it to reach the disk."""
+    connection.execute(f"PRAGMA user_version = {number(connection, 'user_version')}")
 
 
 def create(connection: Connection, workflow_id: str, new: NewWorkflow, inputs: Iterable[Payload]) -> None:

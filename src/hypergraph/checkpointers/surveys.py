@@ -71,7 +71,7 @@ def mentions(reader: Reader, text: str, limit: int | None) -> list[StepRecord]:
     words = text.casefold().split()
     if not words:
         return []
-    matching = (step for step in reader.scan(values=True) if _has_all(step, words))
+    matching = (step for step in reader.skimming().scan(values=True) if _has_all(step, words))
     return list(islice(matching, limit))
 
 

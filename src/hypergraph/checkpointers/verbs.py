@@ -88,6 +88,12 @@ class Verbs(Questions):
         view.serializer = serializer
         return view
 
+    def skimming(self) -> Self:
+        """Return a view of the same store that leaves large values where they are."""
+        view = copy.copy(self)
+        view._encoding = self._encoding.without_artifacts()
+        return view
+
     # --- the verbs of a writer ----------------------------------------------------------------
 
     @abstractmethod
@@ -155,7 +161,7 @@ class Verbs(Questions):
         given = more.get("inputs") or {}
         encode, owner, at = self._encoding.payload, claim.workflow_id, more.get("at", 0)
         inputs = tuple(
-            encode(name, version, value, Place(owner, at, version))
+            encode(name, version, value, Place(owner, at, -version))
             for name, (version, value) in given.items()
         )
         rest: dict[str, Any] = {name: value for name, value in more.items() if name != "inputs"}
