@@ -62,7 +62,7 @@ def test_a_file_that_another_process_creates_meanwhile_is_not_a_foreign_one(tmp_
     other = sqlite3.connect(path, isolation_level=None, timeout=0)
 
     def meanwhile(statement: str) -> None:
-        if "application_id" in statement:
+        if "sqlite_master" in statement:  # read last
             with suppress(sqlite3.OperationalError):  # it may have to wait for us
                 migrate(other, str(path))
 
