@@ -1,4 +1,4 @@
-"""The contract of stores, asked of each by the public suite; a slice has none, for `make test` asks it all."""
+"""The contract of stores, asked of each by the public suite; a slice has none, `make test` asks it all."""
 
 from __future__ import annotations
 
