@@ -79,7 +79,8 @@ def resumed(folder: Path, manner: Manner, crashes: int = 1) -> Resumed:
     before, entered = look(store), sample.calls(folder)
     flaws = flaws_of(store, before)
     if manner.mode == "sync":
-        flaws += unsaved(before, (p for p in sample.places(entered) if not is_erased(before, p)))
+        begun = sample.places(sample.of_last_process(entered))
+        flaws += unsaved(before, (place for place in begun if not is_erased(before, place)))
     given = sample.run(folder, manner)
     after = look(store)
     flaws += flaws_of(store, after) + repeated(folder, before, len(entered), crashes)
@@ -95,15 +96,19 @@ def repeated(folder: Path, before: Seen, calls_before: int, crashes: int) -> lis
     """Say which calls were made again although they must not have been, after so many crashes."""
     lines = sample.calls(folder)
     flaws = [
-        f"{place} was on record and was called again"
-        for place in sample.places(lines[calls_before:])
-        if place in before.completed
+        f"{visit} was on record and was called again"
+        for visit in sample.visits(lines[calls_before:])
+        if visit in before.completed
     ]
-    for place, times in sample.places(lines).items():
-        most = 1 if place[2] == sample.ONCE else 1 + crashes
-        if times > most:
-            flaws.append(f"{place} was called {times} times")
+    for visit, times in sample.visits(lines).items():
+        if times > most_calls(visit.split(":")[1], crashes):
+            flaws.append(f"{visit} was called {times} times")
     return flaws
+
+
+def most_calls(node: str, crashes: int) -> int:
+    """Return how often a visit of a node may be called: each crash repeats it once, with one exception."""
+    return {sample.ONCE: 1, sample.BROKEN: 2 + crashes}.get(node, 1 + crashes)
 
 
 def differences(whole: Whole, found: Resumed) -> list[str]:

@@ -27,9 +27,14 @@ class Seen(NamedTuple):
     inputs: dict[str, dict[str, tuple[int, Any]]]
 
     @property
-    def completed(self) -> set[Place]:
-        """The places whose step completed and can be skipped."""
-        return {_place(step) for steps in self.steps.values() for step in steps if step.durable}
+    def completed(self) -> set[str]:
+        """The visits that completed and can be skipped, by their keys."""
+        return {
+            f"{step.workflow_id}:{step.node_name}:{step.visit}"
+            for steps in self.steps.values()
+            for step in steps
+            if step.durable
+        }
 
     @property
     def recorded(self) -> set[Place]:

@@ -27,6 +27,7 @@ from hypergraph.durability import journal
 
 INPUTS: dict[str, Any] = {"size": 2, "messages": []}
 ONCE = "charge"  # the node whose effect must not happen twice
+BROKEN = "check"  # the node that fails until it is mended
 _ROUNDS = 3
 _place: dict[str, Path] = {}
 heard: list[Callable[[str], None]] = []  # who else is told of every call
@@ -45,8 +46,9 @@ class Manner(NamedTuple):
 
 
 def enter(ctx: NodeContext) -> None:
-    """Leave a line that outlives the process: the place of the call in the history, and its attempt."""
-    line = f"{ctx.workflow_id}|{ctx.superstep}|{ctx.node_name.rpartition('/')[2]}|{ctx.attempt}"
+    """Leave a line that outlives the process: whose call it is, and where in the history."""
+    place = f"{ctx.workflow_id}|{ctx.superstep}|{ctx.node_name.rpartition('/')[2]}"
+    line = f"{place}|{ctx.attempt}|{ctx.idempotency_key}|{os.getpid()}"
     for listener in heard:
         listener(line)
     crashing.note(line)
@@ -58,12 +60,22 @@ def calls(folder: Path) -> list[str]:
     return file.read_text().splitlines() if file.exists() else []
 
 
-def places(lines: list[str]) -> Counter[tuple[str, int, str]]:
-    """Return how often each place in the history was called; attempts of one call count as one."""
+def places(lines: list[str]) -> set[tuple[str, int, str]]:
+    """Return the places in the history that were called: workflow, superstep and node."""
     split = (line.split("|") for line in lines)
-    return Counter(
-        (owner, int(superstep), name) for owner, superstep, name, attempt in split if attempt == "1"
-    )
+    return {(owner, int(superstep), name) for owner, superstep, name, *_ in split}
+
+
+def visits(lines: list[str]) -> Counter[str]:
+    """Return how often each visit of a node was called, by its key; attempts of one call count as one."""
+    split = (line.split("|") for line in lines)
+    return Counter(key for _, _, _, attempt, key, _ in split if attempt == "1")
+
+
+def of_last_process(lines: list[str]) -> list[str]:
+    """Return the lines of the last process that left any."""
+    last = lines[-1].split("|")[-1] if lines else ""
+    return [line for line in lines if line.split("|")[-1] == last]
 
 
 def receipt_of(right: int) -> str:
