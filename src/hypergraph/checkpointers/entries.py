@@ -12,9 +12,10 @@ from typing import Any
 
 from hypergraph.checkpointers.clock import now
 from hypergraph.checkpointers.commits import FINISHED
+from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.ids import moved
 from hypergraph.checkpointers.locks import HOST
-from hypergraph.checkpointers.payloads import DROPPED, PAUSE, EncodedStep, Encoding, Payload
+from hypergraph.checkpointers.payloads import DROPPED, PAUSE, EncodedStep, Payload
 from hypergraph.checkpointers.refusals import locked
 from hypergraph.checkpointers.types import NewWorkflow, StepStatus, Workflow, WorkflowStatus
 

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 import msgspec
 
 from hypergraph.checkpointers.clock import now
+from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.ids import moved
-from hypergraph.checkpointers.payloads import EncodedStep, Encoding, Payload
+from hypergraph.checkpointers.payloads import EncodedStep, Payload
 from hypergraph.checkpointers.quick import maker_of
 from hypergraph.checkpointers.schema import INPUT, OTHER, OUTPUT
 from hypergraph.checkpointers.types import (

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sqlite3
 
 from hypergraph.checkpointers import sqlite_reads
-from hypergraph.checkpointers.payloads import Encoding, Payload, Place, gap
+from hypergraph.checkpointers.encoding import Encoding
+from hypergraph.checkpointers.payloads import Payload, Place, gap
 from hypergraph.checkpointers.rows import STEP_COLUMNS, VALUE_COLUMNS, copied_extra, text
 from hypergraph.checkpointers.schema import OUTPUT
 from hypergraph.checkpointers.types import NewWorkflow, StepRecord

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from hypergraph.checkpointers import finding
+from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.filters import Query
-from hypergraph.checkpointers.payloads import Encoding, Payload, since_whole
+from hypergraph.checkpointers.payloads import Payload, since_whole
 from hypergraph.checkpointers.rows import STEP_COLUMNS, Row, record_of, workflow_of
 from hypergraph.checkpointers.schema import INPUT, OTHER, OUTPUT
 from hypergraph.checkpointers.types import StepRecord, StepStatus, Turn, Workflow

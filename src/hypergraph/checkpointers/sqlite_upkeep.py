@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from hypergraph.checkpointers import points, sqlite_reads
 from hypergraph.checkpointers.artifacts import ArtifactRef
 from hypergraph.checkpointers.database import Database
+from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.errors import translated
-from hypergraph.checkpointers.payloads import DROPPED, Encoding
+from hypergraph.checkpointers.payloads import DROPPED
 from hypergraph.checkpointers.schema import OTHER, OUTPUT, number
 from hypergraph.checkpointers.sqlite_copies import make_whole
 from hypergraph.checkpointers.sqlite_writes import unowned

@@ -10,9 +10,10 @@ from collections.abc import Iterable
 from hypergraph.checkpointers import points, sqlite_reads
 from hypergraph.checkpointers.clock import now
 from hypergraph.checkpointers.commits import FINISHED, Commit, Ownership
+from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.errors import translated
 from hypergraph.checkpointers.locks import HOST, LockFile
-from hypergraph.checkpointers.payloads import EncodedStep, Encoding, Payload
+from hypergraph.checkpointers.payloads import EncodedStep, Payload
 from hypergraph.checkpointers.refusals import locked, recorded_already, taken, taken_over
 from hypergraph.checkpointers.rows import (
     NEW_COLUMNS,

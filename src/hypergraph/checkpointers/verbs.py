@@ -15,15 +15,10 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from hypergraph.checkpointers.artifacts import ArtifactStore
 from hypergraph.checkpointers.commits import Commit, CommitOptions, Ownership, each_of, owned
+from hypergraph.checkpointers.encoding import Encoding, checked_threshold
 from hypergraph.checkpointers.filters import Query
 from hypergraph.checkpointers.growth import Grown, Growth
-from hypergraph.checkpointers.payloads import (
-    EncodedStep,
-    Encoding,
-    Payload,
-    Place,
-    checked_threshold,
-)
+from hypergraph.checkpointers.payloads import EncodedStep, Payload, Place
 from hypergraph.checkpointers.questions import Questions
 from hypergraph.checkpointers.redaction import Redact
 from hypergraph.checkpointers.types import (
