@@ -2,7 +2,12 @@
 
 import prove
 import pytest
+from proofs import model
 from proofs.outcome import Outcome
+from proofs.stories import InMemory
+
+from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer
+from hypergraph.checkpointers.commits import Commit
 
 SLICE = 0.05
 SUITES = prove.suites()
@@ -36,3 +41,26 @@ def test_the_table_has_a_line_for_each_outcome_and_their_sum() -> None:
     assert prove.told(good).split() == ["good", "1,000", "0", "1.5"]
     assert prove.told(prove.total([good, bad])).split() == ["all", "1,002", "1", "1.5"]
     assert prove.told(Outcome("none", skipped="no compiler")).endswith("no compiler")
+
+
+class Forgetful(MemoryCheckpointer):
+    """Loses one commit in nine."""
+
+    commits = 0
+
+    def write(self, commit: Commit) -> None:
+        self.commits += 1
+        if self.commits % 9 or commit.status is not None:
+            super().write(commit)
+
+
+class Rigged(InMemory):
+    def made_store(self) -> Checkpointer:
+        return Forgetful()
+
+
+@pytest.mark.slow
+def test_stories_find_a_store_that_forgets() -> None:
+    failure = model.tell(Rigged, 0, stories=5, shorten=False)
+    assert failure is not None
+    assert "tell(Rigged, 0, 5)" in failure

@@ -17,7 +17,7 @@ STEPS: dict[type[Stories], int] = {InMemory: 7_000, OnDisk: 3_500}
 STORY = 50  # steps
 
 
-def tell(machine: type[Stories], number: int, stories: int) -> str | None:
+def tell(machine: type[Stories], number: int, stories: int, *, shorten: bool = True) -> str | None:
     """Tell stories; if one goes wrong, return how, as short as it gets."""
     chosen = settings(
         max_examples=stories,
@@ -25,7 +25,7 @@ def tell(machine: type[Stories], number: int, stories: int) -> str | None:
         deadline=None,
         database=None,
         suppress_health_check=list(HealthCheck),
-        phases=[Phase.generate, Phase.shrink],
+        phases=[Phase.generate, Phase.shrink] if shorten else [Phase.generate],
     )
     try:
         run_state_machine_as_test(seeded(number)(machine), settings=chosen)
