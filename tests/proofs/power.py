@@ -86,7 +86,7 @@ def flaws_at(disk: Disk, known: Known, whole: kills.Whole, chance: random.Random
         (folder / "store").mkdir()
         kept = {0: 0.0, 1: 1.0}.get(variant)
         disk.image(folder / "store", chance, kept)
-        (folder / "calls").write_text("".join(f"{line}\n" for line in known.lines))
+        sample.remember(folder, known.lines)
         store = sample.store_in(folder)
         store.open()
         seen = look(store)

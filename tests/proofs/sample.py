@@ -60,6 +60,13 @@ def calls(folder: Path) -> list[str]:
     return file.read_text().splitlines() if file.exists() else []
 
 
+def remember(folder: Path, lines: list[str]) -> None:
+    """Leave the lines of earlier calls in a folder; what was called after it had failed is mended there."""
+    (folder / "calls").write_text("".join(f"{line}\n" for line in lines))
+    if sum(f"|{BROKEN}|" in line for line in lines) > 1:
+        (folder / "mended").touch()
+
+
 def places(lines: list[str]) -> set[tuple[str, int, str]]:
     """Return the places in the history that were called: workflow, superstep and node."""
     split = (line.split("|") for line in lines)
