@@ -81,7 +81,7 @@ class Stories(Story):
         old = [
             n
             for n, w in self.model.items()
-            if w["status"] in FINISHED and max(w["ended"], w["created"]) < limit
+            if w["status"] in FINISHED and w["ended"] < limit
         ]
         same(sorted(asyncio.run(self.store.prune(age))), sorted(old), "pruned")
         for name in old:

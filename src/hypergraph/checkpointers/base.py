@@ -102,7 +102,7 @@ class Checkpointer(Verbs):
         statuses = FINISHED - {WorkflowStatus.FAILED} if keep_failed else FINISHED
 
         def work() -> list[str]:
-            found, _, _ = self.find(Query(statuses=frozenset(statuses), until=limit, limit=None))
+            found, _, _ = self.find(Query(statuses=frozenset(statuses), limit=None))
             ids = [item.id for item in found if item.completed_at and item.completed_at < limit]
             if not dry_run:
                 self.erase(ids)

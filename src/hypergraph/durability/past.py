@@ -137,11 +137,20 @@ class Past:
         self.equal.clear()
 
 
-def _open_round(plan: Plan, records: Sequence[StepRecord]) -> int:
-    """Return the superstep that is to be finished: where something failed, or else the last one."""
+def _failures(plan: Plan, records: Sequence[StepRecord]) -> list[StepRecord]:
+    """Return the steps that failed and have not run since."""
     latest = {record.node_name: record for record in records if record.node_name in plan.index}
-    failed = [record.round for record in latest.values() if record.status is StepStatus.FAILED]
-    return min([max(record.round for record in records), *failed])
+    return [record for record in latest.values() if record.status is StepStatus.FAILED]
+
+
+def _open_round(plan: Plan, records: Sequence[StepRecord], failed: Sequence[StepRecord]) -> int:
+    """Return the superstep that is to be finished: where something failed, or else the last one.
+
+    A step that no round concerns may fail while the rounds go on: it is made up for, they are not.
+    """
+    free = plan.unconcerned()
+    concerned = [record.round for record in failed if plan.index[record.node_name] not in free]
+    return min([max(record.round for record in records), *concerned])
 
 
 def read_past(plan: Plan, stored: Stored, *, closed: bool) -> Past:
@@ -150,13 +159,13 @@ def read_past(plan: Plan, stored: Stored, *, closed: bool) -> Past:
     past = Past(given=given, versions=dict(given))
     if not records:
         return past
-    last, past.round = max(record.superstep for record in records), _open_round(plan, records)
+    last, failed = max(record.superstep for record in records), _failures(plan, records)
+    past.round = _open_round(plan, records, failed)
     # What has a row of its own and must run again gets another one, in a superstep of its own.
     unfinished = [r for r in records if r.round >= past.round]
     turn, past.news = stored.turn
     past.is_turn = turn > 0
     past.is_closed = closed or turn > last or any(record.lost for record in unfinished)
-    failed = any(r.superstep == last and r.status is StepStatus.FAILED for r in records)
     past.superstep = last + 1 if past.is_closed or failed else last
     past.next_index = max(record.index for record in records) + 1
     past.waiting = {(r.superstep, r.node_name): r.index for r in records if r.status is StepStatus.PAUSED}
