@@ -12,7 +12,7 @@ RUN := .venv/bin/python
 INSTALL := PIP_DISABLE_PIP_VERSION_CHECK=1 $(RUN) -m pip install --quiet --editable
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench clean
+.PHONY: help demo test check prove soak bench clean
 
 help: ## list what can be made
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' Makefile
@@ -38,6 +38,14 @@ check: .venv/.dev ## apply the format and the safe fixes, then check lint and ty
 	@$(RUN) -m ruff check --fix .
 	@echo "==> types: mypy"
 	@$(RUN) -m mypy
+
+prove: .venv/.dev ## crash, tear, race and corrupt stored runs; print what held
+	@echo "==> proving (about three minutes)"
+	@$(RUN) tests/prove.py
+
+soak: .venv/.dev ## the same, ten times as much
+	@echo "==> proving (about half an hour)"
+	@$(RUN) tests/prove.py --scale 10
 
 bench: .venv/.package ## measure the overhead per node
 	@echo "==> measuring (about half a minute; peers are compared where they are installed)"

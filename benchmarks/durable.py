@@ -50,7 +50,7 @@ class ByHand:
             values = ours.execute(rows.format("vals"), workflow[:1]).fetchall()
         self.workflow, self.inputs = workflow, [row[1:] for row in values if row[1] == 1]
         outputs = [row for row in values if row[1] == 0]
-        pairs = [(step[1:], value[1:-1]) for step, value in zip(steps, outputs, strict=True)]
+        pairs = [(step[1:], value[1:-2]) for step, value in zip(steps, outputs, strict=True)]
         self.supersteps = [list(rows) for _, rows in groupby(pairs, key=lambda pair: pair[0][0])]
         self.put_step, self.put_value = _insert("steps", steps[0]), _insert("vals", values[0])
         tables = SqliteCheckpointer(path)
@@ -78,7 +78,7 @@ class ByHand:
             for step, value in superstep:
                 y = plus_one(x)
                 execute(put_step, (key, *step))
-                execute(put_value, (key, *value, json.dumps(y).encode()))
+                execute(put_value, (key, *value, json.dumps(y).encode(), None))
             if last:
                 execute("UPDATE workflows SET status = 'completed' WHERE key = ?", (key,))
             execute("COMMIT")

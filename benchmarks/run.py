@@ -13,8 +13,17 @@ from pathlib import Path
 
 from benchmarks.durable import durable_bars
 from benchmarks.engine import Bar, engine_bars, memory_bars
+from benchmarks.growth import bytes_report, growth_bars
 from benchmarks.peers import peer_report
 from benchmarks.stores import store_bars
+from benchmarks.values import value_bars
+
+SECTIONS = {
+    "Stores that fill, large against small": store_bars,
+    "Values to bytes and back, against msgspec alone": value_bars,
+    "Values that grow, and large ones": growth_bars,
+    "Stored runs, against the same rows and bytes committed by hand": durable_bars,
+}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -23,22 +32,22 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--no-peers", action="store_true", help="leave other libraries out")
     options = parser.parse_args(arguments)
     print(f"Python {platform.python_version()}; ratios against a bare call of `def f(x): return x + 1`\n")
-    bars, stored = [*engine_bars(), *memory_bars()], durable_bars()
-    for bar in bars:
-        print(line(bar))
-    print("\nStores that fill, large against small")
-    for bar in (filled := store_bars()):
-        print(line(bar))
-    bars += filled
-    print("\nStored runs, against the same rows and bytes committed by hand (aims, not yet limits)")
-    for bar in stored:
-        print(line(bar))
-    report: dict[str, object] = {"bars": [vars(bar) | {"holds": bar.holds} for bar in [*bars, *stored]]}
+    bars = _shown([*engine_bars(), *memory_bars()])
+    for title, measured in SECTIONS.items():
+        print(f"\n{title}")
+        bars += _shown(measured())
+    report: dict[str, object] = {"bars": [vars(bar) | {"holds": bar.holds} for bar in bars]}
     if not options.no_peers:
-        report["peers"] = peers()
+        report["peers"], report["chat bytes"] = peers(), bytes_report()
     if options.json:
         options.json.write_text(json.dumps(report, indent=2))
     return 0 if all(bar.holds for bar in bars) else 1
+
+
+def _shown(bars: list[Bar]) -> list[Bar]:
+    for bar in bars:
+        print(line(bar))
+    return bars
 
 
 def line(bar: Bar) -> str:

@@ -7,7 +7,6 @@ from typing import Any
 from hypergraph import (
     AsyncEventProcessor,
     BaseEvent,
-    EventProcessor,
     InterruptEvent,
     NodeEndEvent,
     NodeErrorEvent,
@@ -15,26 +14,17 @@ from hypergraph import (
     RunEndEvent,
     RunStartEvent,
 )
+from hypergraph.testing import RecordingProcessor
 
 CLOSING = (NodeEndEvent, NodeErrorEvent, InterruptEvent)
 
 
-class Recorder(EventProcessor):
-    """Keep every event in order."""
-
-    def __init__(self) -> None:
-        self.events: list[Any] = []
-        self.shutdowns = 0
+class Recorder(RecordingProcessor):
+    """Keep every event in order, as long as the run lasts."""
 
     def on_event(self, event: BaseEvent) -> None:
         assert not self.shutdowns, "an event after shutdown"
-        self.events.append(event)
-
-    def shutdown(self) -> None:
-        self.shutdowns += 1
-
-    def of(self, *kinds: type[BaseEvent]) -> list[Any]:
-        return [event for event in self.events if isinstance(event, kinds)]
+        super().on_event(event)
 
     @property
     def short(self) -> list[str]:

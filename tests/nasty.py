@@ -6,18 +6,33 @@ import dataclasses
 import enum
 import math
 import os
+import sys
+import threading
 import uuid
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path, PosixPath, PurePosixPath, PureWindowsPath
-from typing import Any
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 import msgspec
 import numpy as np
 from hypothesis import strategies as st
 
+from hypergraph.checkpointers import (
+    AesGcmCodec,
+    Checkpointer,
+    Codec,
+    JsonSerializer,
+    MemoryCheckpointer,
+    MsgpackSerializer,
+    PickleSerializer,
+    Serializer,
+    SqliteCheckpointer,
+    ZlibCodec,
+    ZstdCodec,
+)
 from hypergraph.values.serializers import register
 
 PARIS = ZoneInfo("Europe/Paris")
@@ -76,6 +91,26 @@ class Mode(enum.StrEnum):
 class Right(enum.Flag):
     READ = 1
     WRITE = 2
+
+
+@register
+@dataclasses.dataclass
+class Message:
+    role: str
+    parts: tuple[Any, ...]
+    when: datetime | None = None
+
+
+@register
+class Point(NamedTuple):
+    x: float
+    y: float
+
+
+@register
+class Order(msgspec.Struct):
+    lines: list[Any]
+    paid: bool
 
 
 def nested(depth: int, wrap: Any = lambda inner: [inner]) -> Any:
@@ -166,6 +201,10 @@ NASTY: dict[str, Any] = {
     "empty path": Path(),
     "enums": [Colour.RED, Colour.BLUE, Level.LOW, Mode.FAST],
     "flags": [Right.READ, Right.READ | Right.WRITE, Right(0)],
+    "dataclass": Message("user", (1, {"a": b"x"}), datetime(2024, 1, 1, tzinfo=UTC)),
+    "objects inside of objects": [Message("a", (Order([Point(1.0, math.nan)], True), Colour.RED))],
+    "named tuple": Point(-0.0, 1.5),
+    "struct": Order([(1, 2), {3}], False),
     "ninety lists": nested(90),
     "ninety tuples": nested(90, lambda inner: (inner,)),
     "ninety dicts with other keys": nested(90, lambda inner: {1: inner}),
@@ -221,3 +260,68 @@ def containers(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 
 storable = st.recursive(hashables | st.builds(bytearray, st.binary()), containers, max_leaves=12)
+
+
+# -- what cannot be stored, and every way to store the rest -----------------------------------------------
+
+
+class Untold:
+    """An object whose fields nobody knows."""
+
+
+class Tagged(dict[str, Any]):
+    """A dict that is more than a dict."""
+
+
+def endless() -> list[Any]:
+    made: list[Any] = []
+    made.append(made)
+    return made
+
+
+UNSTORABLE: dict[str, Any] = {  # by no serializer; what JSON and MessagePack refuse beside these is below
+    "a function of nobody": lambda: 1,
+    "a generator": (number for number in ()),
+    "a lock deep inside": {"a": [(threading.Lock(),)]},
+    "a module": math,
+    "a frame": sys._getframe(),
+}
+ONLY_PICKLED: dict[str, Any] = {
+    "an object": Untold(),
+    "a dict of its own kind": Tagged(a=1),
+    "a list that contains itself": endless(),
+    "an array of objects": np.array([object()]),
+    "a class": Untold,
+    "an exception": ValueError("x"),
+    "a range": range(3),
+}
+
+KEY, OTHER_KEY = bytes(range(32)), bytes(range(32, 64))
+SERIALIZERS: dict[str, Serializer] = {
+    "json": JsonSerializer(),
+    "msgpack": MsgpackSerializer(),
+    "pickle": PickleSerializer(allow_pickle=True),
+}
+CODECS: dict[str, tuple[Codec, ...]] = {
+    "plain": (),
+    "zlib": (ZlibCodec(),),
+    "zstd": (ZstdCodec(),),
+    "aes": (AesGcmCodec(KEY),),
+    "zstd+aes": (ZstdCodec(), AesGcmCodec(KEY)),
+}
+WAYS = [  # store, serializer, codecs
+    *(("memory", serializer, "plain") for serializer in SERIALIZERS),
+    *(("sqlite", serializer, codecs) for serializer in SERIALIZERS for codecs in CODECS),
+]
+
+
+def kept(way: tuple[str, str, str], folder: Path, **options: Any) -> Checkpointer:
+    """Return a store that keeps values in one of the ways, in a folder that may have it already."""
+    store, serializer, codecs = way
+    made: Checkpointer
+    if store == "memory":
+        made = MemoryCheckpointer(**options)
+    else:
+        made = SqliteCheckpointer(folder / "w.db", codec=CODECS[codecs], **options)
+    made.serializer = SERIALIZERS[serializer]
+    return made

@@ -22,6 +22,10 @@ from typing import Any, BinaryIO
 import pytest
 from running import OnAsync, OnSync
 
+DEFECT = (
+    "HYPERGRAPH_DEFECT"  # the variable that names what is to be broken in all processes, to test the tests
+)
+
 
 class Elsewhere:
     """Call functions in other processes, one after another."""
@@ -42,6 +46,14 @@ class Elsewhere:
         code, answer = self._ask(function, args, options)
         assert code == -signal.SIGKILL, f"{function.__name__} ended with {code}: {answer!r}"
 
+    def ends(self, function: Callable[..., Any], /, *args: Any, **options: Any) -> tuple[bool, Any]:
+        """Call a function that may be killed; return whether it was, and else what it returned or raised."""
+        code, answer = self._ask(function, args, options)
+        if code == -signal.SIGKILL:
+            return True, None
+        assert code == 0, f"{function.__name__} ended with {code}: {answer!r}"
+        return False, pickle.loads(answer)[1]
+
     def _ask(self, function: Callable[..., Any], args: Any, options: Any) -> tuple[int, bytes]:
         assert self._server.stdin is not None
         assert self._server.stdout is not None
@@ -52,10 +64,10 @@ class Elsewhere:
 
 
 @contextmanager
-def started() -> Iterator[Elsewhere]:
-    """Start what the processes are forked from."""
-    command = [sys.executable, __file__]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+def started(**more: str) -> Iterator[Elsewhere]:
+    """Start what the processes are forked from, with more variables in its environment."""
+    command, environment = [sys.executable, __file__], os.environ | more
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as server:
         yield Elsewhere(server)
 
 
@@ -103,6 +115,8 @@ def _load_everything() -> None:
 
 def _serve(requests: BinaryIO, answers: BinaryIO) -> None:
     _load_everything()
+    if DEFECT in os.environ:
+        importlib.import_module("proofs.mutations").plant(os.environ[DEFECT])
     while True:
         try:
             module, name, args, options = pickle.load(requests)

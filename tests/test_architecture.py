@@ -25,6 +25,10 @@ MAY_WAIT = {
     "runners/async_.py",  # the runner that has an event loop
     "runners/async_iteration.py",
     "runners/async_observe.py",
+    "testing/ownership.py",  # tests of what users await
+    "testing/races.py",
+    "testing/stores.py",
+    "testing/upkeep.py",
 }
 HOT_LOOPS = {  # what runs once per node or superstep: a call more would cost a tenth of the whole
     "engine/execute.py:_advance": 58,

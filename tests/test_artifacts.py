@@ -1,8 +1,10 @@
 """Artifact stores: what was put comes back or is missed, whoever forges, kills, links, fills or sweeps."""
 
+import asyncio
 import errno
 import hashlib
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -20,7 +22,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from processes import Elsewhere, elsewhere
 
-from hypergraph.checkpointers import points
+from hypergraph import Graph, SyncRunner, node
+from hypergraph.checkpointers import SqliteCheckpointer, points
 from hypergraph.checkpointers.artifact_files import FileArtifactStore
 from hypergraph.checkpointers.artifact_folders import Folder
 from hypergraph.checkpointers.artifact_objects import ObjectArtifactStore
@@ -637,3 +640,16 @@ def test_content_is_on_disk_before_its_name_and_the_name_before_put_returns(
     calls.clear()
     put(FileArtifactStore(files.root))  # another process may not have synced what it made
     assert calls == ["sync artifacts", f"sync {first}", f"sync {second}"]
+
+
+def test_a_backup_brings_its_artifacts(tmp_path: Path) -> None:
+    @node(output_name="text")
+    def make(size: int) -> str:
+        return "x" * size
+
+    store = SqliteCheckpointer(tmp_path / "runs.db")
+    SyncRunner(checkpointer=store).run(Graph([make]), size=300_000, workflow_id="w")
+    asyncio.run(store.backup(str(tmp_path / "copy.db")))
+    asyncio.run(store.close())
+    shutil.rmtree(tmp_path / "runs.db-artifacts")
+    assert len(SqliteCheckpointer(tmp_path / "copy.db").state("w")["text"]) == 300_000

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from durable import Bodies, bodies, counting, durable, fail_once, pipeline, read, rows, store
-from running import On
+import threading
+from pathlib import Path
+from typing import Any
 
-from hypergraph.checkpointers import Checkpointer, StepStatus, WorkflowStatus
+import pytest
+from durable import Bodies, bodies, counting, durable, fail_once, pipeline, read, rows, store
+from running import On, OnAsync
+
+from hypergraph import Graph
+from hypergraph.checkpointers import Checkpointer, SqliteCheckpointer, StepStatus, WorkflowStatus
 
 __all__ = ["bodies", "durable", "store"]  # fixtures
 
@@ -123,3 +129,37 @@ def test_a_fork_inside_a_loop_goes_on_with_the_next_round(
         result = durable.run(graph, point.values, history=point.steps, workflow_id=f"fork-{superstep}")
         assert result["count"] == 4
         assert bodies.take() == whole[len(point.steps) :]
+
+
+@pytest.mark.parametrize("is_mapped", [False, True], ids=["once", "mapped"])
+def test_nested_results_of_a_run_that_is_taken_up_are_there(
+    durable: On, bodies: Bodies, is_mapped: bool
+) -> None:
+    inner = pipeline(bodies, 2, "inner").as_node()
+    last = pipeline(bodies, 3).nodes["s3"]
+    graph = Graph([inner.map_over("v0") if is_mapped else inner, last.with_inputs(v2="v9")], name="outer")
+    given = {"v0": [1, 2] if is_mapped else 1, "v9": 0}
+    fail_once(durable, bodies, graph, "s3", values=given, workflow_id="w")
+    for _ in range(2):  # resumed, and recalled
+        result = durable.run(graph, workflow_id="w")
+        assert result["inner"]["v2"] == ([3, 4] if is_mapped else 3)
+        log = result.log.steps[0].log
+        assert log.errors == ()
+        assert len(log.steps if not is_mapped else log) == 2
+
+
+def test_a_slow_disk_does_not_hold_up_the_event_loop(tmp_path: Path) -> None:
+    store = SqliteCheckpointer(tmp_path / "runs.db")
+    store.pace.seconds = 1.0  # as it would be after a commit that took that long
+    threads = []
+    plain = store._database.write
+
+    def write(*args: Any, **options: Any) -> Any:
+        if options.get("full"):
+            threads.append(threading.current_thread())
+        return plain(*args, **options)
+
+    store._database.write = write  # type: ignore[method-assign]  # to see who writes
+    OnAsync(checkpointer=store).run(pipeline(Bodies()), {"v0": 0}, workflow_id="w")
+    assert [thread is threading.main_thread() for thread in threads] == [False]
+    assert store.pace.seconds < 1.0

@@ -68,6 +68,7 @@ MODULES = {
         *("CodecChain", "ArtifactRef", "ArtifactStore", "FileArtifactStore", "MemoryArtifactStore"),
         "ObjectArtifactStore",
     ],
+    "hypergraph.testing": ["CheckpointerConformance", "FakeClock", "RecordingProcessor"],
     "hypergraph.viz": ["to_mermaid", "MermaidDiagram"],
 }
 NOT_AT_IMPORT = [

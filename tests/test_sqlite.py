@@ -608,3 +608,19 @@ def test_threads_may_write_and_read_at_once(tmp_path: Path) -> None:
         thread.join()
     assert trouble == []
     assert {found.step_count for found in store.workflows()} == {20}
+
+
+def test_a_reader_finds_a_file_as_it_was_before_a_crash_cut_its_creation_short(tmp_path: Path) -> None:
+    store = SqliteCheckpointer(tmp_path / "whole.db")
+    store.create("w", NewWorkflow())
+    store.shut()
+    connection = sqlite3.connect(store.path, isolation_level=None)
+    connection.execute("PRAGMA journal_mode = DELETE")  # as before the first table is there
+    connection.execute("PRAGMA cache_size = 1")  # so that pages reach the file before the end
+    connection.execute("BEGIN IMMEDIATE")
+    connection.execute("DELETE FROM workflows")
+    connection.executemany("INSERT INTO structures VALUES (?, zeroblob(5000), '')", [(n,) for n in range(50)])
+    for ending in ("", "-journal"):
+        (tmp_path / f"left.db{ending}").write_bytes(Path(store.path + ending).read_bytes())
+    connection.close()
+    assert [workflow.id for workflow in SqliteCheckpointer(tmp_path / "left.db").workflows()] == ["w"]

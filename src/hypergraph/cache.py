@@ -217,6 +217,9 @@ def _open_store(directory: str, options: Mapping[str, Any]) -> Any:
             trusted = mode in (diskcache.core.MODE_RAW, diskcache.core.MODE_BINARY)
             return super().fetch(mode, filename, value, read) if trusted else None
 
+    if not os.path.isdir(directory):
+        os.makedirs(directory, exist_ok=True)
+        os.chmod(directory, 0o700)  # whatever the umask: values are for their user only
     return diskcache.Cache(directory, disk=BytesDisk, **options)
 
 

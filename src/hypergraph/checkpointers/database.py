@@ -18,6 +18,7 @@ from urllib.parse import quote
 
 from hypergraph.checkpointers import points
 from hypergraph.checkpointers.errors import translated
+from hypergraph.checkpointers.forking import watch
 from hypergraph.checkpointers.locks import LockFile
 from hypergraph.checkpointers.schema import migrate, missing_migrations
 from hypergraph.exceptions import CheckpointError, StoreUnavailableError
@@ -38,11 +39,11 @@ class Database:
         self.path = path
         self.locks = LockFile(path + "-lock")
         self.settled: set[tuple[int, int]] = set()  # claims whose workflow has an end on record
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
         self._writer: Connection | None = None
         self._idle: list[Connection] = []  # append and pop are atomic
         self._identity: tuple[int, int] | None = None  # which file is open: a path may come to mean another
-        _OPEN.add(self)
+        watch(self)
 
     def write(self, work: Callable[[Connection], T], *, full: bool = False) -> T:
         """Return what the work returns, once everything it wrote is committed.
@@ -52,7 +53,7 @@ class Database:
         Raises:
             CheckpointError: the store failed, or the work refused; nothing was written.
         """
-        with self._lock:
+        with self.lock:
             connection = None
             self.refresh()
             try:
@@ -60,6 +61,8 @@ class Database:
                 if full:
                     connection.execute("PRAGMA synchronous = FULL")
                 connection.execute("BEGIN IMMEDIATE")
+                if points.hook is not None:
+                    points.point("write.begun")
                 result = work(connection)
                 if points.hook is not None:
                     points.point("write.before_commit")
@@ -102,7 +105,7 @@ class Database:
 
     def open(self) -> None:
         """Open and prepare the file now; raises CheckpointError when that fails."""
-        with self._lock:
+        with self.lock:
             try:
                 _ = self._writer or self._open_writer()
             except _TROUBLE as error:
@@ -110,7 +113,7 @@ class Database:
 
     def close(self) -> None:
         """Close every connection; the next use opens what it needs."""
-        with self._lock:
+        with self.lock:
             while self._idle:
                 self._idle.pop().close()
             if self._writer is not None:
@@ -149,7 +152,7 @@ class Database:
 
     def forget(self) -> None:
         """Begin anew in the child of a fork, without touching what belongs to the parent."""
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
         _PARENTS.extend(self._idle)
         if self._writer is not None:
             _PARENTS.append(self._writer)
@@ -193,8 +196,8 @@ class Database:
             return self._open_reader()
 
     def _open_reader(self) -> Connection:
-        if self._writer is None and not (os.path.exists(self.path) and os.path.getsize(self.path)):
-            self.open()
+        if self._writer is None and (_is_empty(self.path) or os.path.exists(self.path + "-journal")):
+            self.open()  # a reader can neither create the file nor undo what a crash left half done
         connection = self._connect(f"file:{quote(self.path)}?mode=ro", uri=True)
         try:
             connection.execute("PRAGMA query_only = ON")
@@ -227,6 +230,9 @@ class Database:
             connection.close()  # whatever state it is in; the next write opens a fresh one
             self._writer = None
 
+    def __reduce__(self) -> tuple[Callable[[str], Database], tuple[str]]:
+        return database_at, (self.path,)
+
     def __del__(self) -> None:
         try:
             self.close()
@@ -258,6 +264,10 @@ def _create_private(path: str, *, exist_ok: bool = True) -> None:
         os.close(file)
 
 
+def _is_empty(path: str) -> bool:
+    return not (os.path.exists(path) and os.path.getsize(path))
+
+
 def _identity(path: str) -> tuple[int, int] | None:
     try:
         found = os.stat(path)
@@ -266,7 +276,6 @@ def _identity(path: str) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-_OPEN: weakref.WeakSet[Database] = weakref.WeakSet()
 _BY_PATH: weakref.WeakValueDictionary[str, Database] = weakref.WeakValueDictionary()
 _REGISTRY_LOCK = threading.Lock()
 # Connections a forked child inherited: closing one here would release what the parent relies on.
@@ -276,8 +285,6 @@ _PARENTS: list[Connection] = []
 def _in_child() -> None:
     global _REGISTRY_LOCK  # noqa: PLW0603 - another thread of the parent may have held it
     _REGISTRY_LOCK = threading.Lock()
-    for database in list(_OPEN):
-        database.forget()
 
 
 if hasattr(os, "register_at_fork"):

@@ -7,14 +7,17 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import groupby
 from typing import Any
 
+from hypergraph.checkpointers.clock import now
 from hypergraph.checkpointers.commits import FINISHED
+from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.ids import moved
 from hypergraph.checkpointers.locks import HOST
 from hypergraph.checkpointers.payloads import DROPPED, PAUSE, EncodedStep, Payload
 from hypergraph.checkpointers.refusals import locked
-from hypergraph.checkpointers.types import NewWorkflow, StepStatus, Workflow, WorkflowStatus, now
+from hypergraph.checkpointers.types import NewWorkflow, StepStatus, Workflow, WorkflowStatus
 
 Place = tuple[int, str]  # the superstep and node of a step
 Dated = tuple[int, Payload]  # a payload and the superstep from which on it counts
@@ -100,9 +103,18 @@ class Entry:
         if status is WorkflowStatus.COMPLETED:
             self.intents.clear()
 
+    def put(self, step: EncodedStep, encoding: Encoding) -> None:
+        """Add a step, or replace one; values that extend those of its superstep become whole before."""
+        superstep = step.record.superstep
+        for later in _with_chains(self.steps.values()):
+            if later.record.superstep > superstep:
+                payloads = [_whole(p, self.workflow.id, encoding) for p in later.payloads]
+                self.steps[place(later)] = later._replace(payloads=payloads)
+        self.steps[place(step)] = step
+
     def ordered(self) -> list[EncodedStep]:
-        """Return the steps in order of their index."""
-        return sorted(self.steps.values(), key=lambda step: step.record.index)
+        """Return the steps in order of their index, growing values with what they extend."""
+        return sorted(_with_chains(self.steps.values()), key=lambda step: step.record.index)
 
     def outputs(self) -> Iterator[Dated]:
         """Yield the outputs of completed steps, in order."""
@@ -114,17 +126,19 @@ class Entry:
         """Return the inputs in the order in which they count."""
         return sorted(self.inputs, key=lambda item: (item[0], item[1].version))
 
-    def trim(self, before: int) -> None:
-        """Drop values that no state at or after a superstep contains."""
-        needed = {id(payload) for payload in latest(self.outputs(), before)}
+    def trim(self, before: int, encoding: Encoding) -> None:
+        """Drop values that no state at or after a superstep contains; what extends them becomes whole."""
+        at_last = [payload for at, payload in self.outputs() if at == before]
+        needed = {
+            _at(payload): _whole(payload, self.workflow.id, encoding)
+            for payload in (*latest(self.outputs(), before), *at_last)
+        }
         for at, step in list(self.steps.items()):
-            if at[0] < before:
-                kept = [_kept(payload, needed) for payload in step.payloads]
+            if at[0] <= before:
+                kept = [_kept(payload, needed, at[0] < before) for payload in step.payloads]
                 self.steps[at] = step._replace(payloads=kept)
-        needed = {id(payload) for payload in latest(self.given(), before)}
-        self.inputs = [
-            (at, payload if at >= before else _kept(payload, needed)) for at, payload in self.inputs
-        ]
+        given = {_at(payload): payload for payload in latest(self.given(), before)}
+        self.inputs = [(at, _kept(payload, given, at < before)) for at, payload in self.inputs]
 
 
 def place(step: EncodedStep) -> Place:
@@ -143,7 +157,36 @@ def latest(dated: Iterable[Dated], upto: int | None) -> list[Payload]:
     return list({item.name: item for at, item in dated if upto is None or at <= upto}.values())
 
 
-def _kept(payload: Payload, needed: set[int]) -> Payload:
-    if id(payload) in needed or payload.data is None or payload.name == PAUSE:
+def _with_chains(steps: Iterable[EncodedStep]) -> Iterator[EncodedStep]:
+    """Yield the steps, growing values with what they extend: the last results of earlier supersteps."""
+    chains: dict[str, tuple[Payload, ...]] = {}
+    in_order = sorted(steps, key=lambda step: (step.record.superstep, step.record.index))
+    for _, siblings in groupby(in_order, key=lambda step: step.record.superstep):
+        latest: dict[str, Payload] = {}
+        for step in siblings:
+            yield step._replace(
+                payloads=[
+                    payload if payload.base is None else payload._replace(parts=chains.get(payload.name, ()))
+                    for payload in step.payloads
+                ]
+            )
+            if step.record.status is StepStatus.COMPLETED:
+                latest.update((payload.name, payload) for payload in step.payloads)
+        for name, payload in latest.items():
+            chains[name] = (*(() if payload.base is None else chains.get(name, ())), payload)
+
+
+def _whole(payload: Payload, workflow_id: str, encoding: Encoding) -> Payload:
+    return payload if payload.base is None else encoding.made_whole(workflow_id, payload)
+
+
+def _at(payload: Payload) -> tuple[str, int, int]:
+    return payload.name, payload.superstep, payload.idx
+
+
+def _kept(payload: Payload, needed: dict[tuple[str, int, int], Payload], is_old: bool) -> Payload:
+    if _at(payload) in needed:
+        return needed[_at(payload)]
+    if not is_old or payload.data is None or payload.name == PAUSE:
         return payload
-    return payload._replace(data=None, checksum=0, format=DROPPED)
+    return payload._replace(data=None, checksum=0, format=DROPPED, base=None)

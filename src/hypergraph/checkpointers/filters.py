@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from hypergraph.checkpointers.clock import now
 from hypergraph.checkpointers.conditions import Clause, milliseconds, parse_where
-from hypergraph.checkpointers.types import StepRecord, Workflow, WorkflowStatus, now
+from hypergraph.checkpointers.types import StepRecord, Workflow, WorkflowStatus
 
 Status = WorkflowStatus | str
 Moment = datetime | timedelta | str

@@ -4,12 +4,13 @@ are written and decoded when they are read, so nobody can change what is stored.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from hypergraph.checkpointers.base import Checkpointer
+from hypergraph.checkpointers.clock import now
 from hypergraph.checkpointers.commits import Commit, Ownership, owned
 from hypergraph.checkpointers.entries import Entry, bare, latest, place
 from hypergraph.checkpointers.filters import Query
@@ -25,7 +26,6 @@ from hypergraph.checkpointers.types import (
     Turn,
     Workflow,
     WorkflowStatus,
-    now,
 )
 
 
@@ -120,7 +120,7 @@ class MemoryCheckpointer(Checkpointer):
             if entry is None:
                 entry = self._add(step.record.workflow_id, NewWorkflow())
             entry.refuse_if_owned()
-            entry.steps[place(step)] = bare(step)
+            entry.put(bare(step), self._encoding)
 
     # --- reading ------------------------------------------------------------------------------
 
@@ -142,7 +142,10 @@ class MemoryCheckpointer(Checkpointer):
             replace(
                 record,
                 **contents(
-                    record.node_name, record.output_versions, payloads, values and record.values is not None
+                    (workflow_id, record.node_name),
+                    record.output_versions,
+                    payloads,
+                    values and record.values is not None,
                 ),
             )
             for record, payloads in kept
@@ -154,14 +157,31 @@ class MemoryCheckpointer(Checkpointer):
         with self._lock:
             entry = self._entries.get(workflow_id)
             found = latest(entry.outputs() if entry else (), upto)
-        return {payload.name: self._encoding.value(payload) for payload in found if payload.data is not None}
+        return {
+            payload.name: self._encoding.value(workflow_id, payload)
+            for payload in found
+            if payload.data is not None
+        }
 
     def read_inputs(self, workflow_id: str, *, upto: int | None = None) -> dict[str, tuple[int, Any]]:
         """Return the latest version and value of each input given at or before a superstep."""
         with self._lock:
             entry = self._entries.get(workflow_id)
             found = latest(entry.given() if entry else (), upto)
-        return {payload.name: (payload.version, self._encoding.value(payload)) for payload in found}
+        return {
+            payload.name: (payload.version, self._encoding.value(workflow_id, payload)) for payload in found
+        }
+
+    def read_payload(self, workflow_id: str, name: str) -> Payload | None:
+        """Return the latest encoded value of an output, with the chain that it extends."""
+        with self._lock:
+            entry = self._entries.get(workflow_id)
+            found = latest(entry.outputs() if entry else (), None)
+        return next((payload for payload in found if payload.name == name), None)
+
+    def artifact_references(self) -> Iterator[str]:
+        """Yield nothing: values in memory stay in memory."""
+        return iter(())
 
     def last_turn(self, workflow_id: str) -> Turn:
         """Return when inputs entered for the last time, and which."""
@@ -219,7 +239,7 @@ class MemoryCheckpointer(Checkpointer):
         with self._lock:
             entry = self._entries.get(workflow_id)
             if entry is not None:
-                entry.trim(before)
+                entry.trim(before, self._encoding)
 
     def save_copy(self, path: str) -> None:
         """Raise CheckpointError: there is no file to copy."""

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Self
 
 from hypergraph.checkpointers.filters import Query
 from hypergraph.checkpointers.types import StepRecord, Turn, Workflow
@@ -77,6 +77,10 @@ class Reader(ABC):
             return self.read_steps(workflow.id, upto=upto, values=False)
 
         return replace(workflow, load_steps=load)
+
+    def skimming(self) -> Self:
+        """Return a view of the same store that leaves large values where they are."""
+        return self
 
     def scan(
         self,

@@ -11,8 +11,11 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import msgspec
 
+from hypergraph.checkpointers.clock import now
+from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.ids import moved
-from hypergraph.checkpointers.payloads import EncodedStep, Encoding, Payload
+from hypergraph.checkpointers.payloads import EncodedStep, Payload
+from hypergraph.checkpointers.quick import maker_of
 from hypergraph.checkpointers.schema import INPUT, OTHER, OUTPUT
 from hypergraph.checkpointers.types import (
     NewWorkflow,
@@ -20,7 +23,6 @@ from hypergraph.checkpointers.types import (
     StepStatus,
     Workflow,
     WorkflowStatus,
-    now,
 )
 from hypergraph.exceptions import StoreCorruptError
 from hypergraph.records import Decision
@@ -39,6 +41,9 @@ _STRUCTURES: dict[
     int, tuple[Any, Any, Any]
 ] = {}  # by the id of the hashes, which are kept so that it is theirs
 
+_new_record = maker_of(StepRecord)
+_STATUSES = {status.value: status for status in StepStatus}
+
 STEP_COLUMNS = (
     *(
         "workflow",
@@ -54,7 +59,19 @@ STEP_COLUMNS = (
     *("attempt", "error", "error_type", "versions", "extra"),
 )
 VALUE_COLUMNS = (
-    *("workflow", "kind", "name", "superstep", "idx", "node", "version", "format", "checksum", "data"),
+    *(
+        "workflow",
+        "kind",
+        "name",
+        "superstep",
+        "idx",
+        "node",
+        "version",
+        "format",
+        "checksum",
+        "data",
+        "base",
+    ),
 )
 NEW_COLUMNS = (
     *("id", "status", "created_at", "fence", "owner_pid", "owner_host", "owner_since", "graph_name"),
@@ -211,16 +228,16 @@ def value_rows(key: int, step: EncodedStep) -> list[Row]:
     kind = OUTPUT if record.status is StepStatus.COMPLETED else OTHER
     superstep, index, node = record.superstep, record.index, record.node_name
     return [
-        (key, kind, name, superstep, index, node, version, text(kept), checksum, data)
-        for name, version, kept, checksum, data in step.payloads
+        (key, kind, name, superstep, index, node, version, text(kept), checksum, data, base)
+        for name, version, kept, checksum, data, _, _, base, _ in step.payloads
     ]
 
 
 def input_rows(key: int, at: int, inputs: Iterable[Payload]) -> list[Row]:
     """Return the rows of inputs, by VALUE_COLUMNS."""
     return [
-        (key, INPUT, name, at, version, "", version, text(kept), checksum, data)
-        for name, version, kept, checksum, data in inputs
+        (key, INPUT, name, at, version, "", version, text(kept), checksum, data, base)
+        for name, version, kept, checksum, data, _, _, base, _ in inputs
     ]
 
 
@@ -236,9 +253,12 @@ def record_of(
     has_values = not more.pop("no_values", False)
     if isinstance(more.get("decision"), list):
         more["decision"] = Decision(more["decision"])
-    more.update(encoding.contents(node, output_versions, payloads, has_values and values))
-    return StepRecord(
-        *(workflow_id, superstep, node, index, StepStatus(status), input_versions),
+    if payloads:
+        more.update(encoding.contents((workflow_id, node), output_versions, payloads, has_values and values))
+    elif has_values and values:
+        more["values"] = {}
+    return _new_record(
+        *(workflow_id, superstep, node, index, _STATUSES[status], input_versions),
         error=error,
         error_type=error_type,
         duration_ms=duration,

@@ -23,6 +23,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable
 
+from hypergraph.checkpointers import points
 from hypergraph.exceptions import SchemaTooNewError, StoreUnavailableError
 
 APPLICATION_ID = 0x68677068  # "hgph"
@@ -55,7 +56,7 @@ _FIRST = (
     """CREATE TABLE vals (
         workflow INTEGER NOT NULL, kind INTEGER NOT NULL, name TEXT NOT NULL, superstep INTEGER NOT NULL,
         idx INTEGER NOT NULL, node TEXT NOT NULL, version INTEGER NOT NULL, format TEXT NOT NULL,
-        checksum INTEGER NOT NULL, data BLOB,
+        checksum INTEGER NOT NULL, data BLOB, base INTEGER,
         PRIMARY KEY (workflow, kind, name, superstep, idx, node)) WITHOUT ROWID""",
     """CREATE TABLE intents (
         workflow INTEGER NOT NULL, superstep INTEGER NOT NULL, node TEXT NOT NULL, fence INTEGER NOT NULL,
@@ -106,9 +107,9 @@ def missing_migrations(connection: sqlite3.Connection, location: str) -> int:
         SchemaTooNewError: a newer release wrote the file.
         StoreUnavailableError: another program wrote the file.
     """
-    version, known = number(connection, "user_version"), len(MIGRATIONS)
-    ours = number(connection, "application_id") == APPLICATION_ID
-    if not ours and (version or connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()):
+    known = len(MIGRATIONS)
+    version, ours, is_empty = _at_one_moment(connection)
+    if not ours and (version or not is_empty):
         raise StoreUnavailableError(
             f"{location} is a database of another program; nothing was changed. Choose another path.",
             location=location,
@@ -124,6 +125,23 @@ def missing_migrations(connection: sqlite3.Connection, location: str) -> int:
     return known - version
 
 
+def _at_one_moment(connection: sqlite3.Connection) -> tuple[int, bool, bool]:
+    """Return the schema version, whether the file is ours, and whether nothing is in it.
+
+    Read one by one, they would not fit together while another process creates the file.
+    """
+    is_alone = not connection.in_transaction
+    if is_alone:
+        connection.execute("BEGIN")
+    try:
+        version = number(connection, "user_version")
+        ours = number(connection, "application_id") == APPLICATION_ID
+        return version, ours, not connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
+    finally:
+        if is_alone and connection.in_transaction:  # an error may have ended it already
+            connection.execute("ROLLBACK")
+
+
 def migrate(connection: sqlite3.Connection, location: str) -> None:
     """Bring the file to today's schema; what else raises, `missing_migrations` says."""
     while missing_migrations(connection, location):
@@ -135,7 +153,11 @@ def migrate(connection: sqlite3.Connection, location: str) -> None:
                 MIGRATIONS[applied](connection)
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 connection.execute(f"PRAGMA user_version = {applied + 1}")
+            if points.hook is not None:
+                points.point("migration.before_commit")
             connection.execute("COMMIT")
+            if points.hook is not None:
+                points.point("migration.after_commit")
         except BaseException:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")

@@ -12,16 +12,20 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from hypergraph.checkpointers import sqlite_reads, sqlite_upkeep, sqlite_writes
+from hypergraph.checkpointers import points, sqlite_reads, sqlite_upkeep, sqlite_writes
+from hypergraph.checkpointers.artifact_files import FileArtifactStore
+from hypergraph.checkpointers.artifacts import ArtifactStore
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.commits import Commit, Ownership, each_of, owned
 from hypergraph.checkpointers.database import Connection, database_at
 from hypergraph.checkpointers.filters import Query
 from hypergraph.checkpointers.ids import check_workflow_id
-from hypergraph.checkpointers.payloads import EncodedStep
+from hypergraph.checkpointers.payloads import EncodedStep, Payload
 from hypergraph.checkpointers.policy import Durability, Retention
+from hypergraph.checkpointers.redaction import Redact
 from hypergraph.checkpointers.refusals import taken_over, unknown
 from hypergraph.checkpointers.schema import INPUT, OUTPUT
+from hypergraph.checkpointers.sqlite_copies import recode
 from hypergraph.checkpointers.types import (
     CheckpointPolicy,
     Claim,
@@ -32,6 +36,8 @@ from hypergraph.checkpointers.types import (
     WorkflowStatus,
 )
 from hypergraph.exceptions import CheckpointError
+from hypergraph.values.chains import CodecChain
+from hypergraph.values.codecs import Codec
 from hypergraph.values.serializers import Serializer
 
 
@@ -50,6 +56,10 @@ class SqliteCheckpointer(Checkpointer):
         retention: Retention | None = None,
         policy: CheckpointPolicy | None = None,
         serializer: Serializer | None = None,
+        codec: Codec | Sequence[Codec] | CodecChain | None = None,
+        artifact_store: ArtifactStore | None = None,
+        artifact_threshold: int | None = None,
+        redact: Redact | None = None,
     ) -> None:
         shortcuts: dict[str, Any] = {"durability": durability, "retention": retention}
         given = {name: value for name, value in shortcuts.items() if value is not None}
@@ -57,8 +67,16 @@ class SqliteCheckpointer(Checkpointer):
             raise ValueError(f"Cannot pass both policy and {' and '.join(given)}; put it into the policy")
         if os.fspath(path) in ("", ":memory:"):
             raise ValueError("SqliteCheckpointer needs a file; MemoryCheckpointer keeps workflows in memory")
-        super().__init__(policy=policy or CheckpointPolicy(**given), serializer=serializer)
         self._database = database_at(os.fspath(path))
+        self._has_own_artifacts = artifact_store is None
+        super().__init__(
+            policy=policy or CheckpointPolicy(**given),
+            serializer=serializer,
+            codec=codec,
+            artifact_store=artifact_store or FileArtifactStore(self._database.path + "-artifacts"),
+            artifact_threshold=artifact_threshold,
+            redact=redact,
+        )
 
     @property
     def path(self) -> str:
@@ -80,7 +98,10 @@ class SqliteCheckpointer(Checkpointer):
 
         def work(connection: Connection) -> Ownership:
             taken.append(sqlite_writes.claim(connection, locks, workflow_id, new, inputs, force=force))
-            return taken[0]
+            claim = taken[0]
+            if new.copies and claim.existing is None and self._encoding.chain.encrypts:
+                recode(connection, claim.key, new.forked_from or "", workflow_id, self._encoding)
+            return claim
 
         try:
             claim = database.write(work)
@@ -88,6 +109,8 @@ class SqliteCheckpointer(Checkpointer):
             for claim in taken:  # the lock is ours, but the commit failed
                 locks.free(claim.key, claim.fence)
             raise
+        if points.hook is not None:
+            points.point("claim.taken")
         if claim.existing is None:
             return claim
         return replace(claim, existing=self._with_graph(claim.existing))
@@ -127,12 +150,16 @@ class SqliteCheckpointer(Checkpointer):
         database, held = self._database, (mine.key, mine.fence)
         if not database.locks.holds(*held):
             return
+        if points.hook is not None:
+            points.point("release.before")
         try:
             if held not in database.settled:
                 database.write(partial(sqlite_writes.release, claim=mine))
         finally:
             database.settled.discard(held)
             database.locks.free(*held)
+        if points.hook is not None:
+            points.point("release.after")
 
     def _check_held(self, claim: Ownership) -> None:
         if not self._database.locks.holds(claim.key, claim.fence):  # released, or the parent's before a fork
@@ -163,7 +190,8 @@ class SqliteCheckpointer(Checkpointer):
 
     def put(self, step: EncodedStep) -> None:
         """Record a step of a workflow that nobody owns, in place of one of the same superstep and node."""
-        self._database.write(lambda connection: sqlite_writes.put(connection, self._database.locks, step))
+        put, locks, encoding = sqlite_writes.put, self._database.locks, self._encoding
+        self._database.write(lambda connection: put(connection, locks, step, encoding))
 
     # --- reading ------------------------------------------------------------------------------
 
@@ -187,18 +215,32 @@ class SqliteCheckpointer(Checkpointer):
         """Return the latest value of each output of completed steps; one seek per name."""
         read = sqlite_reads.payloads
         found = self._database.read(lambda connection: read(connection, workflow_id, OUTPUT, upto))
-        return {payload.name: self._encoding.value(payload) for payload in found if payload.data is not None}
+        return {
+            payload.name: self._encoding.value(workflow_id, payload)
+            for payload in found
+            if payload.data is not None
+        }
 
     def read_inputs(self, workflow_id: str, *, upto: int | None = None) -> dict[str, tuple[int, Any]]:
         """Return the latest version and value of each input given at or before a superstep."""
         read = sqlite_reads.payloads
         found = self._database.read(lambda connection: read(connection, workflow_id, INPUT, upto))
-        return {payload.name: (payload.version, self._encoding.value(payload)) for payload in found}
+        return {
+            payload.name: (payload.version, self._encoding.value(workflow_id, payload)) for payload in found
+        }
 
     def read_following(self, workflow_id: str, superstep: int) -> list[str]:
         """Return the nodes of the first superstep after this one, in order of their index."""
         read = sqlite_reads.following
         return self._database.read(lambda connection: read(connection, workflow_id, superstep))
+
+    def read_payload(self, workflow_id: str, name: str) -> Payload | None:
+        """Return the latest encoded value of an output, with the chain that it extends."""
+        return self._database.read(lambda connection: sqlite_reads.newest(connection, workflow_id, name))
+
+    def artifact_references(self) -> list[str]:
+        """Return the references to artifacts that stored values hold."""
+        return self._database.read(sqlite_reads.artifact_references)
 
     def last_turn(self, workflow_id: str) -> Turn:
         """Return when inputs entered for the last time, and which."""
@@ -226,19 +268,23 @@ class SqliteCheckpointer(Checkpointer):
         self._database.close()
 
     def erase(self, workflow_ids: Iterable[str]) -> int:
-        """Remove these workflows and their children; return how many went."""
-        return sqlite_upkeep.erase(self._database, workflow_ids)
+        """Remove these workflows and their children; return how many went.
+
+        They do not come back after a power loss, when artifacts that they named may be gone.
+        """
+        count = sqlite_upkeep.erase(self._database, workflow_ids)
+        self._database.write(sqlite_writes.change_nothing, full=True)
+        return count
 
     def trim(self, workflow_id: str, *, before: int) -> None:
         """Drop values that no state at or after superstep `before` contains; the records stay."""
-
-        def work(connection: Connection) -> None:
-            key = sqlite_reads.key_of(connection, workflow_id)
-            if key is not None:
-                sqlite_upkeep.trim(connection, key, before)
-
-        self._database.write(work)
+        trim, encoding = sqlite_upkeep.trim, self._encoding
+        self._database.write(lambda connection: trim(connection, workflow_id, encoding, before))
 
     def save_copy(self, path: str) -> None:
-        """Write a consistent, compact copy of the file to a new one."""
+        """Write a consistent, compact copy of the file to a new one, and of the artifacts beside it."""
         sqlite_upkeep.save_copy(self._database, path)
+        if self._has_own_artifacts:
+            copy = type(self)(path)
+            sqlite_upkeep.copy_artifacts(self._encoding, copy._encoding, copy.artifact_references())
+            copy.shut()

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 from hypergraph.checkpointers import finding
+from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.filters import Query
-from hypergraph.checkpointers.payloads import Encoding, Payload
+from hypergraph.checkpointers.payloads import Payload, since_whole
 from hypergraph.checkpointers.rows import STEP_COLUMNS, Row, record_of, workflow_of
 from hypergraph.checkpointers.schema import INPUT, OTHER, OUTPUT
 from hypergraph.checkpointers.types import StepRecord, StepStatus, Turn, Workflow
@@ -27,16 +29,16 @@ WITH RECURSIVE names (name) AS (
             ORDER BY name LIMIT 1)
     FROM names WHERE names.name IS NOT NULL)
 """
-_PAYLOAD = "v.superstep, v.node, v.name, v.version, v.format, v.checksum, v.data"
-_PAYLOADS = f"SELECT {_PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = :kind"  # noqa: S608 - fixed names
+_PAYLOAD = "v.name, v.version, v.format, v.checksum, v.data, v.superstep, v.idx, v.base"
+_PAYLOADS = f"SELECT v.node, {_PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = :kind"  # noqa: S608 - fixed names
 # Of a part of the history nothing later is touched.
 _EARLIER = f"""{_NAMES}
-SELECT {_PAYLOAD} FROM names JOIN vals AS v
+SELECT v.node, {_PAYLOAD} FROM names JOIN vals AS v
     ON v.workflow = :key AND v.kind = :kind AND v.name = names.name AND v.superstep <= :upto
 """  # noqa: S608 - fixed names
 # The newest row of each name is one seek from above.
 STATE = f"""{_NAMES}
-SELECT v.name, v.version, v.format, v.checksum, v.data FROM names JOIN vals AS v
+SELECT {_PAYLOAD} FROM names JOIN vals AS v
     ON v.workflow = :key AND v.kind = :kind AND v.name = names.name AND (v.superstep, v.idx, v.node) = (
         SELECT superstep, idx, node FROM vals
         WHERE workflow = :key AND kind = :kind AND name = names.name AND superstep <= :upto
@@ -44,11 +46,24 @@ SELECT v.name, v.version, v.format, v.checksum, v.data FROM names JOIN vals AS v
 """  # noqa: S608 - fixed names
 # The same where indexes do not grow with supersteps: every row is looked at.
 _FOLD = """
-SELECT name, version, format, checksum, data FROM (
+SELECT name, version, format, checksum, data, superstep, idx, base FROM (
     SELECT *, row_number() OVER (PARTITION BY name ORDER BY idx DESC, superstep DESC, node DESC) AS place
     FROM vals WHERE workflow = :key AND kind = :kind AND superstep <= :upto)
 WHERE place = 1
 """
+_CHAIN = f"""
+SELECT {_PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = :kind AND v.name = :name
+AND v.superstep >= :base AND v.superstep < :superstep ORDER BY v.superstep, v.idx
+"""  # noqa: S608 - fixed names
+_NEXT = f"""
+SELECT {_PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = :kind AND v.name = :name
+AND v.base IS NOT NULL AND v.superstep = (SELECT min(superstep) FROM vals
+    WHERE workflow = :key AND kind = :kind AND name = :name AND superstep > :superstep)
+"""  # noqa: S608 - fixed names
+_NEWEST = f"""
+SELECT {_PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = :kind AND v.name = :name
+ORDER BY v.superstep DESC, v.idx DESC LIMIT 1
+"""  # noqa: S608 - fixed names
 _FOLLOWING = """
 SELECT node FROM steps WHERE workflow = :key AND superstep = (
     SELECT min(superstep) FROM steps WHERE workflow = :key AND superstep > :after)
@@ -76,6 +91,12 @@ def workflow(connection: Connection, workflow_id: str) -> Workflow | None:
     """Return a workflow."""
     row = connection.execute(f"{finding.SELECT} WHERE id = ?", (findable(workflow_id),)).fetchone()
     return None if row is None else workflow_of(row[:-1])
+
+
+def artifact_references(connection: Connection) -> list[str]:
+    """Return the references to artifacts that values hold."""
+    rows = connection.execute("SELECT data FROM vals WHERE substr(format, -1) = '@' AND data IS NOT NULL")
+    return [data.decode("utf-8", "replace") for (data,) in rows if isinstance(data, bytes)]
 
 
 def last_turn(connection: Connection, workflow_id: str) -> Turn:
@@ -115,7 +136,45 @@ def payloads(connection: Connection, workflow_id: str, kind: int, upto: int | No
         return []
     bounds = {"key": found[0], "kind": kind, "upto": _LAST if upto is None else upto}
     statement = _FOLD if found[1] and kind == OUTPUT else STATE
-    return [Payload(*row) for row in connection.execute(statement, bounds) if row[0]]
+    rows = connection.execute(statement, bounds).fetchall()
+    return [linked(connection, found[0], kind, payload_of(kind, row)) for row in rows if row[0]]
+
+
+def payload_of(kind: int, row: Sequence[Any]) -> Payload:
+    """Return the payload of a row; an input is told from an output by the sign of its index."""
+    payload = Payload(*row)
+    return payload._replace(idx=-payload.idx) if kind == INPUT else payload
+
+
+def linked(connection: Connection, key: int, kind: int, payload: Payload) -> Payload:
+    """Return a payload with the chain that it extends, if it does."""
+    if payload.base is None:
+        return payload
+    where = {"key": key, "kind": kind, **payload._asdict()}
+    before = [Payload(*row) for row in connection.execute(_CHAIN, where)]
+    return payload._replace(parts=since_whole(before))
+
+
+def all_payloads(connection: Connection, key: int) -> list[tuple[int, Payload]]:
+    """Return every payload of a workflow with its kind."""
+    rows = connection.execute(f"SELECT v.kind, {_PAYLOAD} FROM vals AS v WHERE v.workflow = ?", (key,))  # noqa: S608 - fixed names
+    return [(kind, payload_of(kind, rest)) for kind, *rest in rows.fetchall()]
+
+
+def extending(connection: Connection, key: int, name: str, superstep: int) -> list[Payload]:
+    """Return the payloads of an output that extend what was there at a superstep."""
+    where = {"key": key, "kind": OUTPUT, "name": name, "superstep": superstep}
+    rows = connection.execute(_NEXT, where).fetchall()
+    return [linked(connection, key, OUTPUT, Payload(*row)) for row in rows]
+
+
+def newest(connection: Connection, workflow_id: str, name: str) -> Payload | None:
+    """Return the latest payload of an output."""
+    found = connection.execute(_KEY, (findable(workflow_id),)).fetchone()
+    if found is None or found[1]:
+        return None
+    row = connection.execute(_NEWEST, {"key": found[0], "kind": OUTPUT, "name": name}).fetchone()
+    return None if row is None else linked(connection, found[0], OUTPUT, Payload(*row))
 
 
 def steps(
@@ -128,7 +187,8 @@ def steps(
     values: bool,
 ) -> list[StepRecord]:
     """Return the steps of a workflow in order of their index."""
-    given = {"key": key_of(connection, workflow_id), "upto": _LAST if upto is None else upto, "node": node}
+    key = key_of(connection, workflow_id) or 0
+    given = {"key": key, "upto": _LAST if upto is None else upto, "node": node}
     only = "" if node is None else " AND node = :node"
     rows: list[Row] = connection.execute(_STEPS + only, given).fetchall()
     rows.sort(key=lambda row: int(row[3]))
@@ -137,8 +197,11 @@ def steps(
         contents += " AND (v.data IS NULL OR v.name = '')"
     found: dict[tuple[int, str], list[tuple[int, Payload]]] = defaultdict(list)
     for kind in (OUTPUT, OTHER):  # inputs belong to no step
-        for superstep, of_node, *rest in connection.execute(contents, {**given, "kind": kind}):
-            found[superstep, of_node].append((kind, Payload(*rest)))
+        for of_node, *rest in connection.execute(contents, {**given, "kind": kind}).fetchall():
+            payload = Payload(*rest)
+            if values:
+                payload = linked(connection, key, kind, payload)
+            found[payload.superstep, of_node].append((kind, payload))
     return [record_of(workflow_id, row, _own(row, found), encoding, values=values) for row in rows]
 
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable
 
+from hypergraph.checkpointers import points, sqlite_reads
+from hypergraph.checkpointers.artifacts import ArtifactRef
 from hypergraph.checkpointers.database import Database
+from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.errors import translated
 from hypergraph.checkpointers.payloads import DROPPED
-from hypergraph.checkpointers.schema import OTHER, number
+from hypergraph.checkpointers.schema import OTHER, OUTPUT, number
+from hypergraph.checkpointers.sqlite_copies import make_whole
 from hypergraph.checkpointers.sqlite_writes import unowned
-from hypergraph.exceptions import CheckpointError
+from hypergraph.exceptions import ArtifactMissingError, CheckpointError
 
 Connection = sqlite3.Connection
 
@@ -23,7 +27,7 @@ _PARTS = (
 )
 # A value goes if a newer one of its name counts already at the first superstep that is kept.
 _TRIM = f"""
-UPDATE vals SET data = NULL, checksum = 0, format = '{DROPPED}'
+UPDATE vals SET data = NULL, checksum = 0, format = '{DROPPED}', base = NULL
 WHERE workflow = :key AND superstep < :before AND data IS NOT NULL AND name <> ''
 AND (kind = {OTHER} OR EXISTS (
     SELECT 1 FROM vals AS newer
@@ -45,9 +49,11 @@ def erase(database: Database, workflow_ids: Iterable[str]) -> int:
 
     count = database.write(take_out)
     while database.write(_sweep):
-        pass
+        if points.hook is not None:
+            points.point("erase.after_batch")
     while database.write(_shrink):
-        pass
+        if points.hook is not None:
+            points.point("erase.after_shrink")
     return count
 
 
@@ -91,8 +97,20 @@ def _shrink(connection: Connection) -> bool:
     return number(connection, "freelist_count") not in (0, free)
 
 
-def trim(connection: Connection, key: int, before: int) -> None:
-    """Drop values that were replaced before a superstep."""
+def trim(connection: Connection, workflow_id: str, encoding: Encoding, before: int) -> None:
+    """Drop values that were replaced before a superstep; what extends them becomes whole.
+
+    Where that cannot be read, with this key or serializer, everything stays.
+    """
+    key = sqlite_reads.key_of(connection, workflow_id)
+    found = sqlite_reads.payloads(connection, workflow_id, OUTPUT, before) if key is not None else []
+    growing = [payload for payload in found if payload.base is not None]
+    if key is None or not all(encoding.reads(workflow_id, payload) for payload in growing):
+        return
+    for payload in growing:
+        make_whole(connection, key, workflow_id, encoding, payload)
+    if points.hook is not None:
+        points.point("trim.made_whole")
     connection.execute(_TRIM, {"key": key, "before": before})
 
 
@@ -104,3 +122,14 @@ def save_copy(database: Database, path: str) -> None:
         raise CheckpointError(f"{path} exists; a backup never overwrites. Choose another name.") from error
     except (OSError, sqlite3.Error) as error:
         raise translated(error, path) from error
+
+
+def copy_artifacts(source: Encoding, target: Encoding, references: Iterable[str]) -> None:
+    """Put what these references mean into another artifact store; what is gone already is gone there too."""
+    for text in references:
+        ref = ArtifactRef.from_text(text)
+        if source.artifacts is not None and target.artifacts is not None:
+            try:
+                target.artifacts.put(source.artifacts.get(ref), content_type=ref.content_type)
+            except ArtifactMissingError:
+                continue

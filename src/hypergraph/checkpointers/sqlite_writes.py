@@ -7,8 +7,10 @@ import os
 import sqlite3
 from collections.abc import Iterable
 
-from hypergraph.checkpointers import sqlite_reads
+from hypergraph.checkpointers import points, sqlite_reads
+from hypergraph.checkpointers.clock import now
 from hypergraph.checkpointers.commits import FINISHED, Commit, Ownership
+from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.errors import translated
 from hypergraph.checkpointers.locks import HOST, LockFile
 from hypergraph.checkpointers.payloads import EncodedStep, Payload
@@ -18,7 +20,6 @@ from hypergraph.checkpointers.rows import (
     STEP_COLUMNS,
     VALUE_COLUMNS,
     Row,
-    copied_extra,
     input_rows,
     micros,
     new_row,
@@ -27,12 +28,12 @@ from hypergraph.checkpointers.rows import (
     time_of,
     value_rows,
 )
-from hypergraph.checkpointers.schema import OTHER, OUTPUT
-from hypergraph.checkpointers.types import NewWorkflow, StepStatus, WorkflowStatus, now
+from hypergraph.checkpointers.schema import OTHER, OUTPUT, number
+from hypergraph.checkpointers.sqlite_copies import copy_history, make_later_whole
+from hypergraph.checkpointers.types import NewWorkflow, StepStatus, WorkflowStatus
 from hypergraph.exceptions import CheckpointError
 
 Connection = sqlite3.Connection
-_LAST = 2**62  # no superstep comes after it
 
 
 def _insert(table: str, columns: Iterable[str]) -> str:
@@ -157,6 +158,8 @@ def commit(connection: Connection, unit: Commit) -> None:
     if inputs:
         connection.executemany(_VALUE, input_rows(key, at, inputs))
     if running is not None:
+        if points.hook is not None:
+            points.point("intent.before")
         connection.execute(_INTENT, (key, at, running, fence))
         _blame(connection, key, running)
     if code is not None:
@@ -218,7 +221,7 @@ def insert(
     key = connection.execute(_NEW, new_row(workflow_id, new, kept.digest, owner)).lastrowid or 0
     connection.executemany(_VALUE, input_rows(key, 0, inputs))
     if new.copies:
-        _copy_history(connection, key, workflow_id, new)
+        copy_history(connection, key, workflow_id, new)
     for step in new.steps:
         connection.execute(_STEP, step_row(key, step.record))
         connection.executemany(_VALUE, value_rows(key, step))
@@ -234,12 +237,13 @@ def unowned(connection: Connection, locks: LockFile, workflow_id: str) -> int | 
     return int(row[0])
 
 
-def put(connection: Connection, locks: LockFile, step: EncodedStep) -> None:
+def put(connection: Connection, locks: LockFile, step: EncodedStep, encoding: Encoding) -> None:
     """Write a step in place of an older one."""
     record = step.record
     key = unowned(connection, locks, record.workflow_id)
     if key is None:
         key = insert(connection, record.workflow_id, NewWorkflow())
+    make_later_whole(connection, key, record, encoding)
     place = (key, record.superstep, record.node_name)
     if connection.execute(_RECORDED, place).fetchone():
         connection.execute(_NO_VALUES, place)
@@ -248,29 +252,13 @@ def put(connection: Connection, locks: LockFile, step: EncodedStep) -> None:
     connection.executemany(_VALUE, value_rows(key, step))
 
 
+def change_nothing(connection: Connection) -> None:
+    """Write a page as it is: a commit without any would not wait for those before it to reach the disk."""
+    connection.execute(f"PRAGMA user_version = {number(connection, 'user_version')}")
+
+
 def create(connection: Connection, workflow_id: str, new: NewWorkflow, inputs: Iterable[Payload]) -> None:
     """Add a workflow with its inputs."""
     if sqlite_reads.key_of(connection, workflow_id) is not None:
         raise taken(workflow_id)
     insert(connection, workflow_id, new, inputs)
-
-
-def _copy_history(connection: Connection, key: int, workflow_id: str, new: NewWorkflow) -> None:
-    """Copy the rows of another workflow under a new key."""
-    origin = new.forked_from or ""
-    source = sqlite_reads.key_of(connection, origin)
-    where = "WHERE workflow = ? AND superstep <= ?"
-    bounds = (source, _LAST if new.forked_at is None else new.forked_at)
-    connection.execute(
-        "UPDATE workflows SET scrambled = (SELECT scrambled FROM workflows WHERE key = ?) WHERE key = ?",
-        (source, key),
-    )
-    values, steps = ", ".join(VALUE_COLUMNS[1:]), ", ".join(STEP_COLUMNS[1:])
-    connection.execute(
-        f"INSERT INTO vals (workflow, {values}) SELECT ?, {values} FROM vals {where}",  # noqa: S608 - fixed names
-        (key, *bounds),
-    )
-    rows = connection.execute(f"SELECT {steps} FROM steps {where}", bounds).fetchall()  # noqa: S608 - as above
-    connection.executemany(
-        _PUT, ((key, *row[:-1], copied_extra(row[-1], origin, workflow_id)) for row in rows)
-    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
@@ -71,14 +71,27 @@ def mentions(reader: Reader, text: str, limit: int | None) -> list[StepRecord]:
     words = text.casefold().split()
     if not words:
         return []
-    matching = (step for step in reader.scan(values=True) if _has_all(step, words))
+    matching = (step for step in reader.skimming().scan(values=True) if _has_all(step, words))
     return list(islice(matching, limit))
 
 
 def _has_all(step: StepRecord, words: Iterable[str]) -> bool:
     named = (step.workflow_id, step.node_name, step.error_type, step.error)
-    text = "\n".join([*filter(None, named), json.dumps(jsonable(step.values), ensure_ascii=False)]).casefold()
+    text = "\n".join([*filter(None, named), *_texts(jsonable(step.values))]).casefold()
     return all(word in text for word in words)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield the texts in a value as they are, so that no quote or brace of JSON is found or in the way."""
+    if isinstance(value, dict):
+        for name, part in value.items():
+            yield name
+            yield from _texts(part)
+    elif isinstance(value, list):
+        for part in value:
+            yield from _texts(part)
+    else:
+        yield value if isinstance(value, str) else json.dumps(value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import Any, NamedTuple
 
+from hypergraph.checkpointers.clock import now
 from hypergraph.checkpointers.displays import (
     list_html,
     list_text,
@@ -58,11 +59,6 @@ class WorkflowStatus(Enum):
     PAUSED = "paused"
     STOPPED = "stopped"
     PARTIAL = "partial"
-
-
-def now() -> datetime:
-    """Return the current time in UTC."""
-    return datetime.now(UTC)
 
 
 @quickly_made

@@ -14,6 +14,7 @@ import weakref
 from collections import deque
 from typing import TYPE_CHECKING
 
+from hypergraph.checkpointers import points
 from hypergraph.checkpointers.commits import Commit, Ownership
 from hypergraph.exceptions import CheckpointError
 
@@ -85,6 +86,9 @@ class Writer:
         """Begin anew in the child of a fork: what was queued is the parent's to write."""
         self._reset()
 
+    def __reduce__(self) -> tuple[type[None], tuple[()]]:
+        return type(None), ()  # a store in another process gets a writer of its own
+
     def _reset(self) -> None:
         self._changed = threading.Condition()
         self._waiting = deque()
@@ -103,7 +107,11 @@ class Writer:
                 group = [commit for commit in group if _name(commit.claim) not in self._failed]
                 self._busy = True
                 self._changed.notify_all()
+            if points.hook is not None:
+                points.point("writer.before_group")
             outcomes = self._write(group)
+            if points.hook is not None:
+                points.point("writer.after_group")
             with self._changed:
                 self._busy = False
                 for commit, error in zip(group, outcomes, strict=True):

@@ -1,4 +1,4 @@
-"""Whether a workflow and the graph that goes on with it speak of the same code."""
+"""What a workflow says about its code, and whether the graph that goes on with it is still of that code."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from typing import Any
 
 from hypergraph.checkpointers.types import NewWorkflow
 from hypergraph.durability.stored import Stored
+from hypergraph.durability.wishes import Wishes
+from hypergraph.engine.nested import MapRun
+from hypergraph.engine.run import Run
 from hypergraph.exceptions import GraphChangedError
 from hypergraph.graph.graph import Graph
 from hypergraph.graph.structure import structure_of
@@ -58,6 +61,22 @@ def code_to_record(graph: Graph, stored: Stored, kept: Collection[str]) -> NewWo
     if hashes == before:
         return None
     return NewWorkflow(graph_hash=graph.definition_hash, graph=structure_of(graph), node_hashes=hashes)
+
+
+def described(run: Run | MapRun, wishes: Wishes) -> NewWorkflow:
+    """Return what a store must know of a run, or of a map, to begin its history."""
+    graph, parent = run.admission.graph, run.parent
+    return NewWorkflow(
+        graph_name=graph.name,
+        graph_hash=graph.definition_hash,
+        graph=structure_of(graph),
+        node_hashes=node_hashes(graph),
+        parent_id=parent.workflow_id if parent is not None else None,
+        parent_superstep=run.outer_superstep,
+        node_name=run.step_name or None,
+        visit=parent.visits(parent.step_of(run.step_name)) if parent is not None else 1,
+        tags=dict(wishes.tags or {}) if parent is None else {},
+    )
 
 
 def _difference(graph: Graph, stored: Stored, name: str) -> str:

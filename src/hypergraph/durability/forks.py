@@ -76,10 +76,7 @@ def begin(store: Checkpointer, workflow_id: str, new: NewWorkflow, origin: Origi
         ValueError: there is a workflow of that id.
     """
     if store.read_workflow(workflow_id) is not None:
-        raise ValueError(
-            f"Workflow {workflow_id!r} exists already; a fork needs an id of its own. "
-            "Leave history, checkpoint and fork_from out to go on with it."
-        )
+        raise _exists(workflow_id)
     source = origin.workflow_id
     if source is not None:
         for child in store.children(source):
@@ -100,11 +97,21 @@ def begin(store: Checkpointer, workflow_id: str, new: NewWorkflow, origin: Origi
         copies=source is not None and not origin.handed_over,
     )
     claim = store.claim(workflow_id, described, force=wishes.force)
+    if claim.existing is not None:  # somebody else was faster
+        store.release(claim)
+        raise _exists(workflow_id)
     try:
         inherited = origin.inputs if origin.handed_over else {}
         store.commit(claim, inputs=inherited, at=0, status=WorkflowStatus.STOPPED)
     finally:
         store.release(claim)
+
+
+def _exists(workflow_id: str) -> ValueError:
+    return ValueError(
+        f"Workflow {workflow_id!r} exists already; a fork needs an id of its own. "
+        "Leave history, checkpoint and fork_from out to go on with it."
+    )
 
 
 def _copied(record: StepRecord, workflow_id: str) -> StepRecord:

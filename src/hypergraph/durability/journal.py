@@ -12,9 +12,10 @@ import traceback
 from typing import Any
 
 from hypergraph.checkpointers.base import Checkpointer, Commit, EncodedStep
+from hypergraph.checkpointers.clock import now
 from hypergraph.checkpointers.commits import Ownership
 from hypergraph.checkpointers.quick import maker_of
-from hypergraph.checkpointers.types import NewWorkflow, StepRecord, StepStatus, WorkflowStatus, now
+from hypergraph.checkpointers.types import NewWorkflow, StepRecord, StepStatus, WorkflowStatus
 from hypergraph.checkpointers.writer import Writer
 from hypergraph.durability.intents import Intents
 from hypergraph.engine.endings import Detail
@@ -45,6 +46,7 @@ class Journal:
         self.waiting: dict[tuple[int, str], int] = {} if run.past is None else run.past.waiting
         self.numbers: dict[int, int] | None = {} if run.scope.kernel.concurrent else None
         self.intents = Intents(self, claim)
+        self.growth = store.growth(claim.workflow_id, is_new=run.past is None)
         self.pending: list[EncodedStep] = []
         self.lowest: float = _NEVER  # the earliest superstep of what is pending
         self.superstep = -1  # of the last step
@@ -140,7 +142,13 @@ class Journal:
         )
         self.superstep = superstep
         self.lowest = min(self.lowest, superstep)
-        self.pending.append(self.store.encode(record))
+        grows = past is not None or self._may_repeat(step)
+        growth = self.growth if grows else None
+        self.pending.append(self.store.encode(record, growth, step.node.artifact))
+
+    def _may_repeat(self, step: Step) -> bool:
+        """Say whether a step can run more than once in this run, so that its values can grow."""
+        return not self.run.fixed and step.index not in self.run.plan.unconcerned()
 
     def _index_of(self, superstep: int, step: Step) -> int:
         """Return the next index; a pause that is completed in place keeps its own."""
@@ -166,7 +174,8 @@ class Journal:
         self, status: WorkflowStatus, *, full: bool, code: NewWorkflow | None = None
     ) -> tuple[int, ...]:
         """Write down how the run ended; return the indexes of the steps that became durable."""
-        duration = (self.run.stopped_at - self.run.started) * 1000
+        before = self.claim.existing.duration_ms if self.claim.existing is not None else None
+        duration = (self.run.stopped_at - self.run.started) * 1000 + (before or 0.0)
         self.flush(status=status, duration_ms=duration, full=full, code=code)
         if self.writer is not None:
             self.writer.drain(self.claim)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from time import perf_counter
 from typing import Any
 
 from hypergraph.checkpointers.base import Checkpointer
@@ -18,10 +19,10 @@ from hypergraph.checkpointers.ids import check_workflow_id
 from hypergraph.checkpointers.types import NewWorkflow, StepRecord, Workflow, WorkflowStatus
 from hypergraph.checkpointers.writer import Writer
 from hypergraph.durability import forks, maps
-from hypergraph.durability.changes import code_to_record, node_hashes, outdated_nodes, with_types_of
+from hypergraph.durability.changes import code_to_record, described, outdated_nodes, with_types_of
 from hypergraph.durability.intents import refuse_crash_loop
 from hypergraph.durability.journal import Journal
-from hypergraph.durability.past import read_past
+from hypergraph.durability.recalling import recall
 from hypergraph.durability.resuming import (
     ended_elsewhere,
     refuse_late_answer,
@@ -36,8 +37,9 @@ from hypergraph.engine.nested import MapRun
 from hypergraph.engine.run import Run
 from hypergraph.exceptions import CrashLoopError, WorkflowLockedError
 from hypergraph.graph.graph import Graph
-from hypergraph.graph.structure import structure_of
-from hypergraph.records import RunStatus
+from hypergraph.values.undecodable import Undecodable
+
+_SLOW = 0.002  # seconds for one commit; a hop to another thread takes a twentieth of it
 
 
 class WorkflowKeeper:
@@ -88,7 +90,11 @@ class WorkflowKeeper:
         inputs, self.named = set(graph.inputs.all), frozenset(given)
         self.edits = {n: v for n, v in given.items() if n in recorded and n not in inputs}
         unmade = set(graph.outputs).difference(recorded)  # given in place of what would have made it
-        earlier = {n: value for n, (_, value) in known.items() if n in inputs or n in unmade}
+        earlier = {
+            n: value
+            for n, (_, value) in known.items()
+            if (n in inputs or n in unmade) and not isinstance(value, Undecodable)
+        }
         return {**earlier, **{n: v for n, v in given.items() if n not in self.edits}}
 
     # -- around a run -----------------------------------------------------------------------------------
@@ -176,12 +182,7 @@ class WorkflowKeeper:
             return False
         if rerun and outdated_nodes(run.admission.graph, stored, "rerun"):
             return False
-        past = run.past = read_past(run.plan, stored, closed=True)
-        run.values.update(stored.state)
-        run.values.update(stored.standing(past))
-        run.records += past.raw_records()
-        if stored.question is not None:
-            run.status, run.pause = RunStatus.PAUSED, stored.question.pause
+        recall(run, stored, self.store)
         return True
 
     def _news(self, run: Run, stored: Stored) -> dict[str, int]:
@@ -224,6 +225,11 @@ class WorkflowKeeper:
             self.store.commit(claim, inputs=given, at=run.past.superstep, status=active, code=code)
         return True
 
+    @property
+    def is_slow(self) -> bool:
+        """Whether ending a run takes longer than an event loop should be held up."""
+        return self.store.pace.seconds > _SLOW
+
     def close(self, run: Run) -> tuple[int, ...]:
         """Write down how the run ended; return the indexes of the steps that became durable."""
         journal: Journal | None = run.journal
@@ -232,7 +238,11 @@ class WorkflowKeeper:
         try:
             full = _is_outermost(run) or run.pause is not None
             code = self._code_since(run) if run in self.reruns else None
-            return journal.close(WorkflowStatus(run.status.value), full=full, code=code)
+            started = perf_counter()
+            saved = journal.close(WorkflowStatus(run.status.value), full=full, code=code)
+            if full:
+                self.store.pace.seconds = perf_counter() - started
+            return saved
         finally:
             self.store.release(journal.claim)
             self.store.retain(journal.claim.workflow_id)
@@ -252,21 +262,13 @@ class WorkflowKeeper:
         self.maps.close(map_run)
 
     def _described(self, run: Run) -> NewWorkflow:
-        graph, outermost = run.admission.graph, _is_outermost(run)
-        around = run.map_run if run.map_run is not None else run.parent
-        return NewWorkflow(
-            graph_name=graph.name,
-            graph_hash=graph.definition_hash,
-            graph=structure_of(graph),
-            node_hashes=node_hashes(graph),
-            parent_id=around.workflow_id if around is not None else None,
-            parent_superstep=run.outer_superstep,
-            node_name=run.step_name or None,
-            visit=run.parent.visits(run.parent.step_of(run.step_name)) if run.parent is not None else 1,
-            item=run.map_run.number_of(run.item_index) if run.map_run is not None else None,
-            fingerprint=self.maps.key_of(run),
-            tags=dict(self.wishes.tags or {}) if outermost else {},
-            inputs={name: value for name, value in run.values.items() if name in run.admission.given},
+        new = described(run, self.wishes)
+        inputs = {name: value for name, value in run.values.items() if name in run.admission.given}
+        if run.map_run is None:
+            return replace(new, inputs=inputs)
+        number, key = run.map_run.number_of(run.item_index), self.maps.key_of(run)
+        return replace(
+            new, inputs=inputs, parent_id=run.map_run.workflow_id, item=number, fingerprint=key, tags={}
         )
 
 

@@ -8,14 +8,13 @@ from typing import Any
 
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.ids import check_workflow_id
-from hypergraph.checkpointers.types import Claim, NewWorkflow, Workflow, WorkflowStatus
-from hypergraph.durability.changes import node_hashes
+from hypergraph.checkpointers.types import Claim, Workflow, WorkflowStatus
+from hypergraph.durability.changes import described
 from hypergraph.durability.stored import Stored
 from hypergraph.durability.wishes import Wishes
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.run import Run
 from hypergraph.exceptions import ItemChangedError, WorkflowError
-from hypergraph.graph.structure import structure_of
 from hypergraph.records import RunStatus
 
 
@@ -48,10 +47,8 @@ class MapKeeper:
             self._refuse_changes(map_run, items)
         if stored is not None and self._is_complete(map_run, stored, items):
             return
-        described = self._described(map_run)
-        claim = self.claims[map_run] = self.store.claim(
-            map_run.workflow_id, described, force=self.wishes.force
-        )
+        new = described(map_run, self.wishes)
+        claim = self.claims[map_run] = self.store.claim(map_run.workflow_id, new, force=self.wishes.force)
         if claim.existing is None:
             self.fresh.add(map_run)
         elif claim.existing.status is not WorkflowStatus.ACTIVE:
@@ -113,20 +110,6 @@ class MapKeeper:
         known = {item.fingerprint: item.item for item in items if item.item is not None}
         unused = iter(range(max(known.values(), default=-1) + 1, len(keys) + len(known) + 1))
         return [known[key] if key in known else next(unused) for key in keys]
-
-    def _described(self, map_run: MapRun) -> NewWorkflow:
-        graph, parent = map_run.admission.graph, map_run.parent
-        return NewWorkflow(
-            graph_name=graph.name,
-            graph_hash=graph.definition_hash,
-            graph=structure_of(graph),
-            node_hashes=node_hashes(graph),
-            parent_id=parent.workflow_id if parent is not None else None,
-            parent_superstep=map_run.outer_superstep,
-            node_name=map_run.step_name or None,
-            visit=parent.visits(parent.step_of(map_run.step_name)) if parent is not None else 1,
-            tags=dict(self.wishes.tags or {}) if parent is None else {},
-        )
 
 
 def refuse_map(store: Checkpointer, stored: Stored) -> None:

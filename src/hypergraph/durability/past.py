@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hypergraph.checkpointers.types import StepRecord, StepStatus
@@ -24,11 +25,28 @@ from hypergraph.records import Decision
 if TYPE_CHECKING:
     from hypergraph.durability.stored import Stored
 
+LookUp = Callable[[Step, str], Any]
 OwnValues = Callable[[StepRecord], Mapping[str, Any]]
 
 
 _REPLAYED = Detail()
 _REPLAYED.replayed = True
+
+
+class Recalled(Detail):
+    """What is known of a nested graph that ran before; its run is looked up when somebody asks for it."""
+
+    replayed = True
+
+    def __init__(self, past: Past, step: Step, child: str) -> None:
+        self._found = partial(past.look_up, step, child) if past.look_up is not None else None
+
+    @property
+    def inner(self) -> Any:
+        """The run, or map, as it is stored; None if it is not there any more."""
+        if self._found is not None:
+            self.__dict__["_inner"], self._found = self._found(), None
+        return self.__dict__.get("_inner")
 
 
 @dataclass(slots=True)
@@ -61,7 +79,10 @@ class Past:
     lost: dict[str, int] = field(default_factory=dict)  # names without a value, and the step that made them
     outdated: frozenset[int] = frozenset()  # steps that must run again because their code has changed
     waiting: dict[tuple[int, str], int] = field(default_factory=dict)  # pauses: superstep and node -> index
-    rows: list[tuple[int, Step, float]] = field(default_factory=list)  # what need not run again
+    rows: list[tuple[int, Step, str | None]] = field(
+        default_factory=list
+    )  # what need not run again, and its child
+    look_up: LookUp | None = None  # how to find the run of a child
     echoes: dict[int, int] = field(default_factory=dict)  # who was given an equal value, after so many visits
     folded: int = -1  # the superstep being folded,
     before: dict[str, int] = field(default_factory=dict)  # the versions at its start,
@@ -69,7 +90,11 @@ class Past:
 
     def raw_records(self) -> list[Any]:
         """Return what need not run again, in the form in which a run records what it does."""
-        return [part for superstep, step, _ in self.rows for part in (superstep, step, 0.0, _REPLAYED)]
+        raw: list[Any] = []
+        for superstep, step, child in self.rows:
+            detail = _REPLAYED if child is None else Recalled(self, step, child)
+            raw += (superstep, step, 0.0, detail)
+        return raw
 
     def fold(self, step: Step, record: StepRecord, turn: int) -> None:
         """Take over what a completed step left behind; an end is one of its own turn only."""
@@ -112,11 +137,20 @@ class Past:
         self.equal.clear()
 
 
-def _open_round(plan: Plan, records: Sequence[StepRecord]) -> int:
-    """Return the superstep that is to be finished: where something failed, or else the last one."""
+def _failures(plan: Plan, records: Sequence[StepRecord]) -> list[StepRecord]:
+    """Return the steps that failed and have not run since."""
     latest = {record.node_name: record for record in records if record.node_name in plan.index}
-    failed = [record.round for record in latest.values() if record.status is StepStatus.FAILED]
-    return min([max(record.round for record in records), *failed])
+    return [record for record in latest.values() if record.status is StepStatus.FAILED]
+
+
+def _open_round(plan: Plan, records: Sequence[StepRecord], failed: Sequence[StepRecord]) -> int:
+    """Return the superstep that is to be finished: where something failed, or else the last one.
+
+    A step that no round concerns may fail while the rounds go on: it is made up for, they are not.
+    """
+    free = plan.unconcerned()
+    concerned = [record.round for record in failed if plan.index[record.node_name] not in free]
+    return min([max(record.round for record in records), *concerned])
 
 
 def read_past(plan: Plan, stored: Stored, *, closed: bool) -> Past:
@@ -125,20 +159,20 @@ def read_past(plan: Plan, stored: Stored, *, closed: bool) -> Past:
     past = Past(given=given, versions=dict(given))
     if not records:
         return past
-    last, past.round = max(record.superstep for record in records), _open_round(plan, records)
+    last, failed = max(record.superstep for record in records), _failures(plan, records)
+    past.round = _open_round(plan, records, failed)
     # What has a row of its own and must run again gets another one, in a superstep of its own.
     unfinished = [r for r in records if r.round >= past.round]
     turn, past.news = stored.turn
     past.is_turn = turn > 0
     past.is_closed = closed or turn > last or any(record.lost for record in unfinished)
-    failed = any(r.superstep == last and r.status is StepStatus.FAILED for r in records)
     past.superstep = last + 1 if past.is_closed or failed else last
     past.next_index = max(record.index for record in records) + 1
     past.waiting = {(r.superstep, r.node_name): r.index for r in records if r.status is StepStatus.PAUSED}
     for step, record in _completed(plan, records):
         if past.is_closed or record.round < past.round:
             past.fold(step, record, turn)
-        past.rows.append((record.superstep, step, (record.duration_ms or 0.0) / 1000))
+        past.rows.append((record.superstep, step, record.child_workflow_id))
     past.settle()
     for record in records:  # what was read shows how often siblings wrote a name
         for name, version in record.input_versions.items():

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.types import StepRecord, StepStatus, Turn, WorkflowStatus
 from hypergraph.durability.past import Past, read_past, replay
+from hypergraph.durability.recalling import recalled
 from hypergraph.durability.stored import Stored
 from hypergraph.engine.run import Run
 from hypergraph.engine.state import differs
@@ -38,6 +40,7 @@ def take_up(
         begins = max([record.superstep for record in stored.records], default=-1) + 1
         stored.turn = Turn(begins, frozenset(news))
     past = run.past = read_past(run.plan, stored, closed=closed)
+    past.look_up = partial(recalled, store, run)
     past.outdated = frozenset(
         run.plan.index[name] for name in walk(outdated, run.admission.graph.wiring.successors)
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hypergraph.checkpointers.base import Checkpointer
@@ -33,7 +33,11 @@ class Stored:
     def standing(self, past: Past) -> dict[str, Any]:
         """Return the inputs that no step has replaced by a later version."""
         latest = past.versions
-        return {name: value for name, (version, value) in self.inputs.items() if latest[name] == version}
+        return {
+            name: value
+            for name, (version, value) in self.inputs.items()
+            if latest[name] == version and not isinstance(value, Undecodable)
+        }
 
     @property
     def finished(self) -> set[str]:
@@ -90,8 +94,22 @@ def stored_in(store: Checkpointer, workflow_id: str) -> Stored | None:
         turn, state, before = store.last_turn(workflow_id), store.read_state(workflow_id), workflow
         workflow = store.read_workflow(workflow_id)
         if workflow is not None and stamp(workflow) == stamp(before):
-            return Stored(workflow, records, inputs, turn, state)
+            return Stored(workflow, _marked(records, state), inputs, turn, state)
     return None
+
+
+def _marked(records: list[StepRecord], state: Mapping[str, Any]) -> list[StepRecord]:
+    """Return the records; the last step that made a value which cannot be read has lost it."""
+    if not any(isinstance(value, Undecodable) for value in state.values()):
+        return records
+    unreadable = {name: value.reason for name, value in state.items() if isinstance(value, Undecodable)}
+    marked = list(records)
+    for position in reversed(range(len(records))):
+        record = records[position]
+        if record.status is StepStatus.COMPLETED:
+            lost = {name: unreadable.pop(name) for name in record.output_versions if name in unreadable}
+            marked[position] = replace(record, lost={**record.lost, **lost}) if lost else record
+    return marked
 
 
 def stamp(workflow: Workflow) -> tuple[Any, ...]:

@@ -7,6 +7,7 @@ steps that run together) goes through `perform`. Only kernels wait.
 from __future__ import annotations
 
 from collections.abc import Coroutine, Iterator
+from functools import partial
 from types import CoroutineType
 from typing import Any
 
@@ -58,7 +59,8 @@ async def _closing(run: Run, keeper: Keeper) -> None:
         except CheckpointError as trouble:
             annotate(error, f"the end of the run could not be written down either: {trouble}")
         raise
-    saved = keeper.close(run)
+    is_slow = run.scope.kernel.concurrent and keeper.is_slow
+    saved = await run.scope.kernel.offload(partial(keeper.close, run)) if is_slow else keeper.close(run)
     if saved and run.scope.observer is not None:
         await run.scope.observer.checkpoint_saved(run, saved)
 

@@ -130,6 +130,10 @@ class Keeper(Protocol):
         None says that somebody else is at work on it, and that the call wants to wait for that.
         """
 
+    @property
+    def is_slow(self) -> bool:
+        """Whether ending a run takes longer than an event loop should be held up."""
+
     def close(self, run: Run) -> tuple[int, ...]:
         """Write down how the run ended; return the indexes of the steps that became durable."""
 

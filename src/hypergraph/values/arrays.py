@@ -11,7 +11,7 @@ import re
 import sys
 from typing import Any
 
-from hypergraph.values.tags import Parts, checked
+from hypergraph.values.tags import Blob, Parts, checked
 
 NAMES = frozenset({"ndarray", "npscalar"})
 _DTYPE = re.compile(
@@ -31,7 +31,8 @@ def take(value: Any) -> tuple[str, Parts] | None:
     exact = _DTYPE.fullmatch(dtype.str) and numpy.dtype(dtype.str) == dtype
     if type(value) is numpy.ndarray:
         if exact:
-            return "ndarray", {"dtype": dtype.str, "shape": list(value.shape), "v": value.tobytes()}
+            flat = numpy.ascontiguousarray(value).reshape(-1).view("u1")
+            return "ndarray", {"dtype": dtype.str, "shape": list(value.shape), "v": Blob(memoryview(flat))}
     elif exact and numpy.dtype(dtype.str).type is type(value):
         return "npscalar", {"dtype": dtype.str, "v": value.tobytes()}
     raise TypeError(f"its dtype {dtype} is not plain memory")

@@ -89,9 +89,11 @@ class _TreeSerializer(Serializer):
             data = bytes(data)
         try:
             tree = self._decode(data)
-            if b"$" in data and self._marker in data:  # one byte is found several times faster than three
-                return Reader(self._classes).value(tree)
-            return tree
+            has_tags = (
+                b"$" in data and self._marker in data
+            )  # one byte is found several times faster than three
+            del data  # it may be large, and nobody else may be holding it
+            return Reader(self._classes).value(tree) if has_tags else tree
         except Exception as error:  # stored bytes may be anything: broken, truncated, nested without end
             return Undecodable(f"not readable as {self.id}: {type(error).__name__}: {error}")
 

@@ -34,6 +34,12 @@ class Tag(NamedTuple):
     make: Callable[..., Any]
 
 
+class Blob(NamedTuple):
+    """Bytes to be stored, without a copy of them."""
+
+    view: memoryview
+
+
 def checked(part: object, kind: type[T]) -> T:
     """Return a part that has exactly this type; raise ValueError otherwise."""
     if type(part) is not kind:
@@ -61,7 +67,7 @@ def _str_bytes(value: str) -> Parts:
 
 def _from_base64(v: object) -> bytes:
     try:
-        return base64.b64decode(checked(v, str), validate=True)
+        return binascii.a2b_base64(checked(v, str), strict_mode=True)
     except binascii.Error as error:
         raise ValueError(f"not base64: {error}") from None
 
@@ -193,7 +199,7 @@ TAGS = (
     _from_text(int, _int_text, lambda text: int(text, 0)),
     _from_text(float, repr),
     Tag("str", str, _str_bytes, lambda v: _from_base64(v).decode("utf-8", "surrogatepass")),
-    Tag("bytes", bytes, lambda value: {"v": base64.b64encode(value).decode()}, _from_base64),
+    Tag("bytes", bytes, lambda value: {"v": value}, _from_base64),
     Tag("bytearray", bytearray, lambda value: {"v": bytes(value)}, lambda v: bytearray(checked(v, bytes))),
     Tag("complex", complex, lambda value: {"v": [value.real, value.imag]}, _make_complex),
     _from_text(Decimal, str),

@@ -17,7 +17,7 @@ from types import NoneType
 from typing import Any
 
 from hypergraph.exceptions import safe_text
-from hypergraph.values import arrays, tags
+from hypergraph.values import arrays, frames, tags
 from hypergraph.values.classes import Classes, kind_of, name_of
 from hypergraph.values.tags import HIGHEST, LOWEST
 from hypergraph.values.undecodable import Undecodable
@@ -122,6 +122,10 @@ class Writer:
             return value
         if kind is float and isfinite(value):
             return value
+        if kind is tags.Blob and bytes in self._native:
+            return value.view
+        if kind in (bytes, tags.Blob):  # the encoder writes them as base64 itself, without a copy on the way
+            return {MARK: "bytes", "v": value if kind is bytes else value.view}
         return self._other(value, where, depth)
 
     def _dict(self, value: dict[Any, Any], where: Where, depth: int) -> Any:
@@ -166,8 +170,8 @@ def _take_apart(value: Any) -> tuple[str, tags.Parts]:
     kind = type(value)
     if tag := tags.BY_TYPE.get(kind):
         return tag.name, tag.take(value)
-    if array := arrays.take(value):
-        return array
+    if found := arrays.take(value) or frames.take(value):
+        return found
     if shape := kind_of(kind):
         return "object", {"of": name_of(kind), **shape.take(value)}
     for base in kind.__mro__[1:]:
@@ -217,6 +221,7 @@ class Reader:
         if MARK not in tree:
             return parts
         tag = parts.pop(MARK)
+        tree.clear()  # large parts are not kept twice
         try:
             return self._make(tag, parts)
         except Exception as error:  # stored data may be anything, and fail in any way
@@ -229,10 +234,11 @@ class Reader:
             raise ValueError("the tag is no text")
         if tag == "object":
             return self._object(**parts)
-        if tag in arrays.NAMES:
-            if self._classes is None:
-                raise ValueError("arrays are not built here")
-            return arrays.make(tag, **parts)
+        for library in (arrays, frames):
+            if tag in library.NAMES:
+                if self._classes is None:
+                    raise ValueError("arrays are not built here")
+                return library.make(tag, **parts)
         if tag not in tags.MAKE:
             raise ValueError(f"the tag {tag!r} is unknown; a newer version may know it")
         return tags.MAKE[tag](**parts)

@@ -1,0 +1,261 @@
+"""Steps as stores keep them: the facts of the record, and each value as bytes of its own.
+
+Value -> serializer -> bytes -> what was added since the last version -> codecs -> the row, or an artifact
+whose reference is in the row. Values are encoded once, before anybody can change them. Every payload carries
+the format that wrote it and a checksum, so reading never fails: what cannot be decoded comes back as
+`Undecodable`. A value that cannot be encoded leaves a gap, a payload with a reason instead of data, so that
+an older value of the same name does not pass for it.
+
+The format is "json/1+zstd/1+aesgcm/1", with "~" behind the serializer for a patch and "@" at the end for a
+reference; that of a gap is "!" and the reason.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from typing import Any
+from zlib import crc32
+
+from hypergraph.checkpointers.artifacts import ArtifactRef, ArtifactStore
+from hypergraph.checkpointers.growth import Grown, Growth, applied
+from hypergraph.checkpointers.payloads import PAUSE, EncodedStep, Payload, Place, gap
+from hypergraph.checkpointers.redaction import Redact, redacted_pause
+from hypergraph.checkpointers.types import StepRecord, StepStatus
+from hypergraph.exceptions import CheckpointError
+from hypergraph.records import PauseInfo
+from hypergraph.values.chains import CodecChain
+from hypergraph.values.serializers import Serializer, Undecodable
+
+THRESHOLD = 128 * 1024  # bytes above which a value goes to the artifact store, if there is one
+_PAUSE_FIELDS = tuple(field.name for field in fields(PauseInfo))
+_NO_CODECS = CodecChain()
+
+
+def checked_threshold(threshold: int | None) -> int:
+    """Return the size above which values go to the artifact store. Raises ValueError."""
+    if threshold is not None and (type(threshold) is not int or threshold < 0):
+        raise ValueError(f"artifact_threshold must be a number of bytes, not {threshold!r}")
+    return THRESHOLD if threshold is None else threshold
+
+
+class Encoding:
+    """A serializer, codecs and the place for large values."""
+
+    __slots__ = ("artifacts", "chain", "format", "redact", "serializer", "tag", "threshold")
+
+    def __init__(
+        self,
+        serializer: Serializer,
+        chain: CodecChain = _NO_CODECS,
+        artifacts: ArtifactStore | None = None,
+        threshold: int = THRESHOLD,
+        redact: Redact | None = None,
+    ) -> None:
+        self.serializer = serializer
+        self.chain = chain
+        self.artifacts = artifacts
+        self.threshold = threshold
+        self.redact = redact
+        self.tag = f"{serializer.id}/{serializer.version}"
+        self.format = self.tag + (f"+{chain.format}" if chain.format else "")
+
+    def without_artifacts(self) -> Encoding:
+        """Return the same for readers who leave artifacts where they are."""
+        return Encoding(self.serializer, self.chain, None, self.threshold, self.redact)
+
+    def using(self, serializer: Serializer) -> Encoding:
+        """Return the same with another serializer."""
+        return Encoding(serializer, self.chain, self.artifacts, self.threshold, self.redact)
+
+    def encode(
+        self, record: StepRecord, growth: Growth | None = None, artifact: bool | None = None
+    ) -> EncodedStep:
+        """Return the step with its values encoded; warn of each that cannot be."""
+        payloads, versions, lost = [], record.output_versions, record.lost
+        if record.status is not StepStatus.COMPLETED:
+            growth = None  # only results are extended
+        if record.values or lost or record.pause is not None:
+            place = Place(record.workflow_id, record.superstep, record.index, record.node_name, artifact)
+            for name, value in (record.values or {}).items():
+                if name not in lost:
+                    payloads.append(self.payload(name, versions.get(name, 0), value, place, growth))
+            for name, reason in lost.items():
+                payloads.append(gap(name, versions.get(name, 0), reason, place))
+                if growth is not None:
+                    growth.forget(name)
+            if record.pause is not None:
+                payloads.append(self._pause(place, record, record.pause))
+        return EncodedStep(record, payloads)
+
+    def payload(
+        self, name: str, version: int, value: Any, place: Place, growth: Growth | None = None
+    ) -> Payload:
+        """Return the value as bytes; warn and return a gap when it cannot be encoded.
+
+        Raises CheckpointError when the artifact store fails.
+        """
+        try:
+            if self.redact is not None and name != PAUSE:
+                value = self.redact(place.node, name, value)
+            raw = self.serializer.serialize(value)
+            base = None
+            if growth is not None:
+                raw, base = growth.patch(name, place.superstep, place.idx, raw)
+            tag = self.tag if base is None else self.tag + "~"
+            data = self.chain.encode(raw, _identity(place.workflow_id, name, place, tag))
+        except CheckpointError:
+            raise
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+            node = f"node {place.node!r}" if place.node else "an input"
+            where = f"workflow {place.workflow_id!r}, {node}"
+            if growth is not None:
+                growth.forget(name)
+            warnings.warn(f"The value of {name!r} cannot be stored ({where}): {reason}", stacklevel=2)
+            return gap(name, version, reason, place)
+        written = self.format if base is None else tag + self.format[len(self.tag) :]
+        return self._placed(Payload(name, version, written, 0, data, place.superstep, place.idx, base), place)
+
+    def _placed(self, payload: Payload, place: Place) -> Payload:
+        """Return the payload with its checksum; data too large for a row is put elsewhere and referred to."""
+        data, written = payload.data or b"", payload.format
+        is_large = len(data) > self.threshold if place.artifact is None else place.artifact
+        if is_large and self.artifacts is not None:
+            kind = "json" if written == "json/1" else "octet-stream"  # nobody else can open the others
+            data = self.artifacts.put(data, content_type=f"application/{kind}").to_text().encode()
+            written += "@"
+        return payload._replace(format=written, checksum=crc32(data), data=data)
+
+    def made_whole(self, workflow_id: str, payload: Payload) -> Payload:
+        """Return a payload that extends nothing any more; raises what `whole` raises."""
+        tag = payload.format.partition("+")[0].rstrip("~@")
+        whole = payload._replace(base=None, parts=())
+        return self._again(whole, self.whole(workflow_id, payload), tag, workflow_id)
+
+    def moved(self, payload: Payload, origin: str, workflow_id: str) -> Payload:
+        """Return a payload of one workflow as one of another; raises what `whole` raises."""
+        tag = payload.format.partition("+")[0].rstrip("@")
+        return self._again(payload, self._raw(origin, payload), tag, workflow_id)
+
+    def _again(self, payload: Payload, raw: bytes, tag: str, workflow_id: str) -> Payload:
+        place = Place(workflow_id, payload.superstep, payload.idx)
+        data = self.chain.encode(raw, _identity(workflow_id, payload.name, place, tag))
+        return self._placed(payload._replace(format=tag + self.format[len(self.tag) :], data=data), place)
+
+    def inputs(self, workflow_id: str, given: Mapping[str, Any]) -> list[Payload]:
+        """Return what a workflow starts with as bytes, as first versions."""
+        place = Place(workflow_id, 0, -1)
+        return [self.payload(name, 1, value, place) for name, value in given.items()]
+
+    def value(self, workflow_id: str, payload: Payload) -> Any:
+        """Return the value, or an `Undecodable` that says why there is none."""
+        if payload.data is None:
+            return Undecodable(f"not stored: {payload.format[1:]}")
+        try:
+            return self.serializer.deserialize(self.whole(workflow_id, payload))
+        except Exception as error:  # rows may hold anything, codecs and serializers may raise anything
+            ours = isinstance(error, ValueError | CheckpointError)
+            return Undecodable(str(error) if ours else f"{type(error).__name__}: {error}")
+
+    def whole(self, workflow_id: str, payload: Payload) -> bytes:
+        """Return the serialized bytes of a value, patches applied.
+
+        Raises ValueError for what this store cannot read, CheckpointError for what is gone or locked away.
+        """
+        if payload.base is None:
+            return self._raw(workflow_id, payload)
+        *links, last = (*payload.parts, payload)
+        if not links or links[0].base is not None:
+            raise ValueError("the beginning of a growing value is not stored any more")
+        raw = self._raw(workflow_id, links[0])
+        return applied(raw, (self._raw(workflow_id, link) for link in (*links[1:], last)))
+
+    def reads(self, workflow_id: str, payload: Payload) -> bool:
+        """Say whether this store can read a value."""
+        try:
+            self.whole(workflow_id, payload)
+        except (ValueError, CheckpointError):
+            return False
+        return True
+
+    def grown(self, workflow_id: str, payload: Payload) -> Grown | None:
+        """Return what a later version can extend, None if it cannot be read."""
+        if payload.data is None or payload.format.partition("+")[0].rstrip("~@") != self.tag:
+            return None
+        try:
+            raw = self.whole(workflow_id, payload)
+        except Exception:  # as in `value`: it is not extended
+            return None
+        links = len(payload.parts) + 1
+        size = sum(len(part.data or b"") for part in (*payload.parts, payload))
+        base = payload.superstep if payload.base is None else payload.base
+        return Grown(raw, payload.superstep, payload.idx, base, links, size)
+
+    def _raw(self, workflow_id: str, payload: Payload) -> bytes:
+        """Return one link of a chain as it was before it went through the codecs."""
+        data, written = payload.data, payload.format.removesuffix("@")
+        if data is None:
+            raise ValueError(f"not stored: {payload.format[1:]}")
+        if crc32(data) != payload.checksum:
+            raise ValueError("the stored bytes are damaged: their checksum does not match")
+        tag, _, codecs = written.partition("+")
+        if tag.removesuffix("~") != self.tag and not self._reads(tag.removesuffix("~")):
+            raise ValueError(f"written as {tag!r}, this store reads {self.tag!r}")
+        if payload.is_artifact:
+            data = self._artifact(data)
+        if not codecs and not self.chain.format:
+            return data
+        return self.chain.decode(data, codecs, _identity(workflow_id, payload.name, payload, tag))
+
+    def _artifact(self, reference: bytes) -> bytes:
+        if self.artifacts is None:
+            raise ValueError(
+                "the value is in an artifact store, and this store has none; pass artifact_store="
+            )
+        return self.artifacts.get(ArtifactRef.from_text(reference.decode()))
+
+    def contents(
+        self, owner: tuple[str, str], order: Iterable[str], payloads: Iterable[Payload], with_values: bool
+    ) -> dict[str, Any]:
+        """Return the fields of a record that its payloads hold: values, pause and lost.
+
+        The owner is the workflow and the node.
+        """
+        workflow_id, node = owner
+        found = {payload.name: payload for payload in payloads}
+        pause = found.pop(PAUSE, None)
+        lost = {name: payload.format[1:] for name, payload in found.items() if payload.data is None}
+        stored = dict.fromkeys(name for name in (*order, *found) if name in found and name not in lost)
+        return {
+            "values": {n: self.value(workflow_id, found[n]) for n in stored} if with_values else None,
+            "pause": self._read_pause(workflow_id, node, pause) if pause else None,
+            "lost": lost,
+        }
+
+    def _reads(self, written: str) -> bool:
+        name, _, version = written.rpartition("/")
+        return name == self.serializer.id and version.isdigit() and int(version) <= self.serializer.version
+
+    def _pause(self, place: Place, record: StepRecord, pause: PauseInfo) -> Payload:
+        shown = pause if self.redact is None else redacted_pause(self.redact, record, pause)
+        parts = {name: getattr(shown, name) for name in _PAUSE_FIELDS}
+        payload = self.payload(PAUSE, 0, parts, place)
+        if payload.data is None:  # the run waits for its answer all the same; what it showed is gone
+            payload = self.payload(PAUSE, 0, {**parts, "value": None, "values": None}, place)
+        return payload
+
+    def _read_pause(self, workflow_id: str, node: str, payload: Payload) -> PauseInfo:
+        parts = self.value(workflow_id, payload)
+        if not isinstance(parts, Mapping):
+            return PauseInfo(node, "", value=parts)
+        return PauseInfo(**{name: parts[name] for name in _PAUSE_FIELDS if name in parts})
+
+
+def _identity(workflow_id: str, name: str, place: Place | Payload, tag: str) -> bytes:
+    """Return what tells this value from every other, for codecs that bind their bytes to it."""
+    parts = (workflow_id, name, str(place.superstep), str(place.idx), tag)
+    return b"".join(
+        b"%d:%s" % (len(part), part) for part in (p.encode("utf-8", "surrogatepass") for p in parts)
+    )

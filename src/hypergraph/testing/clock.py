@@ -1,0 +1,68 @@
+"""A clock for stores that only moves when a test says so: it can stand still, jump, and run backwards."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from types import TracebackType
+from typing import Self
+
+from hypergraph.checkpointers import clock
+
+Span = timedelta | float
+
+
+class FakeClock:
+    """Be the clock of every store in this process, inside a `with` block.
+
+    It stands still at `start`, by default the present. `tick` is how far it moves whenever somebody reads
+    it, in seconds or as a timedelta; a negative one lets time run backwards. Clocks may be nested; leaving
+    the block brings back the one before.
+
+    Raises:
+        RuntimeError: the clock is entered a second time.
+    """
+
+    def __init__(self, start: datetime | None = None, *, tick: Span = 0.0) -> None:
+        self._time = (start if start is not None else clock.now()).astimezone(UTC)
+        self.tick = tick
+        self._before: Callable[[], datetime] | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def time(self) -> datetime:
+        """The time it shows. To look at it does not move it."""
+        return self._time
+
+    def jump(self, span: Span) -> None:
+        """Move the clock, back if the span is negative.
+
+        Raises:
+            OverflowError: there is no such date.
+        """
+        with self._lock:
+            self._time += _span(span)
+
+    def __call__(self) -> datetime:
+        """Return the time and move on by one tick."""
+        with self._lock:
+            self._time += _span(self.tick)
+            return self._time
+
+    def __enter__(self) -> Self:
+        if self._before is not None:
+            raise RuntimeError("this clock is in use already; make another one")
+        self._before = clock.clock
+        clock.clock = self
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._before is not None:
+            clock.clock, self._before = self._before, None
+
+
+def _span(given: Span) -> timedelta:
+    return given if isinstance(given, timedelta) else timedelta(seconds=given)

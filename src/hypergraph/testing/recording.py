@@ -1,0 +1,32 @@
+"""A listener that remembers everything it hears, so that a test can look at it afterwards."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from hypergraph import EventProcessor
+
+if TYPE_CHECKING:
+    from hypergraph import BaseEvent, Event
+
+Kind = TypeVar("Kind", bound="BaseEvent")
+
+
+class RecordingProcessor(EventProcessor):
+    """Keep every event in order, in `events`; `shutdowns` counts the runs that are over."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.shutdowns = 0
+
+    def on_event(self, event: Event) -> None:
+        """Keep the event."""
+        self.events.append(event)
+
+    def shutdown(self) -> None:
+        """Count that a run is over."""
+        self.shutdowns += 1
+
+    def of(self, *kinds: type[Kind]) -> list[Kind]:
+        """Return the events of these classes, in order."""
+        return [event for event in self.events if isinstance(event, kinds)]

@@ -1,0 +1,155 @@
+"""What a store must keep of steps and values, and how it gives them back."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from hypergraph import PauseInfo
+from hypergraph.checkpointers import Checkpointer, MsgpackSerializer, StepStatus, Undecodable
+from hypergraph.testing.making import commit, opened, step, told
+
+
+class StepTests:
+    """Steps come back as they were recorded."""
+
+    def test_a_step_comes_back_with_every_field(self, store: Checkpointer) -> None:
+        record = step(
+            3,
+            values={"b": (1, 2), "a": {"x": None}},
+            index=7,
+            input_versions={"q": 2},
+            output_versions={"b": 1, "a": 4},
+            duration_ms=12.5,
+            cached=True,
+            decision=["left", "right"],
+            child_workflow_id="w/n",
+            attempt=3,
+            attempt_errors=("ValueError: one", "ValueError: two \ud800"),
+            replayed=True,
+            wait_versions={"ready": 1},
+            visit=2,
+        )
+        told(store, record)
+        (found,) = store.steps("w")
+        assert found == record
+        assert list(found.values or {}) == ["b", "a"]
+
+    def test_a_failed_step_keeps_its_error_as_text(self, store: Checkpointer) -> None:
+        record = step(
+            0,
+            status=StepStatus.FAILED,
+            error="bad \ud800 é",
+            error_type="ValueError",
+            traceback="line 1 \ud800",
+        )
+        told(store, record)
+        (found,) = store.steps("w")
+        assert (found.error_type, found.traceback, found.values) == ("ValueError", "line 1 \ud800", None)
+        assert found.error is not None
+        assert found.error.startswith("bad ")
+
+    def test_a_pause_comes_back_with_its_value(self, store: Checkpointer) -> None:
+        pause = PauseInfo("ask", "answer", value={"q": (1,)}, path=("outer",))
+        told(store, step(0, "ask", status=StepStatus.PAUSED, pause=pause))
+        assert [found.pause for found in store.steps("w")] == [pause]
+        assert store.state("w") == {}
+
+    def test_no_values_and_empty_values_stay_apart(self, store: Checkpointer) -> None:
+        told(store, step(0, "none", None), step(1, "empty", {}))
+        assert [found.values for found in store.steps("w")] == [None, {}]
+
+    def test_steps_come_in_order_of_their_index(self, store: Checkpointer) -> None:
+        told(store, step(0, "z", index=1), step(0, "a", index=2), step(0, "m", index=0))
+        assert [found.node_name for found in store.steps("w")] == ["m", "z", "a"]
+
+    def test_steps_can_be_asked_for_by_superstep_and_node(self, store: Checkpointer) -> None:
+        told(store, *(step(i, f"n{i % 2}", {"x": i}) for i in range(6)))
+        assert [found.superstep for found in store.read_steps("w", upto=3, node="n1")] == [1, 3]
+        assert [found.values for found in store.read_steps("w", upto=1)] == [{"x": 0}, {"x": 1}]
+
+    def test_without_values_gaps_and_pauses_are_still_known(self, store: Checkpointer) -> None:
+        pause = PauseInfo("p", "x")
+        told(store, step(0, values={"x": 1}, lost={"y": "asked for"}), step(1, "p", pause=pause))
+        first, second = store.read_steps("w", values=False)
+        assert (first.values, first.lost, second.pause) == (None, {"y": "asked for"}, pause)
+
+    def test_unknown_ids_give_nothing(self, store: Checkpointer) -> None:
+        assert (store.state("?"), store.steps("?"), store.workflow("?")) == ({}, [], None)
+        assert (store.read_inputs("?"), store.children("?"), store.erase(["?"])) == ({}, [], 0)
+
+
+class ValueTests:
+    """Values are exact, those of the time they were handed over, and never mixed up."""
+
+    def test_state_is_the_latest_of_each_name_up_to_a_superstep(self, store: Checkpointer) -> None:
+        told(store, step(0, "a", {"x": 0, "y": 0}), *(step(i, "b", {"x": i}) for i in range(1, 5)))
+        assert store.state("w") == {"x": 4, "y": 0}
+        assert store.state("w", superstep=2) == {"x": 2, "y": 0}
+        assert store.state("w", superstep=99) == {"x": 4, "y": 0}
+
+    def test_of_one_superstep_the_higher_index_counts(self, store: Checkpointer) -> None:
+        told(store, step(0, "late", {"x": "late"}, index=9), step(0, "a", {"x": "early"}, index=8))
+        assert store.state("w") == {"x": "late"}
+
+    def test_state_follows_indexes_even_where_supersteps_disagree(self, store: Checkpointer) -> None:
+        for superstep, index in ((3, 1), (1, 5), (2, 4), (0, 9)):
+            asyncio.run(store.save_step(step(superstep, values={"x": index}, index=index)))
+        assert store.state("w") == {"x": 9}
+        assert store.state("w", superstep=3) == {"x": 9}
+        opened(store, "fork", forked_from="w", copies=True)
+        assert store.state("fork") == {"x": 9}
+
+    def test_only_completed_steps_make_state(self, store: Checkpointer) -> None:
+        others = [s for s in StepStatus if s is not StepStatus.COMPLETED]
+        told(
+            store,
+            step(0, values={"x": 1}),
+            *(step(i, values={"x": "no"}, status=s) for i, s in enumerate(others, 1)),
+        )
+        assert store.state("w") == {"x": 1}
+        assert store.steps("w")[-1].values == {"x": "no"}
+
+    def test_values_are_those_at_the_time_of_encoding(self, store: Checkpointer) -> None:
+        value = [1]
+        claim = opened(store)
+        encoded = store.encode(step(0, values={"x": value}))
+        value.append(2)
+        store.commit(claim, [encoded])
+        store.state("w")["x"].append(3)
+        assert store.state("w") == {"x": [1]}
+
+    def test_a_value_that_cannot_be_stored_warns_and_leaves_the_step_not_durable(
+        self, store: Checkpointer
+    ) -> None:
+        claim = opened(store)
+        with pytest.warns(UserWarning, match=r"'x' cannot be stored .*'w', node 'n'") as caught:
+            commit(store, claim, step(0, values={"x": object(), "y": 1}))
+        assert len(caught) == 1
+        (found,) = store.steps("w")
+        assert (found.values, found.durable, list(found.lost)) == ({"y": 1}, False, ["x"])
+
+    def test_an_older_value_does_not_pass_for_one_that_is_not_stored(self, store: Checkpointer) -> None:
+        told(store, step(0, values={"x": 1}), step(1, lost={"x": "persist=False"}))
+        assert store.state("w") == {}
+        assert store.state("w", superstep=0) == {"x": 1}
+
+    def test_a_value_of_another_serializer_is_undecodable_and_hides_nothing(
+        self, store: Checkpointer
+    ) -> None:
+        other = store.reading(MsgpackSerializer())
+        claim = opened(store)
+        commit(other, claim, step(0, values={"x": (1, 2)}))
+        commit(store, claim, step(1, values={"y": 1}))
+        assert other.state("w")["x"] == (1, 2)
+        assert isinstance(store.state("w")["x"], Undecodable)
+        assert store.steps("w")[1].values == {"y": 1}
+
+    def test_inputs_have_versions_and_enter_before_a_superstep(self, store: Checkpointer) -> None:
+        claim = opened(store)
+        store.commit(claim, inputs={"q": (1, "a"), "k": (1, 5)})
+        store.commit(claim, inputs={"q": (2, "b")}, at=4)
+        assert store.read_inputs("w") == {"q": (2, "b"), "k": (1, 5)}
+        assert store.read_inputs("w", upto=3) == {"q": (1, "a"), "k": (1, 5)}
+        assert store.state("w") == {}

@@ -1,0 +1,31 @@
+"""The contract of stores, asked of each by the public suite; a slice has none, `make test` asks it all."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from xml.etree import ElementTree
+
+from proofs.outcome import Outcome
+
+NAME = "conformance of stores"
+TESTS = Path(__file__).parent.parent / "test_stores.py"
+
+
+def prove(scale: float = 1.0, seed: int = 0) -> Outcome:
+    """Run the conformance tests of every store and count them."""
+    outcome = Outcome(NAME)
+    if scale < 1:
+        outcome.skipped = f"{TESTS.name} has it all"
+        return outcome
+    with outcome.timed(), tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.xml"
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}"]
+        subprocess.run([*command, str(TESTS)], check=False, stdout=subprocess.DEVNULL)
+        for case in ElementTree.parse(report).iter("testcase"):
+            if case.find("skipped") is None:
+                found = [*case.findall("failure"), *case.findall("error")]
+                outcome.count(f"{case.get('name')}:\n{found[0].text}" if found else None)
+    return outcome

@@ -1,0 +1,39 @@
+"""What came of one suite: how many cases it tried, which failed and how to repeat them, how long it took."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Outcome:
+    """The outcome of a suite. A failure is a text with the seed of its case and how to repeat it."""
+
+    name: str
+    cases: int = 0
+    failures: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    skipped: str | None = None
+
+    @contextmanager
+    def timed(self) -> Iterator[Outcome]:
+        """Add the time that the block takes."""
+        began = time.perf_counter()
+        try:
+            yield self
+        finally:
+            self.seconds += time.perf_counter() - began
+
+    def count(self, failure: str | None = None) -> None:
+        """Count one case; with a text, one that failed."""
+        self.cases += 1
+        if failure is not None:
+            self.failures.append(failure)
+
+
+def scaled(full: int, scale: float, least: int = 1) -> int:
+    """Say how many of `full` cases a suite makes at this scale."""
+    return max(least, round(full * scale))

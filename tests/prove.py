@@ -1,0 +1,85 @@
+"""Run the suites of proofs and print what came of each.
+
+python tests/prove.py                             every suite at full size, about three minutes
+python tests/prove.py --only model --seed 7       one of them, on other cases
+python tests/prove.py --scale 10                  ten times as many cases
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import pkgutil
+import sys
+import traceback
+from collections.abc import Iterable
+from types import ModuleType
+
+import proofs
+from proofs.outcome import Outcome
+
+
+def suites() -> dict[str, ModuleType]:
+    """Return the suites there are, by the names of their modules."""
+    names = sorted(found.name for found in pkgutil.iter_modules(proofs.__path__))
+    modules = {name: importlib.import_module(f"proofs.{name}") for name in names}
+    return {name: each for name, each in modules.items() if hasattr(each, "NAME") and hasattr(each, "prove")}
+
+
+def proven(suite: ModuleType, scale: float, seed: int) -> Outcome:
+    """Run a suite; if it breaks down, that is its failure."""
+    outcome = Outcome(suite.NAME)
+    with outcome.timed():
+        try:
+            found: Outcome = suite.prove(scale=scale, seed=seed)
+            return found
+        except Exception:
+            outcome.count(f"seed {seed}, scale {scale}:\n{traceback.format_exc()}")
+    return outcome
+
+
+def line(name: str, cases: object, failures: object, seconds: object) -> str:
+    """Return one line of the table."""
+    return f"{name!s:<44} {cases!s:>9} {failures!s:>9} {seconds!s:>8}"
+
+
+def told(outcome: Outcome) -> str:
+    """Return the line of a suite."""
+    if outcome.skipped is not None:
+        return line(outcome.name, "skipped", "-", "-") + f"  {outcome.skipped}"
+    return line(outcome.name, f"{outcome.cases:,}", len(outcome.failures), f"{outcome.seconds:.1f}")
+
+
+def total(outcomes: Iterable[Outcome]) -> Outcome:
+    """Return all outcomes as one."""
+    whole = Outcome("all")
+    for each in outcomes:
+        whole.cases += each.cases
+        whole.failures += each.failures
+        whole.seconds += each.seconds
+    return whole
+
+
+def main() -> int:
+    """Do what the command line says; return the exit code."""
+    found = suites()
+    parser = argparse.ArgumentParser(description="Prove what is promised of stored runs.")
+    parser.add_argument("--scale", type=float, default=1.0, help="1 is full size, 0.05 that of `make test`")
+    parser.add_argument("--seed", type=int, default=0, help="other seeds make other cases")
+    parser.add_argument("--only", metavar="NAME", choices=found, help=f"one suite: {', '.join(found)}")
+    asked = parser.parse_args()
+    outcomes = []
+    print(line("suite", "cases", "failures", "seconds"))
+    for name in [asked.only] if asked.only else found:
+        outcomes.append(proven(found[name], asked.scale, asked.seed))
+        print(told(outcomes[-1]), flush=True)
+    whole = total(outcomes)
+    print(told(whole))
+    for outcome in outcomes:
+        for failure in outcome.failures:
+            print(f"\n{outcome.name}: {failure}", file=sys.stderr)
+    return 1 if whole.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
