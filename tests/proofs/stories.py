@@ -78,11 +78,7 @@ class Stories(Story):
     @rule(age=spans)
     def prune(self, age: timedelta) -> None:
         limit = self.clock.time - age
-        old = [
-            n
-            for n, w in self.model.items()
-            if w["status"] in FINISHED and w["ended"] < limit
-        ]
+        old = [n for n, w in self.model.items() if w["status"] in FINISHED and w["ended"] < limit]
         same(sorted(asyncio.run(self.store.prune(age))), sorted(old), "pruned")
         for name in old:
             del self.model[name]
