@@ -40,11 +40,11 @@ check: .venv/.dev ## apply the format and the safe fixes, then check lint and ty
 	@$(RUN) -m mypy
 
 prove: .venv/.dev ## crash, tear, race and corrupt stored runs; print what held
-	@echo "==> proving (about three minutes)"
+	@echo "==> proving (about five minutes)"
 	@$(RUN) tests/prove.py
 
 soak: .venv/.dev ## the same, ten times as much
-	@echo "==> proving (about half an hour)"
+	@echo "==> proving (about three quarters of an hour)"
 	@$(RUN) tests/prove.py --scale 10
 
 bench: .venv/.package ## measure the overhead per node
