@@ -103,8 +103,9 @@ class Encoding:
             base = None
             if growth is not None:
                 raw, base = growth.patch(name, place.superstep, place.idx, raw)
-            tag = self.tag if base is None else self.tag + "~"
-            data = self.chain.encode(raw, _identity(place.workflow_id, name, place, tag))
+            tag, data = self.tag if base is None else self.tag + "~", raw
+            if self.chain.format:
+                data = self.chain.encode(raw, _identity(place.workflow_id, name, place, tag))
         except CheckpointError:
             raise
         except Exception as error:
@@ -116,7 +117,9 @@ class Encoding:
             warnings.warn(f"The value of {name!r} cannot be stored ({where}): {reason}", stacklevel=2)
             return gap(name, version, reason, place)
         written = self.format if base is None else tag + self.format[len(self.tag) :]
-        return self._placed(Payload(name, version, written, 0, data, place.superstep, place.idx, base), place)
+        payload = Payload(name, version, written, crc32(data), data, place.superstep, place.idx, base)
+        is_small = place.artifact is None and len(data) <= self.threshold
+        return payload if is_small else self._placed(payload, place)
 
     def _placed(self, payload: Payload, place: Place) -> Payload:
         """Return the payload with its checksum; data too large for a row is put elsewhere and referred to."""

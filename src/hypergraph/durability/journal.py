@@ -142,13 +142,13 @@ class Journal:
         )
         self.superstep = superstep
         self.lowest = min(self.lowest, superstep)
-        grows = past is not None or self._may_repeat(step)
+        grows = past is not None or (not run.fixed and self._may_repeat(step))
         growth = self.growth if grows else None
         self.pending.append(self.store.encode(record, growth, step.node.artifact))
 
     def _may_repeat(self, step: Step) -> bool:
         """Say whether a step can run more than once in this run, so that its values can grow."""
-        return not self.run.fixed and step.index not in self.run.plan.unconcerned()
+        return step.index not in self.run.plan.unconcerned()
 
     def _index_of(self, superstep: int, step: Step) -> int:
         """Return the next index; a pause that is completed in place keeps its own."""
