@@ -7,7 +7,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from durable import Bodies, bodies, read
@@ -388,3 +388,42 @@ def test_artifacts_are_private_files(store: SqliteCheckpointer, bodies: Bodies) 
     (file,) = files(store)
     assert file.stat().st_mode & 0o777 == 0o600
     assert file.parent.stat().st_mode & 0o777 == 0o700
+
+
+class Watched(FileArtifactStore):
+    """An artifact store that tells what is fetched."""
+
+    fetched: ClassVar[list[int]] = []
+
+    def get(self, ref: ArtifactRef) -> bytes:
+        self.fetched.append(ref.size)
+        return super().get(ref)
+
+
+def test_a_resume_fetches_only_what_is_still_taken(tmp_path: Path) -> None:
+    fails = [True]
+
+    @node(output_name="raw")
+    def load(n: int) -> str:
+        return "r" * 400_000
+
+    @node(output_name="short")
+    def shorten(raw: str) -> str:
+        return "s" * 300_000
+
+    @node(output_name="length")
+    def measure(short: str) -> int:
+        if fails:
+            raise OSError(fails.pop())
+        return len(short)
+
+    Watched.fetched.clear()
+    store = SqliteCheckpointer(tmp_path / "runs.db", artifact_store=Watched(tmp_path / "large"))
+    runner, graph = SyncRunner(checkpointer=store), Graph([load, shorten, measure])
+    with pytest.raises(OSError, match="True"):
+        runner.run(graph, n=1, workflow_id="w")
+    assert runner.run(graph, workflow_id="w", select="length")["length"] == 300_000
+    assert Watched.fetched == [300_002]
+    assert runner.run(graph, workflow_id="w", select="length").values == {"length": 300_000}
+    assert Watched.fetched == [300_002]
+    assert len(runner.run(graph, workflow_id="w")["raw"]) == 400_000

@@ -152,16 +152,11 @@ class MemoryCheckpointer(Checkpointer):
             if (upto is None or record.superstep <= upto) and node in (None, record.node_name)
         ]
 
-    def read_state(self, workflow_id: str, *, upto: int | None = None) -> dict[str, Any]:
-        """Return the latest value of each output of completed steps up to and including a superstep."""
+    def state_payloads(self, workflow_id: str, upto: int | None = None) -> list[Payload]:
+        """Return the latest encoded value of each output of completed steps."""
         with self._lock:
             entry = self._entries.get(workflow_id)
-            found = latest(entry.outputs() if entry else (), upto)
-        return {
-            payload.name: self._encoding.value(workflow_id, payload)
-            for payload in found
-            if payload.data is not None
-        }
+            return latest(entry.outputs() if entry else (), upto)
 
     def read_inputs(self, workflow_id: str, *, upto: int | None = None) -> dict[str, tuple[int, Any]]:
         """Return the latest version and value of each input given at or before a superstep."""

@@ -211,15 +211,10 @@ class SqliteCheckpointer(Checkpointer):
             )
         )
 
-    def read_state(self, workflow_id: str, *, upto: int | None = None) -> dict[str, Any]:
-        """Return the latest value of each output of completed steps; one seek per name."""
+    def state_payloads(self, workflow_id: str, upto: int | None = None) -> list[Payload]:
+        """Return the latest encoded value of each output; one seek per name."""
         read = sqlite_reads.payloads
-        found = self._database.read(lambda connection: read(connection, workflow_id, OUTPUT, upto))
-        return {
-            payload.name: self._encoding.value(workflow_id, payload)
-            for payload in found
-            if payload.data is not None
-        }
+        return self._database.read(lambda connection: read(connection, workflow_id, OUTPUT, upto))
 
     def read_inputs(self, workflow_id: str, *, upto: int | None = None) -> dict[str, tuple[int, Any]]:
         """Return the latest version and value of each input given at or before a superstep."""

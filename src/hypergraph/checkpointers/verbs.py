@@ -18,6 +18,7 @@ from hypergraph.checkpointers.commits import Commit, CommitOptions, Ownership, e
 from hypergraph.checkpointers.encoding import Encoding, checked_threshold
 from hypergraph.checkpointers.filters import Query
 from hypergraph.checkpointers.growth import Grown, Growth
+from hypergraph.checkpointers.lazy import LazyState
 from hypergraph.checkpointers.payloads import EncodedStep, Payload, Place
 from hypergraph.checkpointers.questions import Questions
 from hypergraph.checkpointers.redaction import Redact
@@ -171,6 +172,18 @@ class Verbs(Questions):
         self.write(self.prepare(claim, steps, **more) if more else Commit(owned(claim), tuple(steps)))
 
     # --- the verbs of everybody else ----------------------------------------------------------
+
+    @abstractmethod
+    def state_payloads(self, workflow_id: str, upto: int | None = None) -> list[Payload]:
+        """Return the latest encoded value of each output of completed steps up to a superstep."""
+
+    def look_at_state(self, workflow_id: str, *, upto: int | None = None) -> LazyState:
+        """Return the state up to and including a superstep; values are decoded on demand."""
+        return LazyState(workflow_id, self.state_payloads(workflow_id, upto), self._encoding)
+
+    def read_state(self, workflow_id: str, *, upto: int | None = None) -> dict[str, Any]:
+        """Return the latest value of each output of completed steps up to and including a superstep."""
+        return dict(self.look_at_state(workflow_id, upto=upto))
 
     @abstractmethod
     def read_payload(self, workflow_id: str, name: str) -> Payload | None:

@@ -22,7 +22,7 @@ def recall(run: Run, stored: Stored, store: Checkpointer) -> None:
     """Restore values, records and ending of a run that has nothing to do."""
     past = run.past = read_past(run.plan, stored, closed=True)
     past.look_up = partial(recalled, store, run)
-    run.values.update(stored.state)
+    run.values.update({n: stored.state[n] for n in run.admission.returns if n in stored.state})
     run.values.update(stored.standing(past))
     run.records += past.raw_records()
     if stored.question is not None:

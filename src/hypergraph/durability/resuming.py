@@ -7,10 +7,11 @@ from functools import partial
 from typing import Any
 
 from hypergraph.checkpointers.base import Checkpointer
+from hypergraph.checkpointers.lazy import LazyState
 from hypergraph.checkpointers.types import StepRecord, StepStatus, Turn, WorkflowStatus
 from hypergraph.durability.past import Past, read_past, replay
 from hypergraph.durability.recalling import recalled
-from hypergraph.durability.stored import Stored
+from hypergraph.durability.stored import Stored, marked
 from hypergraph.engine.run import Run
 from hypergraph.engine.state import differs
 from hypergraph.exceptions import NodeError, WorkflowError
@@ -39,13 +40,17 @@ def take_up(
     if closed:
         begins = max([record.superstep for record in stored.records], default=-1) + 1
         stored.turn = Turn(begins, frozenset(news))
+    needed = _needed(run, stored, closed)
     past = run.past = read_past(run.plan, stored, closed=closed)
     past.look_up = partial(recalled, store, run)
     past.outdated = frozenset(
         run.plan.index[name] for name in walk(outdated, run.admission.graph.wiring.successors)
     )
     latest = stored.state
-    values = dict(latest) if past.is_closed else store.read_state(workflow_id, upto=past.round - 1)
+    earlier = latest
+    if not past.is_closed and isinstance(latest, LazyState):
+        earlier = latest.before(store.state_payloads(workflow_id, past.round - 1))
+    values = {name: earlier[name] for name in earlier if name in needed}
     if not past.is_closed:
         replay(past, run.plan, stored.records, latest, lambda record: _own_values(store, record))
     _give_up_unreadable(past, run, values)
@@ -53,6 +58,24 @@ def take_up(
     run.values.update(stored.standing(past))
     run.versions.update(past.versions)
     run.records += past.raw_records()
+
+
+def _needed(run: Run, stored: Stored, closed: bool) -> set[str]:
+    """Return the names whose values a run needs; large ones that nobody takes any more stay where they are.
+
+    What no gate and no loop concerns is settled once it is done, unless something new came in. If anything is
+    lost, whatever made it may have to run again, and everything is needed.
+    """
+    is_settled = not closed and not stored.turn.superstep
+    settled = {run.plan.index[n] for n in stored.finished if n in run.plan.index} if is_settled else set()
+    settled &= run.plan.unconcerned()
+    takers = [step for step in run.plan.steps if step.index not in settled]
+    needed = {*run.admission.returns, *(name for step in takers for name in step.node.inputs)}
+    is_whole = not any(record.lost for record in stored.records)
+    if is_whole and not any(isinstance(stored.state.get(name), Undecodable) for name in needed):
+        return needed
+    stored.records = marked(stored.records, stored.state)
+    return set(stored.state)
 
 
 def _give_up_unreadable(past: Past, run: Run, values: dict[str, Any]) -> None:

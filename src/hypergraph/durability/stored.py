@@ -23,7 +23,7 @@ class Stored:
     records: list[StepRecord]
     inputs: dict[str, tuple[int, Any]]
     turn: Turn = _FIRST_TURN  # when inputs entered for the last time
-    state: dict[str, Any] = field(default_factory=dict)  # the latest value of every output
+    state: Mapping[str, Any] = field(default_factory=dict)  # the latest value of every output
 
     @property
     def given(self) -> dict[str, int]:
@@ -91,17 +91,15 @@ def stored_in(store: Checkpointer, workflow_id: str) -> Stored | None:
     workflow = store.read_workflow(workflow_id)
     while workflow is not None:
         records, inputs = store.read_steps(workflow_id, values=False), store.read_inputs(workflow_id)
-        turn, state, before = store.last_turn(workflow_id), store.read_state(workflow_id), workflow
+        turn, state, before = store.last_turn(workflow_id), store.look_at_state(workflow_id), workflow
         workflow = store.read_workflow(workflow_id)
         if workflow is not None and stamp(workflow) == stamp(before):
-            return Stored(workflow, _marked(records, state), inputs, turn, state)
+            return Stored(workflow, records, inputs, turn, state)
     return None
 
 
-def _marked(records: list[StepRecord], state: Mapping[str, Any]) -> list[StepRecord]:
+def marked(records: list[StepRecord], state: Mapping[str, Any]) -> list[StepRecord]:
     """Return the records; the last step that made a value which cannot be read has lost it."""
-    if not any(isinstance(value, Undecodable) for value in state.values()):
-        return records
     unreadable = {name: value.reason for name, value in state.items() if isinstance(value, Undecodable)}
     marked = list(records)
     for position in reversed(range(len(records))):
