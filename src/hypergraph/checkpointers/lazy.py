@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.payloads import Payload
 
 
 class LazyState(Mapping[str, Any]):
     """The latest value of every output, by name."""
 
-    def __init__(self, workflow_id: str, payloads: Iterable[Payload], encoding: Encoding) -> None:
-        self._workflow_id = workflow_id
-        self._encoding = encoding
+    def __init__(self, payloads: Iterable[Payload] = (), decode: Callable[[Payload], Any] = repr) -> None:
+        self._decode = decode
         self._payloads = {payload.name: payload for payload in payloads if payload.data is not None}
         self._values: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._values:
-            self._values[name] = self._encoding.value(self._workflow_id, self._payloads[name])
+            self._values[name] = self._decode(self._payloads[name])
         return self._values[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -34,7 +32,7 @@ class LazyState(Mapping[str, Any]):
 
     def before(self, earlier: Iterable[Payload]) -> LazyState:
         """Return an earlier state of the same workflow; what is in both is decoded once."""
-        found = LazyState(self._workflow_id, earlier, self._encoding)
+        found = LazyState(earlier, self._decode)
         for name, payload in found._payloads.items():
             if name in self._values and payload == self._payloads[name]:
                 found._values[name] = self._values[name]

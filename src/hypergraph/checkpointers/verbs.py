@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from hypergraph.checkpointers.artifacts import ArtifactStore
@@ -179,7 +180,7 @@ class Verbs(Questions):
 
     def look_at_state(self, workflow_id: str, *, upto: int | None = None) -> LazyState:
         """Return the state up to and including a superstep; values are decoded on demand."""
-        return LazyState(workflow_id, self.state_payloads(workflow_id, upto), self._encoding)
+        return LazyState(self.state_payloads(workflow_id, upto), partial(self._encoding.value, workflow_id))
 
     def read_state(self, workflow_id: str, *, upto: int | None = None) -> dict[str, Any]:
         """Return the latest value of each output of completed steps up to and including a superstep."""

@@ -16,10 +16,17 @@ from typing import Any
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.commits import Ownership
 from hypergraph.checkpointers.ids import check_workflow_id
+from hypergraph.checkpointers.refusals import taken_over
 from hypergraph.checkpointers.types import NewWorkflow, StepRecord, Workflow, WorkflowStatus
 from hypergraph.checkpointers.writer import Writer
 from hypergraph.durability import forks, maps
-from hypergraph.durability.changes import code_to_record, described, outdated_nodes, with_types_of
+from hypergraph.durability.changes import (
+    changed_nodes,
+    code_to_record,
+    described,
+    outdated_nodes,
+    with_types_of,
+)
 from hypergraph.durability.intents import refuse_crash_loop
 from hypergraph.durability.journal import Journal
 from hypergraph.durability.recalling import recall
@@ -152,14 +159,10 @@ class WorkflowKeeper:
         return seen
 
     def _keeps(self, run: Run) -> bool:
-        """Say whether a run has a history of its own: not inside of an atomic boundary."""
+        """Say whether a run has a history of its own."""
         if run.map_run is not None:
             return run.map_run.workflow_id is not None
-        parent = run.parent
-        if parent is None:
-            return True
-        nested = parent.step_of(run.step_name).node.durability == "nested"
-        return parent.journal is not None and self.store.policy.granularity == "step" and nested
+        return run.parent is None or maps.keeps_inside(self.store, run.parent, run.step_name)
 
     def _must_be_new(self, run: Run) -> bool:
         """Say whether there cannot be anything stored yet, so that nobody needs to look."""
@@ -180,7 +183,7 @@ class WorkflowKeeper:
             return False  # nothing was written down, so nothing can be restored
         if _has_answers(run) or self._news(run, stored):
             return False
-        if rerun and outdated_nodes(run.admission.graph, stored, "rerun"):
+        if rerun and changed_nodes(run.admission.graph, stored):
             return False
         recall(run, stored, self.store)
         return True
@@ -202,11 +205,13 @@ class WorkflowKeeper:
         """Put a run where the claimed workflow stopped; return whether there is anything left to do."""
         refuse_crash_loop(claim)
         stored = self._stored(run, claim.existing)
-        if stored is not None and _has_answers(run) and _is_outermost(run):
+        if stored is None:
+            raise taken_over(claim.workflow_id)
+        if _has_answers(run) and _is_outermost(run):
             refuse_late_answer(run, self.question, stored)
             if not self.wishes.new_turn:
                 refuse_second_answer(run.admission.graph, stored, run.answers)
-        if stored is None or self._is_over(run, stored):  # somebody was faster
+        if self._is_over(run, stored):  # somebody was faster
             self.store.release(claim)
             return False
         graph, news = run.admission.graph, self._news(run, stored)

@@ -31,7 +31,7 @@ class MapKeeper:
     def open(self, map_run: MapRun) -> None:
         """Begin or take up the history of a map; items of one that completed are looked up, not run."""
         parent = map_run.parent
-        if parent is not None and not self._keeps(map_run, parent):
+        if parent is not None and not keeps_inside(self.store, parent, map_run.step_name):
             return
         map_run.workflow_id = map_run.place()
         check_workflow_id(map_run.workflow_id, child=parent is not None)
@@ -72,10 +72,6 @@ class MapKeeper:
         keys = self.keys.get(run.map_run)
         return keys[run.item_index or 0] if keys is not None else None
 
-    def _keeps(self, map_run: MapRun, parent: Run) -> bool:
-        nested = parent.step_of(map_run.step_name).node.durability == "nested"
-        return parent.journal is not None and self.store.policy.granularity == "step" and nested
-
     def _refuse_changes(self, map_run: MapRun, items: Sequence[Workflow]) -> None:
         """Raise ItemChangedError for an item that was recorded with other values; nothing is written yet."""
         for item in items:
@@ -110,6 +106,12 @@ class MapKeeper:
         known = {item.fingerprint: item.item for item in items if item.item is not None}
         unused = iter(range(max(known.values(), default=-1) + 1, len(keys) + len(known) + 1))
         return [known[key] if key in known else next(unused) for key in keys]
+
+
+def keeps_inside(store: Checkpointer, parent: Run, name: str) -> bool:
+    """Say whether what runs inside a node has a history of its own: not within an atomic boundary."""
+    nested = parent.step_of(name).node.durability == "nested"
+    return parent.journal is not None and store.policy.granularity == "step" and nested
 
 
 def refuse_map(store: Checkpointer, stored: Stored) -> None:

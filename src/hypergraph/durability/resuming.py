@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 from hypergraph.checkpointers.base import Checkpointer
-from hypergraph.checkpointers.lazy import LazyState
 from hypergraph.checkpointers.types import StepRecord, StepStatus, Turn, WorkflowStatus
 from hypergraph.durability.past import Past, read_past, replay
 from hypergraph.durability.recalling import recalled
@@ -48,7 +47,7 @@ def take_up(
     )
     latest = stored.state
     earlier = latest
-    if not past.is_closed and isinstance(latest, LazyState):
+    if not past.is_closed:
         earlier = latest.before(store.state_payloads(workflow_id, past.round - 1))
     values = {name: earlier[name] for name in earlier if name in needed}
     if not past.is_closed:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hypergraph.checkpointers.base import Checkpointer
+from hypergraph.checkpointers.lazy import LazyState
 from hypergraph.checkpointers.types import StepRecord, StepStatus, Turn, Workflow, WorkflowStatus
 from hypergraph.durability.past import Past
 from hypergraph.engine.state import differs
@@ -23,7 +24,7 @@ class Stored:
     records: list[StepRecord]
     inputs: dict[str, tuple[int, Any]]
     turn: Turn = _FIRST_TURN  # when inputs entered for the last time
-    state: Mapping[str, Any] = field(default_factory=dict)  # the latest value of every output
+    state: LazyState = field(default_factory=LazyState)  # the latest value of every output
 
     @property
     def given(self) -> dict[str, int]:
