@@ -1,4 +1,4 @@
-"""Pictures of graphs, as functions that take the graph first."""
+"""Pictures of graphs, as functions that take the graph, or its stored structure, first."""
 
 from hypergraph.graph.mermaid import MermaidDiagram, to_mermaid
 

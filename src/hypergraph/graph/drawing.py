@@ -9,7 +9,8 @@
 4. Hidden nodes are left out. Boxes joined by a way through hidden nodes get an arrow, as strong as the
    weakest step of that way.
 
-Texts are raw: whoever paints must escape them. Ids are safe everywhere.
+All is read from the structure of the graph, as stores keep it: a picture needs no code. Texts are raw:
+whoever paints must escape them. Ids are safe everywhere.
 """
 
 from __future__ import annotations
@@ -17,14 +18,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypedDict, get_origin
+from typing import TYPE_CHECKING, TypedDict
 
-from hypergraph.display import bounded
-from hypergraph.exceptions import safe_text
-from hypergraph.graph.inputs import InputSpec, scope_of
-from hypergraph.nodes.base import HyperNode
-from hypergraph.nodes.gate import END, GateNode, IfElseNode
-from hypergraph.nodes.graph_node import GraphNode
+from hypergraph.graph.stored import END_NAME, Level, Part, read_level
+from hypergraph.graph.structure import DEEPEST, Structure, structure_of
 
 if TYPE_CHECKING:
     from hypergraph.graph.graph import Graph
@@ -32,8 +29,7 @@ if TYPE_CHECKING:
 VALUES = ("input", "optional", "bound", "entry", "output")  # boxes that are one value, under its name
 KINDS = ("function", "gate", "interrupt", "graph", *VALUES, "end")
 _STRENGTH = ("ordering", "control", "data")
-_LONGEST_TYPE = 80
-_Hints = Mapping[str, Any] | None
+_Types = Mapping[str, str | None] | None
 
 
 class Box(TypedDict):
@@ -76,27 +72,22 @@ class _Ports:
     gives: Mapping[str, Sequence[str]]
 
 
-def draw(graph: Graph, *, depth: int = 0, separate_outputs: bool = False) -> Drawing:
-    """Return the boxes and arrows of a graph. Raises ValueError for a depth that is no count of levels."""
+def draw(graph: Graph | Structure, *, depth: int = 0, separate_outputs: bool = False) -> Drawing:
+    """Return the boxes and arrows of a graph, or of the structure that a store keeps of one.
+
+    Raises ValueError for a depth that is no count of levels, and for a structure that cannot be read.
+    """
     if isinstance(depth, bool) or not isinstance(depth, int) or depth < 0:
         raise ValueError(f"depth must be an int of at least 0, got {depth!r}")
+    level = read_level(graph if isinstance(graph, Mapping) or graph is None else structure_of(graph))
     sketch = _Sketch(separate_outputs)
-    sketch.add_level(graph, None, depth)
+    sketch.add_level(level, None, min(depth, DEEPEST))
     arrows = _bridged(sketch.arrows.values(), {box["id"] for box in sketch.boxes})
     _say_once(arrows, sketch.boxes)
     used = {end for arrow in arrows for end in (arrow["source"], arrow["target"])}
     # What only hidden nodes take or lead to is hidden with them.
     shown = [box for box in sketch.boxes if box["id"] in used or box["kind"] not in (*VALUES, "end")]
-    return {"name": graph.name, "nodes": shown, "edges": arrows}
-
-
-def type_text(declared: Any) -> str | None:
-    """Return a short text for a type hint, None for no hint."""
-    if declared is None:
-        return None
-    if isinstance(declared, type) and get_origin(declared) is None:
-        return "None" if declared is type(None) else declared.__name__
-    return bounded(safe_text(declared).replace("typing.", ""), _LONGEST_TYPE)
+    return {"name": level.name, "nodes": shown, "edges": arrows}
 
 
 class _Sketch:
@@ -109,22 +100,21 @@ class _Sketch:
         self._ids = 0
 
     def add_level(
-        self, graph: Graph, parent: Box | None, depth: int, from_outside: Collection[str] = ()
+        self, level: Level, parent: Box | None, depth: int, from_outside: Collection[str] = ()
     ) -> _Ports:
         """Draw one graph; the values listed as from outside get no boxes, the caller leads them in."""
-        nodes = {name: graph.wiring.nodes[name] for name in _active(graph)}
-        ports = {name: self._add_node(node, parent, depth) for name, node in nodes.items()}
-        takes = self._join_data(graph, ports)
+        ports = {name: self._add_node(part, parent, depth) for name, part in level.parts.items()}
+        takes = self._join_data(level, ports)
         for param, takers in takes.items():
             if param not in from_outside:
-                self.join([self._add_input(graph, param, parent)], takers, "data", [param])
-        self._join_control(nodes, ports, parent)
-        for edge in graph.edges:
-            if edge.edge_type == "ordering" and edge.source in ports and edge.target in ports:
-                self.join([ports[edge.source].id], [ports[edge.target].id], "ordering", edge.value_names)
+                self.join([self._add_input(level, param, parent)], takers, "data", [param])
+        self._join_control(level, ports, parent)
+        for edge in level.edges:
+            if edge.type == "ordering":
+                self.join([ports[edge.source].id], [ports[edge.target].id], "ordering", edge.values)
         gives = {
-            output: [end for name in found if name in ports for end in ports[name].gives[output]]
-            for output, found in graph.data_outputs.items()
+            output: [end for name in found for end in ports[name].gives[output]]
+            for output, found in level.producers.items()
         }
         return _Ports("", takes, gives)
 
@@ -139,7 +129,7 @@ class _Sketch:
         return f"n{self._ids - 1}"
 
     def _add_box(
-        self, kind: str, label: str, parent: Box | None, outputs: _Hints = None, inputs: _Hints = None
+        self, kind: str, label: str, parent: Box | None, outputs: _Types = None, inputs: _Types = None
     ) -> Box:
         box: Box = {
             "id": self._new_id(),
@@ -147,111 +137,79 @@ class _Sketch:
             "label": label,
             "path": f"{parent['path']}/{label}" if parent else label,
             "parent": parent["id"] if parent else None,
-            "inputs": {name: type_text(hint) for name, hint in (inputs or {}).items()},
-            "outputs": {name: type_text(hint) for name, hint in (outputs or {}).items()},
+            "inputs": dict(inputs or {}),
+            "outputs": dict(outputs or {}),
             "map_over": [],
             "map_mode": None,
         }
         self.boxes.append(box)
         return box
 
-    def _add_node(self, node: HyperNode, parent: Box | None, depth: int) -> _Ports:
-        if node.hide:
+    def _add_node(self, part: Part, parent: Box | None, depth: int) -> _Ports:
+        if part.hidden:
             hidden = self._new_id()
             return _Ports(
-                hidden, dict.fromkeys(node.inputs, (hidden,)), dict.fromkeys(node.outputs, (hidden,))
+                hidden, dict.fromkeys(part.inputs, (hidden,)), dict.fromkeys(part.outputs, (hidden,))
             )
-        inputs = {name: node.get_input_type(name) for name in node.inputs}
-        outputs = {name: node.get_output_type(name) for name in node.data_outputs}
-        box = self._add_box(_kind(node), node.name, parent, outputs, inputs)
-        if isinstance(node, GraphNode) and node.map_config:
-            box["map_over"], box["map_mode"] = list(node.map_config[0]), node.map_config[1]
-        if depth and isinstance(node, GraphNode) and _shows_something(node.graph):
-            return self._open(node, box, depth - 1)
-        gives = {name: [self._outlet(box, name, hint, parent)] for name, hint in outputs.items()}
-        return _Ports(box["id"], dict.fromkeys(node.inputs, (box["id"],)), gives)
+        inputs = {name: part.types[0].get(name) for name in part.inputs}
+        outputs = {name: part.types[1].get(name) for name in part.outputs}
+        box = self._add_box(part.kind, part.name, parent, outputs, inputs)
+        box["map_over"], box["map_mode"] = list(part.map_over), part.map_mode
+        inside = read_level(part.inner) if depth and part.inner is not None else None
+        if inside is not None and _shows_something(inside):
+            return self._open(part, inside, box, depth - 1)
+        gives = {name: [self._outlet(box, name, text, parent)] for name, text in outputs.items()}
+        return _Ports(box["id"], dict.fromkeys(part.inputs, (box["id"],)), gives)
 
-    def _open(self, node: GraphNode, box: Box, depth: int) -> _Ports:
-        inside = self.add_level(node.graph, box, depth, set(node.inner_inputs))
-        inlets = zip(node.inputs, node.inner_inputs, strict=True)
-        outlets = zip(node.outputs, node.inner_outputs, strict=True)
+    def _open(self, part: Part, level: Level, box: Box, depth: int) -> _Ports:
+        inlets = part.inlets
+        inside = self.add_level(level, box, depth, set(inlets.values()))
         return _Ports(
             box["id"],
-            {name: inside.takes.get(inner, ()) for name, inner in inlets},
-            {name: inside.gives.get(inner, ()) for name, inner in outlets},
+            {name: inside.takes.get(inner, ()) for name, inner in inlets.items()},
+            {name: inside.gives.get(inner, ()) for name, inner in part.outlets.items()},
         )
 
-    def _outlet(self, box: Box, output: str, hint: Any, parent: Box | None) -> str:
+    def _outlet(self, box: Box, output: str, type_text: str | None, parent: Box | None) -> str:
         if not self.separate_outputs:
             return box["id"]
-        outlet = self._add_box("output", output, parent, {output: hint})
+        outlet = self._add_box("output", output, parent, {output: type_text})
         self.join([box["id"]], [outlet["id"]], "data", [])
         return outlet["id"]
 
-    def _add_input(self, graph: Graph, param: str, parent: Box | None) -> str:
-        hints = (node.get_input_type(param) for node in graph.consumers_of(param))
-        hint = next((hint for hint in hints if hint is not None), None)
-        return self._add_box(_input_kind(graph.inputs, param), param, parent, {param: hint})["id"]
+    def _add_input(self, level: Level, param: str, parent: Box | None) -> str:
+        return self._add_box(level.kind_of_input(param), param, parent, {param: level.type_of_input(param)})[
+            "id"
+        ]
 
-    def _join_data(self, graph: Graph, ports: Mapping[str, _Ports]) -> dict[str, list[str]]:
+    def _join_data(self, level: Level, ports: Mapping[str, _Ports]) -> dict[str, list[str]]:
         """Draw the data arrows of one level; return who takes which value from outside it."""
-        wiring, entries, bound = graph.wiring, graph.inputs.entrypoints, graph.bound
+        entries, bound = level.entrypoints, level.bound_here
         outside: dict[str, list[str]] = {}
         for name, port in ports.items():
             for param, takers in port.takes.items():
-                feeders = [feeder for feeder in wiring.feeders(name, param) if feeder in ports]
+                feeders = level.feeders(name, param)
                 for feeder in feeders:
                     # A node's own output is news to it only where the wiring sees a loop.
-                    if feeder != name or name in wiring.successors[name]:
-                        self.join(ports[feeder].gives[param], takers, "data", [param])
+                    if feeder != name or name in level.self_fed:
+                        self.join(ports[feeder].gives.get(param, ()), takers, "data", [param])
                 if not feeders or param in bound or param in entries.get(name, ()):
                     outside.setdefault(param, []).extend(takers)
         return outside
 
-    def _join_control(
-        self, nodes: Mapping[str, HyperNode], ports: Mapping[str, _Ports], parent: Box | None
-    ) -> None:
+    def _join_control(self, level: Level, ports: Mapping[str, _Ports], parent: Box | None) -> None:
         end = None
-        for name, gate in nodes.items():
-            for target, label in _branches(gate):
-                if target is END:
-                    end = end or self._add_box("end", "END", parent)["id"]
+        for name, gate in level.parts.items():
+            for target, label in gate.branches:
+                if target == END_NAME:
+                    end = end or self._add_box("end", END_NAME, parent)["id"]
                     self.join([ports[name].id], [end], "control", label)
-                else:
+                elif target in ports:
                     self.join([ports[name].id], [ports[target].id], "control", label)
 
 
-def _active(graph: Graph) -> list[str]:
-    """Return the names of the nodes that can run: a selection narrows results, not what runs."""
-    return scope_of(graph.wiring, graph.entrypoints_config, None)
-
-
-def _shows_something(graph: Graph) -> bool:
-    return not all(graph.wiring.nodes[name].hide for name in _active(graph))
-
-
-def _input_kind(spec: InputSpec, param: str) -> str:
-    if param in spec.bound:
-        return "bound"
-    if param in spec.required:
-        return "input"
-    return "entry" if any(param in params for params in spec.entrypoints.values()) else "optional"
-
-
-def _kind(node: HyperNode) -> str:
-    if node.is_interrupt:
-        return "interrupt"
-    return {"GRAPH": "graph", "BRANCH": "gate"}.get(node.node_type, "function")
-
-
-def _branches(node: HyperNode) -> Iterable[tuple[Any, list[str]]]:
-    """Yield each target of a gate with what is written on its arrow; nothing for other nodes."""
-    if isinstance(node, IfElseNode):
-        yield node.when_true, [node.descriptions[True]]
-        yield node.when_false, [node.descriptions[False]]
-    elif isinstance(node, GateNode):
-        for target in node.targets:
-            yield target, [safe_text(text)] if (text := node.descriptions.get(target)) else []
+def _shows_something(inside: Level) -> bool:
+    return not all(part.hidden for part in inside.parts.values())
 
 
 def _strengthen(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from hypergraph.display import escape
 from hypergraph.graph.drawing import KINDS, VALUES, Arrow, Box, Drawing, draw
 from hypergraph.graph.findings import did_you_mean
+from hypergraph.graph.structure import Structure
 
 if TYPE_CHECKING:
     from hypergraph.graph.graph import Graph
@@ -73,7 +74,7 @@ class MermaidDiagram:
 
 
 def to_mermaid(
-    graph: Graph,
+    graph: Graph | Structure,
     *,
     depth: int = 0,
     show_types: bool = False,
@@ -81,11 +82,11 @@ def to_mermaid(
     direction: str = "TD",
     colors: Mapping[str, str] | None = None,
 ) -> MermaidDiagram:
-    """Draw a graph as a Mermaid flowchart, nested graphs opened down to `depth` levels.
+    """Draw a graph, or the stored structure of one, as a Mermaid flowchart, opened down to `depth` levels.
 
     `direction` is TD, TB, LR, RL or BT; `colors` maps kinds of boxes to names or hex codes of colours. Raises
-    ValueError for any other direction, depth, kind or colour. Mermaid itself draws 500 arrows unless its
-    page raises `maxEdges`, and 50,000 characters unless it raises `maxTextSize`.
+    ValueError for any other direction, depth, kind or colour, and for a damaged structure. Mermaid itself
+    draws 500 arrows unless its page raises `maxEdges`, and 50,000 characters unless it raises `maxTextSize`.
     """
     if direction not in DIRECTIONS:
         raise ValueError(f"direction must be one of {', '.join(DIRECTIONS)}, got {direction!r}")

@@ -9,10 +9,10 @@ The data are made once per graph and shared: whoever wants to change them takes 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_origin
 
+from hypergraph.display import bounded
 from hypergraph.exceptions import safe_text
-from hypergraph.graph.drawing import type_text
 from hypergraph.nodes.base import HyperNode
 from hypergraph.nodes.gate import GateNode, IfElseNode
 from hypergraph.nodes.graph_node import GraphNode
@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 
 Structure = dict[str, Any]
 
-_VERSION = 1  # of this format; what a later release cannot read it leaves alone
-_DEEPEST = 50  # levels: what writes JSON goes down by recursion, and may be called deep down itself
+VERSION = 1  # of this format; what a later release cannot read it leaves alone
+DEEPEST = 50  # levels: what writes JSON goes down by recursion, and may be called deep down itself
 _LARGEST = 10_000  # nodes of all levels: a graph may contain one twice that contains another twice, and so on
+_LONGEST_TYPE = 80
 
 
 def structure_of(graph: Graph) -> Structure:
@@ -59,10 +60,19 @@ def structure_of(graph: Graph) -> Structure:
     return found
 
 
+def type_text(declared: Any) -> str | None:
+    """Return a short text for a type hint, None for no hint."""
+    if declared is None:
+        return None
+    if isinstance(declared, type) and get_origin(declared) is None:
+        return "None" if declared is type(None) else declared.__name__
+    return bounded(safe_text(declared).replace("typing.", ""), _LONGEST_TYPE)
+
+
 def _structure(graph: Graph) -> Structure:
     spec = graph.inputs
     return {
-        "version": _VERSION,
+        "version": VERSION,
         "name": graph.name,
         "nodes": [_node(node) for node in graph.iter_nodes()],
         "edges": [
@@ -133,7 +143,7 @@ def _inner(node: GraphNode) -> Structure:
         "kind": "graph",
         "optional": [param for param, own in inlets.items() if own not in needed],
         "types": _types_inside(node, inner, inlets, outlets),
-        "graph": inner if levels < _DEEPEST and nodes < _LARGEST else None,
+        "graph": inner if levels < DEEPEST and nodes < _LARGEST else None,
         "renamed": {"inputs": _differing(inlets), "outputs": _differing(outlets)},
         "map_over": list(mapped),
         "map_mode": mode,
