@@ -1,0 +1,20 @@
+"""Count the calls of functions from outside: a listener that is told whenever a node starts."""
+
+from collections.abc import Callable
+
+from hypergraph import NodeStartEvent, TypedEventProcessor
+
+_GRAPHS = ("retrieval", "writing", "refund")  # nodes that call no function of their own
+
+
+class Calls(TypedEventProcessor):
+    """Tell the name of each node whose function is called; what comes from the store is not told."""
+
+    def __init__(self, tell: Callable[[str], object]) -> None:
+        self._tell = tell
+
+    def on_node_start(self, event: NodeStartEvent) -> None:
+        """Tell the name, with that of the nested graph before it."""
+        if not event.replayed and event.node_name not in _GRAPHS:
+            inside = f"{event.graph_name}/" if event.graph_name in _GRAPHS else ""
+            self._tell(inside + event.node_name)
