@@ -1,6 +1,6 @@
 """Runners: how graphs are executed. AsyncRunner is loaded on first use, and asyncio with it."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hypergraph.engine.ports import PauseExecution
 from hypergraph.engine.state import GraphState, NodeExecution
@@ -10,6 +10,9 @@ from hypergraph.runners.handles import MapHandle, RunHandle
 from hypergraph.runners.options import ErrorHandling
 from hypergraph.runners.sync import SyncRunner
 from hypergraph.runs import MapLog, MapResult, NodeStats, RunLog, RunResult
+
+if TYPE_CHECKING:  # without this, type checkers cannot call what `__getattr__` returns
+    from hypergraph.runners.async_ import AsyncRunner
 
 __all__ = [
     "AsyncRunner",
