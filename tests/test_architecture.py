@@ -25,6 +25,9 @@ MAY_WAIT = {
     "runners/async_.py",  # the runner that has an event loop
     "runners/async_iteration.py",
     "runners/async_observe.py",
+    "cli/demo/__init__.py",  # an example of use: it awaits what users await
+    "cli/demo/approve.py",
+    "cli/demo/story.py",
     "testing/ownership.py",  # tests of what users await
     "testing/races.py",
     "testing/stores.py",
