@@ -1,51 +1,22 @@
-"""Graph workflows from plain functions: run them, understand them, trust them."""
+"""Graph workflows from plain functions: run them, understand them, trust them.
+
+Every public name is loaded when it is first used, so that importing the package costs next to nothing: a
+command that lists workflows needs no engine, and a program that runs a graph needs no event loop.
+"""
 
 from typing import TYPE_CHECKING, Any
 
-from hypergraph.cache import CacheBackend, DiskCache, InMemoryCache
-from hypergraph.events import AsyncEventProcessor, EventDispatcher, EventProcessor, TypedEventProcessor
-from hypergraph.exceptions import (
-    CancellationError,
-    GraphConfigError,
-    HypergraphError,
-    IncompatibleRunnerError,
-    InfiniteLoopError,
-    MaxIterationsError,
-    MissingInputError,
-    NodeError,
-    NodeTimeoutError,
-    PanicError,
-    RenameError,
-    RunTimeoutError,
-)
-from hypergraph.graph import Graph, InputSpec, chain
-from hypergraph.nodes import (
-    END,
-    FunctionNode,
-    GateNode,
-    GraphNode,
-    HyperNode,
-    IfElseNode,
-    InterruptNode,
-    NodeContext,
-    RetryPolicy,
-    RouteNode,
-    ifelse,
-    interrupt,
-    node,
-    route,
-)
-from hypergraph.records import NodeRecord, PauseInfo, RunStatus
-from hypergraph.runners import BaseRunner, ErrorHandling, SyncRunner
-from hypergraph.runs import MapLog, MapResult, NodeStats, RunLog, RunResult
-
 if TYPE_CHECKING:
+    from hypergraph.cache import CacheBackend, DiskCache, InMemoryCache
     from hypergraph.checkpointers import Checkpointer, CheckpointPolicy, SqliteCheckpointer
     from hypergraph.events import (
+        AsyncEventProcessor,
         BaseEvent,
         CacheHitEvent,
         CheckpointSavedEvent,
         Event,
+        EventDispatcher,
+        EventProcessor,
         InterruptEvent,
         NodeEndEvent,
         NodeErrorEvent,
@@ -57,36 +28,70 @@ if TYPE_CHECKING:
         StopRequestedEvent,
         StreamingChunkEvent,
         SuperstepStartEvent,
+        TypedEventProcessor,
     )
     from hypergraph.events.rich_progress import RichProgressProcessor
-    from hypergraph.runners.async_ import AsyncRunner
+    from hypergraph.exceptions import (
+        CancellationError,
+        GraphConfigError,
+        HypergraphError,
+        IncompatibleRunnerError,
+        InfiniteLoopError,
+        MaxIterationsError,
+        MissingInputError,
+        NodeError,
+        NodeTimeoutError,
+        PanicError,
+        RenameError,
+        RunTimeoutError,
+    )
+    from hypergraph.graph import Graph, InputSpec, chain
+    from hypergraph.nodes import (
+        END,
+        FunctionNode,
+        GateNode,
+        GraphNode,
+        HyperNode,
+        IfElseNode,
+        InterruptNode,
+        NodeContext,
+        RetryPolicy,
+        RouteNode,
+        ifelse,
+        interrupt,
+        node,
+        route,
+    )
+    from hypergraph.records import NodeRecord, PauseInfo, RunStatus
+    from hypergraph.runners import AsyncRunner, BaseRunner, ErrorHandling, SyncRunner
+    from hypergraph.runs import MapLog, MapResult, NodeStats, RunLog, RunResult
 
-# What few programs need, or what needs an event loop or an optional package, is loaded on first use.
-_EVENTS = (
-    "BaseEvent",
-    "CacheHitEvent",
-    "CheckpointSavedEvent",
-    "Event",
-    "InterruptEvent",
-    "NodeEndEvent",
-    "NodeErrorEvent",
-    "NodeRetryEvent",
-    "NodeStartEvent",
-    "RouteDecisionEvent",
-    "RunEndEvent",
-    "RunStartEvent",
-    "StopRequestedEvent",
-    "StreamingChunkEvent",
-    "SuperstepStartEvent",
-)
-_LAZY = {
-    **dict.fromkeys(_EVENTS, "hypergraph.events.types"),
-    "AsyncRunner": "hypergraph.runners.async_",
-    "Checkpointer": "hypergraph.checkpointers.base",
-    "CheckpointPolicy": "hypergraph.checkpointers.types",
-    "SqliteCheckpointer": "hypergraph.checkpointers.sqlite",
-    "RichProgressProcessor": "hypergraph.events.rich_progress",
+# Where each public name lives, by module of this package.
+_HOMES = {
+    "nodes": (
+        "node route ifelse interrupt HyperNode FunctionNode GraphNode GateNode RouteNode "
+        "IfElseNode InterruptNode END NodeContext RetryPolicy"
+    ),
+    "graph": "Graph chain InputSpec",
+    "runners": "BaseRunner SyncRunner AsyncRunner ErrorHandling",
+    "runs": "RunResult MapResult RunLog MapLog NodeStats",
+    "records": "RunStatus PauseInfo NodeRecord",
+    "exceptions": (
+        "HypergraphError GraphConfigError RenameError MissingInputError IncompatibleRunnerError "
+        "InfiniteLoopError MaxIterationsError NodeError PanicError CancellationError "
+        "RunTimeoutError NodeTimeoutError"
+    ),
+    "events": (
+        "BaseEvent Event RunStartEvent RunEndEvent SuperstepStartEvent NodeStartEvent "
+        "NodeEndEvent NodeErrorEvent NodeRetryEvent CacheHitEvent RouteDecisionEvent "
+        "InterruptEvent StopRequestedEvent StreamingChunkEvent CheckpointSavedEvent "
+        "EventDispatcher EventProcessor AsyncEventProcessor TypedEventProcessor"
+    ),
+    "events.rich_progress": "RichProgressProcessor",
+    "cache": "CacheBackend InMemoryCache DiskCache",
+    "checkpointers": "Checkpointer CheckpointPolicy SqliteCheckpointer",
 }
+_HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
 
 __all__ = [
     # decorators
@@ -169,11 +174,13 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
+    if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib
 
-    return getattr(importlib.import_module(_LAZY[name]), name)
+    found = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+    globals()[name] = found  # the next one finds it at once
+    return found
 
 
 def __dir__() -> list[str]:

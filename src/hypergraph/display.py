@@ -7,7 +7,6 @@ value's own `__str__` or `__repr__` does. None of this package's types is known 
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 import unicodedata
@@ -22,9 +21,8 @@ from hypergraph.exceptions import safe_text
 
 # C0 and C1 controls (ESC begins every ANSI sequence), invisible and bidirectional marks, line
 # separators, the byte order mark, lone surrogates. Joiners stay: emoji and scripts need them.
-_UNSAFE = re.compile(
-    r"[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff]"
-)
+# Compiled on first use, which plain names never are.
+_UNSAFE = r"[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff]"
 _MARKUP = str.maketrans(
     {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;"}
 )  # the module html would load its table of all entities for these five
@@ -32,7 +30,10 @@ _MARKUP = str.maketrans(
 
 def escape(value: object) -> str:
     """Return the value's text with every control character spelled out, like `\\n` and `\\x1b`."""
-    return _UNSAFE.sub(lambda found: found[0].encode("unicode_escape").decode(), safe_text(value))
+    text = safe_text(value)
+    if text.isascii() and text.isprintable():
+        return text
+    return re.sub(_UNSAFE, lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def escape_html(value: object) -> str:
@@ -69,6 +70,8 @@ def did_you_mean(name: object, known: Iterable[str]) -> str | None:
 
 def closest(name: object, known: Iterable[str]) -> str | None:
     """Return the known name that is most like this one, None when nothing is close."""
+    import difflib  # only who errs needs it
+
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6) if isinstance(name, str) else []
     return close[0] if close else None
 

@@ -1,19 +1,9 @@
 """Stores for workflows: what ran, with its values, for resuming, forking and looking back.
 
-The types are here at once; a store and its driver are loaded when they are first asked for.
+Everything is loaded when it is first asked for, a driver as well as a type.
 """
 
 from typing import TYPE_CHECKING, Any
-
-from hypergraph.checkpointers.types import (
-    Checkpoint,
-    CheckpointPolicy,
-    StepRecord,
-    StepStatus,
-    Workflow,
-    WorkflowList,
-    WorkflowStatus,
-)
 
 if TYPE_CHECKING:
     from hypergraph.checkpointers.artifact_files import FileArtifactStore
@@ -21,7 +11,10 @@ if TYPE_CHECKING:
     from hypergraph.checkpointers.artifacts import ArtifactRef, ArtifactStore, MemoryArtifactStore
     from hypergraph.checkpointers.base import Checkpointer
     from hypergraph.checkpointers.memory import MemoryCheckpointer
+    from hypergraph.checkpointers.policy import CheckpointPolicy
     from hypergraph.checkpointers.sqlite import SqliteCheckpointer
+    from hypergraph.checkpointers.statuses import StepStatus, WorkflowStatus
+    from hypergraph.checkpointers.types import Checkpoint, StepRecord, Workflow, WorkflowList
     from hypergraph.values.chains import CodecChain
     from hypergraph.values.codecs import Codec, ZlibCodec, ZstdCodec
     from hypergraph.values.encryption import AesGcmCodec
@@ -35,6 +28,13 @@ if TYPE_CHECKING:
     )
 
 _LAZY = {
+    "Checkpoint": "hypergraph.checkpointers.types",
+    "CheckpointPolicy": "hypergraph.checkpointers.policy",
+    "StepRecord": "hypergraph.checkpointers.types",
+    "StepStatus": "hypergraph.checkpointers.statuses",
+    "Workflow": "hypergraph.checkpointers.types",
+    "WorkflowList": "hypergraph.checkpointers.types",
+    "WorkflowStatus": "hypergraph.checkpointers.statuses",
     "Checkpointer": "hypergraph.checkpointers.base",
     "MemoryCheckpointer": "hypergraph.checkpointers.memory",
     "SqliteCheckpointer": "hypergraph.checkpointers.sqlite",

@@ -12,16 +12,19 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hypergraph.checkpointers.types import StepRecord, StepStatus, Workflow, WorkflowStatus
+from hypergraph.checkpointers.statuses import StepStatus, WorkflowStatus
 from hypergraph.display import did_you_mean
 
+if TYPE_CHECKING:
+    from hypergraph.checkpointers.types import StepRecord, Workflow
+
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])")
-_TOKEN = re.compile(r"""\s*(node:|[=!<>~]+|"[^"]*"|'[^']*'|[^\s=!<>~"']+)""")
+# Compiled on first use: most lists are asked for without conditions.
+_DURATION = r"(\d+(?:\.\d+)?)(ms|[smhdw])"
+_TOKEN = r"""\s*(node:|[=!<>~]+|"[^"]*"|'[^']*'|[^\s=!<>~"']+)"""
 _ORDER: dict[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq,
     "!=": operator.ne,
@@ -57,8 +60,7 @@ class Comparison(NamedTuple):
         return _ORDER[self.operator](found, self.value)
 
 
-@dataclass(frozen=True, slots=True)
-class Clause:
+class Clause(NamedTuple):
     """Conditions on the workflow, or on one step of the node named."""
 
     node: str | None
@@ -75,7 +77,7 @@ class Clause:
 
 def milliseconds(text: str) -> float | None:
     """Return the length of a duration like "250ms", "1.5s" or "1h30m", None for any other text."""
-    parts = _DURATION.findall(text)
+    parts = re.findall(_DURATION, text)
     if not parts or "".join(map("".join, parts)) != text.strip():
         return None
     return sum(float(number) * _UNITS[unit] for number, unit in parts)
@@ -110,7 +112,7 @@ def _tokens(text: str) -> list[str]:
     text = text.strip()
     tokens, end = [], 0
     while end < len(text):
-        found = _TOKEN.match(text, end)
+        found = re.compile(_TOKEN).match(text, end)
         if found is None:
             raise ValueError(f"where={text!r}: a quote is not closed")
         tokens.append(found[1])

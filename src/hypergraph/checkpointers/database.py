@@ -14,7 +14,6 @@ import weakref
 from collections.abc import Callable
 from time import monotonic
 from typing import TypeVar
-from urllib.parse import quote
 
 from hypergraph.checkpointers import points
 from hypergraph.checkpointers.errors import translated
@@ -126,7 +125,7 @@ class Database:
         """Write a compact copy, as of one moment; raises FileExistsError rather than overwrite anything."""
         self.open()
         _create_private(path, exist_ok=False)
-        connection = self._connect(f"file:{quote(self.path)}?mode=ro", uri=True)
+        connection = self._connect(f"file:{_in_uri(self.path)}?mode=ro", uri=True)
         try:
             connection.execute("VACUUM INTO ?", (path,))
         except BaseException:
@@ -198,7 +197,7 @@ class Database:
     def _open_reader(self) -> Connection:
         if self._writer is None and (_is_empty(self.path) or os.path.exists(self.path + "-journal")):
             self.open()  # a reader can neither create the file nor undo what a crash left half done
-        connection = self._connect(f"file:{quote(self.path)}?mode=ro", uri=True)
+        connection = self._connect(f"file:{_in_uri(self.path)}?mode=ro", uri=True)
         try:
             connection.execute("PRAGMA query_only = ON")
             connection.execute("PRAGMA wal_autocheckpoint = 0")
@@ -262,6 +261,11 @@ def _create_private(path: str, *, exist_ok: bool = True) -> None:
             os.fchmod(file, 0o600)  # whatever the umask; SQLite gives its other files the same mode
     finally:
         os.close(file)
+
+
+def _in_uri(path: str) -> str:
+    """Return a path as it stands in SQLite's file: addresses."""
+    return path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
 
 
 def _is_empty(path: str) -> bool:

@@ -9,20 +9,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypergraph.checkpointers.clock import now
 from hypergraph.checkpointers.conditions import Clause, milliseconds, parse_where
-from hypergraph.checkpointers.types import StepRecord, Workflow, WorkflowStatus
+from hypergraph.checkpointers.statuses import WorkflowStatus
+
+if TYPE_CHECKING:
+    from hypergraph.checkpointers.types import StepRecord, Workflow
 
 Status = WorkflowStatus | str
 Moment = datetime | timedelta | str
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+class Query(NamedTuple):
     """What to find: every part narrows the choice, an empty one says nothing.
 
     `since` is the first moment that counts, `until` the first that does not. `limit` None means all.
@@ -36,7 +38,7 @@ class Query:
     parent: str | None = None
     top_level: bool = True  # without `parent`: only workflows that have none
     forked_from: str | None = None
-    tags: Mapping[str, str] = field(default_factory=dict)
+    tags: Mapping[str, str] = MappingProxyType({})
     where: tuple[Clause, ...] = ()
     limit: int | None = 100
     cursor: str | None = None

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from typing import Any
 
+from hypergraph.checkpointers.columns import WORKFLOW_COLUMNS, Row, micros
 from hypergraph.checkpointers.conditions import OPERATORS, Clause, Comparison
 from hypergraph.checkpointers.filters import Query
-from hypergraph.checkpointers.rows import WORKFLOW_COLUMNS, micros
-from hypergraph.checkpointers.types import WorkflowStatus
+from hypergraph.checkpointers.statuses import WorkflowStatus
 
 _RECENT = "SELECT count(*) FROM steps WHERE steps.workflow = workflows.key"
 _TALLIED = Query(limit=None)  # whatever the status and the graph, how many there are is kept
@@ -38,6 +38,17 @@ SELECT = (
 def contains(found: str | None, part: str) -> bool:
     """Return whether a text contains another, whatever the case of its letters; SQLite knows ASCII only."""
     return found is not None and part.lower() in found.lower()
+
+
+def rows(connection: sqlite3.Connection, query: Query) -> tuple[list[Row], int, str | None]:
+    """Return one row of SELECT for each workflow of a page, the number of all, and the next cursor."""
+    if query.where:
+        connection.create_function("contains", 2, contains, deterministic=True)
+    found = connection.execute(*page(query)).fetchall()
+    (count,) = connection.execute(*total(query)).fetchone()
+    more = query.limit is not None and len(found) > query.limit
+    found = found[: query.limit] if more else found
+    return [row[:-1] for row in found], count, str(found[-1][-1]) if more else None
 
 
 def conditions(query: Query) -> tuple[str, list[Any]]:
@@ -76,7 +87,7 @@ def page(query: Query) -> tuple[str, list[Any]]:
         rest, values = _newest(query)
         return f"{SELECT} {rest}", values
     # An index is in order for one status only: the newest of each contain the newest of all.
-    each = [_newest(replace(query, statuses=frozenset([status]))) for status in query.statuses]
+    each = [_newest(query._replace(statuses=frozenset([status]))) for status in query.statuses]
     keys = " UNION ALL ".join(f"SELECT * FROM (SELECT key FROM workflows {rest})" for rest, _ in each)  # noqa: S608
     return (
         f"{SELECT} WHERE workflows.key IN ({keys}) ORDER BY workflows.key DESC LIMIT ?",
@@ -100,7 +111,7 @@ def _limit(query: Query) -> int:
 
 def total(query: Query) -> tuple[str, list[Any]]:
     """Return the statement that counts all matches, on whatever page they are."""
-    if replace(query, statuses=frozenset(), graph=None, limit=None, cursor=None) == _TALLIED:
+    if query._replace(statuses=frozenset(), graph=None, limit=None, cursor=None) == _TALLIED:
         parts = [_one_of(query.statuses)] if query.statuses else []
         if query.graph is not None:
             parts.append(("graph = ?", ["=" + query.graph]))

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import errno
 import os
-import platform
 import sys
 
 try:
@@ -22,7 +21,7 @@ _FENCES = 1024  # bytes per workflow; fences go around, long after their owners 
 _TAKEN = (errno.EACCES, errno.EAGAIN)
 _STILL_ACTIVE = 258  # what WaitForSingleObject says of a process that runs
 _SYNCHRONIZE = 0x100000
-HOST = platform.node()
+HOST = os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME", "")
 
 
 class LockFile:

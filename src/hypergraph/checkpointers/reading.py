@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import datetime
 from typing import Any, Self
 
@@ -16,6 +16,7 @@ from hypergraph.checkpointers.filters import Query
 from hypergraph.checkpointers.types import StepRecord, Turn, Workflow
 
 _FAR = 2**62  # no superstep comes after it
+_FIELDS = [item.name for item in fields(Workflow)]
 _PAGE = 500  # workflows looked at together when all of them are
 
 
@@ -54,6 +55,11 @@ class Reader(ABC):
         Raises:
             ValueError: the cursor is none that this store gave out.
         """
+
+    def summaries(self, query: Query) -> tuple[list[dict[str, Any]], int, str | None]:
+        """Return what `find` does, with the fields of each workflow instead of the workflow."""
+        found, total, cursor = self.find(query)
+        return [{name: getattr(workflow, name) for name in _FIELDS} for workflow in found], total, cursor
 
     def read_following(self, workflow_id: str, superstep: int) -> list[str]:
         """Return the nodes of the first superstep after this one that has any, in order of their index.
@@ -103,4 +109,4 @@ class Reader(ABC):
                         yield step
             if cursor is None:
                 return
-            query = replace(query, cursor=cursor)
+            query = query._replace(cursor=cursor)

@@ -1,17 +1,16 @@
-"""Rows of the SQLite tables, and the records they stand for. Times are microseconds since 1970, in UTC."""
+"""Rows of the SQLite tables, and the records they stand for."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, datetime, timedelta
-from functools import wraps
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
 from hypergraph.checkpointers.clock import now
+from hypergraph.checkpointers.columns import EPOCH, MICROSECOND, Row, fields_of, micros, or_corrupt, time_of
 from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.ids import moved
 from hypergraph.checkpointers.payloads import EncodedStep, Payload
@@ -24,15 +23,8 @@ from hypergraph.checkpointers.types import (
     Workflow,
     WorkflowStatus,
 )
-from hypergraph.exceptions import StoreCorruptError
 from hypergraph.records import Decision
 
-Row = tuple[Any, ...]
-P = ParamSpec("P")
-T = TypeVar("T")
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
 _dumps = json.JSONEncoder(separators=(",", ":"), default=list).encode
 _encode = msgspec.json.Encoder().encode  # several times faster, but it refuses half surrogate pairs
 _decode = msgspec.json.Decoder().decode
@@ -78,22 +70,6 @@ NEW_COLUMNS = (
     *("graph_hash", "structure", "parent_id", "parent_superstep", "node_name", "visit", "item"),
     *("fingerprint", "forked_from", "forked_at", "tags"),
 )
-WORKFLOW_COLUMNS = (
-    *("id", "status", "graph_name", "created_at", "completed_at", "graph_hash", "parent_id", "forked_from"),
-    *("forked_at", "tags", "duration_ms", "parent_superstep", "node_name", "visit", "item", "fingerprint"),
-    "crashes",
-)
-_JSON_FIELDS = ("tags", "crashes")
-
-
-def micros(time: datetime | None) -> int | None:
-    """Return a time as it is stored."""
-    return None if time is None else (time - _EPOCH) // _MICROSECOND
-
-
-def time_of(stored: int | None) -> datetime | None:
-    """Return a stored time."""
-    return None if stored is None else _EPOCH + stored * _MICROSECOND
 
 
 def text(value: str | None) -> str | None:
@@ -101,22 +77,6 @@ def text(value: str | None) -> str | None:
     if value is None or value.isascii():
         return value
     return value.encode("utf-8", "backslashreplace").decode()
-
-
-def _or_corrupt(build: Callable[P, T]) -> Callable[P, T]:
-    """Let a function that reads a row call nonsense by its name."""
-
-    @wraps(build)
-    def read(*args: P.args, **kwargs: P.kwargs) -> T:
-        try:
-            return build(*args, **kwargs)
-        except (ValueError, TypeError, KeyError) as error:
-            raise StoreCorruptError(
-                f"A row of the store makes no sense ({type(error).__name__}: {error}); restore it from "
-                "a backup, or delete the workflow."
-            ) from error
-
-    return read
 
 
 class Structure(NamedTuple):
@@ -154,22 +114,17 @@ def new_row(workflow_id: str, new: NewWorkflow, digest: bytes | None, owner: Row
     )
 
 
-@_or_corrupt
+@or_corrupt
 def workflow_of(row: Row) -> Workflow:
     """Return the workflow of a row: WORKFLOW_COLUMNS, the number of its steps, its node hashes."""
-    *columns, step_count, node_hashes = row
-    fields = dict(zip(WORKFLOW_COLUMNS, columns, strict=True))
-    for name in _JSON_FIELDS:
-        fields[name] = json.loads(fields[name] or "{}")
-    for name in ("created_at", "completed_at"):
-        fields[name] = time_of(fields[name])
-    return Workflow(**fields, step_count=step_count, node_hashes=json.loads(node_hashes or "{}"))
+    *columns, node_hashes = row
+    return Workflow(**fields_of(columns), node_hashes=json.loads(node_hashes or "{}"))
 
 
 def step_row(key: int, record: StepRecord) -> Row:
     """Return the row of a step, by STEP_COLUMNS."""
     error, created_at, completed_at = record.error, record.created_at, record.completed_at
-    created = (created_at - _EPOCH) // _MICROSECOND
+    created = (created_at - EPOCH) // MICROSECOND
     return (
         key,
         record.superstep,
@@ -241,7 +196,7 @@ def input_rows(key: int, at: int, inputs: Iterable[Payload]) -> list[Row]:
     ]
 
 
-@_or_corrupt
+@or_corrupt
 def record_of(
     workflow_id: str, row: Row, payloads: Sequence[Payload], encoding: Encoding, *, values: bool
 ) -> StepRecord:
@@ -263,7 +218,7 @@ def record_of(
         error_type=error_type,
         duration_ms=duration,
         cached=bool(cached),
-        created_at=_EPOCH + created * _MICROSECOND,
+        created_at=EPOCH + created * MICROSECOND,
         completed_at=time_of(completed),
         attempt=attempt,
         output_versions=output_versions,

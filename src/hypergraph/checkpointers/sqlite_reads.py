@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from hypergraph.checkpointers import finding
+from hypergraph.checkpointers.columns import Row
 from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.filters import Query
 from hypergraph.checkpointers.payloads import Payload, since_whole
-from hypergraph.checkpointers.rows import STEP_COLUMNS, Row, record_of, workflow_of
+from hypergraph.checkpointers.rows import STEP_COLUMNS, record_of, workflow_of
 from hypergraph.checkpointers.schema import INPUT, OTHER, OUTPUT
 from hypergraph.checkpointers.types import StepRecord, StepStatus, Turn, Workflow
 
@@ -120,13 +121,8 @@ def graph(connection: Connection, workflow_id: str) -> dict[str, Any] | None:
 
 def page(connection: Connection, query: Query) -> tuple[list[Workflow], int, str | None]:
     """Return the workflows of a query, the number of all, and the next cursor."""
-    if query.where:
-        connection.create_function("contains", 2, finding.contains, deterministic=True)
-    rows = connection.execute(*finding.page(query)).fetchall()
-    (total,) = connection.execute(*finding.total(query)).fetchone()
-    more = query.limit is not None and len(rows) > query.limit
-    rows = rows[: query.limit] if more else rows
-    return [workflow_of(row[:-1]) for row in rows], total, str(rows[-1][-1]) if more else None
+    rows, total, cursor = finding.rows(connection, query)
+    return [workflow_of(row) for row in rows], total, cursor
 
 
 def payloads(connection: Connection, workflow_id: str, kind: int, upto: int | None) -> list[Payload]:

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from hypergraph.checkpointers import points, sqlite_reads
 from hypergraph.checkpointers.clock import now
+from hypergraph.checkpointers.columns import Row, micros, time_of
 from hypergraph.checkpointers.commits import FINISHED, Commit, Ownership
 from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.errors import translated
@@ -19,13 +20,10 @@ from hypergraph.checkpointers.rows import (
     NEW_COLUMNS,
     STEP_COLUMNS,
     VALUE_COLUMNS,
-    Row,
     input_rows,
-    micros,
     new_row,
     step_row,
     structure,
-    time_of,
     value_rows,
 )
 from hypergraph.checkpointers.schema import OTHER, OUTPUT, number

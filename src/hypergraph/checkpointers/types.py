@@ -23,6 +23,7 @@ from hypergraph.checkpointers.displays import (
 )
 from hypergraph.checkpointers.policy import CheckpointPolicy
 from hypergraph.checkpointers.quick import quickly_made
+from hypergraph.checkpointers.statuses import StepStatus, WorkflowStatus
 from hypergraph.display import jsonable
 from hypergraph.records import PauseInfo
 
@@ -39,26 +40,6 @@ __all__ = [
 ]
 
 Graph = dict[str, Any]  # the stored structure: plain data, nodes and edges
-
-
-class StepStatus(Enum):
-    """How one execution of one node ended."""
-
-    COMPLETED = "completed"
-    FAILED = "failed"
-    PAUSED = "paused"
-    STOPPED = "stopped"
-
-
-class WorkflowStatus(Enum):
-    """Where a workflow stands. PARTIAL occurs on maps only: some items completed, some failed."""
-
-    ACTIVE = "active"
-    COMPLETED = "completed"
-    FAILED = "failed"
-    PAUSED = "paused"
-    STOPPED = "stopped"
-    PARTIAL = "partial"
 
 
 @quickly_made

@@ -20,7 +20,6 @@ data as attributes and survive pickling and copying.
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -211,6 +210,8 @@ class PanicError(HypergraphError):
     @property
     def stack(self) -> str:
         """The formatted traceback; formatted on access, because that is slow."""
+        import traceback  # it loads the tokenizer, which few programs need
+
         return "".join(traceback.format_exception(self.value))
 
 

@@ -1,0 +1,24 @@
+"""The commands there are: where each lives and what it is for. A module is loaded when its command is called.
+
+A module has, for the command `db-copy` say, two things: `db_copy_options`, a tuple of what may
+follow, and the function `db_copy(call)`, which returns a `Reply`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Command(NamedTuple):
+    """One command: the module it lives in, what it is for, and its part of the overview."""
+
+    module: str
+    summary: str
+    part: str
+
+
+LOOK, ASK, DO, KEEP = "look at what ran", "understand it", "run and go on", "keep the store"
+
+COMMANDS = {
+    "ls": Command("listing", "list workflows, newest first", LOOK),
+}

@@ -1,0 +1,93 @@
+"""What every command has in common: finding it, its arguments, printing its answer, and how it ends.
+
+Answers go to stdout, all else to stderr. Exit codes: 0 fine, 1 a run failed or something was not found, 2 the
+call makes no sense, 3 the store has a problem, 4 refused, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Callable, Sequence
+from types import ModuleType
+
+from hypergraph.cli.call import Call, Reply
+from hypergraph.cli.commands import COMMANDS
+from hypergraph.cli.help import manual, overview
+from hypergraph.cli.options import FOR_ALL, Option, parse
+from hypergraph.cli.screens import Screen
+from hypergraph.display import did_you_mean
+from hypergraph.exceptions import CheckpointError, HypergraphError, WorkflowLockedError
+from hypergraph.views.problems import AMBIGUOUS, NOT_FOUND, REFUSED, STORE, USAGE, Problem
+
+_CODES = {NOT_FOUND: 1, AMBIGUOUS: 1, USAGE: 2, STORE: 3, REFUSED: 4}
+_INTERRUPTED, _PIPE_CLOSED = 130, 141  # as shells count: 128 and the signal
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    screen = Screen(arguments)
+    try:
+        code = _run(arguments, screen)
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _PIPE_CLOSED
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except Problem as problem:
+        screen.complain(problem)
+        return _CODES[problem.code]
+    except CheckpointError as error:
+        reason = REFUSED if isinstance(error, WorkflowLockedError) else STORE
+        screen.complain(Problem(reason, str(error)))
+        return _CODES[reason]
+    except HypergraphError as error:
+        screen.complain(Problem(USAGE, f"{type(error).__name__}: {error}"))
+        return _CODES[USAGE]
+    return code
+
+
+def _run(arguments: list[str], screen: Screen) -> int:
+    before: list[str] = []
+    while arguments and arguments[0].startswith("-"):
+        before.append(arguments.pop(0))
+        if before[-1] == "--db" and arguments:
+            before.append(arguments.pop(0))
+    if not arguments:
+        parse(before, FOR_ALL)
+        print(overview())
+        return 0
+    name, *rest = arguments
+    if name not in COMMANDS:
+        hint = did_you_mean(name, COMMANDS) or "hypergraph --help lists the commands"
+        raise Problem(USAGE, f"There is no command {name!r}", hint)
+    given = parse([*before, *rest], (*options_of(name), *FOR_ALL))
+    if given.help:
+        print(manual(name, options_of(name)))
+        return 0
+    reply = _action(name)(Call(given))
+    screen.show(reply)
+    return reply.code
+
+
+def options_of(name: str) -> tuple[Option, ...]:
+    """Return what may follow a command."""
+    options: tuple[Option, ...] = getattr(_module(name), f"{_identifier(name)}_options")
+    return options
+
+
+def _action(name: str) -> Callable[[Call], Reply]:
+    action: Callable[[Call], Reply] = getattr(_module(name), _identifier(name))
+    return action
+
+
+def _module(name: str) -> ModuleType:
+    # Loading all of them would take longer than most commands.
+    return importlib.import_module(f"hypergraph.cli.{COMMANDS[name].module}")
+
+
+def _identifier(name: str) -> str:
+    return "import_" if name == "import" else name.replace("-", "_")

@@ -1,0 +1,147 @@
+"""What people see in a terminal and programs get from a pipe.
+
+In a terminal, lines fit its width and statuses have colours, unless NO_COLOR is set; elsewhere nothing is
+cut and nothing is coloured. With --json or --jsonl stdout carries JSON and nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any, TextIO
+
+from hypergraph.cli.call import Reply
+from hypergraph.display import Table, as_text, columns, escape
+from hypergraph.views.problems import Problem
+
+_COLOURS = {
+    "FAILED": "31",
+    "completed": "32",
+    "cached": "36",
+    "active": "34",
+    "paused": "33",
+    "partial": "33",
+    "stopped": "33",
+    "skipped": "2",
+}
+_LEAST = 6  # columns that are left of a cell, however narrow the terminal
+
+
+class Screen:
+    """Where the answer of one call goes."""
+
+    def __init__(self, arguments: Sequence[str]) -> None:
+        self.lines = "--jsonl" in arguments
+        self.machine = self.lines or "--json" in arguments
+        terminal = sys.stdout.isatty()
+        self.width = _width() if terminal else None
+        self.colours = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+    def show(self, reply: Reply) -> None:
+        """Print an answer."""
+        if self.machine:
+            self._print_json(reply.document)
+            return
+        if reply.header or reply.blocks is not tuple:
+            print(self._laid_out(reply))
+        for number, command in enumerate(reply.next[:2]):
+            lead = "next:" if number == 0 else "     "
+            print(f"{'' if number else chr(10)}{self._dim(f'{lead} {escape(command)}')}")
+
+    def complain(self, problem: Problem) -> None:
+        """Say what went wrong: as JSON on stdout where that is expected, else on stderr."""
+        if self.machine:
+            print(as_json(problem.to_dict()))
+            return
+        say(f"hypergraph: {escape(problem.message)}")
+        for match in problem.matches:
+            say(f"  {escape(match)}")
+        if problem.hint:
+            say(escape(problem.hint))
+
+    def _print_json(self, document: Any) -> None:
+        if not self.lines:
+            print(as_json(document, indent=2))
+            return
+        for item in document.get("items", [document]):
+            print(as_json(item))
+
+    def _laid_out(self, reply: Reply) -> str:
+        blocks = [self._fitting(block) if isinstance(block, Table) else block for block in reply.blocks()]
+        text = as_text(reply.header, *blocks)
+        return self._painted(text, blocks) if self.colours else text
+
+    def _fitting(self, table: Table) -> Table:
+        """Shorten the cells of a table, the widest columns first, until it fits."""
+        if self.width is None:
+            return table
+        cells = [[escape(cell) for cell in row] for row in table.rows]
+        widths = [max(map(columns, column)) for column in zip(table.headings, *cells, strict=True)]
+        room = self.width - 3 - 2 * len(widths)
+        while sum(widths) > room and max(widths) > _LEAST:
+            widths[widths.index(max(widths))] -= 1
+        short = [[_cut(cell, width) for cell, width in zip(row, widths, strict=True)] for row in cells]
+        return table._replace(rows=short)
+
+    def _painted(self, text: str, blocks: Sequence[Table | str]) -> str:
+        statuses = iter(_statuses(blocks))
+        wanted = next(statuses, None)
+        painted = []
+        for line in text.split("\n"):
+            start = -1 if wanted is None else line.find(f"  {wanted}")
+            if wanted is None or start < 0:
+                painted.append(line)
+                continue
+            end = start + 2 + len(wanted)
+            colour = _COLOURS.get(wanted.split(":")[0].split(" ")[0], "0")
+            painted.append(f"{line[: start + 2]}\x1b[{colour}m{line[start + 2 : end]}\x1b[0m{line[end:]}")
+            wanted = next(statuses, None)
+        return "\n".join(painted)
+
+    def _dim(self, text: str) -> str:
+        return f"\x1b[2m{text}\x1b[0m" if self.colours else text
+
+
+def say(text: str, stream: TextIO | None = None) -> None:
+    """Print a line for people that is no part of the answer."""
+    print(text, file=stream or sys.stderr)
+
+
+def quoted(*words: object) -> str:
+    """Return a command line that a shell takes apart into these words."""
+    import shlex
+
+    return shlex.join(map(str, words))
+
+
+def as_json(document: Any, indent: int | None = None) -> str:
+    """Return a document as JSON text."""
+    import json  # what people read needs none
+
+    return json.dumps(document, ensure_ascii=False, indent=indent, allow_nan=False)
+
+
+def _statuses(blocks: Sequence[Table | str]) -> Iterator[str]:
+    for block in blocks:
+        if isinstance(block, Table) and "Status" in block.headings:
+            place = block.headings.index("Status")
+            yield from (escape(row[place]) for row in block.rows)
+
+
+def _cut(cell: str, width: int) -> str:
+    if columns(cell) <= width:
+        return cell
+    while columns(cell) >= width and cell:
+        cell = cell[:-1]
+    return cell + "…"
+
+
+def _width() -> int:
+    try:
+        return int(os.environ.get("COLUMNS", "")) or os.get_terminal_size().columns
+    except (ValueError, OSError):
+        try:
+            return os.get_terminal_size().columns
+        except OSError:
+            return 80

@@ -1,0 +1,26 @@
+"""Why a question cannot be answered, in words for people and a code for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+NOT_FOUND, AMBIGUOUS, USAGE, STORE, REFUSED = "not_found", "ambiguous", "usage", "store", "refused"
+
+
+class Problem(Exception):
+    """A question that cannot be answered, or a wish that is not granted.
+
+    `code` is one of the constants above, `hint` what to do next, `matches` what may have been meant.
+    """
+
+    def __init__(self, code: str, message: str, hint: str = "", matches: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.hint = hint
+        self.matches = tuple(matches)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the document that programs get instead of an answer."""
+        about: dict[str, object] = {"code": self.code, "message": self.message, "hint": self.hint}
+        return {"error": {**about, "matches": list(self.matches)} if self.matches else about}
