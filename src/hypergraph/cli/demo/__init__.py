@@ -29,7 +29,17 @@ def run_demo(db: str, out: TextIO) -> int:
     """
     file = file_of(db, must_exist=False)
     store = SqliteCheckpointer(file)
-    found = store.workflows(limit=None)
+    try:
+        asyncio.run(_empty(store, file))
+        tell(Page(out), store, file)
+    finally:
+        asyncio.run(store.close())
+    return 0
+
+
+async def _empty(store: SqliteCheckpointer, file: str) -> None:
+    """Remove what an earlier demo left. Raises Problem if there is anything else."""
+    found = await store.list_workflows(limit=None)
     foreign = [workflow.id for workflow in found if not TAGS.items() <= workflow.tags.items()]
     if foreign:
         raise Problem(
@@ -37,6 +47,4 @@ def run_demo(db: str, out: TextIO) -> int:
             f"{file} holds workflows that the demo did not make, like {foreign[0]!r}; nothing was changed",
             "Choose another file: hypergraph demo --db ANOTHER.db",
         )
-    asyncio.run(store.delete(*(workflow.id for workflow in found)))
-    tell(Page(out), store, file)
-    return 0
+    await store.delete(*(workflow.id for workflow in found))

@@ -1,4 +1,4 @@
-"""A person at another desk: `python -m hypergraph.cli.demo.approve FILE ID yes|no` answers what a run asks."""
+"""A person elsewhere: `python -m hypergraph.cli.demo.approve FILE ID yes|no` answers what a run asks."""
 
 import asyncio
 import sys

@@ -3,9 +3,9 @@
 ARTICLES = {
     "reset-password": "To reset your password, open Settings and choose Security. A link comes by mail.",
     "change-email": "To change your email address, open Settings and choose Profile.",
-    "delete-account": "To delete your account, open Settings and choose Leave. Invoices are kept for ten years.",
+    "delete-account": "To delete your account, open Settings and choose Leave. Invoices are kept.",
     "track-parcel": "To track a parcel, open Orders and choose Track. Parcels arrive within four days.",
-    "change-address": "To send an order to another address, open Orders and choose Deliver before it is packed.",
+    "change-address": "To send an order to another address, open Orders and choose Deliver.",
     "read-invoice": "To download an invoice, open Orders and choose Invoice.",
     "two-payments": "Two payments for one order: the second is a reservation. It is gone within a week.",
     "gift-card": "To pay with a gift card, type its code. A card can be charged again at any time.",

@@ -1,4 +1,4 @@
-"""The pipeline of the demo: a support desk that finds help pages, chooses a desk and writes until it is good enough.
+"""The pipeline of the demo: a support desk that finds help pages and writes until the reply is good enough.
 
 Nodes are plain functions: `output_name` says what a function makes, its parameters say what it takes, and
 nobody draws an edge. A good file to copy from.
@@ -146,7 +146,7 @@ asked_refund = Graph([propose, approve, settle], name="refund").select("reply").
 
 
 @node(output_name=("customer", "question"))
-def open_ticket(message: str) -> tuple[str, str]:
+def intake(message: str) -> tuple[str, str]:
     customer, colon, question = message.partition(": ")
     if not colon:
         raise ValueError("no sender, expected 'NAME: QUESTION'")
@@ -161,7 +161,7 @@ def classify(question: str) -> str:
 
 
 @route(targets=["writing", "refund", "call_back"])
-def choose_desk(topic: str) -> str:
+def choose(topic: str) -> str:
     return {"question": "writing", "refund": "refund", "complaint": "call_back"}[topic]
 
 
@@ -180,7 +180,7 @@ def support_desk(search: FunctionNode = rank, refund: HyperNode = batch_refund) 
     retrieval = Graph([tokenize, search.with_name("rank"), read], name="retrieval").select("context")
     return Graph(
         [
-            *(open_ticket, classify, retrieval.as_node(), choose_desk),
+            *(intake, classify, retrieval.as_node(), choose),
             *(writing.as_node(), refund, call_back, address),
         ],
         name="support_desk",

@@ -1,4 +1,4 @@
-"""A stand-in for a language model: it writes and judges by rule, so that the demo needs no network and no key.
+"""A stand-in for a language model: it writes and judges by fixed rules, so the demo needs no network.
 
 Replace `write` and `judge` by calls of the model you use; the pipeline stays as it is.
 """

@@ -1,12 +1,12 @@
-"""What the demo prints: headings, what was typed, what came of it; plain text unless a terminal wants colours."""
+"""What the demo prints: headings, what is typed, what comes of it. Only a terminal gets styled text."""
 
 import os
-from typing import Any, TextIO
+from typing import TextIO
 
-from hypergraph.display import Table, as_text, bounded, columns, escape
+from hypergraph.display import bounded, columns, escape
 
 WIDTH = 80
-_BOLD, _DIM, _END = "\x1b[1m", "\x1b[2m", "\x1b[0m"
+_BOLD, _CYAN, _END = "\x1b[1m", "\x1b[36m", "\x1b[0m"
 
 
 class Page:
@@ -15,23 +15,34 @@ class Page:
     def __init__(self, out: TextIO) -> None:
         self._out = out
         self._chapters = 0
+        self._after_a_gap = False
         dull = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
         self._coloured = out.isatty() and not dull
+
+    def line(self, text: str) -> None:
+        """Print a line; an output that cannot show a character gets a question mark, not a traceback."""
+        encoding = self._out.encoding or "utf-8"  # a stream of text alone has none
+        self._after_a_gap = not text
+        print(text.encode(encoding, "replace").decode(encoding), file=self._out, flush=True)
 
     def chapter(self, title: str) -> None:
         """Begin a chapter; the title says what happens and what that is good for."""
         self._chapters += 1
         text = f"── {self._chapters}. {title} "
-        self._print("\n" + self._styled(_BOLD, text + "─" * (WIDTH - columns(text))) + "\n")
+        if not self._after_a_gap:
+            self.line("")
+        self.line(self._styled(_BOLD, text + "─" * (WIDTH - columns(text))))
+        self.line("")
 
     def typed(self, *lines: str, prompt: str = ">>>") -> None:
-        """Show what a user would type to see what follows."""
-        for number, line in enumerate(lines):
-            self._print(self._styled(_DIM, f"{'...' if number else prompt} {line}"))
+        """Show what a user would type to see what follows; an indented line continues the one before."""
+        for line in lines:
+            self.line(self._styled(_CYAN, f"{'...' if line.startswith(' ') else prompt} {line}"))
 
     def shown(self, text: object) -> None:
         """Show what a user would see."""
-        self._print(f"{text}\n")
+        self.line(str(text))
+        self.line("")
 
     def rows(self, *rows: tuple[object, ...]) -> None:
         """Show rows as aligned columns, the last one cut where the line ends."""
@@ -39,18 +50,11 @@ class Page:
         widths = [max(map(columns, column)) for column in zip(*cells, strict=True)]
         room = WIDTH - sum(widths[:-1]) - 2 * len(widths)
         for *first, last in cells:
-            padded = (cell + " " * (width - columns(cell)) for cell, width in zip(first, widths, strict=False))
-            self._print("  ".join(("", *padded, bounded(last, room))).rstrip())
-        self._print("")
-
-    def table(self, title: str, headings: tuple[str, ...], rows: list[tuple[Any, ...]]) -> None:
-        """Show rows below headings."""
-        self.shown(as_text((title,), Table(headings, rows)))
+            padded = (
+                cell + " " * (width - columns(cell)) for cell, width in zip(first, widths, strict=False)
+            )
+            self.line("  ".join(("", *padded, bounded(last, room))).rstrip())
+        self.line("")
 
     def _styled(self, style: str, text: str) -> str:
         return f"{style}{text}{_END}" if self._coloured else text
-
-    def _print(self, text: str) -> None:
-        # A terminal that cannot show a line as such gets a question mark, not a traceback.
-        encoding = self._out.encoding or "utf-8"
-        print(text.encode(encoding, "replace").decode(encoding), file=self._out, flush=True)

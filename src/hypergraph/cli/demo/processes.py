@@ -11,7 +11,7 @@ def printed_by(module: str, *arguments: str) -> str:
     Raises:
         CalledProcessError: it failed.
     """
-    done = subprocess.run(
+    done = subprocess.run(  # noqa: S603 - this interpreter, and a module of this package
         _command(module, *arguments),
         env=_environment(),
         stdout=subprocess.PIPE,
@@ -28,16 +28,15 @@ def calls_until_killed(module: str, *arguments: str) -> list[str]:
         RuntimeError: it ended by itself.
     """
     lines: list[str] = []
-    with subprocess.Popen(
+    with subprocess.Popen(  # noqa: S603 - the same
         _command(module, *arguments),
         env=_environment(),
         stdin=subprocess.PIPE,  # stays open: the process ends when this one does, whatever happens here
         stdout=subprocess.PIPE,
         encoding="utf-8",
     ) as process:
-        assert process.stdout is not None
         try:
-            for line in process.stdout:
+            for line in process.stdout or ():
                 if not line.strip():
                     return lines
                 lines.append(line.strip())
