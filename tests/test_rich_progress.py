@@ -390,3 +390,24 @@ def test_what_is_printed_to_a_file_still_gets_there_while_bars_are_shown(tmp_pat
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "payload\n"
+
+
+def test_a_narrow_terminal_shows_how_far_it_got_and_beside_it_why_it_failed(screen, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    story = Story("tty", transient=False)
+    run = story.run("a_name_that_is_much_too_long_for_it", is_map=True, map_size=2)
+    story.item(0, run, "failed")
+    story.end("a_name_that_is_much_too_long_for_it", "failed", error="boom")
+    shown = screen()
+    assert "✗ a_name_that_is_much_too_long_for_it failed: boom\n" in shown
+    assert "a_name_that_is_… ━" in shown
+    assert shown.rstrip().endswith("1/2, 1 failed")
+
+
+def test_bars_that_vanish_leave_the_counts_of_a_failed_map(screen):
+    story = Story("tty")
+    run = story.run("M", is_map=True, map_size=2)
+    story.item(0, run)
+    story.item(1, run, "failed")
+    story.end("M", "partial", error="boom")
+    assert "✗ M failed: boom (2/2, 1 failed)" in screen()

@@ -113,14 +113,17 @@ class _Bars:
     def finish(self, run: _Run, when: float, text: str, completed: bool) -> None:
         progress, row = self._row(run)
         del self._rows[run]
-        if run.parent is None and not self._transient:
+        outermost, told = run.parent is None, False
+        if outermost and not self._transient:
             whole = run.total or run.done + (not completed) or 1
-            done = whole if completed else run.done
-            progress.update(row, total=whole, completed=done, count=run.count, note=text)
+            told = _is_roomy(self._console) and len(text) <= self._console.width * 2 // 5
+            done, note = whole if completed else run.done, text if told else text[0]
+            progress.update(row, total=whole, completed=done, count=run.count, note=note)
             progress.stop_task(row)
-            return
-        progress.remove_task(row)
-        if run.parent is None and not completed:
+        else:
+            progress.remove_task(row)
+            text += f" ({run.count})" if run.is_map else ""
+        if outermost and not completed and not told:
             self._console.print(text, markup=False, emoji=False, highlight=False, soft_wrap=True)
 
     def close(self) -> None:
@@ -271,15 +274,23 @@ def _new_console(forced: bool) -> Console:
     return console.Console(stderr=True, force_terminal=forced or None)
 
 
+def _is_roomy(console: Console) -> bool:
+    return console.width >= 60
+
+
 def _new_progress(console: Console, transient: bool) -> Progress:
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.table import Column
 
+    def text(field: str, widest: int | None = None) -> TextColumn:
+        column = Column(no_wrap=True, overflow="ellipsis", max_width=widest)
+        return TextColumn("{task." + field + "}", markup=False, table_column=column)
+
+    columns = [text("description", max(10, console.width * 2 // 5)), BarColumn(), text("fields[count]")]
+    if _is_roomy(console):  # else only what tells how far it got
+        columns += [TimeElapsedColumn(table_column=Column(no_wrap=True, min_width=7)), text("fields[note]")]
     return Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TextColumn("{task.fields[count]}", markup=False),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[note]}", markup=False),
+        *columns,
         console=console,
         transient=transient,
         # What nodes print goes above the bars, but output sent to a file must still get there.
