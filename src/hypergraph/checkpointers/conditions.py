@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 # Compiled on first use: most lists are asked for without conditions.
 _DURATION = r"(\d+(?:\.\d+)?)(ms|[smhdw])"
-_TOKEN = r"""\s*(node:|[=!<>~]+|"[^"]*"|'[^']*'|[^\s=!<>~"']+)"""
+_WORD = r"""\s*(node:|[=!<>~]+|"[^"]*"|'[^']*'|[^\s=!<>~"']+)"""
 _ORDER: dict[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq,
     "!=": operator.ne,
@@ -112,7 +112,7 @@ def _tokens(text: str) -> list[str]:
     text = text.strip()
     tokens, end = [], 0
     while end < len(text):
-        found = re.compile(_TOKEN).match(text, end)
+        found = re.compile(_WORD).match(text, end)
         if found is None:
             raise ValueError(f"where={text!r}: a quote is not closed")
         tokens.append(found[1])

@@ -1,4 +1,4 @@
-"""How workflows look: a header and a table of steps for one, a table with a row each for many.
+"""How workflows look: a header and a table of steps or items for one, a table with a row each for many.
 
 Only attributes are read here, so the records can use these functions and not the other way round.
 A store that cannot be read any more costs the table, never the header.
@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from hypergraph.display import Table, as_html, as_text, execution_time, first_line, plural, run_time
 from hypergraph.records import NodeRecord
-from hypergraph.runs.tables import step_table
+from hypergraph.runs.tables import failed_status, step_table
 
 if TYPE_CHECKING:
     from hypergraph.checkpointers.types import StepRecord, Workflow, WorkflowList
 
 MAX_ROWS = 200  # steps of one workflow that are printed
+MAX_ITEMS = 20  # items of one map
 
 
 def workflow_line(workflow: Workflow) -> str:
@@ -26,13 +27,15 @@ def workflow_line(workflow: Workflow) -> str:
 
 
 def workflow_text(workflow: Workflow) -> str:
-    """Lay out one workflow and its steps."""
-    return as_text(_header(workflow), *_blocks(workflow))
+    """Lay out one workflow and its steps, or the items of a map."""
+    header, block = _layout(workflow)
+    return as_text(header, *block)
 
 
 def workflow_html(workflow: Workflow) -> str:
     """Render what `workflow_text` shows as static HTML."""
-    return as_html(_header(workflow), *_blocks(workflow))
+    header, block = _layout(workflow)
+    return as_html(header, *block)
 
 
 def list_text(workflows: WorkflowList) -> str:
@@ -45,9 +48,9 @@ def list_html(workflows: WorkflowList) -> str:
     return as_html((_title(workflows),), *_rows(workflows))
 
 
-def _header(workflow: Workflow) -> Sequence[str]:
-    steps = plural(workflow.step_count, "step")
-    return f"Workflow: {workflow.id}", _status(workflow), steps, _duration(workflow)
+def _header(workflow: Workflow, size: str = "") -> Sequence[str]:
+    size = size or plural(workflow.step_count, "step")
+    return f"Workflow: {workflow.id}", _status(workflow), size, _duration(workflow)
 
 
 def _status(workflow: Workflow) -> str:
@@ -59,18 +62,48 @@ def _duration(workflow: Workflow) -> str:
     return execution_time(None) if workflow.duration_ms is None else run_time(workflow.duration_ms)
 
 
-def _blocks(workflow: Workflow) -> Iterator[Table | str]:
-    if workflow.load_steps is None:
-        return
+def _layout(workflow: Workflow) -> tuple[Sequence[str], Sequence[Table | str]]:
+    """Return the header and what stands below it, at most one block."""
     try:
-        steps = _first_steps(workflow, workflow.load_steps)
+        items = _items(workflow)
+        if items:
+            return _header(workflow, plural(len(items), "item")), [_item_table(items)]
+        return _header(workflow), _steps(workflow)
     except Exception as error:  # printing is no place to fail, least of all in a debugger
-        yield f"steps cannot be read: {type(error).__name__}: {first_line(error)}"
-        return
-    if steps:
-        left_out = workflow.step_count - len(steps)
-        more = f"... and {plural(left_out, 'more step')}" if left_out > 0 else ""
-        yield step_table(_record(step) for step in steps)._replace(more=more)
+        text = f"steps cannot be read: {type(error).__name__}: {first_line(error)}"
+        return _header(workflow), [text]
+
+
+def _items(workflow: Workflow) -> list[Workflow]:
+    """Return the items of a map, which has no steps of its own."""
+    return list(workflow.load_items()) if workflow.load_items and not workflow.step_count else []
+
+
+def _item_table(items: Sequence[Workflow]) -> Table:
+    """Lay out one row per item; where not all have a place, those that failed come in first."""
+    failed_first = sorted(items, key=lambda item: item.status.value != "failed")
+    shown = sorted(failed_first[:MAX_ITEMS], key=items.index)
+    left_out = len(items) - len(shown)
+    more = f"... and {plural(left_out, 'more item')}" if left_out else ""
+    return Table(("Item", "Steps", "Duration", "Status"), [_item_row(item) for item in shown], more)
+
+
+def _item_row(item: Workflow) -> Sequence[object]:
+    status: str = item.status.value
+    if status != "failed":
+        return item.item, item.step_count, execution_time(item.duration_ms), status
+    failures = [step for step in item.steps if step.status.value == status]
+    reason = failed_status(failures[-1].error, failures[-1].node_name) if failures else failed_status(None)
+    return item.item, item.step_count, execution_time(None), reason
+
+
+def _steps(workflow: Workflow) -> Sequence[Table]:
+    steps = _first_steps(workflow, workflow.load_steps) if workflow.load_steps else []
+    if not steps:
+        return []
+    left_out = workflow.step_count - len(steps)
+    more = f"... and {plural(left_out, 'more step')}" if left_out > 0 else ""
+    return [step_table(_record(step) for step in steps)._replace(more=more)]
 
 
 def _first_steps(workflow: Workflow, load: Callable[[int | None], Iterable[StepRecord]]) -> list[StepRecord]:

@@ -30,6 +30,10 @@ class LazyState(Mapping[str, Any]):
     def __contains__(self, name: object) -> bool:
         return name in self._payloads
 
+    def payload(self, name: str) -> Payload:
+        """Return the encoded value of a name, which tells its size and who made it."""
+        return self._payloads[name]
+
     def before(self, earlier: Iterable[Payload]) -> LazyState:
         """Return an earlier state of the same workflow; what is in both is decoded once."""
         found = LazyState(earlier, self._decode)

@@ -10,14 +10,22 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import fields, replace
 from datetime import datetime
+from operator import itemgetter
 from typing import Any, Self
 
 from hypergraph.checkpointers.filters import Query
 from hypergraph.checkpointers.types import StepRecord, Turn, Workflow
 
+Position = tuple[int, int]  # the superstep and the index of a step
+START: Position = (-1, -1)  # comes before all of them
 _FAR = 2**62  # no superstep comes after it
 _FIELDS = [item.name for item in fields(Workflow)]
 _PAGE = 500  # workflows looked at together when all of them are
+
+
+def position_of(step: StepRecord) -> Position:
+    """Return where a step stands."""
+    return step.superstep, step.index
 
 
 class Reader(ABC):
@@ -56,6 +64,31 @@ class Reader(ABC):
             ValueError: the cursor is none that this store gave out.
         """
 
+    def read_page(
+        self, workflow_id: str, *, after: Position = START, limit: int = 100, upto: int | None = None
+    ) -> list[StepRecord]:
+        """Return the next steps after a position, by superstep and index, without their values.
+
+        A store that can ask for them alone may do so instead; so it is with the two methods below.
+        """
+        steps = self.read_steps(workflow_id, upto=upto, values=False)
+        steps.sort(key=position_of)
+        return [step for step in steps if position_of(step) > after][:limit]
+
+    def read_step(self, workflow_id: str, index: int) -> StepRecord | None:
+        """Return one step with its values, None if there is none."""
+        steps = self.read_steps(workflow_id, values=False)
+        found = next((step for step in steps if step.index == index), None)
+        if found is None:
+            return None
+        visits = self.read_steps(workflow_id, upto=found.superstep, node=found.node_name)
+        return next((step for step in visits if step.index == index), None)
+
+    def names(self, prefix: str, *, parent: str | None = None, limit: int = 20) -> list[str]:
+        """Return ids that begin with a text, of children of a workflow or of those without parent."""
+        found, _, _ = self.find(Query(parent=parent, limit=None))
+        return sorted(workflow.id for workflow in found if workflow.id.startswith(prefix))[:limit]
+
     def summaries(self, query: Query) -> tuple[list[dict[str, Any]], int, str | None]:
         """Return what `find` does, with the fields of each workflow instead of the workflow."""
         found, total, cursor = self.find(query)
@@ -77,12 +110,17 @@ class Reader(ABC):
         return [step.node_name for step in later if step.superstep == first]
 
     def printable(self, workflow: Workflow) -> Workflow:
-        """Return the workflow with a way to its steps, which it then can print."""
+        """Return the workflow with a way to its steps, and to its items if it is a map: it then can print them."""
 
         def load(upto: int | None) -> list[StepRecord]:
             return self.read_steps(workflow.id, upto=upto, values=False)
 
-        return replace(workflow, load_steps=load)
+        def load_items() -> list[Workflow]:
+            children, _, _ = self.find(Query(parent=workflow.id, limit=None))
+            items = [(child.item, child) for child in children if child.item is not None]
+            return [self.printable(child) for _, child in sorted(items, key=itemgetter(0))]
+
+        return replace(workflow, load_steps=load, load_items=load_items)
 
     def skimming(self) -> Self:
         """Return a view of the same store that leaves large values where they are."""

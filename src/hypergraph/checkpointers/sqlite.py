@@ -7,10 +7,10 @@ survive a power loss too. Several processes may use one file, and one process se
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from hypergraph.checkpointers import points, sqlite_reads, sqlite_upkeep, sqlite_writes
 from hypergraph.checkpointers.artifact_files import FileArtifactStore
@@ -22,6 +22,7 @@ from hypergraph.checkpointers.filters import Query
 from hypergraph.checkpointers.ids import check_workflow_id
 from hypergraph.checkpointers.payloads import EncodedStep, Payload
 from hypergraph.checkpointers.policy import Durability, Retention
+from hypergraph.checkpointers.reading import START, Position
 from hypergraph.checkpointers.redaction import Redact
 from hypergraph.checkpointers.refusals import taken_over, unknown
 from hypergraph.checkpointers.schema import INPUT, OUTPUT
@@ -39,6 +40,9 @@ from hypergraph.exceptions import CheckpointError
 from hypergraph.values.chains import CodecChain
 from hypergraph.values.codecs import Codec
 from hypergraph.values.serializers import Serializer
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class SqliteCheckpointer(Checkpointer):
@@ -195,9 +199,12 @@ class SqliteCheckpointer(Checkpointer):
 
     # --- reading ------------------------------------------------------------------------------
 
+    def _read(self, read: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._database.read(lambda connection: read(connection, *args, **kwargs))
+
     def read_workflow(self, workflow_id: str) -> Workflow | None:
         """Return the workflow, None if there is none."""
-        found = self._database.read(lambda connection: sqlite_reads.workflow(connection, workflow_id))
+        found = self._read(sqlite_reads.workflow, workflow_id)
         return found and self._with_graph(found)
 
     def read_steps(
@@ -205,52 +212,58 @@ class SqliteCheckpointer(Checkpointer):
     ) -> list[StepRecord]:
         """Return the steps in order of their index; see `Reader.read_steps`."""
         read = sqlite_reads.steps
-        return self._database.read(
-            lambda connection: read(
-                connection, workflow_id, self._encoding, upto=upto, node=node, values=values
-            )
+        return self._read(read, workflow_id, self._encoding, upto=upto, node=node, values=values)
+
+    def read_page(
+        self, workflow_id: str, *, after: Position = START, limit: int = 100, upto: int | None = None
+    ) -> list[StepRecord]:
+        """Return the next steps after a position, by superstep and index, without their values."""
+        return self._read(
+            sqlite_reads.page_of_steps, workflow_id, self._encoding, after=after, limit=limit, upto=upto
         )
+
+    def read_step(self, workflow_id: str, index: int) -> StepRecord | None:
+        """Return one step with its values, None if there is none."""
+        return self._read(sqlite_reads.step, workflow_id, self._encoding, index)
+
+    def names(self, prefix: str, *, parent: str | None = None, limit: int = 20) -> list[str]:
+        """Return ids that begin with a text, of children of a workflow or of those without parent."""
+        return self._read(sqlite_reads.names, prefix, parent, limit)
 
     def state_payloads(self, workflow_id: str, upto: int | None = None) -> list[Payload]:
         """Return the latest encoded value of each output; one seek per name."""
-        read = sqlite_reads.payloads
-        return self._database.read(lambda connection: read(connection, workflow_id, OUTPUT, upto))
+        return self._read(sqlite_reads.payloads, workflow_id, OUTPUT, upto)
 
     def read_inputs(self, workflow_id: str, *, upto: int | None = None) -> dict[str, tuple[int, Any]]:
         """Return the latest version and value of each input given at or before a superstep."""
-        read = sqlite_reads.payloads
-        found = self._database.read(lambda connection: read(connection, workflow_id, INPUT, upto))
+        found = self._read(sqlite_reads.payloads, workflow_id, INPUT, upto)
         return {
             payload.name: (payload.version, self._encoding.value(workflow_id, payload)) for payload in found
         }
 
     def read_following(self, workflow_id: str, superstep: int) -> list[str]:
         """Return the nodes of the first superstep after this one, in order of their index."""
-        read = sqlite_reads.following
-        return self._database.read(lambda connection: read(connection, workflow_id, superstep))
+        return self._read(sqlite_reads.following, workflow_id, superstep)
 
     def read_payload(self, workflow_id: str, name: str) -> Payload | None:
         """Return the latest encoded value of an output, with the chain that it extends."""
-        return self._database.read(lambda connection: sqlite_reads.newest(connection, workflow_id, name))
+        return self._read(sqlite_reads.newest, workflow_id, name)
 
     def artifact_references(self) -> list[str]:
         """Return the references to artifacts that stored values hold."""
-        return self._database.read(sqlite_reads.artifact_references)
+        return self._read(sqlite_reads.artifact_references)
 
     def last_turn(self, workflow_id: str) -> Turn:
         """Return when inputs entered for the last time, and which."""
-        return self._database.read(lambda connection: sqlite_reads.last_turn(connection, workflow_id))
+        return self._read(sqlite_reads.last_turn, workflow_id)
 
     def find(self, query: Query) -> tuple[list[Workflow], int, str | None]:
         """Return the workflows asked for, newest first, the number of all, and the next cursor."""
-        found, total, cursor = self._database.read(lambda connection: sqlite_reads.page(connection, query))
+        found, total, cursor = self._read(sqlite_reads.page, query)
         return [self._with_graph(workflow) for workflow in found], total, cursor
 
     def _with_graph(self, workflow: Workflow) -> Workflow:
-        def load() -> dict[str, Any] | None:
-            return self._database.read(lambda connection: sqlite_reads.graph(connection, workflow.id))
-
-        return replace(workflow, load_graph=load)
+        return replace(workflow, load_graph=lambda: self._read(sqlite_reads.graph, workflow.id))
 
     # --- upkeep -------------------------------------------------------------------------------
 

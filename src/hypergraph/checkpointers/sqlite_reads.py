@@ -13,6 +13,7 @@ from hypergraph.checkpointers.columns import Row
 from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.filters import Query
 from hypergraph.checkpointers.payloads import Payload, since_whole
+from hypergraph.checkpointers.reading import Position, position_of
 from hypergraph.checkpointers.rows import STEP_COLUMNS, record_of, workflow_of
 from hypergraph.checkpointers.schema import INPUT, OTHER, OUTPUT
 from hypergraph.checkpointers.types import StepRecord, StepStatus, Turn, Workflow
@@ -65,6 +66,10 @@ _NEWEST = f"""
 SELECT {_PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = :kind AND v.name = :name
 ORDER BY v.superstep DESC, v.idx DESC LIMIT 1
 """  # noqa: S608 - fixed names
+_POSITIONS = """
+SELECT superstep, idx FROM steps WHERE workflow = :key AND superstep <= :upto
+AND superstep >= :since AND (superstep > :since OR idx > :after) ORDER BY superstep, idx LIMIT :limit
+"""
 _FOLLOWING = """
 SELECT node FROM steps WHERE workflow = :key AND superstep = (
     SELECT min(superstep) FROM steps WHERE workflow = :key AND superstep > :after)
@@ -181,14 +186,16 @@ def steps(
     upto: int | None,
     node: str | None,
     values: bool,
+    since: int | None = None,
 ) -> list[StepRecord]:
     """Return the steps of a workflow in order of their index."""
     key = key_of(connection, workflow_id) or 0
-    given = {"key": key, "upto": _LAST if upto is None else upto, "node": node}
+    given = {"key": key, "upto": _LAST if upto is None else upto, "node": node, "since": since}
     only = "" if node is None else " AND node = :node"
+    only += "" if since is None else " AND superstep >= :since"
     rows: list[Row] = connection.execute(_STEPS + only, given).fetchall()
     rows.sort(key=lambda row: int(row[3]))
-    contents = (_PAYLOADS if upto is None else _EARLIER) + ("" if node is None else " AND v.node = :node")
+    contents = (_PAYLOADS if upto is None else _EARLIER) + only.replace("AND ", "AND v.")
     if not values:  # pauses and gaps belong to the record even when nobody wants the values
         contents += " AND (v.data IS NULL OR v.name = '')"
     found: dict[tuple[int, str], list[tuple[int, Payload]]] = defaultdict(list)
@@ -199,6 +206,47 @@ def steps(
                 payload = linked(connection, key, kind, payload)
             found[payload.superstep, of_node].append((kind, payload))
     return [record_of(workflow_id, row, _own(row, found), encoding, values=values) for row in rows]
+
+
+def page_of_steps(
+    connection: Connection,
+    workflow_id: str,
+    encoding: Encoding,
+    *,
+    after: Position,
+    limit: int,
+    upto: int | None,
+) -> list[StepRecord]:
+    """Return the next steps after a position, without their values, and nothing of the others."""
+    key = key_of(connection, workflow_id)
+    bounds = {"key": key, "since": after[0], "after": after[1], "upto": _LAST if upto is None else upto}
+    positions = connection.execute(_POSITIONS, {**bounds, "limit": limit}).fetchall()
+    if not positions:
+        return []
+    first, last = positions[0], positions[-1]
+    found = steps(connection, workflow_id, encoding, upto=last[0], node=None, values=False, since=first[0])
+    return sorted((step for step in found if first <= position_of(step) <= last), key=position_of)
+
+
+def step(connection: Connection, workflow_id: str, encoding: Encoding, index: int) -> StepRecord | None:
+    """Return one step with its values."""
+    found = connection.execute(
+        "SELECT superstep, node FROM steps WHERE workflow = ? AND idx = ?",
+        (key_of(connection, workflow_id), index),
+    ).fetchone()
+    if found is None:
+        return None
+    at, node = found
+    return steps(connection, workflow_id, encoding, upto=at, node=node, values=True, since=at)[0]
+
+
+def names(connection: Connection, prefix: str, parent: str | None, limit: int) -> list[str]:
+    """Return ids that begin with a text; a range of them, because an id may look like any pattern."""
+    found = connection.execute(
+        "SELECT id FROM workflows WHERE id >= ?1 AND id < ?1 || ?2 AND parent_id IS ?3 ORDER BY id LIMIT ?4",
+        (findable(prefix), "\U0010ffff", parent, limit),
+    )
+    return [workflow_id for (workflow_id,) in found]
 
 
 def following(connection: Connection, workflow_id: str, superstep: int) -> list[str]:

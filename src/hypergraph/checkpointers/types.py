@@ -137,6 +137,7 @@ class Workflow:
     # Given a superstep, or None for all: the steps up to it, without their values.
     load_steps: Callable[[int | None], Iterable[StepRecord]] | None = field(default=None, compare=False)
     load_graph: Callable[[], Graph | None] | None = field(default=None, compare=False)
+    load_items: Callable[[], Iterable[Workflow]] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if not self.id:
@@ -156,8 +157,8 @@ class Workflow:
         return list(self.load_steps(None)) if self.load_steps else []
 
     def to_dict(self) -> dict[str, Any]:
-        """Return every field as JSON primitives, without steps and graph."""
-        return _fields_dict(self, leave_out=("load_steps", "load_graph"))
+        """Return every field as JSON primitives, without steps, graph and items."""
+        return _fields_dict(self, leave_out=("load_steps", "load_graph", "load_items"))
 
     def __str__(self) -> str:
         return workflow_text(self)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypergraph.cli.options import Given
+from hypergraph.cli.settings import settings
 from hypergraph.display import Table
 from hypergraph.views.locations import DEFAULT, lists_at
 
@@ -36,7 +37,8 @@ class Call:
     @property
     def address(self) -> str:
         """Where the database is: --db, then HYPERGRAPH_DB, then pyproject.toml, then ./workflows.db."""
-        return self.options.db or os.environ.get("HYPERGRAPH_DB") or DEFAULT
+        given: str | None = self.options.db or os.environ.get("HYPERGRAPH_DB")
+        return given or settings().get("db") or DEFAULT
 
     def lists(self) -> Lists:
         """Return what lists workflows. Raises Problem when there is no database."""

@@ -1,0 +1,36 @@
+"""The store at an address, for what a list does not show. Reading needs no code of the program that wrote it."""
+
+from __future__ import annotations
+
+import importlib
+import re
+
+from hypergraph.checkpointers import Checkpointer, SqliteCheckpointer
+from hypergraph.views.locations import file_of
+from hypergraph.views.problems import USAGE, Problem
+
+
+def store_at(address: str, *, create: bool = False) -> Checkpointer:
+    """Return the store at an address: a file, or module:attribute for one with codecs or keys of its own.
+
+    Raises:
+        Problem: there is none; unless `create`, in which case a file is made on first use.
+    """
+    if re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", address):
+        return _named_store(address)
+    return SqliteCheckpointer(file_of(address, must_exist=not create))
+
+
+def _named_store(address: str) -> Checkpointer:
+    module, _, attributes = address.partition(":")
+    try:
+        found = importlib.import_module(module)
+        for attribute in attributes.split("."):
+            found = getattr(found, attribute)
+    except (ImportError, AttributeError) as error:
+        raise Problem(
+            USAGE, f"--db {address}: {error}", "Give a file, or the module:attribute of a store"
+        ) from error
+    if not isinstance(found, Checkpointer):
+        raise Problem(USAGE, f"--db {address} is a {type(found).__name__}, not a Checkpointer")
+    return found
