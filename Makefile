@@ -18,8 +18,7 @@ help: ## list what can be made
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' Makefile
 
 demo: .venv/.package ## see the package at work
-	@echo "==> running examples/demo.py"
-	@$(RUN) examples/demo.py
+	@$(RUN) -m hypergraph.cli.demo
 
 test: .venv/.dev ## everything that must hold: lint, format, types, tests
 	@echo "==> lint: ruff check"
@@ -53,7 +52,7 @@ bench: .venv/.package ## measure the overhead per node
 
 clean: ## remove .venv and everything else that was made
 	@echo "==> removing .venv, caches and builds"
-	@rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks build dist
+	@rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks build dist hypergraph-demo.db*
 	@find . -name __pycache__ -prune -exec rm -rf {} +
 
 # An environment that works is kept, whoever made it; a broken or outdated one is made anew.

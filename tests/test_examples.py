@@ -10,16 +10,6 @@ import pytest
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
 FACTS = {
-    "demo.py": [
-        "# support_desk",
-        "→ writing",
-        "RunLog: writing",
-        "12 items | 10 completed, 2 failed",
-        "FAILED: open_ticket: not enough values to unpack",
-        "item 8, node 'retrieval/search', superstep 1",
-        "except LookupError: no article about frobnicates, zorblax",
-        "What to try next",
-    ],
     "chat_with_approval.py": [
         "You asked: What is the answer? The answer is 42. \npaused: approve shows",
         "waits for 'approved'",
