@@ -2,11 +2,19 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from textwrap import dedent
 
 import pytest
 
-from hypergraph.checkpointers import StepRecord, Workflow, WorkflowList
+from hypergraph import Graph, SyncRunner, node
+from hypergraph.checkpointers import (
+    MemoryCheckpointer,
+    SqliteCheckpointer,
+    StepRecord,
+    Workflow,
+    WorkflowList,
+)
 
 MORNING = datetime(2026, 5, 2, 8, 15, tzinfo=UTC)
 
@@ -225,3 +233,51 @@ def test_html_shows_what_the_text_shows() -> None:
     for part in ("invoice-77", "FAILED", "2 steps", "0.3s", "read_pdf", "310ms", "FAILED: ledger is locked"):
         assert part in html
     assert "2026-05-02 08:11" in two_workflows()._repr_html_()
+
+
+def an_item(number: int, status: str = "completed", *steps: StepRecord) -> Workflow:
+    return a_workflow(f"m/item-{number}", status, list(steps), 3, item=number)
+
+
+def a_map(*items: Workflow) -> Workflow:
+    return a_workflow("m", "partial", [], 9, load_items=lambda: items)
+
+
+def test_a_map_shows_its_items_and_why_they_failed() -> None:
+    assert str(a_map(an_item(0, "completed", BROKEN[0]), an_item(1, "failed", *BROKEN))) == text("""
+        Workflow: m | partial | 2 items | 9ms
+
+          Item  Steps  Duration  Status
+          ────  ─────  ────────  ──────────────────────────────
+             0      1      3ms   completed
+             1      2        —   FAILED: book: ledger is locked
+    """)
+
+
+def test_items_that_failed_come_in_first_when_not_all_have_a_place() -> None:
+    shown = str(a_map(*[an_item(number) for number in range(30)], an_item(30, "failed"))).splitlines()
+    assert shown[-3:] == [
+        "    18      0      3ms   completed",
+        "    30      0        —   FAILED",
+        "  ... and 11 more items",
+    ]
+
+
+def test_items_that_cannot_be_read_cost_the_table_only() -> None:
+    workflow = a_workflow("m", "active", [], 9, load_items=lambda: 1 / 0)
+    assert str(workflow).splitlines()[-1] == "  steps cannot be read: ZeroDivisionError: division by zero"
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+def test_a_stored_map_prints_its_items(kind: str, tmp_path: Path) -> None:
+    @node(output_name="inverse")
+    def invert(number: int) -> float:
+        return 1 / number
+
+    store = MemoryCheckpointer() if kind == "memory" else SqliteCheckpointer(tmp_path / "runs.db")
+    runner = SyncRunner(checkpointer=store)
+    options = {"map_over": "number", "error_handling": "continue", "workflow_id": "m"}
+    runner.map(Graph([invert]), number=[1, 0], **options)
+    shown = str(store.workflow("m"))
+    assert shown.startswith("Workflow: m | partial | 2 items | ")
+    assert "FAILED: invert: division by zero" in shown

@@ -81,11 +81,11 @@ def _items(workflow: Workflow) -> list[Workflow]:
 
 def _item_table(items: Sequence[Workflow]) -> Table:
     """Lay out one row per item; where not all have a place, those that failed come in first."""
-    failed_first = sorted(items, key=lambda item: item.status.value != "failed")
-    shown = sorted(failed_first[:MAX_ITEMS], key=items.index)
-    left_out = len(items) - len(shown)
+    failed_first = sorted(range(len(items)), key=lambda place: items[place].status.value != "failed")
+    rows = [_item_row(items[place]) for place in sorted(failed_first[:MAX_ITEMS])]
+    left_out = len(items) - len(rows)
     more = f"... and {plural(left_out, 'more item')}" if left_out else ""
-    return Table(("Item", "Steps", "Duration", "Status"), [_item_row(item) for item in shown], more)
+    return Table(("Item", "Steps", "Duration", "Status"), rows, more)
 
 
 def _item_row(item: Workflow) -> Sequence[object]:

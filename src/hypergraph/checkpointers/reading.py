@@ -110,7 +110,7 @@ class Reader(ABC):
         return [step.node_name for step in later if step.superstep == first]
 
     def printable(self, workflow: Workflow) -> Workflow:
-        """Return the workflow with a way to its steps, and to its items if it is a map: it then can print them."""
+        """Return the workflow with a way to what it prints: its steps, or its items if it is a map."""
 
         def load(upto: int | None) -> list[StepRecord]:
             return self.read_steps(workflow.id, upto=upto, values=False)
