@@ -8,6 +8,7 @@ import pytest
 
 from hypergraph import PauseInfo
 from hypergraph.checkpointers import Checkpointer, MsgpackSerializer, StepStatus, Undecodable
+from hypergraph.checkpointers.reading import START
 from hypergraph.testing.making import commit, opened, step, told
 
 
@@ -55,6 +56,27 @@ class StepTests:
         told(store, step(0, "ask", status=StepStatus.PAUSED, pause=pause))
         assert [found.pause for found in store.steps("w")] == [pause]
         assert store.state("w") == {}
+
+    def test_pages_of_steps_hold_each_step_once_by_superstep_and_index(self, store: Checkpointer) -> None:
+        # The second superstep is recorded first, and one superstep has more steps than a page.
+        placed = [(1, "late", 5), (0, "b", 1), (0, "a", 0), (0, "c", 2), (4, "last", 6)]
+        told(store, *(step(at, node, {node: at}, index=index) for at, node, index in placed))
+        found, after = [], START
+        while page := store.read_page("w", after=after, limit=2):
+            assert len(page) <= 2
+            found += page
+            after = page[-1].superstep, page[-1].index
+        assert [record.node_name for record in found] == ["a", "b", "c", "late", "last"]
+        assert {record.values for record in found} == {None}
+        assert [record.node_name for record in store.read_page("w", upto=0)] == ["a", "b", "c"]
+        assert store.read_page("nobody") == []
+
+    def test_one_step_comes_with_its_values(self, store: Checkpointer) -> None:
+        told(store, *(step(at, "loop", {"x": at}, index=at, visit=at + 1) for at in range(4)))
+        found = store.read_step("w", 2)
+        assert found is not None
+        assert (found.index, found.values) == (2, {"x": 2})
+        assert store.read_step("w", 9) is store.read_step("nobody", 0) is None
 
     def test_no_values_and_empty_values_stay_apart(self, store: Checkpointer) -> None:
         told(store, step(0, "none", None), step(1, "empty", {}))

@@ -54,6 +54,17 @@ class IdTests:
         assert {found.id for found in store.workflows()} == {"axb", "a%"}
 
 
+    def test_names_begin_with_a_text_and_no_pattern(self, store: Checkpointer) -> None:
+        for name in ("a_b", "axb", "a%", "a_b/c", "b", "aé"):
+            told(store, workflow_id=name, parent_id="a_b" if "/" in name else None)
+        assert store.names("a") == ["a%", "a_b", "axb", "aé"]
+        assert store.names("a_") == ["a_b"]
+        assert store.names("a%") == ["a%"]
+        assert store.names("a", limit=2) == ["a%", "a_b"]
+        assert store.names("a_b/", parent="a_b") == ["a_b/c"]
+        assert store.names("x") == store.names("\ud800") == []
+
+
 class ListTests:
     """Lists, children and forks."""
 

@@ -1,4 +1,4 @@
-"""The store at an address, for what a list does not show. Reading needs no code of the program that wrote it."""
+"""The store at an address, for what a list does not show; the program that wrote it is not needed."""
 
 from __future__ import annotations
 
