@@ -3,6 +3,7 @@
 import asyncio
 import io
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -147,6 +148,15 @@ def test_the_resume_ran_only_what_had_failed(told: Told) -> None:
 
 
 @pytest.mark.slow
+def test_the_calls_it_counts_are_the_steps_that_are_stored(told: Told) -> None:
+    found = (int(calls) for calls in re.findall(r"(\d+) function calls", told.text))
+    items = told.store.workflows(parent="monday", limit=None)
+    inner = [child for item in items for child in told.store.workflows(parent=item.id, limit=None)]
+    steps = [step for workflow in (*items, *inner) for step in workflow.steps]
+    assert sum(found) == sum(step.child_workflow_id is None for step in steps)
+
+
+@pytest.mark.slow
 def test_corrected_messages_are_what_was_answered(told: Told) -> None:
     letters = [told.store.state(f"monday/item-{int(ticket[2:]) - 1}")["letter"] for ticket in CORRECTIONS]
     assert [letter.split(":")[0] for letter in letters] == ["T-12, dear Wes", "T-37, dear Xen"]
@@ -250,14 +260,14 @@ def test_a_pipe_that_is_closed_early_prints_no_traceback(tmp_path: Path) -> None
 def test_a_killed_worker_costs_one_call(tmp_path: Path) -> None:
     file = str(tmp_path / "x.db")
     before = calls_until_killed("hypergraph.cli.demo.worker", file, "w", "T-06")
-    store, after = SqliteCheckpointer(file), []
+    store, desk, after = SqliteCheckpointer(file), support_desk(), []
     assert store.workflow("w").status is WorkflowStatus.ACTIVE
     killed = SyncRunner(checkpointer=store).run(
-        support_desk(), workflow_id="w", event_processors=[Calls(after.append)]
+        desk, workflow_id="w", event_processors=[Calls(desk, after.append)]
     )
     alone: list[str] = []
     whole = SyncRunner().run(
-        support_desk(), ticket="T-06", message=TICKETS["T-06"], event_processors=[Calls(alone.append)]
+        desk, ticket="T-06", message=TICKETS["T-06"], event_processors=[Calls(desk, alone.append)]
     )
     assert killed.values == whole.values
     assert sorted(before + after) == sorted([*alone, "writing/draft"])

@@ -78,9 +78,9 @@ def _answer_all(
     store: SqliteCheckpointer, tickets: dict[str, str], *, mended: bool = False
 ) -> tuple[MapResult, int]:
     """Answer all tickets; return the results and how often a function was called for them."""
-    calls: list[str] = []
+    desk, calls = support_desk(search=rank_or_contact) if mended else DESK, list[str]()
     results = SyncRunner(checkpointer=store).map(
-        support_desk(search=rank_or_contact) if mended else DESK,
+        desk,
         ticket=list(tickets),
         message=list(tickets.values()),
         map_over=["ticket", "message"],
@@ -88,7 +88,7 @@ def _answer_all(
         workflow_id=BATCH,
         error_handling="continue",
         tags=TAGS,
-        event_processors=[Calls(calls.append)],
+        event_processors=[Calls(desk, calls.append)],
     )
     return results, len(calls)
 
@@ -137,7 +137,7 @@ def _crash(page: Page, store: SqliteCheckpointer, file: str) -> None:
     page.typed(f"print(runner.run(desk, workflow_id={KILLED!r}).status)")
     after: list[str] = []
     runner = SyncRunner(checkpointer=store)
-    page.shown(runner.run(DESK, workflow_id=KILLED, event_processors=[Calls(after.append)]).status)
+    page.shown(runner.run(DESK, workflow_id=KILLED, event_processors=[Calls(DESK, after.append)]).status)
     page.line("Which functions were called, before the kill and after it:")
     was, now = Counter(before), Counter(after)
     page.rows(*(

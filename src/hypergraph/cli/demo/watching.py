@@ -2,19 +2,18 @@
 
 from collections.abc import Callable
 
-from hypergraph import NodeStartEvent, TypedEventProcessor
-
-_GRAPHS = ("retrieval", "writing", "refund")  # nodes that call no function of their own
+from hypergraph import Graph, NodeStartEvent, TypedEventProcessor
 
 
 class Calls(TypedEventProcessor):
     """Tell the name of each node whose function is called; what comes from the store is not told."""
 
-    def __init__(self, tell: Callable[[str], object]) -> None:
+    def __init__(self, graph: Graph, tell: Callable[[str], object]) -> None:
+        self._nested = {name for name, node in graph.nodes.items() if node.nested_graph is not None}
         self._tell = tell
 
     def on_node_start(self, event: NodeStartEvent) -> None:
         """Tell the name, with that of the nested graph before it."""
-        if not event.replayed and event.node_name not in _GRAPHS:
-            inside = f"{event.graph_name}/" if event.graph_name in _GRAPHS else ""
+        if not event.replayed and event.node_name not in self._nested:
+            inside = f"{event.graph_name}/" if event.graph_name in self._nested else ""
             self._tell(inside + event.node_name)

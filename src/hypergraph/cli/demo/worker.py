@@ -29,13 +29,14 @@ def _think() -> None:
 def main(file: str, workflow_id: str, ticket: str) -> None:
     """Answer a ticket."""
     model.think = _think
+    desk = support_desk()
     SyncRunner(checkpointer=SqliteCheckpointer(file)).run(
-        support_desk(),
+        desk,
         ticket=ticket,
         message=TICKETS[ticket],
         workflow_id=workflow_id,
         tags=TAGS,
-        event_processors=[Calls(_say)],
+        event_processors=[Calls(desk, _say)],
     )
 
 
