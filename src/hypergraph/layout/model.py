@@ -1,0 +1,133 @@
+"""What goes in and what comes out, as plain dicts; and how directions differ.
+
+In goes `{"nodes": [...], "edges": [...]}`: a node has an `id`, a `kind`, a `label`, and if you like a `path`,
+a `parent` (listed before it), `rows` of small text, and `title`, the full text; an edge has a `source`, a
+`target`, and if you like a `type`, `labels` and `title`. All texts are raw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypedDict
+
+from hypergraph.layout.text import (
+    LONGEST_LABEL,
+    LONGEST_NAME,
+    LONGEST_ROW,
+    NAME_SIZE,
+    SLANT,
+    TITLE,
+    VALUE_KINDS,
+    cut,
+    label_size,
+    size_of,
+    width_of,
+)
+
+DIRECTIONS = ("TD", "LR")
+
+
+class PlacedBox(TypedDict):
+    """A box with its place. `open` says that boxes stand inside; texts are cut, `title` is not."""
+
+    id: str
+    kind: str
+    path: str
+    parent: str | None
+    open: bool
+    label: str
+    rows: list[str]
+    title: str
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+class PlacedEdge(TypedDict):
+    """An arrow: its curve is a start, then two control points and an end per piece."""
+
+    source: str
+    target: str
+    type: str
+    label: str
+    title: str
+    curve: list[list[float]]
+    label_box: list[float] | None  # x, y, width, height
+
+
+class Layout(TypedDict):
+    """All boxes, outer ones first, and all arrows, on a canvas that begins at 0, 0."""
+
+    name: str
+    direction: str
+    width: float
+    height: float
+    boxes: list[PlacedBox]
+    edges: list[PlacedEdge]
+
+
+class Padding(NamedTuple):
+    """The room between the border of a box and what is inside: across the flow, and along it."""
+
+    before: float
+    after: float
+    start: float
+    end: float
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """The direction: width and height of the picture against across and along the flow."""
+
+    direction: str
+
+    @property
+    def is_down(self) -> bool:
+        """Whether the flow goes down, not to the right."""
+        return self.direction == "TD"
+
+    @property
+    def padding(self) -> Padding:
+        """The padding of a box around boxes; its title is always on top."""
+        return Padding(18, 18, TITLE + 14, 18) if self.is_down else Padding(TITLE + 10, 16, 20, 20)
+
+    def sizes(self, size: tuple[float, float]) -> tuple[float, float]:
+        """Turn (width, height) into (across, along), or back."""
+        return size if self.is_down else (size[1], size[0])
+
+    def least_size(self, title: float) -> tuple[float, float]:
+        """Return how large a box must be for its title."""
+        return (title, 0.0) if self.is_down else (0.0, title)
+
+    def room(self, kind: str, across: float) -> float:
+        """Return the half of a border that arrows may use: not where corners are cut or round."""
+        margin = 10.0
+        if kind == "gate":
+            margin = SLANT + 4
+        elif kind in VALUE_KINDS or kind == "end":
+            margin = 12.0
+        return max(across / 2 - margin, 1.0)
+
+
+class Texts:
+    """The texts of boxes and edges, cut to what is shown, and the room they take."""
+
+    def __init__(self, nodes: Sequence[Mapping[str, Any]], edges: Sequence[Mapping[str, Any]]) -> None:
+        self.kinds = {node["id"]: str(node["kind"]) for node in nodes}
+        self.names = {node["id"]: cut(str(node["label"]), LONGEST_NAME) for node in nodes}
+        self.rows = {node["id"]: [cut(str(r), LONGEST_ROW) for r in node.get("rows") or ()] for node in nodes}
+        self.labels = [cut(", ".join(map(str, edge.get("labels") or ())), LONGEST_LABEL) for edge in edges]
+
+    def size(self, box: str) -> tuple[float, float]:
+        """Return width and height of a closed box."""
+        return size_of(self.kinds[box], self.names[box], self.rows[box])
+
+    def title_width(self, box: str) -> float:
+        """Return the width that the title of an open box needs, with room for what a run adds."""
+        return width_of("  ".join([self.names[box], *self.rows[box]]), NAME_SIZE) + 120
+
+    def label_size(self, edge: int) -> tuple[float, float]:
+        """Return width and height of what is written on an edge."""
+        return label_size(self.labels[edge])

@@ -1,0 +1,167 @@
+"""Where items stand along the flow, where arrows meet borders, and the curves in between.
+
+Between two ranks lies a gap in which arrows change their place; beside the boxes of a rank they go straight.
+So no arrow runs through a box. A curve is a chain of cubic Béziers: the start, then per piece two control
+points and an end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from hypergraph.layout.ladder import Ladder
+
+Point = tuple[float, float]
+Curve = list[Point]
+
+_PORT_GAP = 14.0  # between two arrows at one border, where there is room
+_GAP = 34.0  # between two ranks,
+_LABEL_GAP = 18.0  # if one of them bears nothing but labels,
+_STEEP = 0.07  # and more of it the farther arrows go across,
+_MOST_STEEP = 40.0  # up to this
+_TURN = 22.0  # what arrows need to turn around
+
+
+class Band(NamedTuple):
+    """The part of the flow that a rank takes."""
+
+    start: float
+    end: float
+
+
+def place_along(ladder: Ladder, xs: Sequence[float]) -> tuple[list[Band], float]:
+    """Return the band of each rank, and how deep all of it is, with room for turns at both ends."""
+    down = [False] * len(ladder.ranks)  # ranks below which, and above which, arrows turn around
+    up = [False] * len(ladder.ranks)
+    for number in ladder.turned:
+        way = ladder.ways[number]
+        down[ladder.rank[way[0]]] = up[ladder.rank[way[-1]]] = True
+    bands: list[Band] = []
+    y = _TURN if up and up[0] else 0.0
+    for number, rank in enumerate(ladder.ranks):
+        if number:
+            y += _gap(ladder, xs, ladder.ranks[number - 1], rank)
+            y += _TURN * (down[number - 1] + up[number])
+        depth = max(ladder.items[item].depth for item in rank)
+        bands.append(Band(y, y + depth))
+        y += depth
+    return bands, y + (_TURN if down and down[-1] else 0.0)
+
+
+def _gap(ladder: Ladder, xs: Sequence[float], upper: Sequence[int], lower: Sequence[int]) -> float:
+    widest = max((abs(xs[j.item] - xs[item]) for item in upper for j in ladder.below[item]), default=0.0)
+    tight = any(all(not ladder.items[item].room for item in rank) for rank in (upper, lower))
+    return (_LABEL_GAP if tight else _GAP) + min(_MOST_STEEP, widest * _STEEP)
+
+
+def start_of(ladder: Ladder, item: int, band: Band) -> float:
+    """Return where an item begins in its band: near to what it is joined with, else in the middle."""
+    slack = band.end - band.start - ladder.items[item].depth
+    if not ladder.above[item] and ladder.below[item]:
+        return band.start + slack
+    return band.start if not ladder.below[item] else band.start + slack / 2
+
+
+def ports(ladder: Ladder, xs: Sequence[float]) -> list[tuple[float, float]]:
+    """Return per link the x at which it leaves its source and the x at which it meets its target."""
+    leaving: dict[int, list[tuple[float, int]]] = {}
+    meeting: dict[int, list[tuple[float, int]]] = {}
+    for number, way in enumerate(ladder.ways):
+        if len(way) > 1:
+            leaving.setdefault(way[0], []).append((_toward(ladder, xs, way[1], number, into=True), number))
+            meeting.setdefault(way[-1], []).append((_toward(ladder, xs, way[-2], number, into=False), number))
+    starts, ends = {}, {}
+    for item, found in leaving.items():
+        starts.update(_spread(ladder, xs, item, found, ladder.items[item].outlets))
+    for item, found in meeting.items():
+        ends.update(_spread(ladder, xs, item, found, ladder.items[item].inlets))
+    return [(starts.get(number, 0.0), ends.get(number, 0.0)) for number in range(len(ladder.ways))]
+
+
+def _toward(ladder: Ladder, xs: Sequence[float], item: int, link: int, *, into: bool) -> float:
+    fixed = ladder.items[item].inlets if into else ladder.items[item].outlets
+    return xs[item] + fixed.get(link, 0.0)
+
+
+def _spread(
+    ladder: Ladder, xs: Sequence[float], item: int, found: list[tuple[float, int]], fixed: dict[int, float]
+) -> dict[int, float]:
+    """Share a border among its arrows in the order of their other ends; a straight arrow stays straight."""
+    middle, room = xs[item], ladder.items[item].room
+    if fixed or not room:
+        return {number: middle + fixed.get(number, 0.0) for _, number in found}
+    found.sort()
+    gap = min(_PORT_GAP, 2 * room / max(1, len(found) - 1))
+    wanted = [x - middle if abs(x - middle) <= room else 0.0 for x, _ in found]
+    placed = spaced(wanted, gap, -room, room)
+    return {number: middle + x for (_, number), x in zip(found, placed, strict=True)}
+
+
+def spaced(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+    """Return places near the wanted ones, in the same order, at least `gap` apart and within the limits."""
+    groups: list[tuple[float, int]] = []  # mean of what its members want once the gaps are taken out, size
+    for number, x in enumerate(wanted):
+        mean, size = x - number * gap, 1
+        while groups and groups[-1][0] > mean:
+            earlier, members = groups.pop()
+            mean, size = (earlier * members + mean * size) / (members + size), members + size
+        groups.append((mean, size))
+    most = high - gap * (len(wanted) - 1)
+    flat = [min(max(mean, low), max(low, most)) for mean, size in groups for _ in range(size)]
+    return [min(max(x + number * gap, low), high) for number, x in enumerate(flat)]
+
+
+def curve_of(
+    ladder: Ladder, xs: Sequence[float], bands: Sequence[Band], link: int, port: tuple[float, float]
+) -> Curve:
+    """Return the curve of a link between two different items."""
+    way = ladder.ways[link]
+    source, target = way[0], way[-1]
+    at_source, at_target = bands[ladder.rank[source]], bands[ladder.rank[target]]
+    bottom = start_of(ladder, source, at_source) + ladder.items[source].depth
+    curve: Curve = [(port[0], bottom)]
+    _straight(curve, at_source.end)
+    if link in ladder.turned:
+        _turn(curve, xs[way[1]], _TURN)
+        for item in way[1:-1]:
+            _swing(curve, xs[item], bands[ladder.rank[item]].end)
+            _straight(curve, bands[ladder.rank[item]].start)
+        _turn(curve, port[1], -_TURN)
+    else:
+        for item in way[1:-1]:
+            _swing(curve, xs[item], bands[ladder.rank[item]].start)
+            _straight(curve, bands[ladder.rank[item]].end)
+        _swing(curve, port[1], at_target.start)
+    _straight(curve, start_of(ladder, target, at_target))
+    return curve
+
+
+def _straight(curve: Curve, y: float) -> None:
+    """Go on along the flow."""
+    x, start = curve[-1]
+    if y != start:
+        third = (y - start) / 3
+        curve += [(x, start + third), (x, y - third), (x, y)]
+
+
+def _swing(curve: Curve, x: float, y: float) -> None:
+    """Change the place while going along: out of and into the direction of the flow."""
+    from_x, from_y = curve[-1]
+    if x == from_x:
+        _straight(curve, y)
+    elif y != from_y:
+        half = (y - from_y) / 2
+        curve += [(from_x, from_y + half), (x, y - half), (x, y)]
+
+
+def _turn(curve: Curve, x: float, by: float) -> None:
+    """Turn around and go back beside."""
+    from_x, y = curve[-1]
+    curve += [(from_x, y + by), (x, y + by), (x, y)]
+
+
+def loop_at(x: float, start: float, depth: float, by: float) -> Curve:
+    """Return the curve of an arrow from an item to itself, at the border across the flow."""
+    high, low = start + depth * 0.28, start + depth * 0.72
+    return [(x, high), (x + by, high - 8), (x + by, low + 8), (x, low)]
