@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -13,6 +13,7 @@ from hypergraph.checkpointers.filters import Moment, Query, moment
 from hypergraph.checkpointers.ids import check_workflow_id
 from hypergraph.checkpointers.offload import in_thread
 from hypergraph.checkpointers.payloads import EncodedStep
+from hypergraph.checkpointers.tags import check_tags
 from hypergraph.checkpointers.types import NewWorkflow, StepRecord, WorkflowStatus
 from hypergraph.checkpointers.verbs import Verbs
 from hypergraph.exceptions import CheckpointError
@@ -70,6 +71,18 @@ class Checkpointer(Verbs):
             CheckpointError: there is no such workflow.
         """
         await in_thread(self.set_status, workflow_id, WorkflowStatus(status))
+
+    async def tag(
+        self, workflow_id: str, tags: Mapping[str, str] | None = None, *, remove: Iterable[str] = ()
+    ) -> dict[str, str]:
+        """Set tags of a workflow, whoever is at work on it, take others off, and return those it has then.
+
+        Raises:
+            ValueError: a tag is no text.
+            CheckpointError: there is no such workflow.
+        """
+        changes: dict[str, str | None] = {**dict.fromkeys(remove), **check_tags(tags or {})}
+        return await in_thread(self.set_tags, workflow_id, changes)
 
     async def save_step(self, record: StepRecord) -> None:
         """Record a step, in place of one of the same superstep and node; an unknown workflow is created.

@@ -4,7 +4,7 @@ are written and decoded when they are read, so nobody can change what is stored.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -17,6 +17,7 @@ from hypergraph.checkpointers.filters import Query
 from hypergraph.checkpointers.ids import check_workflow_id
 from hypergraph.checkpointers.payloads import EncodedStep, Payload
 from hypergraph.checkpointers.refusals import no_copy, recorded_already, taken, taken_over, unknown
+from hypergraph.checkpointers.tags import changed
 from hypergraph.checkpointers.types import (
     CheckpointPolicy,
     Claim,
@@ -112,6 +113,15 @@ class MemoryCheckpointer(Checkpointer):
             entry.refuse_if_owned()
             entry.set_status(status)
             self._keep_limit()
+
+    def set_tags(self, workflow_id: str, changes: Mapping[str, str | None]) -> dict[str, str]:
+        """Set tags of a workflow, remove those under None, and return what it has then."""
+        with self._lock:
+            entry = self._entries.get(workflow_id)
+            if entry is None:
+                raise unknown(workflow_id)
+            entry.workflow = replace(entry.workflow, tags=changed(entry.workflow.tags, changes))
+            return dict(entry.workflow.tags)
 
     def put(self, step: EncodedStep) -> None:
         """Record a step of a workflow that nobody owns, in place of one of the same superstep and node."""

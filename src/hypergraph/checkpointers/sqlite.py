@@ -7,7 +7,7 @@ survive a power loss too. Several processes may use one file, and one process se
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -24,7 +24,7 @@ from hypergraph.checkpointers.payloads import EncodedStep, Payload
 from hypergraph.checkpointers.policy import Durability, Retention
 from hypergraph.checkpointers.reading import START, Position
 from hypergraph.checkpointers.redaction import Redact
-from hypergraph.checkpointers.refusals import taken_over, unknown
+from hypergraph.checkpointers.refusals import taken_over
 from hypergraph.checkpointers.schema import INPUT, OUTPUT
 from hypergraph.checkpointers.sqlite_copies import recode
 from hypergraph.checkpointers.types import (
@@ -183,14 +183,14 @@ class SqliteCheckpointer(Checkpointer):
 
     def set_status(self, workflow_id: str, status: WorkflowStatus) -> None:
         """Change the status of a workflow that nobody owns."""
+        change, locks = sqlite_writes.change_status, self._database.locks
+        self._database.write(lambda connection: change(connection, locks, workflow_id, status))
 
-        def work(connection: Connection) -> None:
-            key = sqlite_writes.unowned(connection, self._database.locks, workflow_id)
-            if key is None:
-                raise unknown(workflow_id)
-            sqlite_writes.set_status(connection, key, status, None)
-
-        self._database.write(work)
+    def set_tags(self, workflow_id: str, changes: Mapping[str, str | None]) -> dict[str, str]:
+        """Set tags of a workflow, remove those under None, and return what it has then."""
+        return self._database.write(
+            lambda connection: sqlite_writes.set_tags(connection, workflow_id, changes)
+        )
 
     def put(self, step: EncodedStep) -> None:
         """Record a step of a workflow that nobody owns, in place of one of the same superstep and node."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from hypergraph.checkpointers import points, sqlite_reads
 from hypergraph.checkpointers.clock import now
@@ -15,7 +15,7 @@ from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.errors import translated
 from hypergraph.checkpointers.locks import HOST, LockFile
 from hypergraph.checkpointers.payloads import EncodedStep, Payload
-from hypergraph.checkpointers.refusals import locked, recorded_already, taken, taken_over
+from hypergraph.checkpointers.refusals import locked, recorded_already, taken, taken_over, unknown
 from hypergraph.checkpointers.rows import (
     NEW_COLUMNS,
     STEP_COLUMNS,
@@ -28,6 +28,7 @@ from hypergraph.checkpointers.rows import (
 )
 from hypergraph.checkpointers.schema import OTHER, OUTPUT, number
 from hypergraph.checkpointers.sqlite_copies import copy_history, make_later_whole
+from hypergraph.checkpointers.tags import changed
 from hypergraph.checkpointers.types import NewWorkflow, StepStatus, WorkflowStatus
 from hypergraph.exceptions import CheckpointError
 
@@ -203,6 +204,26 @@ def set_status(connection: Connection, key: int, status: WorkflowStatus, duratio
     connection.execute(_STATUS, changes)
     if status is WorkflowStatus.COMPLETED:
         connection.execute("DELETE FROM intents WHERE workflow = ?", (key,))
+
+
+def change_status(connection: Connection, locks: LockFile, workflow_id: str, status: WorkflowStatus) -> None:
+    """Change the status of a workflow that nobody owns."""
+    key = unowned(connection, locks, workflow_id)
+    if key is None:
+        raise unknown(workflow_id)
+    set_status(connection, key, status, None)
+
+
+def set_tags(connection: Connection, workflow_id: str, changes: Mapping[str, str | None]) -> dict[str, str]:
+    """Set and remove tags; return those that the workflow has then."""
+    row = connection.execute("SELECT key, tags FROM workflows WHERE id = ?", (workflow_id,)).fetchone()
+    if row is None:
+        raise unknown(workflow_id)
+    tags = changed(json.loads(row[1] or "{}"), changes)
+    connection.execute(
+        "UPDATE workflows SET tags = ? WHERE key = ?", (json.dumps(tags) if tags else None, row[0])
+    )
+    return tags
 
 
 def insert(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
@@ -209,6 +209,14 @@ class Verbs(Questions):
     @abstractmethod
     def set_status(self, workflow_id: str, status: WorkflowStatus) -> None:
         """Change the status of a workflow that nobody owns."""
+
+    @abstractmethod
+    def set_tags(self, workflow_id: str, changes: Mapping[str, str | None]) -> dict[str, str]:
+        """Set tags of a workflow, remove those under None, and return what it has then.
+
+        Raises:
+            CheckpointError: there is no such workflow.
+        """
 
     @abstractmethod
     def put(self, step: EncodedStep) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from hypergraph.checkpointers.tags import check_tags
+
 
 class Wishes(NamedTuple):
     """The options of a call that concern its history, as given."""
@@ -36,7 +38,7 @@ def checked_wishes(wishes: Wishes) -> Wishes:
     if len(origins) > 1:
         raise ValueError(f"A fork has one origin; pass either {' or '.join(origins)}.")
     if wishes.tags is not None:
-        _check_tags(wishes.tags)
+        check_tags(wishes.tags)
     if wishes.history is not None:
         _check_steps("history", wishes.history)
     if wishes.checkpoint is not None:
@@ -56,13 +58,6 @@ def _check_steps(option: str, steps: Any) -> None:
     origins = {step.workflow_id for step in steps}
     if len(origins) > 1:
         raise ValueError(f"{option} must be of one workflow, got steps of {', '.join(sorted(origins))}")
-
-
-def _check_tags(tags: Any) -> None:
-    if not isinstance(tags, Mapping) or not all(
-        isinstance(part, str) for pair in tags.items() for part in pair
-    ):
-        raise ValueError(f'tags must be a dict from text to text, as in {{"user": "ann"}}, got {tags!r}')
 
 
 def _origin(given: Any) -> tuple[str, int | None]:

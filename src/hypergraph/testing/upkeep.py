@@ -156,6 +156,20 @@ class UpkeepTests:
             asyncio.run(store.prune())
 
 
+    def test_tags_are_set_and_taken_off_whoever_is_at_work(self, store: Checkpointer) -> None:
+        told(store)
+        opened(store, "busy")
+        assert asyncio.run(store.tag("busy", {"user": "ann", "team": "é"})) == {"user": "ann", "team": "é"}
+        assert asyncio.run(store.tag("busy", {"user": "bob"}, remove=["team", "unknown"])) == {"user": "bob"}
+        assert [found.id for found in store.workflows(tag="user=bob")] == ["busy"]
+        assert asyncio.run(store.tag("busy", remove=["user"])) == known(store, "busy").tags == {}
+        assert known(store, "w").tags == {}
+        with pytest.raises(CheckpointError, match="no workflow 'nobody'"):
+            asyncio.run(store.tag("nobody", {"user": "ann"}))
+        with pytest.raises(ValueError, match="from text to text"):
+            asyncio.run(store.tag("w", {"user": 7}))  # type: ignore[dict-item]
+
+
 class AwaitableTests:
     """The methods that users await."""
 
