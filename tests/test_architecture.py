@@ -28,6 +28,7 @@ MAY_WAIT = {
     "cli/demo/__init__.py",  # an example of use: it awaits what users await
     "cli/demo/approve.py",
     "cli/demo/story.py",
+    "cli/waiting.py",  # commands wait here for what users await
     "testing/ownership.py",  # tests of what users await
     "testing/races.py",
     "testing/stores.py",

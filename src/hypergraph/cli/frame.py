@@ -60,10 +60,7 @@ def _run(arguments: list[str], screen: Screen) -> int:
         parse(before, FOR_ALL)
         print(overview())
         return 0
-    name, *rest = arguments
-    if name not in COMMANDS:
-        hint = did_you_mean(name, COMMANDS) or "hypergraph --help lists the commands"
-        raise Problem(USAGE, f"There is no command {name!r}", hint)
+    name, rest = _command(arguments)
     given = parse([*before, *rest], (*options_of(name), *FOR_ALL))
     if given.help:
         print(manual(name, options_of(name)))
@@ -71,6 +68,20 @@ def _run(arguments: list[str], screen: Screen) -> int:
     reply = _action(name)(Call(given))
     screen.show(reply)
     return reply.code
+
+
+def _command(arguments: list[str]) -> tuple[str, list[str]]:
+    """Return the name of the command, which may be two words, and what follows it."""
+    name, *rest = arguments
+    if rest and f"{name}-{rest[0]}" in COMMANDS:
+        return f"{name}-{rest[0]}", rest[1:]
+    if name in COMMANDS:
+        return name, rest
+    several = [known.replace("-", " ") for known in COMMANDS if known.startswith(f"{name}-")]
+    hint = did_you_mean(name, COMMANDS) or "hypergraph --help lists the commands"
+    raise Problem(
+        USAGE, f"There is no command {name!r}", f"There are {', '.join(several)}" if several else hint
+    )
 
 
 def options_of(name: str) -> tuple[Option, ...]:

@@ -19,7 +19,7 @@ def overview() -> str:
     for part in dict.fromkeys(command.part for command in COMMANDS.values()):
         lines += ["", f"{part}:"]
         lines += [
-            f"  {name:<{width}}  {command.summary}"
+            f"  {name.replace('-', ' '):<{width}}  {command.summary}"
             for name, command in COMMANDS.items()
             if command.part == part
         ]
@@ -43,7 +43,7 @@ def manual(name: str, options: Sequence[Option]) -> str:
 
 def usage(name: str, options: Sequence[Option]) -> str:
     """Return one line that shows how a command is written."""
-    words = [f"hypergraph {name}"]
+    words = [f"hypergraph {name.replace('-', ' ')}"]
     for option in options:
         if option.is_argument:
             word = option.name + (" ..." if option.many else "")

@@ -1,0 +1,95 @@
+"""Which graph is meant: `module:attribute`, or a name from `[tool.hypergraph.graphs]`.
+
+Modules of the current folder can be imported, as `python -m` imports them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import sys
+from types import ModuleType
+
+from hypergraph import Graph
+from hypergraph.cli.options import Option
+from hypergraph.cli.settings import settings
+from hypergraph.display import did_you_mean, first_line
+from hypergraph.views.problems import NOT_FOUND, USAGE, Problem
+
+TARGET = Option("TARGET", "a graph: module:attribute, or a name from [tool.hypergraph.graphs]", needed=True)
+_PLACE = re.compile(r"([^:\s]+):([^:\s]+)")
+
+
+def graph_at(target: str) -> Graph:
+    """Return the graph that a text means; its module is imported, which runs its code.
+
+    Raises:
+        Problem: there is no such module or attribute, it cannot be imported, or it is no graph.
+    """
+    place = _PLACE.fullmatch(_known_graphs().get(target, target))
+    if place is None:
+        raise _unknown_name(target)
+    module_name, attribute = place.groups()
+    found: object = _module(module_name, attribute)
+    for name in attribute.split("."):
+        try:
+            found = getattr(found, name)
+        except AttributeError:
+            raise _no_attribute(found, name, target) from None
+    if not isinstance(found, Graph):
+        hint = f"Graphs there: {', '.join(graphs)}" if (graphs := _graphs_in(module_name)) else ""
+        raise Problem(USAGE, f"{target} is of type {type(found).__name__}, not a Graph", hint)
+    return found
+
+
+def _known_graphs() -> dict[str, str]:
+    graphs = settings().get("graphs", {})
+    if isinstance(graphs, dict) and all(isinstance(place, str) for place in graphs.values()):
+        return graphs
+    raise Problem(USAGE, '[tool.hypergraph.graphs] in pyproject.toml must read NAME = "module:attribute"')
+
+
+def _unknown_name(target: str) -> Problem:
+    known = _known_graphs()
+    hint = did_you_mean(target, known) or "Give module:attribute, or a name from [tool.hypergraph.graphs]"
+    return Problem(NOT_FOUND, f"Graph {target!r} not found", hint, sorted(known))
+
+
+def _module(name: str, attribute: str) -> ModuleType:
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    if name.endswith(".py") or os.sep in name:
+        written = name.removesuffix(".py").strip("./").replace(os.sep, ".")
+        raise Problem(NOT_FOUND, f"Module {name!r} not found", f"Write it as {written}:{attribute}")
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise _broken(name, error) from error
+        here = [entry.removesuffix(".py") for entry in os.listdir() if entry.endswith(".py")]
+        hint = did_you_mean(name, here) or "It must be installed, or lie in the current folder"
+        raise Problem(NOT_FOUND, f"Module {name!r} not found", hint) from error
+    except Exception as error:  # the code of a user may raise anything
+        raise _broken(name, error) from error
+
+
+def _broken(name: str, error: Exception) -> Problem:
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    where = "" if trace is None else f" ({trace.tb_frame.f_code.co_filename}, line {trace.tb_lineno})"
+    text = f"{type(error).__name__}: {first_line(error)}{where}"
+    return Problem(USAGE, f"Module {name!r} cannot be imported: {text}", f"Try: python -c 'import {name}'")
+
+
+def _no_attribute(holder: object, name: str, target: str) -> Problem:
+    known = [known for known in dir(holder) if not known.startswith("_")]
+    graphs = _graphs_in(holder.__name__) if isinstance(holder, ModuleType) else []
+    hint = did_you_mean(name, known) or ("These are graphs:" if graphs else "It has no graph at all")
+    return Problem(NOT_FOUND, f"{target} not found: there is no {name!r}", hint, graphs)
+
+
+def _graphs_in(module_name: str) -> list[str]:
+    names = vars(sys.modules[module_name])
+    return sorted(name for name, value in names.items() if isinstance(value, Graph))
