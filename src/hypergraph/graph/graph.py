@@ -12,6 +12,7 @@ from hypergraph.graph.findings import did_you_mean, finding
 from hypergraph.graph.inputs import InputSpec, compute_input_spec, indispensable_inputs
 from hypergraph.graph.mermaid import to_mermaid
 from hypergraph.graph.networks import flat_network, network
+from hypergraph.graph.picture import graph_html, visualize
 from hypergraph.graph.text import describe
 from hypergraph.graph.validation import validate_graph
 from hypergraph.graph.wiring import Edge, Wiring
@@ -266,11 +267,10 @@ class Graph(Frozen):
         """Return a networkx DiGraph with nested nodes under "parent/child" ids. Raises ImportError."""
         return flat_network(self)
 
-    def describe(self, *, show_types: bool = True) -> str:
-        """Return the inputs, outputs and nodes as text."""
-        return describe(self, show_types=show_types)
-
+    describe = describe
     to_mermaid = to_mermaid
+    visualize = visualize
+    _repr_html_ = graph_html
 
     def __repr__(self) -> str:
         size = plural(len(self.wiring.nodes), "node")

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from hypergraph.graph.graph import Graph
 
 
-def describe(graph: Graph, *, show_types: bool) -> str:
-    """Return inputs, outputs and nodes of a graph as a block of text."""
+def describe(graph: Graph, *, show_types: bool = True) -> str:
+    """Return the inputs, outputs and nodes as text."""
     active = scope_of(graph.wiring, graph.entrypoints_config, graph.selected)
     row = _row(graph, active)
     joint = " → " if row else ", "

@@ -98,11 +98,11 @@ def _place_part(part: _Part, items: Sequence[Item], links: Sequence[Link]) -> Pl
     xs = place_across(ladder)
     low = min(x - item.left for x, item in zip(xs, ladder.items, strict=True))
     xs = [x - low for x in xs]
-    bands, depth = place_along(ladder, xs)
+    meets = ports(ladder, xs)
+    bands, depth = place_along(ladder, xs, meets)
     placed = Placed(max(x + item.right for x, item in zip(xs, ladder.items, strict=True)), depth)
     for number, item in enumerate(part.items):
         placed.items[item] = xs[number], start_of(ladder, number, bands[ladder.rank[number]])
-    meets = ports(ladder, xs)
     for number, link in enumerate(links):
         name = part.links[number]
         if link.source == link.target:

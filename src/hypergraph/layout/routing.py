@@ -20,7 +20,8 @@ _GAP = 34.0  # between two ranks,
 _LABEL_GAP = 18.0  # if one of them bears nothing but labels,
 _STEEP = 0.07  # and more of it the farther arrows go across,
 _MOST_STEEP = 40.0  # up to this
-_TURN = 22.0  # what arrows need to turn around
+_TURN, _FARTHER = 24.0, 11.0  # control points of arrows that turn around, of wider ones farther out
+_BULGE = 0.75  # of that is how far such a curve goes
 
 
 class Band(NamedTuple):
@@ -30,23 +31,31 @@ class Band(NamedTuple):
     end: float
 
 
-def place_along(ladder: Ladder, xs: Sequence[float]) -> tuple[list[Band], float]:
+class Ports(NamedTuple):
+    """Where a link leaves its source and meets its target, and how far it goes beyond them to turn around."""
+
+    start: float
+    end: float
+    below: float = 0.0
+    above: float = 0.0
+
+
+def place_along(ladder: Ladder, xs: Sequence[float], links: Sequence[Ports]) -> tuple[list[Band], float]:
     """Return the band of each rank, and how deep all of it is, with room for turns at both ends."""
-    down = [False] * len(ladder.ranks)  # ranks below which, and above which, arrows turn around
-    up = [False] * len(ladder.ranks)
-    for number in ladder.turned:
-        way = ladder.ways[number]
-        down[ladder.rank[way[0]]] = up[ladder.rank[way[-1]]] = True
+    below, above = [0.0] * len(ladder.ranks), [0.0] * len(ladder.ranks)
+    for way, link in zip(ladder.ways, links, strict=True):
+        first, last = ladder.rank[way[0]], ladder.rank[way[-1]]
+        below[first] = max(below[first], link.below * _BULGE)
+        above[last] = max(above[last], link.above * _BULGE)
     bands: list[Band] = []
-    y = _TURN if up and up[0] else 0.0
+    y = above[0]
     for number, rank in enumerate(ladder.ranks):
         if number:
-            y += _gap(ladder, xs, ladder.ranks[number - 1], rank)
-            y += _TURN * (down[number - 1] + up[number])
+            y += _gap(ladder, xs, ladder.ranks[number - 1], rank) + below[number - 1] + above[number]
         depth = max(ladder.items[item].depth for item in rank)
         bands.append(Band(y, y + depth))
         y += depth
-    return bands, y + (_TURN if down and down[-1] else 0.0)
+    return bands, y + below[-1]
 
 
 def _gap(ladder: Ladder, xs: Sequence[float], upper: Sequence[int], lower: Sequence[int]) -> float:
@@ -63,20 +72,37 @@ def start_of(ladder: Ladder, item: int, band: Band) -> float:
     return band.start if not ladder.below[item] else band.start + slack / 2
 
 
-def ports(ladder: Ladder, xs: Sequence[float]) -> list[tuple[float, float]]:
-    """Return per link the x at which it leaves its source and the x at which it meets its target."""
+def ports(ladder: Ladder, xs: Sequence[float]) -> list[Ports]:
+    """Return where each link meets its boxes."""
     leaving: dict[int, list[tuple[float, int]]] = {}
     meeting: dict[int, list[tuple[float, int]]] = {}
     for number, way in enumerate(ladder.ways):
         if len(way) > 1:
             leaving.setdefault(way[0], []).append((_toward(ladder, xs, way[1], number, into=True), number))
             meeting.setdefault(way[-1], []).append((_toward(ladder, xs, way[-2], number, into=False), number))
-    starts, ends = {}, {}
+    starts: dict[int, float] = {}
+    ends: dict[int, float] = {}
     for item, found in leaving.items():
         starts.update(_spread(ladder, xs, item, found, ladder.items[item].outlets))
     for item, found in meeting.items():
         ends.update(_spread(ladder, xs, item, found, ladder.items[item].inlets))
-    return [(starts.get(number, 0.0), ends.get(number, 0.0)) for number in range(len(ladder.ways))]
+    whole = [Ports(starts.get(number, 0.0), ends.get(number, 0.0)) for number in range(len(ladder.ways))]
+    return _with_turns(ladder, xs, whole)
+
+
+def _with_turns(ladder: Ladder, xs: Sequence[float], found: list[Ports]) -> list[Ports]:
+    """Let each turn around the same rank go a little farther than the narrower ones within it."""
+    below: dict[int, list[tuple[float, int]]] = {}
+    above: dict[int, list[tuple[float, int]]] = {}
+    for number in ladder.turned:
+        way, link = ladder.ways[number], found[number]
+        below.setdefault(ladder.rank[way[0]], []).append((abs(xs[way[1]] - link.start), number))
+        above.setdefault(ladder.rank[way[-1]], []).append((abs(xs[way[-2]] - link.end), number))
+    for side, turns in (("below", below), ("above", above)):
+        for widths in turns.values():
+            for place, (_, number) in enumerate(sorted(widths)):
+                found[number] = found[number]._replace(**{side: _TURN + _FARTHER * min(place, 6)})
+    return found
 
 
 def _toward(ladder: Ladder, xs: Sequence[float], item: int, link: int, *, into: bool) -> float:
@@ -91,11 +117,19 @@ def _spread(
     middle, room = xs[item], ladder.items[item].room
     if fixed or not room:
         return {number: middle + fixed.get(number, 0.0) for _, number in found}
-    found.sort()
+    found.sort(key=lambda end: _around(ladder, xs, item, end))
     gap = min(_PORT_GAP, 2 * room / max(1, len(found) - 1))
     wanted = [x - middle if abs(x - middle) <= room else 0.0 for x, _ in found]
     placed = spaced(wanted, gap, -room, room)
     return {number: middle + x for (_, number), x in zip(found, placed, strict=True)}
+
+
+def _around(ladder: Ladder, xs: Sequence[float], item: int, end: tuple[float, int]) -> tuple[int, float]:
+    """Return the order of an arrow at a border: turns stand outermost, wide ones around narrow ones."""
+    x, number = end
+    if number not in ladder.turned:
+        return 0, x
+    return (1, -x) if x > xs[item] else (-1, -x)
 
 
 def spaced(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
@@ -112,27 +146,25 @@ def spaced(wanted: Sequence[float], gap: float, low: float, high: float) -> list
     return [min(max(x + number * gap, low), high) for number, x in enumerate(flat)]
 
 
-def curve_of(
-    ladder: Ladder, xs: Sequence[float], bands: Sequence[Band], link: int, port: tuple[float, float]
-) -> Curve:
+def curve_of(ladder: Ladder, xs: Sequence[float], bands: Sequence[Band], link: int, port: Ports) -> Curve:
     """Return the curve of a link between two different items."""
     way = ladder.ways[link]
     source, target = way[0], way[-1]
     at_source, at_target = bands[ladder.rank[source]], bands[ladder.rank[target]]
     bottom = start_of(ladder, source, at_source) + ladder.items[source].depth
-    curve: Curve = [(port[0], bottom)]
+    curve: Curve = [(port.start, bottom)]
     _straight(curve, at_source.end)
     if link in ladder.turned:
-        _turn(curve, xs[way[1]], _TURN)
+        _turn(curve, xs[way[1]], port.below)
         for item in way[1:-1]:
             _swing(curve, xs[item], bands[ladder.rank[item]].end)
             _straight(curve, bands[ladder.rank[item]].start)
-        _turn(curve, port[1], -_TURN)
+        _turn(curve, port.end, -port.above)
     else:
         for item in way[1:-1]:
             _swing(curve, xs[item], bands[ladder.rank[item]].start)
             _straight(curve, bands[ladder.rank[item]].end)
-        _swing(curve, port[1], at_target.start)
+        _swing(curve, port.end, at_target.start)
     _straight(curve, start_of(ladder, target, at_target))
     return curve
 

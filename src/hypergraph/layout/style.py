@@ -16,12 +16,12 @@ _NAMES = (
     *("graph", "graph-line", "value", "value-line", "end", "end-ink", "heat"),
 )
 _LIGHT = (
-    *("#ffffff", "#1f2937", "#64748b", "#94a3b8", "#94a3b8", "#b45309", "#94a3b8", "#f8fafc", "#d5dbe5"),
+    *("#ffffff", "#1f2937", "#64748b", "#94a3b8", "#94a3b8", "#b45309", "#94a3b8", "#7887d110", "#c9cfe0"),
     *("#ffffff", "#7c93b5", "#fffbeb", "#d9a441", "#fdf2f8", "#d26ba3"),
     *("#f5f3ff", "#8b7fd4", "#f1f5f9", "#b6c2d2", "#334155", "#ffffff", "#f97316"),
 )
 _DARK = (
-    *("#0f141b", "#e5e9f0", "#94a3b8", "#64748b", "#64748b", "#e0a33e", "#64748b", "#151c26", "#2c3746"),
+    *("#0f141b", "#e5e9f0", "#94a3b8", "#64748b", "#64748b", "#e0a33e", "#64748b", "#8b9be61a", "#3b465e"),
     *("#1b2430", "#56708f", "#2b2413", "#a97c2a", "#2c1a26", "#a95583"),
     *("#221f36", "#7469b8", "#1a212c", "#3d4a5c", "#cbd5e1", "#0f141b", "#ea580c"),
 )
@@ -59,10 +59,9 @@ font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monosp
 .hgv .hgv-chip{fill:var(--hgv-bg);opacity:.92}
 .hgv .hgv-label{fill:var(--hgv-soft);font-size:10px}
 .hgv .hgv-control .hgv-label{fill:var(--hgv-control)}
-.hgv .hgv-open>.hgv-shape{fill:var(--hgv-group);stroke:var(--hgv-group-line);stroke-width:1.2}
-.hgv .hgv-name{text-anchor:start;font-weight:600;font-size:11px}
-.hgv .hgv-open>.hgv-row{text-anchor:start}
-.hgv .hgv-plate{fill:var(--hgv-group)}
+.hgv .hgv-bar>text{text-anchor:start}
+.hgv .hgv-name{font-weight:600;font-size:11px}
+.hgv .hgv-plate{fill:var(--hgv-bg);opacity:.75}
 .hgv .hgv-value text{font-size:11px}
 .hgv .hgv-optional .hgv-shape,.hgv .hgv-bound .hgv-shape,.hgv .hgv-entry .hgv-shape{stroke-dasharray:4 3}
 .hgv .hgv-end text{fill:var(--hgv-end-ink);font-size:10px;font-weight:600;letter-spacing:.06em}
@@ -110,6 +109,7 @@ def _kind_rules() -> list[str]:
         ),
         _paint(".hgv-value", "value", "value-line"),
         _paint(".hgv-end", "end", "end"),
+        ".hgv .hgv-open>.hgv-shape{fill:var(--hgv-group);stroke:var(--hgv-group-line);stroke-width:1.2}",
     ]
 
 

@@ -114,7 +114,7 @@ class _Painter:
         share = self._facts(box).get("share") or 0.0
         if self.colouring != "time" or not math.isfinite(share) or share <= 0:
             return ""
-        last = shape[shape.rindex("<") :].replace("hgv-shape", name="hgv-heat")
+        last = shape[shape.rindex("<") :].replace("hgv-shape", "hgv-heat")
         return last.replace("/>", f' fill-opacity="{min(share, 1.0) * 0.6:.3f}"/>')
 
     def _texts(self, box: PlacedBox) -> str:
@@ -143,7 +143,7 @@ class _Painter:
         status = self._status(box)
         kind = f" hgv-{status}" if status else ""
         return (
-            f'<g class="hgv-head-line{kind}">{plate}<text class="hgv-name" x="{x:g}" y="{y:g}">'
+            f'<g class="hgv-bar{kind}">{plate}<text class="hgv-name" x="{x:g}" y="{y:g}">'
             f"{escape_html(box['label'])}</text>{small}{self._badges(box)}</g>"
         )
 
@@ -179,8 +179,8 @@ class _Painter:
         if edge["label_box"] is not None:
             x, y, width, height = edge["label_box"]
             label = (
-                f'{_rect(x, y, width, height, 8, name="hgv-chip")}<text class="hgv-label" x="{x + width / 2:g}" '
-                f'y="{y + height / 2:g}">{escape_html(edge["label"])}</text>'
+                f'{_rect(x, y, width, height, 8, name="hgv-chip")}<text class="hgv-label" '
+                f'x="{x + width / 2:g}" y="{y + height / 2:g}">{escape_html(edge["label"])}</text>'
             )
         title = f"<title>{escape_html(edge['title'])}</title>" if edge["title"] else ""
         return (
