@@ -118,6 +118,20 @@ class History:
             self._complete[step.node_name] = {found.index: found for found in steps}
         return self._complete[step.node_name].get(step.index, step)
 
+    def names(self) -> list[str]:
+        """Return the names of all values, those that steps made first."""
+        return list({**self._latest, **self.given})
+
+    def newest(self, name: str) -> int | None:
+        """Return the latest version of a value, None if there is none."""
+        versions = [self._latest[name]] if name in self._latest else []
+        versions += [self.given[name][0]] if name in self.given else []
+        return max(versions, default=None)
+
+    def maker(self, name: str, version: int) -> StepRecord | None:
+        """Return the step that made a version of a value, None if that was given or is not known."""
+        return self._makers.get((name, version))
+
     def step(self, which: int | str) -> StepRecord | None:
         """Return the step with that index, or the last one of the node with that name."""
         attribute = "node_name" if isinstance(which, str) else "index"
@@ -161,9 +175,8 @@ class History:
 
     def descent(self, name: str) -> list[Origin]:
         """Return the latest value of a name and all it was made of, newest first, given inputs last."""
-        versions = [self._latest[name]] if name in self._latest else []
-        versions += [self.given[name][0]] if name in self.given else []
-        to_do: list[tuple[Version, int | None]] = [((name, max(versions)), self.upto)] if versions else []
+        newest = self.newest(name)
+        to_do: list[tuple[Version, int | None]] = [] if newest is None else [((name, newest), self.upto)]
         found: dict[Version, Origin] = {}
         while to_do:
             item, superstep = to_do.pop()
@@ -180,6 +193,11 @@ class History:
         if maker is not None:
             maker = self.complete(maker)
             return Origin(name, version, (maker.values or {}).get(name), maker)
+        return self.gift(name, version, superstep)
+
+    def gift(self, name: str, version: int, superstep: int | None) -> Origin | None:
+        """Return a value that was given, at or before a superstep; None if it was not, or is gone."""
+        item = name, version
         if item not in self._given:
             given = self.reader.read_inputs(self.workflow_id, upto=superstep)
             self._given.update({(name, version): value for name, (version, value) in given.items()})
