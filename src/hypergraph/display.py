@@ -116,9 +116,12 @@ _ROOMY = frozenset({"Node", "ID"})  # one wider than their content
 
 # Styles stand in the tags, where no notebook removes them; colours come from the page, light or dark.
 _PAGE = "overflow-x:auto"
-_TABLE = "border-collapse:collapse;font-variant-numeric:tabular-nums"
+_TABLE = "border-collapse:collapse;font-variant-numeric:tabular-nums;margin:4px 0 12px"
 _CELL = "vertical-align:top;padding:2px 16px 2px 0;"
 _RULE = "border-bottom:1px solid"
+_LONG = "white-space:normal;overflow-wrap:anywhere;max-width:80ch"  # goes on below itself
+_WRAP = {"Value": _LONG + ";font-family:monospace", "Status": _LONG, "Decision": _LONG}
+_FAILED = "color:#dc2626;font-weight:600"  # readable on white and on black
 
 
 class Table(NamedTuple):
@@ -189,9 +192,9 @@ def _html_row(cells: Sequence[str]) -> str:
 def _html_cell(tag: str, heading: str, cell: object, style: str = "") -> str:
     text = escape_html(cell)
     side = "right" if heading in _RIGHT | _DURATIONS else "left"
-    wrap = "overflow-wrap:anywhere" if heading == "Value" else "white-space:nowrap"
+    wrap = _WRAP.get(heading, "white-space:nowrap") if tag == "td" else "white-space:nowrap"
     if heading == "Status" and text.startswith("FAILED"):
-        style = "color:#dc2626"  # readable on white and on black
+        style = _FAILED
     return f'<{tag} style="text-align:{side};{wrap};{_CELL}{style}">{text}</{tag}>'
 
 

@@ -146,8 +146,14 @@ class RunResult:
         more = f"... and {plural(left_out, 'more value')}" if left_out else ""
         error = error_text(self.error)
         header = ("RunResult", self.status.value, self.run_id, *([] if error is None else [bounded(error)]))
-        own = as_html(header, Table(("Name", "Value"), rows, more))
+        values = [Table(("Name", "Value"), rows, more)] if rows else []
+        own = as_html(header, *self._waits_for(), *values)
         return own + ("" if self.log is None else self.log._repr_html_())
+
+    def _waits_for(self) -> list[str]:
+        if self.pause is None:
+            return []
+        return [f"{self.pause.node_name} waits for {', '.join(self.pause.response_keys.values())}"]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _empty, (), {name: getattr(self, name) for name in _FIELDS}
