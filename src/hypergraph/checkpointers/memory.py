@@ -168,14 +168,11 @@ class MemoryCheckpointer(Checkpointer):
             entry = self._entries.get(workflow_id)
             return latest(entry.outputs() if entry else (), upto)
 
-    def read_inputs(self, workflow_id: str, *, upto: int | None = None) -> dict[str, tuple[int, Any]]:
-        """Return the latest version and value of each input given at or before a superstep."""
+    def input_payloads(self, workflow_id: str, upto: int | None = None) -> list[Payload]:
+        """Return the latest encoded value of each input."""
         with self._lock:
             entry = self._entries.get(workflow_id)
-            found = latest(entry.given() if entry else (), upto)
-        return {
-            payload.name: (payload.version, self._encoding.value(workflow_id, payload)) for payload in found
-        }
+            return latest(entry.given() if entry else (), upto)
 
     def read_payload(self, workflow_id: str, name: str) -> Payload | None:
         """Return the latest encoded value of an output, with the chain that it extends."""

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from dataclasses import fields, replace
 from datetime import datetime
 from operator import itemgetter
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from hypergraph.checkpointers.filters import Query
-from hypergraph.checkpointers.types import StepRecord, Turn, Workflow
+from hypergraph.checkpointers.types import StepRecord, StepStatus, Turn, Workflow
 
 Position = tuple[int, int]  # the superstep and the index of a step
 START: Position = (-1, -1)  # comes before all of them
@@ -26,6 +26,18 @@ _PAGE = 500  # workflows looked at together when all of them are
 def position_of(step: StepRecord) -> Position:
     """Return where a step stands."""
     return step.superstep, step.index
+
+
+class StepTally(NamedTuple):
+    """Steps of one node that ended alike."""
+
+    node: str
+    status: StepStatus
+    cached: bool
+    count: int
+    total_ms: float
+    first: int  # the indexes of the first of them
+    last: int  # and of the last
 
 
 class Reader(ABC):
@@ -83,6 +95,21 @@ class Reader(ABC):
             return None
         visits = self.read_steps(workflow_id, upto=found.superstep, node=found.node_name)
         return next((step for step in visits if step.index == index), None)
+
+    def tally_steps(self, workflow_id: str) -> list[StepTally]:
+        """Return how often the steps of each node ended how, in order of their first index.
+
+        A store that can count without reading them may do so instead.
+        """
+        groups: dict[tuple[str, StepStatus, bool], list[StepRecord]] = {}
+        for step in self.read_steps(workflow_id, values=False):
+            groups.setdefault((step.node_name, step.status, step.cached), []).append(step)
+        return [
+            StepTally(
+                *alike, len(found), sum(s.duration_ms or 0 for s in found), found[0].index, found[-1].index
+            )
+            for alike, found in groups.items()
+        ]
 
     def names(self, prefix: str, *, parent: str | None = None, limit: int = 20) -> list[str]:
         """Return ids that begin with a text, of children of a workflow or of those without parent."""

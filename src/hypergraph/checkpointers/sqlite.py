@@ -22,7 +22,7 @@ from hypergraph.checkpointers.filters import Query
 from hypergraph.checkpointers.ids import check_workflow_id
 from hypergraph.checkpointers.payloads import EncodedStep, Payload
 from hypergraph.checkpointers.policy import Durability, Retention
-from hypergraph.checkpointers.reading import START, Position
+from hypergraph.checkpointers.reading import START, Position, StepTally
 from hypergraph.checkpointers.redaction import Redact
 from hypergraph.checkpointers.refusals import taken_over
 from hypergraph.checkpointers.schema import INPUT, OUTPUT
@@ -226,6 +226,10 @@ class SqliteCheckpointer(Checkpointer):
         """Return one step with its values, None if there is none."""
         return self._read(sqlite_reads.step, workflow_id, self._encoding, index)
 
+    def tally_steps(self, workflow_id: str) -> list[StepTally]:
+        """Return how the steps of each node ended; see `Reader.tally_steps`."""
+        return self._read(sqlite_reads.tallies, workflow_id)
+
     def names(self, prefix: str, *, parent: str | None = None, limit: int = 20) -> list[str]:
         """Return ids that begin with a text, of children of a workflow or of those without parent."""
         return self._read(sqlite_reads.names, prefix, parent, limit)
@@ -234,12 +238,9 @@ class SqliteCheckpointer(Checkpointer):
         """Return the latest encoded value of each output; one seek per name."""
         return self._read(sqlite_reads.payloads, workflow_id, OUTPUT, upto)
 
-    def read_inputs(self, workflow_id: str, *, upto: int | None = None) -> dict[str, tuple[int, Any]]:
-        """Return the latest version and value of each input given at or before a superstep."""
-        found = self._read(sqlite_reads.payloads, workflow_id, INPUT, upto)
-        return {
-            payload.name: (payload.version, self._encoding.value(workflow_id, payload)) for payload in found
-        }
+    def input_payloads(self, workflow_id: str, upto: int | None = None) -> list[Payload]:
+        """Return the latest encoded value of each input; one seek per name."""
+        return self._read(sqlite_reads.payloads, workflow_id, INPUT, upto)
 
     def read_following(self, workflow_id: str, superstep: int) -> list[str]:
         """Return the nodes of the first superstep after this one, in order of their index."""

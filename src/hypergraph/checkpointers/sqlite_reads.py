@@ -13,7 +13,7 @@ from hypergraph.checkpointers.columns import Row
 from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.filters import Query
 from hypergraph.checkpointers.payloads import Payload, since_whole
-from hypergraph.checkpointers.reading import Position, position_of
+from hypergraph.checkpointers.reading import Position, StepTally, position_of
 from hypergraph.checkpointers.rows import STEP_COLUMNS, record_of, workflow_of
 from hypergraph.checkpointers.schema import INPUT, OTHER, OUTPUT
 from hypergraph.checkpointers.types import StepRecord, StepStatus, Turn, Workflow
@@ -69,6 +69,10 @@ ORDER BY v.superstep DESC, v.idx DESC LIMIT 1
 _POSITIONS = """
 SELECT superstep, idx FROM steps WHERE workflow = :key AND superstep <= :upto
 AND superstep >= :since AND (superstep > :since OR idx > :after) ORDER BY superstep, idx LIMIT :limit
+"""
+_TALLIES = """
+SELECT node, status, cached, count(*), total(duration_ms), min(idx), max(idx) FROM steps WHERE workflow = ?
+GROUP BY node, status, cached ORDER BY min(idx)
 """
 _FOLLOWING = """
 SELECT node FROM steps WHERE workflow = :key AND superstep = (
@@ -238,6 +242,12 @@ def step(connection: Connection, workflow_id: str, encoding: Encoding, index: in
         return None
     at, node = found
     return steps(connection, workflow_id, encoding, upto=at, node=node, values=True, since=at)[0]
+
+
+def tallies(connection: Connection, workflow_id: str) -> list[StepTally]:
+    """Return how often the steps of each node ended how."""
+    rows = connection.execute(_TALLIES, (key_of(connection, workflow_id),)).fetchall()
+    return [StepTally(node, StepStatus(status), bool(cached), *rest) for node, status, cached, *rest in rows]
 
 
 def names(connection: Connection, prefix: str, parent: str | None, limit: int) -> list[str]:

@@ -180,11 +180,24 @@ class Verbs(Questions):
 
     def look_at_state(self, workflow_id: str, *, upto: int | None = None) -> LazyState:
         """Return the state up to and including a superstep; values are decoded on demand."""
-        return LazyState(self.state_payloads(workflow_id, upto), partial(self._encoding.value, workflow_id))
+        return LazyState(self.state_payloads(workflow_id, upto), partial(self.decode, workflow_id))
 
     def read_state(self, workflow_id: str, *, upto: int | None = None) -> dict[str, Any]:
         """Return the latest value of each output of completed steps up to and including a superstep."""
         return dict(self.look_at_state(workflow_id, upto=upto))
+
+    @abstractmethod
+    def input_payloads(self, workflow_id: str, upto: int | None = None) -> list[Payload]:
+        """Return the latest encoded value of each input given at or before a superstep."""
+
+    def read_inputs(self, workflow_id: str, *, upto: int | None = None) -> dict[str, tuple[int, Any]]:
+        """Return the latest version and value of each input given at or before a superstep."""
+        found = self.input_payloads(workflow_id, upto)
+        return {payload.name: (payload.version, self.decode(workflow_id, payload)) for payload in found}
+
+    def decode(self, workflow_id: str, payload: Payload) -> Any:
+        """Return the value of a payload, or an `Undecodable` that says why there is none."""
+        return self._encoding.value(workflow_id, payload)
 
     @abstractmethod
     def read_payload(self, workflow_id: str, name: str) -> Payload | None:

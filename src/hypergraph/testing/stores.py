@@ -78,6 +78,22 @@ class StepTests:
         assert (found.index, found.values) == (2, {"x": 2})
         assert store.read_step("w", 9) is store.read_step("nobody", 0) is None
 
+    def test_steps_are_counted_by_node_and_how_they_ended(self, store: Checkpointer) -> None:
+        failed = step(3, "a", None, status=StepStatus.FAILED, duration_ms=None)
+        told(
+            store,
+            *(step(at, "a", {"x": at}, index=at, duration_ms=2.0) for at in range(2)),
+            step(2, "b"),
+            failed,
+        )
+        found = store.tally_steps("w")
+        assert [(t.node, t.status.value, t.count, t.first, t.last) for t in found] == [
+            ("a", "completed", 2, 0, 1),
+            ("b", "completed", 1, 2, 2),
+            ("a", "failed", 1, 3, 3),
+        ]
+        assert (found[0].total_ms, found[2].total_ms, store.tally_steps("nobody")) == (4.0, 0.0, [])
+
     def test_no_values_and_empty_values_stay_apart(self, store: Checkpointer) -> None:
         told(store, step(0, "none", None), step(1, "empty", {}))
         assert [found.values for found in store.steps("w")] == [None, {}]
