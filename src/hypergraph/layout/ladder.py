@@ -33,6 +33,7 @@ class Link(NamedTuple):
     target: int
     label: tuple[float, float] | None = None
     weight: int = 1  # 0: says nothing about where a loop begins
+    bundle: int = -1  # links of one bundle leave their source as one; -1 for none
 
 
 class Joint(NamedTuple):
@@ -56,6 +57,7 @@ class Ladder:
     turned: set[int] = field(default_factory=set)  # links that go back against the flow
     labels: dict[int, int] = field(default_factory=dict)  # link -> the dummy that bears its label
     anchors: dict[int, int] = field(default_factory=dict)  # the end of a way back -> the box it turns around
+    _joined: set[tuple[int, int, float, float]] = field(default_factory=set)
 
     def add_dummy(self, rank: int, width: float, depth: float = 0.0) -> int:
         """Add a place to pass and return its number."""
@@ -67,9 +69,12 @@ class Ladder:
         return len(self.items) - 1
 
     def join(self, upper: int, lower: int, link: int) -> None:
-        """Add a segment between neighbouring ranks."""
+        """Add a segment between neighbouring ranks, unless another link of the bundle has."""
         out = self.items[upper].outlets.get(link, 0.0)
         into = self.items[lower].inlets.get(link, 0.0)
+        if (upper, lower, out, into) in self._joined:
+            return
+        self._joined.add((upper, lower, out, into))
         self.below[upper].append(Joint(lower, into, out))
         self.above[lower].append(Joint(upper, out, into))
 
@@ -85,13 +90,14 @@ def build(items: Sequence[Item], links: Sequence[Link], ranks: Sequence[int], tu
         ladder.ranks[rank].append(item)
         ladder.above.append([])
         ladder.below.append([])
+    trunks: dict[tuple[int, int, float, int], int] = {}
     for number, link in enumerate(links):
         if link.source == link.target:
             ladder.ways.append([link.source])
         elif number in turned:
             ladder.ways.append(_way_back(ladder, number, link))
         else:
-            ladder.ways.append(_way_down(ladder, number, link))
+            ladder.ways.append(_way_down(ladder, number, link, trunks))
     return ladder
 
 
@@ -107,9 +113,18 @@ def _passing(ladder: Ladder, number: int, link: Link, ranks: range) -> list[int]
     return dummies
 
 
-def _way_down(ladder: Ladder, number: int, link: Link) -> list[int]:
+def _way_down(
+    ladder: Ladder, number: int, link: Link, trunks: dict[tuple[int, int, float, int], int]
+) -> list[int]:
     between = range(ladder.rank[link.source] + 1, ladder.rank[link.target])
-    way = [link.source, *_passing(ladder, number, link, between), link.target]
+    if link.bundle < 0:
+        way = [link.source, *_passing(ladder, number, link, between), link.target]
+    else:  # one trunk for the whole bundle, which each link leaves at the rank before its target
+        key = link.source, link.bundle, ladder.items[link.source].outlets.get(number, 0.0)
+        for rank in between:
+            if (*key, rank) not in trunks:
+                trunks[*key, rank] = ladder.add_dummy(rank, LANE)
+        way = [link.source, *(trunks[*key, rank] for rank in between), link.target]
     for upper, lower in pairwise(way):
         ladder.join(upper, lower, number)
     return way

@@ -98,7 +98,7 @@ def _place_part(part: _Part, items: Sequence[Item], links: Sequence[Link]) -> Pl
     xs = place_across(ladder)
     low = min(x - item.left for x, item in zip(xs, ladder.items, strict=True))
     xs = [x - low for x in xs]
-    meets = ports(ladder, xs)
+    meets = ports(ladder, xs, links)
     bands, depth = place_along(ladder, xs, meets)
     placed = Placed(max(x + item.right for x, item in zip(xs, ladder.items, strict=True)), depth)
     for number, item in enumerate(part.items):

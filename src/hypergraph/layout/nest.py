@@ -38,6 +38,7 @@ class Nest:
     inside: dict[str | None, list[str]]
     kinds: dict[str, str]
     sizes: dict[str, tuple[float, float]] = field(default_factory=dict)  # across, along
+    bundles: list[int] = field(default_factory=list)  # per edge: those alike from one source leave it as one
     passes: dict[tuple[str | None, int], float] = field(
         default_factory=dict
     )  # (box, edge) -> from the middle
@@ -47,6 +48,11 @@ class Nest:
 
     def solve(self) -> None:
         """Lay out all levels, inner ones first."""
+        known: dict[tuple[str, str], int] = {}
+        for number, edge in enumerate(self.edges):
+            key = edge["source"], str(edge.get("type") or "data")
+            alone = bool(self.texts.labels[number]) or key[1] == "control"
+            self.bundles.append(-1 if alone else known.setdefault(key, number))
         pieces: dict[str | None, list[_Piece]] = {}
         for number in range(len(self.edges)):
             for piece in self._pieces(number):
@@ -93,21 +99,23 @@ class Nest:
         numbers = {box: number for number, box in enumerate(boxes)}
         items = [self._item(box) for box in boxes]
         links = []
+        borders: dict[tuple[str, int], int] = {}
         for number, piece in enumerate(pieces):
+            bundle = self.bundles[piece.edge]
             ends = []
             for end, pinned in ((piece.source, "first"), (piece.target, "last")):
-                if end is None:
+                key = pinned, bundle if bundle >= 0 else -1 - number
+                if end is None and key not in borders:
+                    borders[key] = len(items)
                     items.append(Item(5.0, 5.0, pinned=pinned))
-                    ends.append(len(items) - 1)
-                else:
-                    ends.append(numbers[end])
+                ends.append(borders[key] if end is None else numbers[end])
             label = self.flow.sizes(self.texts.label_size(piece.edge)) if piece.main else None
             label = label if self.texts.labels[piece.edge] else None
             weight = int(self.kinds.get(piece.source or "") != "entry")
             self._note_ports(items, ends, number, piece)
             if ends[0] == ends[1]:
                 items[ends[0]].right += LOOP_ROOM + (label[0] if label else 0.0)
-            links.append(Link(ends[0], ends[1], label, weight))
+            links.append(Link(ends[0], ends[1], label, weight, bundle))
         placed = place(items, links)
         self.levels[level] = pieces, placed
         self.places.update((box, placed.items[number]) for box, number in numbers.items())

@@ -7,13 +7,14 @@ points and an end.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from hypergraph.layout.ladder import Ladder
+from hypergraph.layout.ladder import Ladder, Link
 
 Point = tuple[float, float]
 Curve = list[Point]
+_Ends = dict[int, list[tuple[float, int]]]  # by bundle: where the next item of a way is, and the link
 
 _PORT_GAP = 14.0  # between two arrows at one border, where there is room
 _GAP = 34.0  # between two ranks,
@@ -72,14 +73,18 @@ def start_of(ladder: Ladder, item: int, band: Band) -> float:
     return band.start if not ladder.below[item] else band.start + slack / 2
 
 
-def ports(ladder: Ladder, xs: Sequence[float]) -> list[Ports]:
-    """Return where each link meets its boxes."""
-    leaving: dict[int, list[tuple[float, int]]] = {}
-    meeting: dict[int, list[tuple[float, int]]] = {}
+def ports(ladder: Ladder, xs: Sequence[float], links: Sequence[Link]) -> list[Ports]:
+    """Return where each link meets its boxes; those of a bundle leave at one place."""
+    leaving: dict[int, _Ends] = {}
+    meeting: dict[int, _Ends] = {}
     for number, way in enumerate(ladder.ways):
         if len(way) > 1:
-            leaving.setdefault(way[0], []).append((_toward(ladder, xs, way[1], number, into=True), number))
-            meeting.setdefault(way[-1], []).append((_toward(ladder, xs, way[-2], number, into=False), number))
+            bundle = links[number].bundle
+            key = number if bundle < 0 or number in ladder.turned else -1 - bundle
+            first = _toward(ladder, xs, way[1], number, into=True)
+            last = _toward(ladder, xs, way[-2], number, into=False)
+            leaving.setdefault(way[0], {}).setdefault(key, []).append((first, number))
+            meeting.setdefault(way[-1], {}).setdefault(number, []).append((last, number))
     starts: dict[int, float] = {}
     ends: dict[int, float] = {}
     for item, found in leaving.items():
@@ -111,25 +116,40 @@ def _toward(ladder: Ladder, xs: Sequence[float], item: int, link: int, *, into: 
 
 
 def _spread(
-    ladder: Ladder, xs: Sequence[float], item: int, found: list[tuple[float, int]], fixed: dict[int, float]
+    ladder: Ladder, xs: Sequence[float], item: int, found: _Ends, fixed: dict[int, float]
 ) -> dict[int, float]:
     """Share a border among its arrows in the order of their other ends; a straight arrow stays straight."""
     middle, room = xs[item], ladder.items[item].room
-    if fixed or not room:
-        return {number: middle + fixed.get(number, 0.0) for _, number in found}
-    found.sort(key=lambda end: _around(ladder, xs, item, end))
-    gap = min(_PORT_GAP, 2 * room / max(1, len(found) - 1))
-    wanted = [x - middle if abs(x - middle) <= room else 0.0 for x, _ in found]
-    placed = spaced(wanted, gap, -room, room)
-    return {number: middle + x for (_, number), x in zip(found, placed, strict=True)}
+    if not room:
+        return {number: middle for ends in found.values() for _, number in ends}
+    placed = {number: middle + port for number, port in fixed.items()}
+    free = [
+        (sum(x for x, _ in ends) / len(ends), [number for _, number in ends])
+        for ends in found.values()
+        if ends[0][1] not in fixed
+    ]
+    free.sort(key=lambda end: _around(ladder, middle, *end))
+    gap = min(_PORT_GAP, 2 * room / max(1, len(free) - 1))
+    wanted = [x - middle if abs(x - middle) <= room else 0.0 for x, _ in free]
+    for (_, numbers), x in zip(free, spaced(wanted, gap, -room, room), strict=True):
+        placed.update(dict.fromkeys(numbers, middle + _beside(x, fixed.values(), room)))
+    return placed
 
 
-def _around(ladder: Ladder, xs: Sequence[float], item: int, end: tuple[float, int]) -> tuple[int, float]:
+def _beside(x: float, taken: Collection[float], room: float) -> float:
+    """Return the nearest place that keeps a distance from those that are taken, if there is one."""
+    for step in range(100 if taken else 0):
+        for place in (x + step * 4, x - step * 4):
+            if abs(place) <= room and all(abs(place - other) >= _PORT_GAP for other in taken):
+                return place
+    return x
+
+
+def _around(ladder: Ladder, middle: float, x: float, numbers: Sequence[int]) -> tuple[int, float]:
     """Return the order of an arrow at a border: turns stand outermost, wide ones around narrow ones."""
-    x, number = end
-    if number not in ladder.turned:
+    if numbers[0] not in ladder.turned:
         return 0, x
-    return (1, -x) if x > xs[item] else (-1, -x)
+    return (1, -x) if x > middle else (-1, -x)
 
 
 def spaced(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
