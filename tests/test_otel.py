@@ -211,6 +211,20 @@ def test_a_run_inside_a_node_stands_below_the_node(traces: Traces) -> None:
     assert traces.trees() == [("run:g", [("node:call", [("run:own", [("node:twice", [])])])])]
 
 
+@pytest.mark.parametrize("items", [[], [1]])
+def test_a_map_inside_a_node_ends_nothing_but_itself(items: list[int], traces: Traces) -> None:
+    processor = traces.processor()
+
+    @node(output_name="number")
+    def call() -> int:
+        graph, options = Graph([twice], name="each"), {"event_processors": [processor]}
+        return len(SyncRunner().map(graph, number=items, map_over="number", **options))
+
+    SyncRunner().run(Graph([call, twice], name="g"), event_processors=[processor])
+    maps = [("run:each", [ITEM])] if items else []
+    assert traces.trees() == [("run:g", [("node:call", maps), ("node:twice", [])])]
+
+
 def test_two_processors_draw_two_trees() -> None:
     first, second = Traces(), Traces()
     processors = [first.processor(), second.processor()]

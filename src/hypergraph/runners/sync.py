@@ -259,7 +259,7 @@ class SyncRunner(BaseRunner):
             map_mode=map_mode,
             clone=clone,
         )
-        return map_run, dispatcher
+        return map_run, dispatcher if map_run.items else None  # no item: nothing begins, nothing is over
 
     def _drive(self, run: Run | MapRun, dispatcher: EventDispatcher | None) -> None:
         """Execute to the end in this thread."""
