@@ -21,7 +21,7 @@ def settings() -> dict[str, Any]:
     with open(path, "rb") as file:
         if b"tool.hypergraph" not in file.read():  # most projects say nothing, and need no parser
             return {}
-    found = _parsed(path).get("tool", {}).get("hypergraph", {})
+    found: dict[str, Any] = _parsed(path).get("tool", {}).get("hypergraph", {})
     database = found.get("db")
     if isinstance(database, str) and "://" not in database:
         found["db"] = os.path.join(folder, database)

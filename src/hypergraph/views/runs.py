@@ -1,0 +1,147 @@
+"""What a run that has just ended gave back: how it went, what it made, what it waits for."""
+
+from __future__ import annotations
+
+from typing import Any, TypedDict
+
+from hypergraph import MapResult, NodeError, PauseInfo, RunResult
+from hypergraph.display import jsonable
+from hypergraph.exceptions import safe_text
+from hypergraph.views.values import describe
+
+__all__ = ["Failure", "ItemView", "Output", "Question", "RunView", "map_view", "run_view"]
+
+
+class Output(TypedDict):
+    """One output, all of it."""
+
+    name: str
+    type: str
+    size: int | None  # characters, bytes or items; null for what has no length
+    text: str  # a short repr
+    value: Any  # JSON primitives
+
+
+class Failure(TypedDict):
+    """Why a run failed, and where."""
+
+    type: str
+    message: str
+    node: str | None  # with the names of the graphs around it
+    superstep: int | None
+    item: int | None
+
+
+class Question(TypedDict):
+    """What a paused run waits for."""
+
+    node: str
+    keys: list[str]  # under which answers are expected
+    type: str
+    text: str  # what is asked, as a short repr
+    value: Any
+
+
+class ItemView(TypedDict):
+    """One item of a map."""
+
+    item: int
+    status: str
+    error: Failure | None
+    outputs: list[Output]
+
+
+class RunView(TypedDict):
+    """One run, or one map with its items."""
+
+    schema: str  # hypergraph.run/1
+    workflow_id: str | None
+    status: str
+    graph: str | None
+    duration_ms: float
+    outputs: list[Output]
+    error: Failure | None
+    question: Question | None
+    log: dict[str, Any]
+    items: list[ItemView]  # of a map
+
+
+def run_view(result: RunResult, graph: str | None) -> RunView:
+    """Return what a run gave back."""
+    log = result.log
+    return {
+        "schema": "hypergraph.run/1",
+        "workflow_id": jsonable(result.workflow_id),
+        "status": result.status.value,
+        "graph": jsonable(graph),
+        "duration_ms": log.total_duration_ms if log is not None else 0.0,
+        "outputs": _outputs(result),
+        "error": _failure(result),
+        "question": None if result.pause is None else _question(result.pause),
+        "log": log.to_dict() if log is not None else {},
+        "items": [],
+    }
+
+
+def map_view(result: MapResult, graph: str | None, workflow_id: str | None) -> RunView:
+    """Return what a map gave back."""
+    items: list[ItemView] = [
+        {
+            "item": number,
+            "status": item.status.value,
+            "error": _failure(item),
+            "outputs": _outputs(item),
+        }
+        for number, item in enumerate(result)
+    ]
+    return {
+        "schema": "hypergraph.run/1",
+        "workflow_id": jsonable(workflow_id),
+        "status": result.status.value,
+        "graph": jsonable(graph),
+        "duration_ms": result.total_duration_ms,
+        "outputs": [],
+        "error": next((item["error"] for item in items if item["error"] is not None), None),
+        "question": None,
+        "log": result.log.to_dict(),
+        "items": items,
+    }
+
+
+def _outputs(result: RunResult) -> list[Output]:
+    return [_output(name, value) for name, value in result.values.items()]
+
+
+def _output(name: str, value: Any) -> Output:
+    seen = describe(value, limit=None, characters=None)
+    return {
+        "name": jsonable(name),
+        "type": seen["type"],
+        "size": seen["size"],
+        "text": seen["text"],
+        "value": seen["value"],
+    }
+
+
+def _failure(result: RunResult) -> Failure | None:
+    if result.error is None:
+        return None
+    found: NodeError | None = result.failure
+    return {
+        "type": type(result.error).__name__,
+        "message": jsonable(safe_text(result.error)),
+        "node": None if found is None else jsonable(found.node_name),
+        "superstep": None if found is None else found.superstep,
+        "item": None if found is None else found.item_index,
+    }
+
+
+def _question(pause: PauseInfo) -> Question:
+    seen = describe(pause.value if pause.values is None else pause.values, limit=None, characters=None)
+    return {
+        "node": jsonable(".".join((*pause.path, pause.node_name))),
+        "keys": [jsonable(key) for key in pause.response_keys.values()],
+        "type": seen["type"],
+        "text": seen["text"],
+        "value": seen["value"],
+    }
