@@ -209,6 +209,7 @@ def test_a_run_inside_a_node_stands_below_the_node(traces: Traces) -> None:
 
     SyncRunner().run(Graph([call], name="g"), event_processors=[processor])
     assert traces.trees() == [("run:g", [("node:call", [("run:own", [("node:twice", [])])])])]
+    assert {facts(span)["status"] for span in traces.spans} == {"completed"}
 
 
 @pytest.mark.parametrize("items", [[], [1]])

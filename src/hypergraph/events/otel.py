@@ -12,6 +12,7 @@ no lock is held while a span is exported. A span is forgotten as soon as it has 
 from __future__ import annotations
 
 import time
+from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -94,14 +95,18 @@ class OpenTelemetryProcessor(TypedEventProcessor):
         self._tracer = tracer or trace.get_tracer(tracer_name, tracer_provider=tracer_provider)
         self._record_errors = record_errors
         self._spans: dict[str, _Open] = {}  # by the id of the events
+        self._over: deque[str] = deque(maxlen=1000)  # outer runs that ended and have yet to shut down
 
     def shutdown(self) -> None:
-        """End what the run that is over here left open; spans of runs elsewhere are left alone."""
-        left = self._context.get_value(_OWN)
-        if isinstance(left, _Open) and left.owner is self and not left.ended:
-            while left.parent is not None:
-                left = left.parent
-            self._end(left, time.time(), "stopped")
+        """End what a run left open that never told its end; spans of runs that go on are left alone."""
+        try:
+            self._over.popleft()
+        except IndexError:
+            left = self._context.get_value(_OWN)
+            if isinstance(left, _Open) and left.owner is self and not left.ended:
+                while left.parent is not None:
+                    left = left.parent
+                self._end(left, time.time(), "stopped")
 
     def on_run_start(self, event: RunStartEvent) -> None:
         """Begin the span of a run or map."""
@@ -114,6 +119,8 @@ class OpenTelemetryProcessor(TypedEventProcessor):
 
     def on_run_end(self, event: RunEndEvent) -> None:
         """End the span of a run or map, and those of nodes that were cut short in it."""
+        if event.parent_span_id is None:
+            self._over.append(event.run_id)
         run = self._spans.get(event.span_id)
         if run is None:
             return
