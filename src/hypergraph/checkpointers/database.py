@@ -192,9 +192,10 @@ class Database:
         try:
             return self._idle.pop()
         except IndexError:
-            return self._open_reader()
+            return self.open_reader()
 
-    def _open_reader(self) -> Connection:
+    def open_reader(self) -> Connection:
+        """Return a connection of one's own, which can neither write nor checkpoint; close it in the end."""
         if self._writer is None and (_is_empty(self.path) or os.path.exists(self.path + "-journal")):
             self.open()  # a reader can neither create the file nor undo what a crash left half done
         connection = self._connect(f"file:{_in_uri(self.path)}?mode=ro", uri=True)

@@ -7,33 +7,27 @@ survive a power loss too. Several processes may use one file, and one process se
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
-from hypergraph.checkpointers import points, sqlite_reads, sqlite_upkeep, sqlite_writes
+from hypergraph.checkpointers import points, sqlite_upkeep, sqlite_writes
 from hypergraph.checkpointers.artifact_files import FileArtifactStore
 from hypergraph.checkpointers.artifacts import ArtifactStore
-from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.commits import Commit, Ownership, each_of, owned
 from hypergraph.checkpointers.database import Connection, database_at
-from hypergraph.checkpointers.filters import Query
 from hypergraph.checkpointers.ids import check_workflow_id
-from hypergraph.checkpointers.payloads import EncodedStep, Payload
+from hypergraph.checkpointers.payloads import EncodedStep
 from hypergraph.checkpointers.policy import Durability, Retention
-from hypergraph.checkpointers.reading import START, Position, StepTally
 from hypergraph.checkpointers.redaction import Redact
 from hypergraph.checkpointers.refusals import taken_over
-from hypergraph.checkpointers.schema import INPUT, OUTPUT
 from hypergraph.checkpointers.sqlite_copies import recode
+from hypergraph.checkpointers.sqlite_reader import SqliteReader
 from hypergraph.checkpointers.types import (
     CheckpointPolicy,
     Claim,
     NewWorkflow,
-    StepRecord,
-    Turn,
-    Workflow,
     WorkflowStatus,
 )
 from hypergraph.exceptions import CheckpointError
@@ -45,7 +39,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class SqliteCheckpointer(Checkpointer):
+class SqliteCheckpointer(SqliteReader):
     """Keep workflows in a SQLite file, which is opened on first use and made private to its user.
 
     Raises:
@@ -196,75 +190,6 @@ class SqliteCheckpointer(Checkpointer):
         """Record a step of a workflow that nobody owns, in place of one of the same superstep and node."""
         put, locks, encoding = sqlite_writes.put, self._database.locks, self._encoding
         self._database.write(lambda connection: put(connection, locks, step, encoding))
-
-    # --- reading ------------------------------------------------------------------------------
-
-    def _read(self, read: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        return self._database.read(lambda connection: read(connection, *args, **kwargs))
-
-    def read_workflow(self, workflow_id: str) -> Workflow | None:
-        """Return the workflow, None if there is none."""
-        found = self._read(sqlite_reads.workflow, workflow_id)
-        return found and self._with_graph(found)
-
-    def read_steps(
-        self, workflow_id: str, *, upto: int | None = None, node: str | None = None, values: bool = True
-    ) -> list[StepRecord]:
-        """Return the steps in order of their index; see `Reader.read_steps`."""
-        read = sqlite_reads.steps
-        return self._read(read, workflow_id, self._encoding, upto=upto, node=node, values=values)
-
-    def read_page(
-        self, workflow_id: str, *, after: Position = START, limit: int = 100, upto: int | None = None
-    ) -> list[StepRecord]:
-        """Return the next steps after a position, by superstep and index, without their values."""
-        return self._read(
-            sqlite_reads.page_of_steps, workflow_id, self._encoding, after=after, limit=limit, upto=upto
-        )
-
-    def read_step(self, workflow_id: str, index: int) -> StepRecord | None:
-        """Return one step with its values, None if there is none."""
-        return self._read(sqlite_reads.step, workflow_id, self._encoding, index)
-
-    def tally_steps(self, workflow_id: str) -> list[StepTally]:
-        """Return how the steps of each node ended; see `Reader.tally_steps`."""
-        return self._read(sqlite_reads.tallies, workflow_id)
-
-    def names(self, prefix: str, *, parent: str | None = None, limit: int = 20) -> list[str]:
-        """Return ids that begin with a text, of children of a workflow or of those without parent."""
-        return self._read(sqlite_reads.names, prefix, parent, limit)
-
-    def state_payloads(self, workflow_id: str, upto: int | None = None) -> list[Payload]:
-        """Return the latest encoded value of each output; one seek per name."""
-        return self._read(sqlite_reads.payloads, workflow_id, OUTPUT, upto)
-
-    def input_payloads(self, workflow_id: str, upto: int | None = None) -> list[Payload]:
-        """Return the latest encoded value of each input; one seek per name."""
-        return self._read(sqlite_reads.payloads, workflow_id, INPUT, upto)
-
-    def read_following(self, workflow_id: str, superstep: int) -> list[str]:
-        """Return the nodes of the first superstep after this one, in order of their index."""
-        return self._read(sqlite_reads.following, workflow_id, superstep)
-
-    def read_payload(self, workflow_id: str, name: str) -> Payload | None:
-        """Return the latest encoded value of an output, with the chain that it extends."""
-        return self._read(sqlite_reads.newest, workflow_id, name)
-
-    def artifact_references(self) -> list[str]:
-        """Return the references to artifacts that stored values hold."""
-        return self._read(sqlite_reads.artifact_references)
-
-    def last_turn(self, workflow_id: str) -> Turn:
-        """Return when inputs entered for the last time, and which."""
-        return self._read(sqlite_reads.last_turn, workflow_id)
-
-    def find(self, query: Query) -> tuple[list[Workflow], int, str | None]:
-        """Return the workflows asked for, newest first, the number of all, and the next cursor."""
-        found, total, cursor = self._read(sqlite_reads.page, query)
-        return [self._with_graph(workflow) for workflow in found], total, cursor
-
-    def _with_graph(self, workflow: Workflow) -> Workflow:
-        return replace(workflow, load_graph=lambda: self._read(sqlite_reads.graph, workflow.id))
 
     # --- upkeep -------------------------------------------------------------------------------
 
