@@ -103,10 +103,13 @@ def _place_part(part: _Part, items: Sequence[Item], links: Sequence[Link]) -> Pl
     placed = Placed(max(x + item.right for x, item in zip(xs, ladder.items, strict=True)), depth)
     for number, item in enumerate(part.items):
         placed.items[item] = xs[number], start_of(ladder, number, bands[ladder.rank[number]])
+    reach: dict[int, float] = {}
     for number, link in enumerate(links):
         name = part.links[number]
         if link.source == link.target:
-            _place_loop(placed, name, part.items[link.source], items[link.source], link)
+            far = reach.get(link.source, 0.0) + LOOP_ROOM
+            _place_loop(placed, (name, part.items[link.source]), items[link.source], link, far)
+            reach[link.source] = far + (link.label[0] if link.label else 0.0)
         else:
             placed.curves[name] = curve_of(ladder, xs, bands, number, meets[number])
     for number, dummy in ladder.labels.items():
@@ -118,12 +121,13 @@ def _middle(band: Band) -> float:
     return (band.start + band.end) / 2
 
 
-def _place_loop(placed: Placed, name: int, item: int, about: Item, link: Link) -> None:
+def _place_loop(placed: Placed, names: tuple[int, int], about: Item, link: Link, far: float) -> None:
+    name, item = names
     x, start = placed.items[item]
     border = x + about.left  # what is to the right beyond the half width is room for loops
-    placed.curves[name] = loop_at(border, start, about.depth, LOOP_ROOM)
+    placed.curves[name] = loop_at(border, start, about.depth, far)
     if link.label:
-        placed.labels[name] = border + LOOP_ROOM - 2 + link.label[0] / 2, start + about.depth / 2
+        placed.labels[name] = border + far + link.label[0] / 2, start + about.depth / 2
 
 
 def _packed(parts: Sequence[Placed], *, in_one_row: bool) -> Placed:

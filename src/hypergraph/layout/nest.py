@@ -57,11 +57,16 @@ class Nest:
         for number in range(len(self.edges)):
             for piece in self._pieces(number):
                 pieces.setdefault(piece.level, []).append(piece)
+        loops = {edge["source"]: n for n, edge in enumerate(self.edges) if edge["source"] == edge["target"]}
         for box in reversed(self.parent):
             if box in self.inside:
                 self._solve_level(box, pieces.get(box, []))
             else:
                 self.sizes[box] = self.flow.sizes(self.texts.size(box))
+            if box in loops:  # what is written beside the box is not longer than the box
+                across, along = self.sizes[box]
+                label = self.flow.sizes(self.texts.label_size(loops[box]))
+                self.sizes[box] = across, max(along, label[1])
         self._solve_level(None, pieces.get(None, []))
 
     def containers(self, box: str) -> list[str | None]:

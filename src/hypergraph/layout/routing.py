@@ -190,8 +190,13 @@ def curve_of(ladder: Ladder, xs: Sequence[float], bands: Sequence[Band], link: i
 
 
 def _straight(curve: Curve, y: float) -> None:
-    """Go on along the flow."""
+    """Go on along the flow; a straight piece before this one grows."""
     x, start = curve[-1]
+    if y == start:
+        return
+    if len(curve) > 1 and curve[-2][0] == curve[-4][0] == x:
+        start = curve[-4][1]
+        del curve[-3:]
     if y != start:
         third = (y - start) / 3
         curve += [(x, start + third), (x, y - third), (x, y)]

@@ -112,7 +112,7 @@ class _Painter:
 
     def _heat(self, box: PlacedBox, shape: str) -> str:
         share = self._facts(box).get("share") or 0.0
-        if self.colouring != "time" or not math.isfinite(share) or share <= 0:
+        if box["open"] or self.colouring != "time" or not math.isfinite(share) or share <= 0:
             return ""
         last = shape[shape.rindex("<") :].replace("hgv-shape", "hgv-heat")
         return last.replace("/>", f' fill-opacity="{min(share, 1.0) * 0.6:.3f}"/>')
@@ -148,27 +148,21 @@ class _Painter:
         )
 
     def _badges(self, box: PlacedBox) -> str:
-        """Paint how often a node ran and how long, at the corners: a layout does not depend on a run."""
+        """Paint how often a node ran and how long, over a corner: a layout does not depend on a run."""
         facts = self._facts(box)
         runs, duration = facts.get("runs") or 0, facts.get("duration_ms")
-        right, found = box["x"] + box["width"] + 8, []
+        told = [f"×{runs}"] if runs > 1 else []
         if duration is not None:
-            found.append(
-                (
-                    execution_time(duration) if duration < 10_000 else run_time(duration),
-                    box["y"] + box["height"],
-                )
-            )
-        if runs > 1:
-            found.append((f"×{runs}", box["y"]))
-        badges = []
-        for text, y in found:
-            wide = width_of(text, 9) + 10
-            badges.append(
-                f'<g class="hgv-badge">{_rect(right - wide, y - 7, wide, 14, 7)}'
-                f'<text x="{right - wide / 2:g}" y="{y:g}">{escape_html(text)}</text></g>'
-            )
-        return "".join(badges)
+            told.append(execution_time(duration) if duration < 10_000 else run_time(duration))
+        if not told:
+            return ""
+        text = " ".join(told)
+        wide = width_of(text, 9) + 10
+        right, bottom = box["x"] + box["width"] + 8, box["y"] + box["height"]
+        return (
+            f'<g class="hgv-badge">{_rect(right - wide, bottom - 7, wide, 14, 7)}'
+            f'<text x="{right - wide / 2:g}" y="{bottom:g}">{escape_html(text)}</text></g>'
+        )
 
     def edge(self, edge: PlacedEdge) -> str:
         """Paint an arrow with its head and label."""
