@@ -7,7 +7,6 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.clock import now

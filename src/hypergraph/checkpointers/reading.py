@@ -7,14 +7,15 @@ the answer is then empty. A value that cannot be decoded comes back as a placeho
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from datetime import datetime
 from operator import itemgetter
 from typing import Any, NamedTuple, Self
 
+from hypergraph.checkpointers.columns import micros
 from hypergraph.checkpointers.filters import Query
-from hypergraph.checkpointers.types import StepRecord, StepStatus, Turn, Workflow
+from hypergraph.checkpointers.types import StepRecord, StepStatus, Turn, Workflow, WorkflowStatus
 
 Position = tuple[int, int]  # the superstep and the index of a step
 START: Position = (-1, -1)  # comes before all of them
@@ -28,16 +29,42 @@ def position_of(step: StepRecord) -> Position:
     return step.superstep, step.index
 
 
+def line_of(step: StepRecord) -> StepLine:
+    """Return what a drawing shows of a step."""
+    return StepLine(
+        *(step.superstep, step.index, step.node_name, step.status.value),
+        *(micros(step.completed_at or step.created_at) or 0, step.duration_ms, step.cached, step.attempt),
+        *(step.visit, step.child_workflow_id, step.replayed),
+    )
+
+
 class StepTally(NamedTuple):
     """Steps of one node that ended alike."""
 
     node: str
     status: StepStatus
     cached: bool
-    count: int
+    steps: int
     total_ms: float
     first: int  # the indexes of the first of them
     last: int  # and of the last
+    superstep: int  # the highest that one of them belongs to
+
+
+class StepLine(NamedTuple):
+    """What a drawing of a whole history shows of one step."""
+
+    superstep: int
+    index: int
+    node: str
+    status: str
+    ended: int  # microseconds since 1970
+    duration_ms: float | None
+    cached: bool
+    attempt: int
+    visit: int = 1
+    child: str | None = None  # the workflow of a nested graph
+    replayed: bool = False
 
 
 class Reader(ABC):
@@ -106,10 +133,34 @@ class Reader(ABC):
             groups.setdefault((step.node_name, step.status, step.cached), []).append(step)
         return [
             StepTally(
-                *alike, len(found), sum(s.duration_ms or 0 for s in found), found[0].index, found[-1].index
+                *(*alike, len(found), sum(step.duration_ms or 0 for step in found)),
+                *(found[0].index, found[-1].index, max(step.superstep for step in found)),
             )
             for alike, found in groups.items()
         ]
+
+    def read_lines(self, workflow_id: str, *, after: Position = START, limit: int = 100) -> list[StepLine]:
+        """Return what `read_page` does, of each step only what a drawing shows."""
+        return [line_of(step) for step in self.read_page(workflow_id, after=after, limit=limit)]
+
+    def marks(self, limit: int = 100) -> dict[str, Any]:
+        """Return for the newest workflows, and for those at work, what differs whenever one has changed.
+
+        At most `limit` of either kind. A store that has something shorter to tell may do so instead.
+        """
+        newest, _, _ = self.find(Query(top_level=False, limit=limit))
+        active, _, _ = self.find(Query(statuses=frozenset({WorkflowStatus.ACTIVE}), limit=limit))
+        return {
+            found.id: (found.status.value, found.step_count, found.completed_at, dict(found.tags))
+            for found in (*newest, *active)
+        }
+
+    def watch(self) -> Callable[[], Any]:
+        """Return a function whose answer differs from the last whenever something was written in between.
+
+        It is called from one thread at a time, often, and must cost little.
+        """
+        return self.marks
 
     def names(self, prefix: str, *, parent: str | None = None, limit: int = 20) -> list[str]:
         """Return ids that begin with a text, of children of a workflow or of those without parent."""

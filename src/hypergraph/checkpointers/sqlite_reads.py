@@ -71,8 +71,8 @@ SELECT superstep, idx FROM steps WHERE workflow = :key AND superstep <= :upto
 AND superstep >= :since AND (superstep > :since OR idx > :after) ORDER BY superstep, idx LIMIT :limit
 """
 _TALLIES = """
-SELECT node, status, cached, count(*), total(duration_ms), min(idx), max(idx) FROM steps WHERE workflow = ?
-GROUP BY node, status, cached ORDER BY min(idx)
+SELECT node, status, cached, count(*), total(duration_ms), min(idx), max(idx), max(superstep)
+FROM steps WHERE workflow = ? GROUP BY node, status, cached ORDER BY min(idx)
 """
 _FOLLOWING = """
 SELECT node FROM steps WHERE workflow = :key AND superstep = (

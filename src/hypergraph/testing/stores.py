@@ -87,10 +87,10 @@ class StepTests:
             failed,
         )
         found = store.tally_steps("w")
-        assert [(t.node, t.status.value, t.count, t.first, t.last) for t in found] == [
-            ("a", "completed", 2, 0, 1),
-            ("b", "completed", 1, 2, 2),
-            ("a", "failed", 1, 3, 3),
+        assert [(t.node, t.status.value, t.steps, t.first, t.last, t.superstep) for t in found] == [
+            ("a", "completed", 2, 0, 1, 1),
+            ("b", "completed", 1, 2, 2, 2),
+            ("a", "failed", 1, 3, 3, 3),
         ]
         assert (found[0].total_ms, found[2].total_ms, store.tally_steps("nobody")) == (4.0, 0.0, [])
 

@@ -1,0 +1,166 @@
+"""What went wrong: the first failure of one workflow, and the failures of all of them, alike ones together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TypedDict
+
+from hypergraph.checkpointers import Checkpointer, StepRecord, StepStatus, Workflow, WorkflowStatus
+from hypergraph.checkpointers.filters import Moment, Query, moment
+from hypergraph.checkpointers.reading import StepTally
+from hypergraph.display import first_line, jsonable
+from hypergraph.views.problems import USAGE, Problem
+from hypergraph.views.workflows import iso
+
+_PAGE = 500  # workflows looked at together
+_MOST = 5000  # workflows looked at in all, the newest ones
+_SAMPLES = 5  # workflows named with each error
+_BROKEN = frozenset({WorkflowStatus.FAILED})
+
+
+class FirstError(TypedDict):
+    """The step that failed first, in the workflow where it really happened."""
+
+    workflow: str  # a child of the one asked for, if it failed inside of a nested graph
+    index: int
+    node: str
+    error_type: str | None
+    message: str
+    traceback: str | None
+
+
+class ErrorGroup(TypedDict):
+    """Failures that are alike: the same node, type and first line."""
+
+    node: str
+    error_type: str | None
+    message: str  # the first line
+    count: int
+    last_at: str | None
+    workflows: list[str]  # the latest of them
+
+
+class ErrorPage(TypedDict):
+    """Failing steps of all workflows that failed, alike ones together, newest first."""
+
+    schema: str  # hypergraph.errors/1
+    items: list[ErrorGroup]
+    total: int  # groups
+    failures: int
+    complete: bool  # False: there are older ones that were not looked at
+
+
+def first_error(store: Checkpointer, found: Workflow, tallies: Sequence[StepTally]) -> FirstError | None:
+    """Return where a workflow failed first; failures of nested graphs are followed to where they happened."""
+    failed = [tally.first for tally in tallies if tally.status is StepStatus.FAILED]
+    if failed:
+        step = store.skimming().read_step(found.id, min(failed))
+        if step is None:
+            return None
+        child = step.child_workflow_id and store.read_workflow(step.child_workflow_id)
+        inner = first_error(store, child, store.tally_steps(child.id)) if child else None
+        return inner or _located(step)
+    return None if tallies else _of_first_item(store, found.id)
+
+
+def errors(
+    store: Checkpointer, *, graph: str | None = None, since: Moment | None = None, limit: int = 20
+) -> ErrorPage:
+    """Group the failing steps of workflows that failed, newest first.
+
+    `graph` is the name of the graph that failed, or of the one that it was nested in; `since` says when the
+    workflow was created. A failure inside of a nested graph counts once, where it happened.
+
+    Raises:
+        Problem: `since` is no moment.
+    """
+    try:
+        query = Query(_BROKEN, since=moment(since), top_level=False, limit=_PAGE)
+    except ValueError as error:
+        raise Problem(USAGE, str(error)) from error
+    groups: dict[tuple[str, str | None, str], ErrorGroup] = {}
+    looked_at = 0
+    for found in _failed_workflows(store, query):
+        looked_at += 1
+        if looked_at > _MOST:
+            break
+        if graph is None or graph in _graphs(store, found):
+            for step in _failures(store, found.id):
+                _add(groups, step)
+    return {
+        "schema": "hypergraph.errors/1",
+        "items": list(groups.values())[:limit],
+        "total": len(groups),
+        "failures": sum(group["count"] for group in groups.values()),
+        "complete": looked_at <= _MOST,
+    }
+
+
+def _failed_workflows(store: Checkpointer, query: Query) -> Iterator[Workflow]:
+    while True:
+        page, _, cursor = store.find(query)
+        yield from page
+        if cursor is None:
+            return
+        query = query._replace(cursor=cursor)
+
+
+def _graphs(store: Checkpointer, found: Workflow) -> set[str | None]:
+    """Return the names of the graph of a workflow and of those it is nested in."""
+    names, above = {found.graph_name}, found.parent_id
+    while above is not None and (parent := store.read_workflow(above)) is not None:
+        names.add(parent.graph_name)
+        above = parent.parent_id
+    return names
+
+
+def _failures(store: Checkpointer, wf: str) -> Iterator[StepRecord]:
+    """Yield the steps that failed by themselves, the last one first; of nested graphs the child has them."""
+    failed = [tally for tally in store.tally_steps(wf) if tally.status is StepStatus.FAILED]
+    for tally in sorted(failed, key=lambda tally: -tally.last):
+        for step in reversed(store.read_steps(wf, node=tally.node, values=False)):
+            nested = step.child_workflow_id and store.read_workflow(step.child_workflow_id)
+            if step.status is StepStatus.FAILED and not nested:
+                yield step
+
+
+def _add(groups: dict[tuple[str, str | None, str], ErrorGroup], step: StepRecord) -> None:
+    message = first_line(step.error or "", 200)
+    key = step.node_name, step.error_type, message
+    group = groups.setdefault(
+        key,
+        {
+            "node": jsonable(step.node_name),
+            "error_type": jsonable(step.error_type),
+            "message": message,
+            "count": 0,
+            "last_at": iso(step.completed_at or step.created_at),
+            "workflows": [],
+        },
+    )
+    group["count"] += 1
+    wf = jsonable(step.workflow_id)
+    if wf not in group["workflows"] and len(group["workflows"]) < _SAMPLES:
+        group["workflows"].append(wf)
+
+
+def _of_first_item(store: Checkpointer, wf: str) -> FirstError | None:
+    """Return the first error of the first item of a map that failed."""
+    broken = _BROKEN | {WorkflowStatus.PARTIAL}
+    failed, _, _ = store.find(Query(broken, parent=wf, limit=None))
+    for child in sorted(failed, key=lambda child: child.item or 0):
+        found = first_error(store, child, store.tally_steps(child.id))
+        if found is not None:
+            return found
+    return None
+
+
+def _located(step: StepRecord) -> FirstError:
+    return {
+        "workflow": jsonable(step.workflow_id),
+        "index": step.index,
+        "node": jsonable(step.node_name),
+        "error_type": jsonable(step.error_type),
+        "message": jsonable(step.error or ""),
+        "traceback": jsonable(step.traceback),
+    }

@@ -1,0 +1,130 @@
+"""The values of a workflow at a superstep: which there are and who made them, and one of them at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict
+
+from hypergraph.checkpointers import Checkpointer, StepStatus, Workflow, WorkflowStatus
+from hypergraph.checkpointers.history import History
+from hypergraph.checkpointers.payloads import Payload
+from hypergraph.checkpointers.reading import StepTally
+from hypergraph.display import jsonable
+from hypergraph.views.problems import NOT_FOUND, Problem
+from hypergraph.views.records import known
+from hypergraph.views.stored import Makers, StoredValue, stored_value
+from hypergraph.views.values import CHARACTERS, ITEMS, ValueView, describe
+
+_LONG = 20_000  # steps; what comes next takes all of them to find out
+_CLOSE = 5  # names that an error suggests
+
+
+class StateView(TypedDict):
+    """The values that a workflow had after a superstep, inputs included."""
+
+    schema: str  # hypergraph.state/1
+    workflow: str
+    at: int | None  # the superstep asked for, None for the latest
+    last: int | None  # the last superstep there is
+    items: list[StoredValue]
+    next: list[str] | None  # the nodes that ran or would run next, None if finding out takes too long
+
+
+def state(store: Checkpointer, wf: str, *, at: int | None = None, values: bool = True) -> StateView:
+    """List the values of a workflow after a superstep, by default the last; `values=False` decodes none.
+
+    Raises:
+        Problem: there is no such workflow or superstep.
+    """
+    found, tallies = known(store, wf), store.tally_steps(wf)
+    last = _last(tallies, wf, at)
+    makers = Makers(store, wf)
+    payloads = state_payloads(store, wf, at)
+    return {
+        "schema": "hypergraph.state/1",
+        "workflow": jsonable(wf),
+        "at": at,
+        "last": last,
+        "items": [stored_value(store, wf, payload, makers, decode=values) for payload in payloads.values()],
+        "next": upcoming(store, found, tallies, at),
+    }
+
+
+def value(
+    store: Checkpointer,
+    wf: str,
+    key: str,
+    *,
+    at: int | None = None,
+    path: str = "",
+    offset: int = 0,
+    limit: int | None = ITEMS,
+    characters: int | None = CHARACTERS,
+) -> ValueView:
+    """Return one value of the state, or a part of it; see `values.describe`.
+
+    Raises:
+        Problem: there is no such workflow, superstep, value or part; close names are listed.
+    """
+    found = raw_value(store, wf, key, at=at)
+    return describe(found, path=path, offset=offset, limit=limit, characters=characters)
+
+
+def raw_value(store: Checkpointer, wf: str, key: str, *, at: int | None = None) -> Any:
+    """Return one value of the state itself, fetched from wherever it is; raises what `value` does."""
+    known(store, wf)
+    payloads = state_payloads(store, wf, at)
+    if key not in payloads:
+        _last(store.tally_steps(wf), wf, at)
+        raise _unknown(key, payloads, wf, at)
+    return store.decode(wf, payloads[key])
+
+
+def state_payloads(store: Checkpointer, wf: str, at: int | None) -> Mapping[str, Payload]:
+    """Return the newest payload of each name: inputs first, then outputs in the order they were made."""
+    made = sorted(store.state_payloads(wf, at), key=lambda payload: (payload.superstep, payload.idx))
+    found = {payload.name: payload for payload in store.input_payloads(wf, at)}
+    for payload in made:
+        # A later turn may give a name that a step made before: the higher version is the newer value.
+        if payload.name not in found or found[payload.name].version <= payload.version:
+            found.pop(payload.name, None)
+            found[payload.name] = payload
+    return found
+
+
+def upcoming(
+    store: Checkpointer, workflow: Workflow, tallies: Sequence[StepTally], at: int | None = None
+) -> list[str] | None:
+    """Return the nodes that ran next or would, None where only a long history could tell."""
+    following = store.read_following(workflow.id, at) if at is not None else []
+    if following or workflow.status in (WorkflowStatus.COMPLETED, WorkflowStatus.PARTIAL):
+        return [jsonable(name) for name in following]
+    if workflow.status is WorkflowStatus.PAUSED:
+        return [jsonable(name) for name in _left_paused(tallies)]
+    if workflow.step_count > _LONG:
+        return None
+    return [jsonable(name) for name in History(store, workflow.id, at).next()]
+
+
+def _left_paused(tallies: Sequence[StepTally]) -> list[str]:
+    last = {tally.node: tally for tally in sorted(tallies, key=lambda tally: tally.last)}
+    return [name for name, tally in last.items() if tally.status is StepStatus.PAUSED]
+
+
+def _last(tallies: Sequence[StepTally], wf: str, at: int | None) -> int | None:
+    last = max((tally.superstep for tally in tallies), default=None)
+    if at is not None and at > (-1 if last is None else last):
+        hint = "It has no steps" if last is None else f"It has the supersteps 0 to {last}"
+        raise Problem(NOT_FOUND, f"Workflow {wf!r} has no superstep {at}", hint)
+    return last
+
+
+def _unknown(key: str, payloads: Mapping[str, Payload], wf: str, at: int | None) -> Problem:
+    import difflib  # only who errs needs it
+
+    close = difflib.get_close_matches(key, payloads, n=_CLOSE, cutoff=0.4)
+    when = "" if at is None else f" at superstep {at}"
+    message = f"Workflow {wf!r} has no value {key!r}{when}"
+    if close:
+        return Problem(NOT_FOUND, message, "Did you mean one of these?", close)
+    return Problem(NOT_FOUND, message, f"It has {len(payloads)} values", sorted(payloads)[: 2 * _CLOSE])

@@ -1,0 +1,171 @@
+"""The steps of one workflow, in pages of summaries, which hold no values; `step` is one of them in full."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from fnmatch import fnmatchcase
+from typing import TypedDict
+
+from hypergraph.checkpointers import Checkpointer, StepRecord, StepStatus
+from hypergraph.checkpointers.conditions import milliseconds
+from hypergraph.checkpointers.filters import Query
+from hypergraph.checkpointers.reading import START, Position, position_of
+from hypergraph.display import did_you_mean, jsonable
+from hypergraph.views.problems import AMBIGUOUS, NOT_FOUND, USAGE, Problem
+from hypergraph.views.records import StepSummary, known, step_summary
+from hypergraph.views.step import StepDetail, step
+
+__all__ = [
+    "STATUSES",
+    "StepDetail",
+    "StepPage",
+    "StepSummary",
+    "item_of",
+    "known",
+    "step",
+    "step_summary",
+    "steps",
+]
+
+STATUSES = (*(status.value for status in StepStatus), "cached", "skipped")
+_CHUNK = 500  # steps read at once when only some of them are wanted
+_FAR = 2**62  # no index comes after it
+_FEW = 10  # ids that an error lists
+
+Test = Callable[[StepRecord], bool]
+
+
+class StepPage(TypedDict):
+    """Steps in order."""
+
+    schema: str  # hypergraph.steps/1
+    workflow: str
+    items: list[StepSummary]
+    total: int | None  # all that match, None where counting would take reading the rest
+    next_cursor: str | None
+
+
+def steps(
+    store: Checkpointer,
+    wf: str,
+    *,
+    node: str | None = None,
+    status: str | None = None,
+    superstep: str | int | None = None,
+    item: int | None = None,
+    iteration: int | None = None,
+    slow: str | float | None = None,
+    limit: int = 20,
+    cursor: str | None = None,
+) -> StepPage:
+    """List the steps of a workflow, or of one item of a map; every filter narrows the choice.
+
+    `node` is a pattern like "embed*", `superstep` a number or a range like "3..7", `iteration` counts the
+    visits of a node from 1, `slow` is a duration like "1s", or milliseconds.
+
+    Raises:
+        Problem: there is no such workflow or item, or a filter cannot be understood.
+    """
+    if item is not None:
+        wf = item_of(store, wf, item)
+    found = known(store, wf)
+    tests = _tests(node, status, iteration, slow)
+    first, last = _range(superstep)
+    after = max((first - 1, _FAR), _position(cursor))
+    if limit < 1:
+        raise Problem(USAGE, "The limit must be at least 1")
+    kept, ended = _matching(_walk(store, wf, after, last, _CHUNK if tests else limit + 1), tests, limit)
+    total = found.step_count if not tests and superstep is None else None
+    if total is None and ended and cursor is None:
+        total = len(kept)
+    return {
+        "schema": "hypergraph.steps/1",
+        "workflow": jsonable(wf),
+        "items": [step_summary(step) for step in kept],
+        "total": total,
+        "next_cursor": None if ended else "{}.{}".format(*position_of(kept[-1])),
+    }
+
+
+def item_of(store: Checkpointer, wf: str, item: int) -> str:
+    """Return the workflow of one item of a map, or of the one mapped graph inside a workflow.
+
+    Raises:
+        Problem: there is none, or there are several.
+    """
+    direct = f"{wf}/item-{item}"
+    if store.read_workflow(direct) is not None:
+        return direct
+    maps, _, _ = store.find(Query(parent=wf, limit=1000))
+    inner = [found for m in maps if store.read_workflow(found := f"{m.id}/item-{item}") is not None]
+    if len(inner) == 1:
+        return inner[0]
+    if inner:
+        raise Problem(AMBIGUOUS, f"{wf!r} has several items {item}", "Name the map", inner[:_FEW])
+    raise Problem(NOT_FOUND, f"{wf!r} has no item {item}", f"hypergraph ls --parent {wf} lists its children")
+
+
+def _walk(store: Checkpointer, wf: str, after: Position, upto: int | None, size: int) -> Iterator[StepRecord]:
+    while page := store.read_page(wf, after=after, limit=size, upto=upto):
+        yield from page
+        if len(page) < size:
+            return
+        after = position_of(page[-1])
+
+
+def _matching(found: Iterator[StepRecord], tests: list[Test], limit: int) -> tuple[list[StepRecord], bool]:
+    """Return a page of those that pass all tests, and whether there are no more."""
+    kept: list[StepRecord] = []
+    for record in found:
+        if all(test(record) for test in tests):
+            if len(kept) == limit:
+                return kept, False
+            kept.append(record)
+    return kept, True
+
+
+def _tests(
+    node: str | None, status: str | None, iteration: int | None, slow: str | float | None
+) -> list[Test]:
+    tests: list[Test] = []
+    if node is not None:
+        tests.append(lambda step: fnmatchcase(step.node_name, node))
+    if status is not None:
+        tests.append(_status_test(status))
+    if iteration is not None:
+        tests.append(lambda step: step.visit == iteration)
+    if slow is not None:
+        least = milliseconds(slow) if isinstance(slow, str) else slow
+        if least is None:
+            raise Problem(USAGE, f"{slow!r} is no duration", "Write one like 250ms, 1.5s or 2m")
+        tests.append(lambda step: step.duration_ms is not None and step.duration_ms >= least)
+    return tests
+
+
+def _status_test(status: str) -> Test:
+    if status not in STATUSES:
+        hint = did_you_mean(status, STATUSES) or ""
+        raise Problem(USAGE, f"A step is {', '.join(STATUSES[:-1])} or {STATUSES[-1]}, not {status!r}", hint)
+    if status in ("cached", "skipped"):
+        return lambda step: step.cached if status == "cached" else step.replayed
+    return lambda step: step.status.value == status
+
+
+def _range(text: str | int | None) -> tuple[int, int | None]:
+    """Return the first superstep that is wanted and the last."""
+    if text is None:
+        return 0, None
+    found = re.fullmatch(r"(\d{1,15})(?:\.\.(\d{1,15}))?", str(text))
+    if found is None:
+        raise Problem(USAGE, f"{text!r} is no superstep", "Write a number like 3, or a range like 3..7")
+    return int(found[1]), int(found[2] or found[1])
+
+
+def _position(cursor: str | None) -> Position:
+    if cursor is None:
+        return START
+    found = re.fullmatch(r"(\d{1,15})\.(\d{1,15})", cursor)
+    if found is None:
+        raise Problem(USAGE, f"{cursor!r} is no next_cursor of an earlier page")
+    return int(found[1]), int(found[2])
