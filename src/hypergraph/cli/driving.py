@@ -14,7 +14,8 @@ from hypergraph.checkpointers import Checkpointer
 from hypergraph.cli.screens import quoted, say
 from hypergraph.cli.waiting import finished
 from hypergraph.display import escape
-from hypergraph.events import EventProcessor, RichProgressProcessor
+from hypergraph.events import EventProcessor
+from hypergraph.events.rich_progress import RichProgressProcessor
 from hypergraph.exceptions import StoreError, WorkflowError, WorkflowLockedError
 from hypergraph.views.problems import REFUSED, USAGE, Problem
 

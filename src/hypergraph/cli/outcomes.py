@@ -46,7 +46,9 @@ def _blocks(result: RunResult | MapResult, view: RunView, order: Order) -> Itera
             yield _outputs(view["outputs"])
     if view["error"] is not None:
         yield _told(view["error"])
-        if order.workflow_id and not order.is_map:
+        if order.workflow_id and order.is_map:
+            yield f"What completed is kept; to run the rest, the same again with --id {order.workflow_id} --resume"
+        elif order.workflow_id:
             yield f"What completed is kept; once it is mended, go on: {order.resuming()}"
     if view["question"] is not None:
         asked = view["question"]
