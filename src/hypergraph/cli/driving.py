@@ -16,7 +16,7 @@ from hypergraph.cli.waiting import finished
 from hypergraph.display import escape
 from hypergraph.events import EventProcessor
 from hypergraph.events.rich_progress import RichProgressProcessor
-from hypergraph.exceptions import StoreError, WorkflowError, WorkflowLockedError
+from hypergraph.exceptions import MissingInputError, StoreError, WorkflowError, WorkflowLockedError
 from hypergraph.views.problems import REFUSED, USAGE, Problem
 
 
@@ -58,6 +58,10 @@ def outcome(order: Order, store: Checkpointer | None) -> RunResult | MapResult:
         if store is not None and not order.is_map:
             say(f"Interrupted; to go on: {escape(order.resuming())}")
         raise
+    except MissingInputError as error:
+        missing = ", ".join(error.missing)
+        hint = f"Give them: {' '.join(f'{name}=VALUE' for name in error.missing)}, or with --values"
+        raise Problem(USAGE, f"Inputs are missing: {missing}", hint) from error
     except (WorkflowLockedError, StoreError):
         raise
     except WorkflowError as error:

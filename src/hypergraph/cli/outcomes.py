@@ -11,7 +11,7 @@ from hypergraph.cli.screens import quoted
 from hypergraph.cli.words import duration, status
 from hypergraph.display import Table, plural
 from hypergraph.runs.tables import failed_status, stats_table, step_table
-from hypergraph.views.runs import Failure, Output, RunView, map_view, run_view
+from hypergraph.views.runs import Failure, ItemView, Output, RunView, map_view, run_view
 
 _ROWS = 20
 
@@ -30,13 +30,13 @@ def reply_to(result: RunResult | MapResult, order: Order) -> Reply:
 def _header(view: RunView, order: Order) -> list[str]:
     name = view["workflow_id"] if order.workflow_id else view["graph"] or "unnamed"
     title = f"Workflow: {name}" if order.workflow_id else f"Run: {name}"
-    items = [plural(len(view["items"]), "item")] if order.is_map else []
+    items = [plural(len(view["items"]), "item")] if "items" in view else []
     return [title, status(view["status"]), *items, duration(view["duration_ms"])]
 
 
 def _blocks(result: RunResult | MapResult, view: RunView, order: Order) -> Iterator[Table | str]:
     if isinstance(result, MapResult):
-        yield _items(view)
+        yield _items(view.get("items", []))
         yield stats_table(result.log.node_stats)
     elif result.log is not None:
         stats = result.log.node_stats
@@ -57,8 +57,8 @@ def _blocks(result: RunResult | MapResult, view: RunView, order: Order) -> Itera
             yield f"Answer: {order.resuming(*(f'{key}=...' for key in asked['keys']))}"
 
 
-def _items(view: RunView) -> Table:
-    failed_first = sorted(view["items"], key=lambda item: (item["error"] is None, item["item"]))
+def _items(items: list[ItemView]) -> Table:
+    failed_first = sorted(items, key=lambda item: (item["error"] is None, item["item"]))
     rows = [
         (
             item["item"],
@@ -67,7 +67,7 @@ def _items(view: RunView) -> Table:
         )
         for item in failed_first[:_ROWS]
     ]
-    left_out = len(view["items"]) - len(rows)
+    left_out = len(items) - len(rows)
     more = f"... and {plural(left_out, 'more item')}" if left_out else ""
     return Table(("Item", "Status", "Outputs"), rows, more)
 

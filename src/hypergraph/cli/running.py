@@ -28,7 +28,7 @@ _HOW = (
     Option("--map-over", "run once for each item of this input", "KEY", many=True),
     Option(
         "--map-mode",
-        "several such inputs side by side, or all combinations",
+        "several such inputs side by side (zip, the default), or all combinations (product)",
         "MODE",
         choices=("zip", "product"),
     ),
@@ -36,7 +36,10 @@ _HOW = (
     Option("--entrypoint", "the node at which a cycle starts", "NODE"),
     Option("--max-iterations", "supersteps that a graph with cycles may take", "N", number),
     Option(
-        "--error-handling", "whether a map ends at its first failing item", "E", choices=("raise", "continue")
+        "--error-handling",
+        "of a map: end at its first failing item (raise, the default), or continue",
+        "E",
+        choices=("raise", "continue"),
     ),
 )
 run_options = (
@@ -83,6 +86,9 @@ def resume(call: Call) -> Reply:
     store, workflow_id = asked(call)
     order = _order(call)
     order.options["workflow_id"] = workflow_id
+    if not order.is_map and store.names(f"{workflow_id}/item-", parent=workflow_id, limit=1):
+        hint = f"{order.resuming('--map-over', 'KEY', 'KEY=VALUES')}: items that completed do not run again"
+        raise Problem(USAGE, f"Workflow {workflow_id!r} is a map; it goes on with its list of items", hint)
     return reply_to(outcome(order, store), order)
 
 

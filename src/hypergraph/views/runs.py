@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 from hypergraph import MapResult, NodeError, PauseInfo, RunResult
 from hypergraph.display import jsonable
@@ -63,7 +63,7 @@ class RunView(TypedDict):
     error: Failure | None
     question: Question | None
     log: dict[str, Any]
-    items: list[ItemView]  # of a map
+    items: NotRequired[list[ItemView]]  # of a map
 
 
 def run_view(result: RunResult, graph: str | None) -> RunView:
@@ -79,7 +79,6 @@ def run_view(result: RunResult, graph: str | None) -> RunView:
         "error": _failure(result),
         "question": None if result.pause is None else _question(result.pause),
         "log": log.to_dict() if log is not None else {},
-        "items": [],
     }
 
 
