@@ -1,4 +1,4 @@
-"""What went wrong: the first failure of one workflow, and the failures of all of them, alike ones together."""
+"""What went wrong: the first failure of one workflow, and those of all workflows, alike ones together."""
 
 from __future__ import annotations
 

@@ -23,6 +23,7 @@ __all__ = [
     "StepSummary",
     "item_of",
     "known",
+    "position_in",
     "step",
     "step_summary",
     "steps",
@@ -72,7 +73,7 @@ def steps(
     found = known(store, wf)
     tests = _tests(node, status, iteration, slow)
     first, last = _range(superstep)
-    after = max((first - 1, _FAR), _position(cursor))
+    after = max((first - 1, _FAR), position_in(cursor))
     if limit < 1:
         raise Problem(USAGE, "The limit must be at least 1")
     kept, ended = _matching(_walk(store, wf, after, last, _CHUNK if tests else limit + 1), tests, limit)
@@ -162,7 +163,8 @@ def _range(text: str | int | None) -> tuple[int, int | None]:
     return int(found[1]), int(found[2] or found[1])
 
 
-def _position(cursor: str | None) -> Position:
+def position_in(cursor: str | None) -> Position:
+    """Return the position that a cursor stands for, None for before all. Raises Problem."""
     if cursor is None:
         return START
     found = re.fullmatch(r"(\d{1,15})\.(\d{1,15})", cursor)

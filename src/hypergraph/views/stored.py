@@ -1,4 +1,4 @@
-"""One stored value as lists show it: who made it, how large it is, and what it looks like if that is cheap."""
+"""One stored value as lists show it: who made it, how large it is, and a preview where that is cheap."""
 
 from __future__ import annotations
 

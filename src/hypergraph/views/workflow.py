@@ -19,8 +19,15 @@ from hypergraph.views.step import PauseView, pause_view
 from hypergraph.views.workflows import WorkflowSummary, summary
 
 __all__ = [
-    *("ChildCounts", "ErrorGroup", "ErrorPage", "FirstError", "NodeRow", "WorkflowDetail"),
-    *("errors", "fields_of", "workflow"),
+    "ChildCounts",
+    "ErrorGroup",
+    "ErrorPage",
+    "FirstError",
+    "NodeRow",
+    "WorkflowDetail",
+    "errors",
+    "fields_of",
+    "workflow",
 ]
 
 _CHILDREN = 20  # of a map or a nested graph that are listed, those that failed first
@@ -121,7 +128,8 @@ def _pause(store: Checkpointer, found: Workflow, tallies: Sequence[StepTally]) -
 
 
 def _children(store: Checkpointer, wf: str) -> ChildCounts:
-    counts, listed = {}, []
+    counts: dict[str, int] = {}
+    listed: list[Workflow] = []
     # Those of interest first; each status is one look at an index.
     for status in ("failed", "partial", "paused", "active", "stopped", "completed"):
         query = Query(parent=wf, statuses=frozenset([WorkflowStatus(status)]), limit=_CHILDREN)
