@@ -10,7 +10,7 @@ from typing import TypedDict
 from hypergraph.checkpointers import Checkpointer, StepRecord, StepStatus
 from hypergraph.checkpointers.conditions import milliseconds
 from hypergraph.checkpointers.filters import Query
-from hypergraph.checkpointers.reading import START, Position, position_of
+from hypergraph.checkpointers.reading import START, Position, StepLine, position_of
 from hypergraph.display import did_you_mean, jsonable
 from hypergraph.views.problems import AMBIGUOUS, NOT_FOUND, USAGE, Problem
 from hypergraph.views.records import StepSummary, known, step_summary
@@ -30,11 +30,11 @@ __all__ = [
 ]
 
 STATUSES = (*(status.value for status in StepStatus), "cached", "skipped")
-_CHUNK = 500  # steps read at once when only some of them are wanted
+_CHUNK = 5000  # steps read at once when only some of them are wanted
 _FAR = 2**62  # no index comes after it
 _FEW = 10  # ids that an error lists
 
-Test = Callable[[StepRecord], bool]
+Test = Callable[[StepLine], bool]
 
 
 class StepPage(TypedDict):
@@ -76,15 +76,18 @@ def steps(
     after = max((first - 1, _FAR), position_in(cursor))
     if limit < 1:
         raise Problem(USAGE, "The limit must be at least 1")
-    kept, ended = _matching(_walk(store, wf, after, last, _CHUNK if tests else limit + 1), tests, limit)
-    total = found.step_count if not tests and superstep is None else None
-    if total is None and ended and cursor is None:
-        total = len(kept)
+    if tests:
+        lines, ended = _matching(_walk(store, wf, after, last), tests, limit)
+        kept = [record for line in lines for record in _at(store, wf, line)]
+    else:
+        kept = store.read_page(wf, after=after, limit=limit + 1, upto=last)
+        kept, ended = kept[:limit], len(kept) <= limit
+    is_all = not tests and superstep is None
     return {
         "schema": "hypergraph.steps/1",
         "workflow": jsonable(wf),
-        "items": [step_summary(step) for step in kept],
-        "total": total,
+        "items": [step_summary(record) for record in kept],
+        "total": found.step_count if is_all else len(kept) if ended and cursor is None else None,
         "next_cursor": None if ended else "{}.{}".format(*position_of(kept[-1])),
     }
 
@@ -107,23 +110,29 @@ def item_of(store: Checkpointer, wf: str, item: int) -> str:
     raise Problem(NOT_FOUND, f"{wf!r} has no item {item}", f"hypergraph ls --parent {wf} lists its children")
 
 
-def _walk(store: Checkpointer, wf: str, after: Position, upto: int | None, size: int) -> Iterator[StepRecord]:
-    while page := store.read_page(wf, after=after, limit=size, upto=upto):
-        yield from page
-        if len(page) < size:
-            return
-        after = position_of(page[-1])
+def _walk(store: Checkpointer, wf: str, after: Position, last: int | None) -> Iterator[StepLine]:
+    """Yield the outlines of the steps after a position; a long history is looked through in no time."""
+    while page := store.read_lines(wf, after=after, limit=_CHUNK):
+        for line in page:
+            if last is not None and line.superstep > last:
+                return
+            yield line
+        after = page[-1].superstep, page[-1].index
 
 
-def _matching(found: Iterator[StepRecord], tests: list[Test], limit: int) -> tuple[list[StepRecord], bool]:
+def _matching(found: Iterator[StepLine], tests: list[Test], limit: int) -> tuple[list[StepLine], bool]:
     """Return a page of those that pass all tests, and whether there are no more."""
-    kept: list[StepRecord] = []
-    for record in found:
-        if all(test(record) for test in tests):
+    kept: list[StepLine] = []
+    for line in found:
+        if all(test(line) for test in tests):
             if len(kept) == limit:
                 return kept, False
-            kept.append(record)
+            kept.append(line)
     return kept, True
+
+
+def _at(store: Checkpointer, wf: str, line: StepLine) -> list[StepRecord]:
+    return store.read_page(wf, after=(line.superstep, line.index - 1), limit=1)
 
 
 def _tests(
@@ -131,7 +140,7 @@ def _tests(
 ) -> list[Test]:
     tests: list[Test] = []
     if node is not None:
-        tests.append(lambda step: fnmatchcase(step.node_name, node))
+        tests.append(lambda step: fnmatchcase(step.node, node))
     if status is not None:
         tests.append(_status_test(status))
     if iteration is not None:
@@ -150,7 +159,7 @@ def _status_test(status: str) -> Test:
         raise Problem(USAGE, f"A step is {', '.join(STATUSES[:-1])} or {STATUSES[-1]}, not {status!r}", hint)
     if status in ("cached", "skipped"):
         return lambda step: step.cached if status == "cached" else step.replayed
-    return lambda step: step.status.value == status
+    return lambda step: step.status == status
 
 
 def _range(text: str | int | None) -> tuple[int, int | None]:
