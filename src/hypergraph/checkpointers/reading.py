@@ -67,6 +67,15 @@ class StepLine(NamedTuple):
     replayed: bool = False
 
 
+class ItemLine(NamedTuple):
+    """What a list shows of one item of a map."""
+
+    item: int
+    id: str
+    status: str
+    duration_ms: float | None
+
+
 class Reader(ABC):
     """The primitives of reading."""
 
@@ -142,6 +151,16 @@ class Reader(ABC):
     def read_lines(self, workflow_id: str, *, after: Position = START, limit: int = 100) -> list[StepLine]:
         """Return what `read_page` does, of each step only what a drawing shows."""
         return [line_of(step) for step in self.read_page(workflow_id, after=after, limit=limit)]
+
+    def read_items(self, workflow_id: str) -> list[ItemLine]:
+        """Return the items of a map, in their order."""
+        children, _, _ = self.find(Query(parent=workflow_id, limit=None))
+        found = [
+            ItemLine(child.item, child.id, child.status.value, child.duration_ms)
+            for child in children
+            if child.item is not None
+        ]
+        return sorted(found)
 
     def marks(self, limit: int = 100) -> dict[str, Any]:
         """Return for the newest workflows, and for those at work, what differs whenever one has changed.

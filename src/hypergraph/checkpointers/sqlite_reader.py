@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from hypergraph.checkpointers import sqlite_reads
+from hypergraph.checkpointers import sqlite_glances, sqlite_reads
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.database import Connection, Database
 from hypergraph.checkpointers.filters import Query
 from hypergraph.checkpointers.payloads import Payload
-from hypergraph.checkpointers.reading import START, Position, StepTally
+from hypergraph.checkpointers.reading import START, ItemLine, Position, StepLine, StepTally
 from hypergraph.checkpointers.schema import INPUT, OUTPUT
 from hypergraph.checkpointers.types import StepRecord, Turn, Workflow
 
@@ -54,6 +54,22 @@ class SqliteReader(Checkpointer):
     def tally_steps(self, workflow_id: str) -> list[StepTally]:
         """Return how the steps of each node ended; see `Reader.tally_steps`."""
         return self._read(sqlite_reads.tallies, workflow_id)
+
+    def read_lines(self, workflow_id: str, *, after: Position = START, limit: int = 100) -> list[StepLine]:
+        """Return of the next steps what a drawing shows; no record is built."""
+        return self._read(sqlite_glances.lines, workflow_id, after, limit)
+
+    def read_items(self, workflow_id: str) -> list[ItemLine]:
+        """Return the items of a map, in their order; no record is built."""
+        return self._read(sqlite_glances.items, workflow_id)
+
+    def marks(self, limit: int = 100) -> dict[str, Any]:
+        """Return what differs whenever one of the newest workflows, or of those at work, has changed."""
+        return self._read(sqlite_glances.marks, limit)
+
+    def watch(self) -> Callable[[], Any]:
+        """Return a function whose answer differs whenever something was written to the file."""
+        return sqlite_glances.Watch(self._database).version
 
     def names(self, prefix: str, *, parent: str | None = None, limit: int = 20) -> list[str]:
         """Return ids that begin with a text, of children of a workflow or of those without parent."""

@@ -21,7 +21,9 @@ LOOK, ASK, DO, KEEP = "look at what ran", "understand it", "run and go on", "kee
 
 COMMANDS = {
     "ls": Command("listing", "list workflows, newest first", LOOK),
+    "ui": Command("serving", "look at everything in a browser", LOOK),
     "run": Command("running", "run a graph and write it down", DO),
     "resume": Command("running", "go on with a run that failed or died, or answer one that waits", DO),
     "fork": Command("running", "begin a workflow with the history of another one", DO),
+    "mcp": Command("serving_agents", "let an agent look, over the Model Context Protocol", LOOK),
 }

@@ -1,0 +1,108 @@
+"""The items of a map: how each ended at a glance, and pages of them, those that failed first."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import TypedDict
+
+from hypergraph.checkpointers import Checkpointer
+from hypergraph.checkpointers.reading import ItemLine
+from hypergraph.display import jsonable, preview
+from hypergraph.views.problems import USAGE, Problem
+from hypergraph.views.records import known
+
+_ORDER = ("failed", "stopped", "paused", "active", "partial", "completed")  # what people look for first
+
+
+class Item(TypedDict):
+    """One item of a map."""
+
+    id: str
+    item: int
+    status: str
+    duration_ms: float | None
+    label: str  # what makes it differ from the others: the values it was given
+
+
+class ItemPage(TypedDict):
+    """The items of a map."""
+
+    schema: str  # hypergraph.items/1
+    workflow: str
+    total: int
+    counts: dict[str, int]  # by status
+    strip: list[int]  # for each item, in their order, the place of its status in `statuses`
+    statuses: list[str]
+    items: list[Item]
+    next_cursor: str | None
+
+
+def items(store: Checkpointer, id: str, *, limit: int = 20, cursor: str | None = None) -> ItemPage:
+    """List the items of a map, those that failed first.
+
+    Raises:
+        Problem: there is no such workflow, or the cursor is none.
+    """
+    known(store, id)
+    lines = store.read_items(id)
+    ordered = sorted(lines, key=_rank)
+    after = _after(cursor)
+    page = [line for line in ordered if _rank(line) > after][: limit + 1]
+    more, page = len(page) > limit, page[:limit]
+    labels = _labels(store, page, lines[:2])
+    return {
+        "schema": "hypergraph.items/1",
+        "workflow": jsonable(id),
+        "total": len(lines),
+        "counts": {
+            status: count for status in _ORDER if (count := sum(line.status == status for line in lines))
+        },
+        "strip": [_ORDER.index(line.status) for line in lines],
+        "statuses": list(_ORDER),
+        "items": [
+            {
+                "id": jsonable(line.id),
+                "item": line.item,
+                "status": line.status,
+                "duration_ms": line.duration_ms,
+                "label": labels[line.id],
+            }
+            for line in page
+        ],
+        "next_cursor": "{}.{}".format(*_rank(page[-1])) if more else None,
+    }
+
+
+def _rank(line: ItemLine) -> tuple[int, int]:
+    return _ORDER.index(line.status), line.item
+
+
+def _after(cursor: str | None) -> tuple[int, int]:
+    if cursor is None:
+        return -1, -1
+    found = re.fullmatch(r"(\d)\.(\d{1,15})", cursor, re.ASCII)
+    if found is None:
+        raise Problem(USAGE, f"{cursor!r} is no next_cursor of an earlier page")
+    return int(found[1]), int(found[2])
+
+
+def _labels(store: Checkpointer, page: Iterable[ItemLine], first: Iterable[ItemLine]) -> dict[str, str]:
+    """Return for each item the values by which it differs from others; what all were given says nothing."""
+    skimming = store.skimming()
+    given = {line.id: store.input_payloads(line.id) for line in (*page, *first)}
+    seen: dict[str, set[tuple[str, int, bytes | None]]] = {}
+    for payloads in given.values():
+        for payload in payloads:
+            seen.setdefault(payload.name, set()).add((payload.format, payload.checksum, payload.data))
+    differing = {name for name, contents in seen.items() if len(contents) > 1} or set(seen)
+
+    def label(line: ItemLine) -> str:
+        shown = [
+            f"{payload.name}={preview(skimming.decode(line.id, payload))}"
+            for payload in given[line.id]
+            if payload.name in differing
+        ]
+        return jsonable(", ".join(shown))  # type: ignore[no-any-return]  # a text stays one
+
+    return {line.id: label(line) for line in page}
