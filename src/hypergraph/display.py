@@ -110,7 +110,7 @@ def _duration(ms: float | None, most_ms: int) -> str:
 
 # --- tables -------------------------------------------------------------------------------------
 
-_RIGHT = frozenset({"Step", "Item", "Nodes", "Steps", "Runs", "Errors", "Cached"})
+_RIGHT = frozenset({"Step", "Superstep", "Item", "Nodes", "Steps", "Runs", "Errors", "Cached"})
 _DURATIONS = frozenset({"Duration", "Total", "Avg"})  # right-aligned, one blank kept free
 _ROOMY = frozenset({"Node", "ID"})  # one wider than their content
 
@@ -132,15 +132,18 @@ class Table(NamedTuple):
     more: str = ""  # a line below the rows, about those left out
 
 
-def as_text(header: Iterable[object], *blocks: Table | str) -> str:
+Block = Table | str | list[str]  # a table, a line, or lines that belong together
+
+
+def as_text(header: Iterable[object], *blocks: Block) -> str:
     """Lay out a header line and below it, each after an empty line, tables and plain lines."""
     lines = [_header(header)]
     for block in blocks:
-        lines += ["", *(_table_lines(block) if isinstance(block, Table) else ["  " + escape(block)])]
+        lines += ["", *(_table_lines(block) if isinstance(block, Table) else _plain_lines(block))]
     return "\n".join(lines)
 
 
-def as_html(header: Iterable[object], *blocks: Table | str) -> str:
+def as_html(header: Iterable[object], *blocks: Block) -> str:
     """Render what `as_text` shows as static HTML."""
     body = "".join(_html_table(block) if isinstance(block, Table) else _paragraph(block) for block in blocks)
     return f'<div class="hypergraph" style="{_PAGE}"><p><b>{escape_html(_header(header))}</b></p>{body}</div>'
@@ -164,6 +167,10 @@ def _table_lines(table: Table) -> list[str]:
     lines = [_line(headings, widths, right), _line(rule, widths, right)]
     lines += [_line(row, widths, right_cells) for row in rows]
     return [*lines, "  " + escape(table.more)] if table.more else lines
+
+
+def _plain_lines(block: str | list[str]) -> list[str]:
+    return [f"  {escape(line)}".rstrip() for line in ([block] if isinstance(block, str) else block)]
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
@@ -198,8 +205,10 @@ def _html_cell(tag: str, heading: str, cell: object, style: str = "") -> str:
     return f'<{tag} style="text-align:{side};{wrap};{_CELL}{style}">{text}</{tag}>'
 
 
-def _paragraph(text: str) -> str:
-    return f"<p>{escape_html(text)}</p>"
+def _paragraph(text: str | list[str]) -> str:
+    if isinstance(text, str):
+        return f"<p>{escape_html(text)}</p>"
+    return f"<pre>{chr(10).join(map(escape_html, text))}</pre>"
 
 
 # --- values -------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypergraph.cli.options import Given
 from hypergraph.cli.settings import settings
-from hypergraph.display import Table
+from hypergraph.display import Block
 from hypergraph.views.locations import DEFAULT, lists_at
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ class Reply(NamedTuple):
     """
 
     document: Any  # a read model
-    blocks: Callable[[], Iterable[Table | str]] = tuple
+    blocks: Callable[[], Iterable[Block]] = tuple
     header: Sequence[str] = ()
     next: Sequence[str] = ()
     code: int = 0

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, TextIO
 
 from hypergraph.cli.call import Reply
-from hypergraph.display import Table, as_text, columns, escape
+from hypergraph.display import Block, Table, as_text, columns, escape
 from hypergraph.views.problems import Problem
 
 _COLOURS = {
@@ -84,7 +84,7 @@ class Screen:
         short = [[_cut(cell, width) for cell, width in zip(row, widths, strict=True)] for row in cells]
         return table._replace(rows=short)
 
-    def _painted(self, text: str, blocks: Sequence[Table | str]) -> str:
+    def _painted(self, text: str, blocks: Sequence[Block]) -> str:
         statuses = iter(_statuses(blocks))
         wanted = next(statuses, None)
         painted = []
@@ -122,7 +122,7 @@ def as_json(document: Any, indent: int | None = None) -> str:
     return json.dumps(document, ensure_ascii=False, indent=indent, allow_nan=False)
 
 
-def _statuses(blocks: Sequence[Table | str]) -> Iterator[str]:
+def _statuses(blocks: Sequence[Block]) -> Iterator[str]:
     for block in blocks:
         if isinstance(block, Table) and "Status" in block.headings:
             place = block.headings.index("Status")
