@@ -26,4 +26,9 @@ COMMANDS = {
     "resume": Command("running", "go on with a run that failed or died, or answer one that waits", DO),
     "fork": Command("running", "begin a workflow with the history of another one", DO),
     "mcp": Command("serving_agents", "let an agent look, over the Model Context Protocol", LOOK),
+    "tag": Command("keeping", "set tags of a workflow, and take others off", KEEP),
+    "rm": Command("keeping", "delete workflows and their children", KEEP),
+    "prune": Command("keeping", "delete workflows that ended long ago", KEEP),
+    "gc": Command("keeping", "remove what interrupted deletions and lost artifacts left", KEEP),
+    "backup": Command("keeping", "copy the store to a new file, while others go on working", KEEP),
 }

@@ -47,7 +47,8 @@ def _blocks(result: RunResult | MapResult, view: RunView, order: Order) -> Itera
     if view["error"] is not None:
         yield _told(view["error"])
         if order.workflow_id and order.is_map:
-            yield f"What completed is kept; to run the rest, the same again with --id {order.workflow_id} --resume"
+            again = quoted("--id", order.workflow_id, "--resume")
+            yield f"What completed is kept; to run the rest, give the same command with {again}"
         elif order.workflow_id:
             yield f"What completed is kept; once it is mended, go on: {order.resuming()}"
     if view["question"] is not None:

@@ -22,7 +22,8 @@ from hypergraph.exceptions import WorkflowError
 from hypergraph.records import fresh_run_id
 from hypergraph.views.problems import NOT_FOUND, REFUSED, USAGE, Problem
 from hypergraph.views.stores import store_at
-from hypergraph.views.workflows import WorkflowSummary, summary
+from hypergraph.views.upkeep import Forked
+from hypergraph.views.workflows import summary
 
 _HOW = (
     Option("--map-over", "run once for each item of this input", "KEY", many=True),
@@ -122,7 +123,7 @@ def _only_made(
     made = store.read_workflow(new)
     assert made is not None  # noqa: S101 - as above
     fields = {name: getattr(made, name) for name in type(made).__slots__}
-    document: WorkflowSummary = summary(fields)
+    document: Forked = {"schema": "hypergraph.fork/1", "workflow": summary(fields)}
     header = [
         f"Workflow: {new}",
         made.status.value,
@@ -130,7 +131,7 @@ def _only_made(
         f"forked from {point[0]}",
     ]
     return Reply(
-        {"schema": "hypergraph.fork/1", "workflow": document},
+        document,
         tuple,
         header,
         [quoted("hypergraph", "show", new), f"{quoted('hypergraph', 'resume', new)} TARGET"],
