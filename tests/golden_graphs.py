@@ -13,7 +13,7 @@ from making import make
 from hypergraph import END, Graph, ifelse, interrupt, route
 from hypergraph.graph.drawing import draw
 from hypergraph.graph.picture import plain_boxes
-from hypergraph.layout import Layout, arrange, svg
+from hypergraph.layout import Layout, arrange
 
 HOME = Path(__file__).parent / "goldens" / "graphs"
 
@@ -291,4 +291,3 @@ if __name__ == "__main__":
     HOME.mkdir(parents=True, exist_ok=True)
     for name in GRAPHS:
         (HOME / f"{name}.json").write_text(as_text(layout_of(name)), encoding="utf-8")
-        print(svg(layout_of(name), theme="light")[:0], name)

@@ -20,8 +20,6 @@ class Item:
     right: float = 0.0
     depth: float = 0.0
     pinned: str = ""  # "first" or "last": where arrows come in and go out
-    inlets: dict[int, float] = field(default_factory=dict)  # link -> where it must end, from the middle
-    outlets: dict[int, float] = field(default_factory=dict)
     room: float = 0.0  # half of the border that arrows may use; 0 for dummies
     is_dummy: bool = False
 
@@ -34,6 +32,8 @@ class Link(NamedTuple):
     label: tuple[float, float] | None = None
     weight: int = 1  # 0: says nothing about where a loop begins
     bundle: int = -1  # links of one bundle leave their source as one; -1 for none
+    leaves: float | None = None  # where the link must leave its source, from the middle; None: anywhere
+    meets: float | None = None
 
 
 class Joint(NamedTuple):
@@ -68,10 +68,10 @@ class Ladder:
         self.below.append([])
         return len(self.items) - 1
 
-    def join(self, upper: int, lower: int, link: int) -> None:
+    def join(self, upper: int, lower: int, link: Link) -> None:
         """Add a segment between neighbouring ranks, unless another link of the bundle has."""
-        out = self.items[upper].outlets.get(link, 0.0)
-        into = self.items[lower].inlets.get(link, 0.0)
+        out = (link.leaves or 0.0) if upper == link.source else 0.0
+        into = (link.meets or 0.0) if lower == link.target else 0.0
         if (upper, lower, out, into) in self._joined:
             return
         self._joined.add((upper, lower, out, into))
@@ -120,13 +120,13 @@ def _way_down(
     if link.bundle < 0:
         way = [link.source, *_passing(ladder, number, link, between), link.target]
     else:  # one trunk for the whole bundle, which each link leaves at the rank before its target
-        key = link.source, link.bundle, ladder.items[link.source].outlets.get(number, 0.0)
+        key = link.source, link.bundle, link.leaves or 0.0
         for rank in between:
             if (*key, rank) not in trunks:
                 trunks[*key, rank] = ladder.add_dummy(rank, LANE)
         way = [link.source, *(trunks[*key, rank] for rank in between), link.target]
     for upper, lower in pairwise(way):
-        ladder.join(upper, lower, number)
+        ladder.join(upper, lower, link)
     return way
 
 
@@ -135,7 +135,7 @@ def _way_back(ladder: Ladder, number: int, link: Link) -> list[int]:
     beside = range(ladder.rank[link.target], ladder.rank[link.source] + 1)
     lane = _passing(ladder, number, link, beside)
     for upper, lower in pairwise(lane):
-        ladder.join(upper, lower, number)
+        ladder.join(upper, lower, link)
     ladder.anchors[lane[0]] = link.target
     ladder.anchors[lane[-1]] = link.source
     return [link.source, *reversed(lane), link.target]

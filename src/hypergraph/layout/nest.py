@@ -48,26 +48,30 @@ class Nest:
 
     def solve(self) -> None:
         """Lay out all levels, inner ones first."""
-        known: dict[tuple[str, str], int] = {}
-        for number, edge in enumerate(self.edges):
-            key = edge["source"], str(edge.get("type") or "data")
-            alone = bool(self.texts.labels[number]) or key[1] == "control"
-            self.bundles.append(-1 if alone else known.setdefault(key, number))
+        self._bundle()
         pieces: dict[str | None, list[_Piece]] = {}
-        for number in range(len(self.edges)):
+        beside: dict[str, float] = {}  # a box is not shorter than what is written on its arrows to itself
+        for number, edge in enumerate(self.edges):
             for piece in self._pieces(number):
                 pieces.setdefault(piece.level, []).append(piece)
-        loops = {edge["source"]: n for n, edge in enumerate(self.edges) if edge["source"] == edge["target"]}
+            if edge["source"] == edge["target"]:
+                along = self.flow.sizes(self.texts.label_size(number))[1]
+                beside[edge["source"]] = max(along, beside.get(edge["source"], 0.0))
         for box in reversed(self.parent):
             if box in self.inside:
                 self._solve_level(box, pieces.get(box, []))
             else:
                 self.sizes[box] = self.flow.sizes(self.texts.size(box))
-            if box in loops:  # what is written beside the box is not longer than the box
-                across, along = self.sizes[box]
-                label = self.flow.sizes(self.texts.label_size(loops[box]))
-                self.sizes[box] = across, max(along, label[1])
+            across, along = self.sizes[box]
+            self.sizes[box] = across, max(along, beside.get(box, 0.0))
         self._solve_level(None, pieces.get(None, []))
+
+    def _bundle(self) -> None:
+        known: dict[tuple[str, str], int] = {}
+        for number, edge in enumerate(self.edges):
+            key = edge["source"], str(edge.get("type") or "data")
+            alone = bool(self.texts.labels[number]) or key[1] == "control"
+            self.bundles.append(-1 if alone else known.setdefault(key, number))
 
     def containers(self, box: str) -> list[str | None]:
         """Return what a box stands in, from the nearest out; the last one is the picture."""
@@ -117,21 +121,15 @@ class Nest:
             label = self.flow.sizes(self.texts.label_size(piece.edge)) if piece.main else None
             label = label if self.texts.labels[piece.edge] else None
             weight = int(self.kinds.get(piece.source or "") != "entry")
-            self._note_ports(items, ends, number, piece)
+            passes = (self.passes.get((end, piece.edge)) for end in (piece.source, piece.target))
             if ends[0] == ends[1]:
                 items[ends[0]].right += LOOP_ROOM + (label[0] if label else 0.0)
-            links.append(Link(ends[0], ends[1], label, weight, bundle))
+            links.append(Link(ends[0], ends[1], label, weight, bundle, *passes))
         placed = place(items, links)
         self.levels[level] = pieces, placed
         self.places.update((box, placed.items[number]) for box, number in numbers.items())
         if level is not None:
             self._close(level, pieces, placed)
-
-    def _note_ports(self, items: list[Item], ends: Sequence[int], number: int, piece: _Piece) -> None:
-        if (port := self.passes.get((piece.source, piece.edge))) is not None:
-            items[ends[0]].outlets[number] = port
-        if (port := self.passes.get((piece.target, piece.edge))) is not None:
-            items[ends[1]].inlets[number] = port
 
     def _item(self, box: str) -> Item:
         across, along = self.sizes[box]

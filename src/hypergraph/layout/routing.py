@@ -7,7 +7,7 @@ points and an end.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from hypergraph.layout.ladder import Ladder, Link
@@ -81,16 +81,18 @@ def ports(ladder: Ladder, xs: Sequence[float], links: Sequence[Link]) -> list[Po
         if len(way) > 1:
             bundle = links[number].bundle
             key = number if bundle < 0 or number in ladder.turned else -1 - bundle
-            first = _toward(ladder, xs, way[1], number, into=True)
-            last = _toward(ladder, xs, way[-2], number, into=False)
+            first = xs[way[1]] + (links[number].meets or 0.0 if way[1] == way[-1] else 0.0)
+            last = xs[way[-2]] + (links[number].leaves or 0.0 if way[-2] == way[0] else 0.0)
             leaving.setdefault(way[0], {}).setdefault(key, []).append((first, number))
             meeting.setdefault(way[-1], {}).setdefault(number, []).append((last, number))
     starts: dict[int, float] = {}
     ends: dict[int, float] = {}
     for item, found in leaving.items():
-        starts.update(_spread(ladder, xs, item, found, ladder.items[item].outlets))
+        fixed = {n: port for n in _numbers(found) if (port := links[n].leaves) is not None}
+        starts.update(_spread(ladder, xs, item, found, fixed))
     for item, found in meeting.items():
-        ends.update(_spread(ladder, xs, item, found, ladder.items[item].inlets))
+        fixed = {n: port for n in _numbers(found) if (port := links[n].meets) is not None}
+        ends.update(_spread(ladder, xs, item, found, fixed))
     whole = [Ports(starts.get(number, 0.0), ends.get(number, 0.0)) for number in range(len(ladder.ways))]
     return _with_turns(ladder, xs, whole)
 
@@ -110,9 +112,8 @@ def _with_turns(ladder: Ladder, xs: Sequence[float], found: list[Ports]) -> list
     return found
 
 
-def _toward(ladder: Ladder, xs: Sequence[float], item: int, link: int, *, into: bool) -> float:
-    fixed = ladder.items[item].inlets if into else ladder.items[item].outlets
-    return xs[item] + fixed.get(link, 0.0)
+def _numbers(found: _Ends) -> Iterator[int]:
+    return (number for ends in found.values() for _, number in ends)
 
 
 def _spread(
@@ -121,12 +122,12 @@ def _spread(
     """Share a border among its arrows in the order of their other ends; a straight arrow stays straight."""
     middle, room = xs[item], ladder.items[item].room
     if not room:
-        return {number: middle for ends in found.values() for _, number in ends}
+        return dict.fromkeys(_numbers(found), middle)
     placed = {number: middle + port for number, port in fixed.items()}
     free = [
         (sum(x for x, _ in ends) / len(ends), [number for _, number in ends])
-        for ends in found.values()
-        if ends[0][1] not in fixed
+        for ends in ([end for end in ends if end[1] not in fixed] for ends in found.values())
+        if ends
     ]
     free.sort(key=lambda end: _around(ladder, middle, *end))
     gap = min(_PORT_GAP, 2 * room / max(1, len(free) - 1))

@@ -1,0 +1,23 @@
+"""The layouts of known graphs stay as they were when somebody last looked at them.
+
+A change on purpose: run `python tests/golden_graphs.py`, look at the pictures, and commit both.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from golden_graphs import GRAPHS, HOME, layout_of
+from test_layout import check
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_a_known_graph_is_laid_out_as_before(name: str) -> None:
+    layout = layout_of(name)
+    assert layout == json.loads((HOME / f"{name}.json").read_text(encoding="utf-8"))
+    check(layout)
+
+
+def test_no_golden_is_left_over() -> None:
+    assert {path.stem for path in HOME.glob("*.json")} == set(GRAPHS)
