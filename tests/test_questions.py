@@ -354,6 +354,7 @@ def test_stats_tell_how_a_node_usually_does(store: Any) -> None:
         "p95_ms": 19.0,
         "error_rate": 1 / 22,
         "cache_rate": 1 / 22,
+        "total_ms": 9210.0,
     }
     assert (stats["other"].p50_ms, stats["other"].error_rate) == (None, 1.0)
 

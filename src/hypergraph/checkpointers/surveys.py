@@ -29,6 +29,7 @@ class NodeSurvey:
     p95_ms: float | None
     error_rate: float
     cache_rate: float
+    total_ms: float = 0.0  # of all executions, however they ended
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as JSON primitives."""
@@ -58,6 +59,7 @@ def _figures(steps: Sequence[StepRecord]) -> NodeSurvey:
         p95_ms=_percentile(times, 0.95),
         error_rate=sum(step.status is StepStatus.FAILED for step in steps) / len(steps),
         cache_rate=sum(step.cached for step in steps) / len(steps),
+        total_ms=sum(step.duration_ms or 0.0 for step in steps),
     )
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, TypedDict
 
-from hypergraph.checkpointers import StepRecord
-from hypergraph.checkpointers.types import StepStatus
+from hypergraph.checkpointers import StepRecord, StepStatus
 from hypergraph.display import jsonable
+from hypergraph.views.stored import Maker
 from hypergraph.views.values import describe
 
 _CHARACTERS, _ITEMS = 400, 10
@@ -23,14 +23,6 @@ class Brief(TypedDict):
     problem: str | None  # why it cannot be read
 
 
-class StepName(TypedDict):
-    """A step: where it stands in the history of its workflow, and its node."""
-
-    index: int
-    node: str
-    superstep: int
-
-
 def brief(value: object) -> Brief:
     """Return what is said of a value in passing."""
     seen = describe(value, limit=_ITEMS, characters=_CHARACTERS)
@@ -44,7 +36,7 @@ def brief(value: object) -> Brief:
     }
 
 
-def step_name(step: StepRecord) -> StepName:
+def step_name(step: StepRecord) -> Maker:
     """Return what names a step."""
     return {"index": step.index, "node": jsonable(step.node_name), "superstep": step.superstep}
 

@@ -113,7 +113,7 @@ def _decisions(steps: Iterable[StepRecord]) -> dict[str, list[StepRecord]]:
 
 
 def _before(decisions: Sequence[StepRecord], step: StepRecord) -> StepRecord | None:
-    """Return the last decision of a gate before the superstep of a step: a decision counts from the next on."""
+    """Return the last decision of a gate that counted for a step: one of an earlier superstep."""
     low, high = 0, len(decisions)
     while low < high:
         middle = (low + high) // 2

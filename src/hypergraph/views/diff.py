@@ -1,0 +1,250 @@
+"""Where two workflows part, and what tells them apart; and what changed between two supersteps of one.
+
+Steps are compared in order of their index. Times always differ, so they are told and never count. Values are
+compared as they are and told in bounded parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import islice, zip_longest
+from typing import TypedDict
+
+from hypergraph.checkpointers import Checkpointer, StepRecord, Workflow
+from hypergraph.checkpointers.compare import Divergence, first_divergence
+from hypergraph.display import jsonable
+from hypergraph.views.briefs import step_name, step_status
+from hypergraph.views.problems import USAGE, Problem
+from hypergraph.views.records import known
+from hypergraph.views.states import VALUES, State, ValueChange, change, changed_values
+from hypergraph.views.stored import Maker
+from hypergraph.views.supersteps import check_superstep
+
+_COMPARED = 5000  # supersteps whose values are compared one by one
+_BEFORE, _AFTER = 2, 8  # pairs of steps around the first difference that are shown
+_STEPS = 100  # steps between two supersteps that are listed
+
+
+class Side(TypedDict):
+    """One of two workflows."""
+
+    workflow: str
+    status: str
+    graph: str | None
+    steps: int
+    duration_ms: float | None
+
+
+class DiffStep(Maker):
+    """One step of one of two workflows."""
+
+    status: str
+    duration_ms: float | None
+    decision: str | list[str] | None
+    error: str | None
+
+
+class StepPair(TypedDict):
+    """The steps at one place of both histories; null where one has ended."""
+
+    position: int
+    same: bool  # the node, how it ended, and what it decided; values are not looked at
+    a: DiffStep | None
+    b: DiffStep | None
+
+
+class FirstDifference(TypedDict):
+    """The first place at which the histories are not alike."""
+
+    kind: str  # path, status, decision or values
+    position: int
+    a: DiffStep | None
+    b: DiffStep | None
+    values: list[ValueChange]  # that differ there
+
+
+class NodeTimes(TypedDict):
+    """How often a node ran and how long that took in all, in both."""
+
+    node: str
+    a_runs: int
+    b_runs: int
+    a_ms: float | None  # null if it did not run
+    b_ms: float | None
+
+
+class DiffView(TypedDict):
+    """Two workflows, compared."""
+
+    schema: str  # hypergraph.diff/1
+    a: Side
+    b: Side
+    same: bool  # nothing differs but times
+    first: FirstDifference | None
+    compared: int  # steps whose values were compared to find it
+    path: list[StepPair]  # around the first difference
+    timing: list[NodeTimes]  # the greatest difference first
+    items: list[ValueChange]  # the latest values, inputs included
+    left_out: int  # values that differ and are not told of
+
+
+class ChangedStep(DiffStep):
+    """A step between two supersteps, with the names of what it made."""
+
+    made: list[str]
+
+
+class ChangesView(TypedDict):
+    """What changed in a workflow after one superstep, up to and including another."""
+
+    schema: str  # hypergraph.changes/1
+    workflow: str
+    first: int
+    second: int
+    steps: list[ChangedStep]
+    steps_left_out: bool
+    items: list[ValueChange]
+    left_out: int
+
+
+def diff(store: Checkpointer, a: str, b: str) -> DiffView:
+    """Compare two workflows.
+
+    Raises:
+        Problem: there is no such workflow.
+    """
+    ours, theirs = known(store, a), known(store, b)
+    store = store.skimming()
+    steps_a, steps_b = (store.read_steps(each.id, values=False) for each in (ours, theirs))
+    first, compared = _first(store, (ours, theirs), (steps_a, steps_b))
+    items, left_out = changed_values(State(store, ours.id), State(store, theirs.id))
+    return {
+        "schema": "hypergraph.diff/1",
+        "a": _side(ours),
+        "b": _side(theirs),
+        "same": first is None and not items,
+        "first": None if first is None else _told(first),
+        "compared": compared,
+        "path": _pairs(steps_a, steps_b, first.position if first else 0),
+        "timing": _timing(steps_a, steps_b),
+        "items": items,
+        "left_out": left_out,
+    }
+
+
+def changes(store: Checkpointer, wf: str, first: int, second: int) -> ChangesView:
+    """Return what changed in a workflow after superstep `first`, up to and including `second`.
+
+    Raises:
+        Problem: there is no such workflow or superstep, or the second does not come after the first.
+    """
+    workflow = known(store, wf)
+    check_superstep(store, workflow, first)
+    check_superstep(store, workflow, second)
+    if first >= second:
+        raise Problem(USAGE, f"Superstep {second} does not come after superstep {first}")
+    store = store.skimming()
+    between = store.read_page(workflow.id, after=(first, 2**62), limit=_STEPS + 1, upto=second)
+    items, left_out = changed_values(State(store, wf, first), State(store, wf, second))
+    return {
+        "schema": "hypergraph.changes/1",
+        "workflow": jsonable(workflow.id),
+        "first": first,
+        "second": second,
+        "steps": [
+            {**_step(step), "made": [jsonable(n) for n in step.output_versions]} for step in between[:_STEPS]
+        ],
+        "steps_left_out": len(between) > _STEPS,
+        "items": items,
+        "left_out": left_out,
+    }
+
+
+def _side(workflow: Workflow) -> Side:
+    return {
+        "workflow": jsonable(workflow.id),
+        "status": workflow.status.value,
+        "graph": jsonable(workflow.graph_name),
+        "steps": workflow.step_count,
+        "duration_ms": workflow.duration_ms,
+    }
+
+
+def _step(step: StepRecord) -> DiffStep:
+    return {
+        **step_name(step),
+        "status": step_status(step),
+        "duration_ms": step.duration_ms,
+        "decision": jsonable(step.decision),
+        "error": jsonable(step.error),
+    }
+
+
+def _maybe(step: StepRecord | None) -> DiffStep | None:
+    return None if step is None else _step(step)
+
+
+# --- the steps --------------------------------------------------------------------------------------
+
+
+def _first(
+    store: Checkpointer, both: Sequence[Workflow], steps: Sequence[list[StepRecord]]
+) -> tuple[Divergence | None, int]:
+    """Return the first difference, and how many steps were compared with their values."""
+    course = first_divergence(*steps)
+    end = len(steps[0]) if course is None else course.position
+    last = max((step.superstep for step in steps[0][:end]), default=-1)
+    upto = min(last, _COMPARED)
+    full = [store.read_steps(each.id, upto=upto) for each in both] if last >= 0 else [[], []]
+    compared = min(end, len(full[0]), len(full[1]))
+    values = first_divergence(full[0][:compared], full[1][:compared])
+    return (course if values is None else values), compared
+
+
+def _told(first: Divergence) -> FirstDifference:
+    a, b = first.a, first.b
+    ours, theirs = (a and a.values) or {}, (b and b.values) or {}
+    made_by = step_name(b) if b is not None else None
+    return {
+        "kind": first.kind,
+        "position": first.position,
+        "a": _maybe(a),
+        "b": _maybe(b),
+        "values": [change(name, ours, theirs, made_by) for name in first.names[:VALUES]],
+    }
+
+
+def _pairs(a: Sequence[StepRecord], b: Sequence[StepRecord], position: int) -> list[StepPair]:
+    start = max(0, position - _BEFORE)
+    around = islice(zip_longest(a[start:], b[start:]), _BEFORE + _AFTER)
+    return [
+        {
+            "position": start + place,
+            "same": first_divergence(*([] if step is None else [step] for step in pair)) is None,
+            "a": _maybe(pair[0]),
+            "b": _maybe(pair[1]),
+        }
+        for place, pair in enumerate(around)
+    ]
+
+
+def _timing(a: Iterable[StepRecord], b: Iterable[StepRecord]) -> list[NodeTimes]:
+    ours, theirs = _times(a), _times(b)
+    rows: list[NodeTimes] = [
+        {
+            "node": jsonable(node),
+            "a_runs": len(ours.get(node, ())),
+            "b_runs": len(theirs.get(node, ())),
+            "a_ms": sum(ours[node]) if node in ours else None,
+            "b_ms": sum(theirs[node]) if node in theirs else None,
+        }
+        for node in {**ours, **theirs}
+    ]
+    return sorted(rows, key=lambda row: -abs((row["a_ms"] or 0.0) - (row["b_ms"] or 0.0)))
+
+
+def _times(steps: Iterable[StepRecord]) -> dict[str, list[float]]:
+    times: dict[str, list[float]] = {}
+    for step in steps:
+        times.setdefault(step.node_name, []).append(step.duration_ms or 0.0)
+    return times

@@ -1,0 +1,176 @@
+"""The graph of a workflow as it was stored with the run, and what the run did to each of its boxes.
+
+No code of the program is needed. Boxes are known by their path, the names from the outermost graph inwards
+joined by "/". Nested runs tell of what is inside the boxes that are open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypedDict
+
+from hypergraph.checkpointers import Checkpointer, StepStatus, Workflow, WorkflowStatus
+from hypergraph.checkpointers.filters import Query
+from hypergraph.checkpointers.reading import StepTally
+from hypergraph.display import jsonable
+from hypergraph.graph.drawing import draw
+from hypergraph.graph.picture import plain_boxes
+from hypergraph.layout import Layout, arrange
+from hypergraph.layout import svg as painted
+from hypergraph.views.problems import NOT_FOUND, STORE, USAGE, Problem
+from hypergraph.views.records import known
+from hypergraph.views.state import upcoming
+
+OVERLAYS = ("status", "time")
+_WORST_FIRST = ("failed", "paused", "active", "stopped", "completed", "cached", "skipped", "pending")
+_NESTED = 1000  # nested runs that are looked into
+
+
+class BoxFacts(TypedDict):
+    """What a run did to one box."""
+
+    status: str  # completed, failed, cached, skipped, paused, active, stopped or pending
+    runs: int
+    duration_ms: float | None
+    share: float  # of the time of all nodes, 0 to 1
+
+
+class GraphView(TypedDict):
+    """A graph with the places of its boxes, and what a run did to them."""
+
+    schema: str  # hypergraph.graph/1
+    workflow: str | None  # null for a graph that did not come from a store
+    name: str | None
+    depth: int  # levels of nested graphs that are open
+    colouring: str | None  # status or time; null without an overlay
+    structure: dict[str, Any]  # as it was stored: nodes and edges
+    overlay: dict[str, BoxFacts]  # by path
+    layout: Layout
+    svg: str | None  # only if asked for
+    left_out: int  # nested runs that were not looked into
+
+
+def graph(
+    store: Checkpointer,
+    wf: str,
+    *,
+    depth: int = 0,
+    overlay: str | None = "status",
+    svg: bool = False,
+    theme: str = "auto",
+    direction: str = "TD",
+) -> GraphView:
+    """Return the graph that a workflow ran, with the places of boxes and what became of them.
+
+    Raises:
+        Problem: there is no such workflow, no graph is stored with it, or that cannot be read; or an option
+            is none that there is.
+    """
+    workflow = known(store, wf)
+    structure = workflow.graph
+    if structure is None:
+        raise Problem(
+            NOT_FOUND, f"No graph is stored with {workflow.id!r}", "hypergraph steps shows what ran"
+        )
+    run = _Overlay(store, depth)
+    facts = run.of(workflow) if overlay is not None else None
+    view = graph_view(
+        structure, facts=facts, depth=depth, overlay=overlay, svg=svg, theme=theme, direction=direction
+    )
+    view["workflow"], view["left_out"] = jsonable(workflow.id), run.left_out
+    return view
+
+
+def graph_view(
+    structure: dict[str, Any],
+    *,
+    facts: dict[str, BoxFacts] | None = None,
+    depth: int = 0,
+    overlay: str | None = None,
+    svg: bool = False,
+    theme: str = "auto",
+    direction: str = "TD",
+) -> GraphView:
+    """Return a graph from its structure, whoever has it. Raises Problem if it cannot be drawn."""
+    if overlay is not None and overlay not in OVERLAYS:
+        raise Problem(USAGE, f"overlay is one of {', '.join(OVERLAYS)}, not {overlay!r}")
+    try:
+        drawing = draw(structure, depth=depth)
+    except ValueError as error:
+        raise Problem(STORE, f"The graph cannot be drawn: {error}") from error
+    try:
+        layout = arrange(plain_boxes(drawing), direction=direction)
+        told: Any = facts
+        text = painted(layout, theme=theme, overlay=told, colouring=overlay or "status") if svg else None
+    except ValueError as error:
+        raise Problem(USAGE, str(error)) from error
+    return {
+        "schema": "hypergraph.graph/1",
+        "workflow": None,
+        "name": jsonable(drawing["name"]),
+        "depth": depth,
+        "colouring": overlay,
+        "structure": jsonable(structure, depth=200),
+        "overlay": {jsonable(path): about for path, about in (facts or {}).items()},
+        "layout": jsonable(layout),
+        "svg": jsonable(text),
+        "left_out": 0,
+    }
+
+
+class _Overlay:
+    """What a workflow and the nested runs below it did, by path; told from counts, not from steps."""
+
+    def __init__(self, store: Checkpointer, depth: int) -> None:
+        self.store = store
+        self.depth = depth
+        self.facts: dict[str, BoxFacts] = {}
+        self.looked_into = 0
+        self.left_out = 0
+
+    def of(self, workflow: Workflow) -> dict[str, BoxFacts]:
+        """Return what is known; for a map, of all its items together."""
+        tallies = self.store.tally_steps(workflow.id)
+        if tallies or not self._add_children(workflow, "", self.depth + 1):
+            self._add(workflow, tallies, "", self.depth)
+        whole = sum(facts["duration_ms"] or 0.0 for path, facts in self.facts.items() if "/" not in path)
+        for facts in self.facts.values():
+            facts["share"] = min(1.0, (facts["duration_ms"] or 0.0) / whole) if whole else 0.0
+        return self.facts
+
+    def _add(self, workflow: Workflow, tallies: Sequence[StepTally], prefix: str, depth: int) -> None:
+        statuses: dict[str, str] = {}
+        for tally in sorted(tallies, key=lambda tally: tally.last):
+            path = f"{prefix}{tally.node}"
+            facts = self._at(path)
+            facts["runs"] += tally.steps
+            facts["duration_ms"] = (facts["duration_ms"] or 0.0) + tally.total_ms
+            cached = tally.cached and tally.status is StepStatus.COMPLETED
+            statuses[path] = "cached" if cached else tally.status.value  # the last execution tells
+        if workflow.status is WorkflowStatus.ACTIVE:
+            running = upcoming(self.store, workflow, tallies) or ()
+            statuses.update({f"{prefix}{node}": "active" for node in running})
+        for path, status in statuses.items():
+            facts = self._at(path)
+            facts["status"] = min(facts["status"], status, key=_WORST_FIRST.index)
+        if depth:
+            self._add_children(workflow, prefix, depth)
+
+    def _at(self, path: str) -> BoxFacts:
+        return self.facts.setdefault(
+            path, {"status": "pending", "runs": 0, "duration_ms": None, "share": 0.0}
+        )
+
+    def _add_children(self, workflow: Workflow, prefix: str, depth: int) -> bool:
+        """Add nested runs under the path of their node, and items of a map under that of the map."""
+        room = max(0, _NESTED - self.looked_into)
+        children, total, _ = self.store.find(Query(parent=workflow.id, limit=room or 1))
+        children = children[:room]
+        self.looked_into += len(children)
+        self.left_out += total - len(children)
+        for child in children:
+            below = prefix if child.item is not None else f"{prefix}{child.node_name}/"
+            tallies = self.store.tally_steps(child.id)
+            if tallies or not self._add_children(child, below, depth):
+                self._add(child, tallies, below, depth - 1)
+        return bool(children)
