@@ -64,8 +64,12 @@ def changed_values(a: State, b: State) -> tuple[list[ValueChange], int]:
             left_out += 1
         else:
             items.append(change(name, a, b, b.maker(name)))
-    items.sort(key=lambda item: (item["kind"] == "removed", item["made_by"]["index"] if item["made_by"] else -1))
+    items.sort(key=_place)
     return items, left_out
+
+
+def _place(item: ValueChange) -> tuple[bool, int]:
+    return item["kind"] == "removed", item["made_by"]["index"] if item["made_by"] else -1
 
 
 def _are_alike(a: State, b: State, name: str) -> bool:
