@@ -1,0 +1,18 @@
+"""What joins the package to other systems, each behind an extra; a module is loaded on first use."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hypergraph.integrations.mcp import serve_agents
+
+_LAZY = {"serve_agents": "hypergraph.integrations.mcp"}
+
+__all__ = ["serve_agents"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(_LAZY[name]), name)

@@ -1,0 +1,82 @@
+"""From a question to what an agent gets: one JSON document of bounded size, or one that says what is wrong.
+
+Whatever was stored stands inside of the document, never beside it.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from mcp_types import CallToolResult, TextContent
+
+from hypergraph.exceptions import CheckpointError, HypergraphError, WorkflowError, WorkflowLockedError
+from hypergraph.integrations.mcp_bounds import Document, fitted
+from hypergraph.views.problems import REFUSED, STORE, USAGE, Problem
+
+Question = Callable[..., Mapping[str, Any]]
+
+_TOOLS = {  # what hints call a command, an agent calls a tool
+    "ls": "list_workflows",
+    "show": "show_workflow",
+    "steps": "list_steps",
+    "step": "show_step",
+    "state": "get_state",
+    "stats": "stats",
+}
+
+
+def answering(question: Question, rest: str) -> Callable[..., CallToolResult]:
+    """Return a tool: it asks, for fewer items if the answer is too long, and says how to get the rest.
+
+    A text that was left empty counts as not given.
+    """
+    optional = {
+        name
+        for name, each in inspect.signature(question).parameters.items()
+        if each.default is not each.empty
+    }
+
+    @functools.wraps(question)
+    def answer(**given: Any) -> CallToolResult:
+        wanted = {name: value for name, value in given.items() if value != "" or name not in optional}
+
+        def ask(page: int) -> Mapping[str, Any]:
+            return question(**{**wanted, "limit": page} if "limit" in wanted else wanted)
+
+        try:
+            document = fitted(ask, wanted.get("limit", 1), rest)
+        except (Problem, HypergraphError) as error:
+            return refusal(problem_of(error))
+        return _result(document)
+
+    return answer
+
+
+def refusal(problem: Problem) -> CallToolResult:
+    """Return the error that an agent gets instead of an answer."""
+    known = re.sub(r"hypergraph (\w+)", lambda found: _TOOLS.get(found[1], found[0]), problem.hint)
+    document = Problem(problem.code, problem.message, known, problem.matches).to_dict()
+    return _result(fitted(lambda _: document, 1, ""), is_error=True)
+
+
+def problem_of(error: Problem | HypergraphError) -> Problem:
+    """Return what is wrong, from whatever was raised on purpose."""
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, WorkflowLockedError):
+        return Problem(REFUSED, str(error))
+    if isinstance(error, CheckpointError):
+        return Problem(STORE, str(error))
+    if isinstance(error, WorkflowError):
+        return Problem(REFUSED, str(error))
+    return Problem(USAGE, f"{type(error).__name__}: {error}")
+
+
+def _result(document: Document, *, is_error: bool = False) -> CallToolResult:
+    text = TextContent(type="text", text=json.dumps(document, ensure_ascii=False, allow_nan=False))
+    return CallToolResult(content=[text], structured_content=document, is_error=is_error)
