@@ -16,7 +16,7 @@ PUBLIC = "the package itself"  # what comes below it may use its public names
 LAYERS = [  # a module imports from its own layer and from those above it
     *("exceptions", "display", "layout", "records", "nodes", "graph", "plan", "admission", "values"),
     *("engine", "events", "runs", "cache", "checkpointers", "durability", "runners", "viz"),
-    *(PUBLIC, "testing", "views", "ui", "cli", "integrations", "__main__"),
+    *(PUBLIC, "testing", "views", "ui", "integrations", "cli", "__main__"),
 ]
 BLIND = {"checkpointers": {"nodes", "graph", "plan", "admission", "engine"}}  # a store knows no graph
 MAY_WAIT = {

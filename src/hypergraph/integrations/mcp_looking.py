@@ -135,9 +135,8 @@ class Looking:
         a nested graph: list its steps to look inside. Pass `next_cursor` as `cursor` until it is null.
         """
         store, wf = self._source.known(workflow_id)
-        filters = {"node": node, "status": status, "superstep": superstep, "item": item, "slow": slow}
-        page: dict[str, Any] = {"limit": limit, "cursor": cursor}
-        return steps(store, wf, **filters, iteration=iteration, **page)
+        filters: dict[str, Any] = {"node": node, "status": status, "superstep": superstep, "slow": slow}
+        return steps(store, wf, **filters, item=item, iteration=iteration, limit=limit, cursor=cursor)
 
     def show_step(self, workflow_id: Wf, index: Index) -> Answer:
         """Show one step in full: what it took and from which step that came, what it made, how it failed.
