@@ -42,6 +42,7 @@ _VALUES = "get_value returns a value in parts: by path, offset and limit"
 _STEPS = "list_steps, show_step and get_value return single steps and values"
 _REST = {  # how to get what was cut of an answer
     "list_workflows": "show_workflow tells of one of them",
+    "search": "show_step tells of one of them",
     "list_steps": "show_step tells of one of them",
     "get_state": _VALUES,
     "get_value": "Ask for a path below this one, or for a smaller limit",
@@ -51,7 +52,7 @@ _REST = {  # how to get what was cut of an answer
 }
 _LOOKING = (
     *("list_workflows", "show_workflow", "list_steps", "show_step", "get_state", "get_value"),
-    *("diff_workflows", "why", "stats", "errors", "timeline", "lineage"),
+    *("diff_workflows", "why", "stats", "errors", "timeline", "lineage", "search"),
 )
 _KEEPING = ("tag_workflow", "delete_workflow")
 _RUNNING = ("fork_workflow", "resume_workflow", "answer_pause")

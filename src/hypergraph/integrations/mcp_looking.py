@@ -18,6 +18,7 @@ from hypergraph.views.lineage import lineage
 from hypergraph.views.locations import file_of
 from hypergraph.views.naming import resolve
 from hypergraph.views.problems import USAGE, Problem
+from hypergraph.views.search import search
 from hypergraph.views.state import state, value
 from hypergraph.views.stats import stats
 from hypergraph.views.step import step
@@ -262,3 +263,16 @@ class Looking:
     def lineage(self, workflow_id: Wf, *, limit: Limit = 40, cursor: Cursor = None) -> Answer:
         """Tell which workflow this one was forked from, which forks it has, and which nested runs it has."""
         return page_of(lineage(*self._source.known(workflow_id)), limit, cursor)
+
+    def search(
+        self,
+        text: Annotated[str, Field(description="Words; a step must mention all of them, whatever the case")],
+        *,
+        limit: Limit = 20,
+        cursor: Cursor = None,
+    ) -> Answer:
+        """Find steps that mention a text in a name, an error or a value, in all workflows, newest first.
+
+        Every step is looked through, which takes a while in a large store.
+        """
+        return search(self._source.store(), text, limit=limit, cursor=cursor)
