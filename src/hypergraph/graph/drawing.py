@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from hypergraph.graph.stored import END_NAME, Level, Part, read_level
 from hypergraph.graph.structure import DEEPEST, Structure, structure_of
@@ -79,7 +79,8 @@ def draw(graph: Graph | Structure, *, depth: int = 0, separate_outputs: bool = F
     """
     if isinstance(depth, bool) or not isinstance(depth, int) or depth < 0:
         raise ValueError(f"depth must be an int of at least 0, got {depth!r}")
-    level = read_level(graph if isinstance(graph, Mapping) or graph is None else structure_of(graph))
+    given: Any = graph
+    level = read_level(structure_of(given) if hasattr(given, "wiring") else given)
     sketch = _Sketch(separate_outputs)
     sketch.add_level(level, None, min(depth, DEEPEST))
     arrows = _bridged(sketch.arrows.values(), {box["id"] for box in sketch.boxes})

@@ -158,7 +158,8 @@ class _Painter:
             return ""
         text = " ".join(told)
         wide = width_of(text, 9) + 10
-        right, bottom = box["x"] + box["width"] + 8, box["y"] + box["height"]
+        beside = box["x"] + box["width"] / 2 + 9 + wide  # of an arrow from the middle of the border
+        right, bottom = max(box["x"] + box["width"] + 8, beside), box["y"] + box["height"]
         return (
             f'<g class="hgv-badge">{_rect(right - wide, bottom - 7, wide, 14, 7)}'
             f'<text x="{right - wide / 2:g}" y="{bottom:g}">{escape_html(text)}</text></g>'
