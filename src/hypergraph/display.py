@@ -111,7 +111,7 @@ def _duration(ms: float | None, most_ms: int) -> str:
 # --- tables -------------------------------------------------------------------------------------
 
 _RIGHT = frozenset({"Step", "Superstep", "Item", "Nodes", "Steps", "Runs", "Errors", "Cached"})
-_DURATIONS = frozenset({"Duration", "Total", "Avg"})  # right-aligned, one blank kept free
+_DURATIONS = frozenset({"Duration", "Total", "Avg", "p50", "p95"})  # right-aligned, one blank kept free
 _ROOMY = frozenset({"Node", "ID"})  # one wider than their content
 
 # Styles stand in the tags, where no notebook removes them; colours come from the page, light or dark.
