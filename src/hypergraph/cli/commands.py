@@ -21,6 +21,9 @@ LOOK, ASK, DO, KEEP = "look at what ran", "understand it", "run and go on", "kee
 
 COMMANDS = {
     "ls": Command("listing", "list workflows, newest first", LOOK),
+    "show": Command("showing", "one workflow at a glance: steps, first error, what it waits for", LOOK),
+    "steps": Command("showing", "the steps of a workflow", LOOK),
+    "step": Command("showing", "one step: inputs, outputs, versions, timing, attempts, error", LOOK),
     "ui": Command("serving", "look at everything in a browser", LOOK),
     "run": Command("running", "run a graph and write it down", DO),
     "resume": Command("running", "go on with a run that failed or died, or answer one that waits", DO),
@@ -31,4 +34,12 @@ COMMANDS = {
     "prune": Command("keeping", "delete workflows that ended long ago", KEEP),
     "gc": Command("keeping", "remove what interrupted deletions and lost artifacts left", KEEP),
     "backup": Command("keeping", "copy the store to a new file, while others go on working", KEEP),
+    "diff": Command("explaining", "compare two workflows, or two supersteps of one", ASK),
+    "why": Command("explaining", "tell where a value came from", ASK),
+    "stats": Command("measuring", "tell how nodes usually do", ASK),
+    "timeline": Command("measuring", "show when steps ran, and which ones the time went by", ASK),
+    "lineage": Command("relations", "show forks and nested runs as a tree", ASK),
+    "graph": Command("relations", "draw the graph of a workflow, with what became of it", ASK),
+    "export": Command("moving", "write a workflow and all below it to a file: JSON, or a page", KEEP),
+    "import": Command("moving", "put an exported workflow into the store", KEEP),
 }

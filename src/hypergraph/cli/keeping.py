@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from hypergraph.checkpointers import Checkpointer
@@ -101,6 +102,8 @@ def gc(call: Call) -> Reply:
 def backup(call: Call) -> Reply:
     """Write a copy of the store to a new file, while others go on working."""
     path = call.options.file
+    if os.path.lexists(path):
+        raise Problem(REFUSED, f"{path} exists; a backup never overwrites", "Choose another name")
     finished(opened(call).backup(path))
     document: Written = {
         "schema": "hypergraph.written/1",

@@ -1,0 +1,260 @@
+"""Parts of workflows out of the tables of a SQLite store, and into those of another one."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from hypergraph.checkpointers.artifacts import ArtifactRef
+from hypergraph.checkpointers.columns import WORKFLOW_COLUMNS, micros, or_corrupt, time_of
+from hypergraph.checkpointers.dumps import (
+    AnnouncedPart,
+    ArtifactPart,
+    More,
+    Part,
+    StepPart,
+    ValuePart,
+    WorkflowPart,
+)
+from hypergraph.checkpointers.encoding import Encoding
+from hypergraph.checkpointers.ids import check_workflow_id, moved
+from hypergraph.checkpointers.refusals import taken
+from hypergraph.checkpointers.rows import STEP_COLUMNS, VALUE_COLUMNS, structure
+from hypergraph.checkpointers.schema import INPUT, OTHER, OUTPUT
+from hypergraph.checkpointers.sqlite import SqliteCheckpointer
+from hypergraph.checkpointers.sqlite_copies import recode
+from hypergraph.checkpointers.types import NewWorkflow
+from hypergraph.display import jsonable
+from hypergraph.exceptions import ArtifactMissingError
+
+Connection = sqlite3.Connection
+
+_KINDS: dict[str, int] = {"output": OUTPUT, "input": INPUT, "other": OTHER}
+_ROLES: dict[int, Any] = {kind: role for role, kind in _KINDS.items()}
+_DEEP = 100  # levels of a stored structure
+_WORKFLOW = f"""
+SELECT key, {", ".join(WORKFLOW_COLUMNS)}, scrambled, graph, node_hashes
+FROM workflows LEFT JOIN structures ON digest = structure WHERE id = ?
+"""  # noqa: S608 - fixed names
+_STEPS = f"SELECT {', '.join(STEP_COLUMNS[1:])} FROM steps WHERE workflow = ? ORDER BY superstep, idx"  # noqa: S608 - as above
+_VALUES = f"SELECT {', '.join(VALUE_COLUMNS[1:])} FROM vals WHERE workflow = ?"  # noqa: S608 - as above
+_INTENTS = "SELECT superstep, node FROM intents WHERE workflow = ?"
+_CHILDREN = "SELECT id FROM workflows WHERE parent_id = ? ORDER BY key"
+_ANNOUNCED = ("workflow", "superstep", "node", "fence")
+_LOADED = (*WORKFLOW_COLUMNS, "scrambled", "structure", "fence")
+
+
+def dump(store: SqliteCheckpointer, workflow_id: str) -> list[Part]:
+    """Return a workflow and everything below it, as of one moment; artifacts that are gone are left out.
+
+    Raises:
+        CheckpointError: the store fails, or a row makes no sense.
+    """
+    parts = store._database.read(lambda connection: list(_tree(connection, workflow_id)))
+    return [*parts, *_artifacts(store._encoding, parts)]
+
+
+def _tree(connection: Connection, workflow_id: str) -> Iterator[Part]:
+    row = connection.execute(_WORKFLOW, (workflow_id,)).fetchone()
+    if row is None:
+        return
+    yield _workflow_part(row[1:])
+    key = row[0]
+    for found in connection.execute(_STEPS, (key,)):
+        yield _step_part(found)
+    for kind, name, superstep, idx, node, version, kept, checksum, data, base in connection.execute(
+        _VALUES, (key,)
+    ):
+        place = {"name": name, "superstep": superstep, "index": idx, "node": node, "version": version}
+        yield ValuePart(role=_ROLES[kind], format=kept, checksum=checksum, data=data, base=base, **place)
+    for superstep, node in connection.execute(_INTENTS, (key,)):
+        yield AnnouncedPart(superstep=superstep, node=node)
+    for (child,) in connection.execute(_CHILDREN, (workflow_id,)).fetchall():
+        yield from _tree(connection, child)
+
+
+@or_corrupt
+def _workflow_part(row: Sequence[Any]) -> WorkflowPart:
+    *columns, scrambled, graph, hashes = row
+    fields = dict(zip(WORKFLOW_COLUMNS, columns, strict=True))
+    for name in ("tags", "crashes"):
+        fields[name] = json.loads(fields[name] or "{}")
+    for name in ("created_at", "completed_at"):
+        fields[name] = time_of(fields[name])
+    fields["graph"] = json.loads(graph or "null")
+    fields["node_hashes"] = json.loads(hashes or "{}")
+    whole = {**fields, "scrambled": bool(scrambled), "kind": "workflow"}
+    return msgspec.convert(_plain(whole), WorkflowPart)
+
+
+@or_corrupt
+def _step_part(row: Sequence[Any]) -> StepPart:
+    fields = dict(zip(STEP_COLUMNS[1:], row, strict=True))
+    for name in ("created_at", "completed_at"):
+        fields[name] = time_of(fields[name])
+    fields["input_versions"], fields["output_versions"] = json.loads(fields.pop("versions"))
+    extra = fields.pop("extra")
+    more = {"more": json.loads(extra)} if extra else {}
+    whole = {**fields, **more, "index": fields.pop("idx"), "cached": bool(fields["cached"]), "kind": "step"}
+    whole.pop("idx", None)
+    return msgspec.convert(_plain(whole), StepPart)
+
+
+def _plain(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return fields whose texts can be written as UTF-8; times stay what they are."""
+    times = {name: fields[name] for name in ("created_at", "completed_at")}
+    return {**{name: jsonable(value, _DEEP) for name, value in fields.items() if name not in times}, **times}
+
+
+def _artifacts(encoding: Encoding, parts: Iterable[Part]) -> Iterator[ArtifactPart]:
+    values = (part for part in parts if isinstance(part, ValuePart) and part.format.endswith("@"))
+    for reference in dict.fromkeys(value.data.decode("utf-8", "replace") for value in values if value.data):
+        try:
+            if encoding.artifacts is not None:
+                data = encoding.artifacts.get(ArtifactRef.from_text(reference))
+                yield ArtifactPart(reference=reference, data=data)
+        except ArtifactMissingError:
+            continue  # the value cannot be read there, as it cannot be read here
+
+
+def load(store: SqliteCheckpointer, parts: Sequence[Part], *, name: str | None = None) -> list[str]:
+    """Put parts into a store, all or none, and return the ids; the first is that of the root, or `name`.
+
+    Raises:
+        ValueError: the parts do not fit together.
+        CheckpointError: there is a workflow of one of the ids, an id cannot be one, or the store fails.
+    """
+    root = next((part for part in parts if isinstance(part, WorkflowPart)), None)
+    if root is None or not isinstance(parts[0], WorkflowPart):
+        raise ValueError("it does not begin with a workflow")
+    for part in parts:
+        if isinstance(part, ArtifactPart):
+            _keep_artifact(store._encoding, part)
+    _check_values(store, parts, renamed=name not in (None, root.id))
+
+    def work(connection: Connection) -> list[str]:
+        try:
+            return list(_loaded(connection, store._encoding, parts, root, name or root.id))
+        except sqlite3.IntegrityError as error:
+            raise ValueError(f"something is in it twice ({error})") from error
+
+    return store._database.write(work, full=True)
+
+
+def _keep_artifact(encoding: Encoding, part: ArtifactPart) -> None:
+    ref = ArtifactRef.from_text(part.reference)
+    if encoding.artifacts is None:
+        raise ValueError("it has large values, and this store has no place for them")
+    if ArtifactRef.of(part.data, storage=ref.storage, content_type=ref.content_type) != ref:
+        raise ValueError(f"the artifact {ref.key[:12]}... does not have the content that its name says")
+    encoding.artifacts.put(part.data, content_type=ref.content_type)
+
+
+def _check_values(store: SqliteCheckpointer, parts: Iterable[Part], *, renamed: bool) -> None:
+    bound = any(isinstance(part, ValuePart) and "+aesgcm/" in part.format for part in parts)
+    if renamed and bound and not store._encoding.chain.encrypts:
+        raise ValueError(
+            "its values are encrypted and bound to its id; give the store the key, or leave the id as it is"
+        )
+
+
+def _loaded(
+    connection: Connection, encoding: Encoding, parts: Iterable[Part], root: WorkflowPart, name: str
+) -> Iterator[str]:
+    key, renamed = 0, []
+    for part in parts:
+        if isinstance(part, WorkflowPart):
+            called = name if part is root else moved(part.id, root.id, name)
+            key = _add_workflow(connection, part, root, name, called)
+            renamed.append((key, part.id, called))
+            yield called
+        elif isinstance(part, StepPart):
+            _insert(connection, "steps", STEP_COLUMNS, (key, *_step_row(part, root.id, name)))
+        elif isinstance(part, ValuePart):
+            _insert(connection, "vals", VALUE_COLUMNS, (key, *_value_row(part)))
+        elif isinstance(part, AnnouncedPart):
+            _insert(connection, "intents", _ANNOUNCED, (key, part.superstep, part.node, 0))
+    if encoding.chain.encrypts and name != root.id:
+        for key, before, called in renamed:
+            recode(connection, key, before, called, encoding)
+
+
+def _add_workflow(
+    connection: Connection, part: WorkflowPart, root: WorkflowPart, name: str, workflow_id: str
+) -> int:
+    parent = _parent(connection, part, root, name)
+    check_workflow_id(workflow_id, child=parent is not None)
+    if connection.execute("SELECT 1 FROM workflows WHERE id = ?", (workflow_id,)).fetchone():
+        raise taken(workflow_id)
+    kept = structure(NewWorkflow(graph=part.graph, node_hashes=part.node_hashes))
+    if kept.digest is not None:
+        connection.execute(
+            "INSERT OR IGNORE INTO structures (digest, graph, node_hashes) VALUES (?, ?, ?)", kept
+        )
+    fields = {field: getattr(part, field) for field in WORKFLOW_COLUMNS}
+    alone: dict[str, Any] = dict.fromkeys(("parent_superstep", "node_name", "item")) if parent is None else {}
+    changes = {
+        "id": workflow_id,
+        "parent_id": parent,
+        "status": part.status.value,
+        "created_at": micros(part.created_at),
+        "completed_at": micros(part.completed_at),
+        "tags": json.dumps(part.tags) if part.tags else None,
+        "crashes": json.dumps(part.crashes) if part.crashes else None,
+        "scrambled": int(part.scrambled),
+        "structure": kept.digest,
+        "fence": 0,
+    }
+    row = {**fields, **alone, **changes}
+    return _insert(connection, "workflows", _LOADED, tuple(row[field] for field in _LOADED))
+
+
+def _parent(connection: Connection, part: WorkflowPart, root: WorkflowPart, name: str) -> str | None:
+    if part is not root:
+        inside = f"{root.id}/"
+        if not (part.id.startswith(inside) and f"{part.parent_id}/".startswith(inside)):
+            raise ValueError(f"{part.id!r} does not belong to {root.id!r}")
+        parent = part.parent_id or root.id
+        return name if parent == root.id else moved(parent, root.id, name)
+    if part.parent_id is None or name != root.id:
+        return None
+    if connection.execute("SELECT 1 FROM workflows WHERE id = ?", (part.parent_id,)).fetchone() is None:
+        raise ValueError(f"its parent {part.parent_id!r} is not here; give it an id of its own")
+    return part.parent_id
+
+
+def _step_row(part: StepPart, origin: str, name: str) -> tuple[Any, ...]:
+    more = part.more or More()
+    child = more.child_workflow_id
+    if child is not None:
+        more = msgspec.structs.replace(more, child_workflow_id=moved(child, origin, name))
+    extra = msgspec.json.encode(more).decode()
+    return (
+        *(part.superstep, part.node, part.index, part.status.value, micros(part.created_at)),
+        *(
+            micros(part.completed_at),
+            part.duration_ms,
+            part.cached,
+            part.attempt,
+            part.error,
+            part.error_type,
+        ),
+        json.dumps([part.input_versions, part.output_versions]),
+        None if extra == "{}" else extra,
+    )
+
+
+def _value_row(part: ValuePart) -> tuple[Any, ...]:
+    return (
+        *(_KINDS[part.role], part.name, part.superstep, part.index, part.node, part.version, part.format),
+        *(part.checksum, part.data, part.base),
+    )
+
+
+def _insert(connection: Connection, table: str, columns: Sequence[str], row: Sequence[Any]) -> int:
+    statement = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"  # noqa: S608 - fixed names
+    return connection.execute(statement, row).lastrowid or 0
