@@ -13,9 +13,10 @@ from making import make
 from hypergraph import END, Graph, ifelse, interrupt, route
 from hypergraph.graph.drawing import draw
 from hypergraph.graph.picture import plain_boxes
-from hypergraph.layout import Layout, arrange
+from hypergraph.layout import Layout, arrange, svg
 
 HOME = Path(__file__).parent / "goldens" / "graphs"
+IMAGE = Path(__file__).parent.parent / "docs" / "images" / "writing.svg"
 
 GRAPHS: dict[str, tuple[Callable[[], Graph], dict[str, Any]]] = {}
 
@@ -287,7 +288,13 @@ def as_text(layout: Layout) -> str:
     return ",\n".join(parts) + "}\n"
 
 
+def documented() -> str:
+    """Return the picture that the guide shows."""
+    return svg(layout_of("loop"))
+
+
 if __name__ == "__main__":
+    IMAGE.write_text(documented(), encoding="utf-8")
     HOME.mkdir(parents=True, exist_ok=True)
     for name in GRAPHS:
         (HOME / f"{name}.json").write_text(as_text(layout_of(name)), encoding="utf-8")

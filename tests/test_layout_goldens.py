@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from golden_graphs import GRAPHS, HOME, layout_of
+from golden_graphs import GRAPHS, HOME, IMAGE, documented, layout_of
 from test_layout import check
 
 
@@ -17,6 +17,10 @@ def test_a_known_graph_is_laid_out_as_before(name: str) -> None:
     layout = layout_of(name)
     assert layout == json.loads((HOME / f"{name}.json").read_text(encoding="utf-8"))
     check(layout)
+
+
+def test_the_guide_shows_what_is_drawn_today() -> None:
+    assert IMAGE.read_text(encoding="utf-8") == documented()
 
 
 def test_no_golden_is_left_over() -> None:
