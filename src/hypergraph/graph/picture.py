@@ -88,13 +88,13 @@ def visualize(
     drawn = draw(graph, depth=depth, separate_outputs=separate_outputs)
     layout = arrange(plain_boxes(drawn, show_types))
     text = svg(layout, theme=theme, overlay=overlay_of(overlay))
-    page = _page(text, drawn["name"] or "graph", theme)
+    whole = page(text, drawn["name"] or "graph", theme)
     if filepath is None:
-        return GraphPicture(text, page, layout["height"])
+        return GraphPicture(text, whole, layout["height"])
     path = Path(filepath)
     if path.suffix.lower() not in (".html", ".htm"):
         path = path.with_name(path.name + ".html")
-    path.write_text(page, encoding="utf-8")
+    path.write_text(whole, encoding="utf-8")
     return None
 
 
@@ -103,7 +103,8 @@ def graph_html(graph: Graph) -> str:
     return f'<div class="hypergraph" style="overflow-x:auto">{picture(graph)}</div>'
 
 
-def _page(text: str, name: str, theme: str) -> str:
+def page(text: str, name: str, theme: str = "auto") -> str:
+    """Return an SVG as one self-contained page."""
     dark = "@media (prefers-color-scheme:dark){body{background:#0f141b}}" if theme == "auto" else ""
     return _PAGE.format(
         title=escape_html(name), scheme=_SCHEMES[theme], back=_BACKS[theme], more=dark, svg=text
