@@ -55,7 +55,7 @@ class StepLine(NamedTuple):
     """What a drawing of a whole history shows of one step."""
 
     superstep: int
-    index: int
+    idx: int
     node: str
     status: str
     ended: int  # microseconds since 1970

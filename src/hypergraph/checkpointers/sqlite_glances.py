@@ -44,7 +44,8 @@ class _Extra(msgspec.Struct):
     replayed: bool = False
 
 
-_extra = msgspec.json.Decoder(_Extra).decode
+_PLAIN = _Extra()
+_decode = msgspec.json.Decoder(_Extra).decode
 
 
 def lines(connection: Connection, workflow_id: str, after: Position, limit: int) -> list[StepLine]:
@@ -101,11 +102,16 @@ class Watch:
 
 @or_corrupt
 def _line(row: tuple[Any, ...]) -> StepLine:
-    *fields, cached, attempt, extra = row
-    if not extra:
-        return StepLine(*fields, bool(cached), attempt)
+    superstep, idx, node, status, ended, duration, cached, attempt, extra = row
+    more = _extra(extra) if extra else _PLAIN
+    return StepLine(
+        *(superstep, idx, node, status, ended, duration, bool(cached), attempt),
+        *(more.visit, more.child_workflow_id, more.replayed),
+    )
+
+
+def _extra(text: str) -> _Extra:
     try:
-        more = _extra(extra)
+        return _decode(text)
     except msgspec.DecodeError:  # half surrogate pairs in an error, which msgspec refuses
-        more = msgspec.convert(json.loads(extra), _Extra)
-    return StepLine(*fields, bool(cached), attempt, more.visit, more.child_workflow_id, more.replayed)
+        return msgspec.convert(json.loads(text), _Extra)

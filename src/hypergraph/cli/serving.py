@@ -2,46 +2,77 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.metadata
 import importlib.util
 import secrets
 import webbrowser
+from typing import Any
 
+from hypergraph import Graph
 from hypergraph.cli.asking import opened
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.options import Option, number
+from hypergraph.cli.screens import say
+from hypergraph.cli.targets import graph_at
 from hypergraph.views.problems import USAGE, Problem
 
-_NEEDED = ("starlette", "uvicorn")
+_HOST = "127.0.0.1"
 
 
 def _host(text: str) -> str:
-    if text != "127.0.0.1":
-        raise ValueError("127.0.0.1, this machine; from another one, use ssh -L PORT:127.0.0.1:PORT")
+    if text != _HOST:
+        raise ValueError(f"{_HOST}, this machine (from another one: ssh -L PORT:{_HOST}:PORT)")
     return text
 
 
 ui_options = (
     Option("--port", "where to listen; 0, the default, takes one that is free", "N", number, 0),
-    Option("--host", "127.0.0.1, and nothing else", "ADDRESS", _host, "127.0.0.1"),
-    Option("--read-only", "show, and change nothing"),
+    Option("--host", f"{_HOST}, this machine, and nothing else", "ADDRESS", _host, _HOST),
+    Option("--read-only", "show, and let nothing be changed"),
     Option("--no-open", "print the address, and open no browser"),
     Option("--app", "a graph that may be run from the page: module:attribute", "TARGET", many=True),
 )
 
 
 def ui(call: Call) -> Reply:
-    """Serve the page until interrupted."""
-    if missing := [name for name in _NEEDED if importlib.util.find_spec(name) is None]:
+    """Serve the page until interrupted; the address is printed, and opened in a browser."""
+    server, process = _modules()
+    given, store, graphs = call.options, opened(call), _graphs(call.options.app)
+    store.read_workflow("")  # what is no store is better refused now than by every answer
+    with process.listening_socket(given.port) as listening:
+        port, token = listening.getsockname()[1], secrets.token_urlsafe(32)
+        setup = server.Setup(store, call.address, token, port, _version(), graphs, given.read_only)
+        address = f"http://{_HOST}:{port}/?token={token}"
+        print(address, flush=True)
+        say("Whoever has this address can see everything in the database. Ctrl-C stops.")
+        if not given.no_open:
+            webbrowser.open(address)
+        process.serve(server.Server(setup), listening)
+    return Reply({"schema": "hypergraph.stopped/1"})
+
+
+def _modules() -> tuple[Any, Any]:
+    """Return the modules of the server; without the extra they cannot be loaded."""
+    missing = [name for name in ("starlette", "uvicorn") if importlib.util.find_spec(name) is None]
+    if missing:
         raise Problem(USAGE, f"The page needs {' and '.join(missing)}: pip install 'hypergraph[ui]'")
-    store = opened(call)
-    module = importlib.import_module("hypergraph.ui.server")
-    process = importlib.import_module("hypergraph.ui.serving")
-    listening = process.listening_socket(call.options.port)
-    port, token = listening.getsockname()[1], secrets.token_urlsafe(32)
-    setup = module.Setup(store, call.address, token, port, "0", call.options.read_only)
-    address = f"http://127.0.0.1:{port}/?token={token}"
-    print(address, flush=True)
-    if not call.options.no_open:
-        webbrowser.open(address)
-    process.serve(module.application(setup), listening)
-    return Reply({})
+    return tuple(importlib.import_module(f"hypergraph.ui.{name}") for name in ("server", "serving"))  # type: ignore[return-value]  # two of them
+
+
+def _graphs(targets: list[str]) -> dict[str, Graph]:
+    found: dict[str, Graph] = {}
+    for target in targets:
+        graph = graph_at(target)
+        name = graph.name or target
+        if name in found:
+            raise Problem(USAGE, f"--app {target}: there is a graph {name!r} already")
+        found[name] = graph
+    return found
+
+
+def _version() -> str:
+    try:
+        return importlib.metadata.version("hypergraph")
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown"

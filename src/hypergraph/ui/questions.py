@@ -6,15 +6,27 @@ twice or no number is a `Problem`; so is whatever the read model cannot answer.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from hypergraph.checkpointers import Checkpointer
 from hypergraph.display import did_you_mean
 from hypergraph.views.columns import columns
+from hypergraph.views.diff import changes, diff
+from hypergraph.views.errors import errors
+from hypergraph.views.graph import graph
 from hypergraph.views.items import items
+from hypergraph.views.lineage import lineage
 from hypergraph.views.problems import USAGE, Problem
+from hypergraph.views.searching import mentioning
+from hypergraph.views.state import state, value
+from hypergraph.views.stats import stats
+from hypergraph.views.step import step
+from hypergraph.views.step_values import step_value
+from hypergraph.views.steps import steps
+from hypergraph.views.timeline import timeline
+from hypergraph.views.why import why
+from hypergraph.views.workflow import workflow
 from hypergraph.views.workflows import workflows
 
 Document = Mapping[str, Any]
@@ -32,7 +44,9 @@ class Question(NamedTuple):
 
     def ask(self, store: Checkpointer, given: Iterable[tuple[str, str]]) -> Document:
         """Return the answer. Raises Problem when there is none."""
-        return self.answer(store, **parsed(given, self.parameters, self.needed))
+        found = parsed(given, self.parameters, self.needed)
+        about = [found.pop("id")] if "id" in found else []
+        return self.answer(store, *about, **found)
 
 
 def parsed(
@@ -72,40 +86,28 @@ def _number(name: str, text: str) -> int:
     return number
 
 
-def _view(module: str, name: str) -> Callable[..., Document]:
-    found: Callable[..., Document] = getattr(importlib.import_module(f"hypergraph.views.{module}"), name)
-    return found
+def _workflows(store: Checkpointer, search: str | None = None, **filters: Any) -> Document:
+    if search is None:
+        return workflows(store, **{"limit": 50, **filters})
+    return mentioning(store, search, **filters)
 
 
-def _of_one(module: str, name: str) -> Callable[..., Document]:
-    """Return what answers with a read model of one workflow."""
-
-    def answer(store: Checkpointer, id: str, **more: Any) -> Document:
-        return _view(module, name)(store, id, **more)
-
-    return answer
-
-
-def _workflows(store: Checkpointer, **filters: Any) -> Document:
-    if "search" in filters:
-        return _view("searching", "search")(store, **filters)
-    return workflows(store, **{"limit": 50, **filters})
+def _value(
+    store: Checkpointer, id: str, key: str, step: int | None = None, side: str | None = None, **more: Any
+) -> Document:
+    if step is not None:
+        return step_value(store, id, step, key, side=side or "output", **more)
+    if side is not None:
+        raise Problem(USAGE, "side is about a step: give step, too")
+    return value(store, id, key, **more)
 
 
-def _step(store: Checkpointer, id: str, index: int) -> Document:
-    return _view("step", "step")(store, id, index)
-
-
-def _value(store: Checkpointer, id: str, key: str, **more: Any) -> Document:
-    return _view("state", "value")(store, id, key, **more)
-
-
-def _graph(store: Checkpointer, id: str, **more: Any) -> Document:
-    return _view("graph", "graph")(store, id, **{"overlay": None, **more})
+def _graph(store: Checkpointer, id: str, overlay: str | None = None, **more: Any) -> Document:
+    return graph(store, id, overlay=overlay, **more)  # a page lays its own over it, as of any superstep
 
 
 def _asks(answer: Callable[..., Document], *names: str) -> Question:
-    """Return a question by its parameters: "id!" is needed, "limit#" a number, "tag*" may come several times."""
+    """Return a question by its parameters: "id!" is needed, "limit#" a number, "tag*" may come often."""
     plain = {name.rstrip("!#*"): name for name in names}
     kinds = {"#": NUMBER, "*": MANY}
     return Question(
@@ -120,14 +122,19 @@ QUESTIONS: dict[str, Question] = {
         _workflows,
         *("status*", "graph", "since", "until", "tag*", "search", "parent", "where", "limit#", "cursor"),
     ),
-    "workflow": _asks(_of_one("workflow", "workflow"), "id!"),
-    "steps": _asks(
-        _of_one("steps", "steps"), "id!", "node", "status", "superstep", "iteration#", "limit#", "cursor"
-    ),
-    "step": _asks(_step, "id!", "index!#"),
+    "workflow": _asks(workflow, "id!"),
+    "steps": _asks(steps, "id!", "node", "status", "superstep", "iteration#", "slow", "limit#", "cursor"),
+    "step": _asks(step, "id!", "index!#"),
     "columns": _asks(columns, "id!", "after", "limit#"),
     "items": _asks(items, "id!", "limit#", "cursor"),
-    "state": _asks(_of_one("state", "state"), "id!", "at#"),
+    "state": _asks(state, "id!", "at#"),
     "value": _asks(_value, "id!", "key!", "at#", "step#", "side", "path", "offset#", "limit#"),
+    "changes": _asks(changes, "id!", "first!#", "second!#"),
+    "diff": _asks(diff, "a!", "b!"),
+    "why": _asks(why, "id!", "key!", "at#", "depth#"),
+    "stats": _asks(stats, "graph", "node", "since"),
+    "errors": _asks(errors, "graph", "since", "limit#"),
+    "timeline": _asks(timeline, "id!", "limit#", "cursor"),
+    "lineage": _asks(lineage, "id!"),
     "graph": _asks(_graph, "id!", "depth#", "direction", "overlay"),
 }

@@ -50,7 +50,7 @@ class Gate:
         self._app, self._refuse = app, refuse
         self._token = token.encode()
         self._hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost")}
-        self.cookie = f"hypergraph-{port}"  # browsers share cookies between ports
+        self._cookie = cookie_name(port)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -101,10 +101,15 @@ class Gate:
 
     def _cookie_of(self, headers: dict[str, str]) -> str | None:
         try:
-            found = SimpleCookie(headers.get("cookie", "")).get(self.cookie)
+            found = SimpleCookie(headers.get("cookie", "")).get(self._cookie)
         except CookieError:
             return None
         return found.value if found else None
+
+
+def cookie_name(port: int) -> str:
+    """Return the name of the cookie with the token; browsers share cookies between ports."""
+    return f"hypergraph-{port}"
 
 
 def policy() -> str:

@@ -1,41 +1,36 @@
 """The server of the page: exact routes, questions answered in a few threads, one event loop that stays free.
 
-Answers are JSON: the documents of `hypergraph.views`, or `{"error": {...}}`. Nothing that went wrong is shown
-with its traceback, and nothing that is stored is logged.
+Answers are JSON: the documents of `hypergraph.views`, or `{"error": {...}}` with a status that fits.
 """
 
 from __future__ import annotations
 
-import logging
 import os
-from collections.abc import Awaitable, Callable
-from functools import partial
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 import anyio
-import msgspec
 from anyio.to_thread import run_sync
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from hypergraph import Graph
 from hypergraph.checkpointers import Checkpointer
-from hypergraph.exceptions import CheckpointError, WorkflowLockedError
+from hypergraph.ui.actions import WISHES, Actions, Wish, wish_of
+from hypergraph.ui.answers import READ_ONLY, Handler, as_json, encoded, http_error, refusing, telling
 from hypergraph.ui.assets import asset
+from hypergraph.ui.live import Live
 from hypergraph.ui.questions import QUESTIONS, Question
-from hypergraph.ui.security import App, Gate, Refusal
-from hypergraph.views.problems import AMBIGUOUS, NOT_FOUND, REFUSED, STORE, USAGE, Problem
+from hypergraph.ui.security import App, Gate, cookie_name
+from hypergraph.views.problems import Problem
 
 API = "/api/v1/"
-READ_ONLY = "read_only"
-_THREADS = 4  # questions that are answered at once
-_STATUSES = {NOT_FOUND: 404, AMBIGUOUS: 409, USAGE: 400, STORE: 503, REFUSED: 409, READ_ONLY: 403}
-_LOG = logging.getLogger("hypergraph.ui")
-_encode = msgspec.json.Encoder().encode
-
-Handler = Callable[[Request], Awaitable[Response]]
+BODY = 1_000_000  # bytes that a wish may take
+_THREADS = 4  # questions that are answered at once, and as many wishes
 
 
 class Setup(NamedTuple):
@@ -46,71 +41,90 @@ class Setup(NamedTuple):
     token: str
     port: int
     version: str
+    graphs: Mapping[str, Graph]  # what may be run
     read_only: bool = False
 
 
-def application(setup: Setup) -> App:
-    """Return the server as an ASGI application."""
-    limiter = anyio.CapacityLimiter(_THREADS)
-    routes = [
-        Route("/", _entrance(setup), methods=["GET"]),
-        Route("/static/{name:path}", _file, methods=["GET"]),
-    ]
-    routes.append(Route(f"{API}about", _about(setup)))
-    for name, question in QUESTIONS.items():
-        routes.append(Route(f"{API}{name}", _answering(setup.store, question, limiter)))
-    app = Starlette(
-        routes=routes,
-        exception_handlers={
-            Problem: _problem,
-            CheckpointError: _trouble,
-            HTTPException: _http,
-            Exception: _failure,
-        },
-    )
-    app.router.redirect_slashes = False
-    return Gate(app, _refusing, token=setup.token, port=setup.port)
+class Server:
+    """The routes of one server, and what it does beside answering."""
 
-
-def _answering(store: Checkpointer, question: Question, limiter: anyio.CapacityLimiter) -> Handler:
-    def work(given: list[tuple[str, str]]) -> bytes:
-        return _encode(question.ask(store, given))
-
-    async def handler(request: Request) -> Response:
-        given = request.query_params.multi_items()
-        return _json(await run_sync(partial(work, given), limiter=limiter))
-
-    return handler
-
-
-def _about(setup: Setup) -> Handler:
-    async def handler(_: Request) -> Response:
-        return _json(
-            _encode(
-                {
-                    "schema": "hypergraph.about/1",
-                    "version": setup.version,
-                    "database": os.path.basename(setup.database),
-                    "read_only": setup.read_only,
-                    "graphs": [],
-                }
-            )
+    def __init__(self, setup: Setup) -> None:
+        self._setup = setup
+        self._live = Live(setup.store)
+        self._actions = Actions(setup.store, setup.graphs)
+        self._reading = anyio.CapacityLimiter(_THREADS)
+        self._writing = anyio.CapacityLimiter(_THREADS)
+        app = Starlette(
+            routes=self._routes(), exception_handlers={HTTPException: _unrouted}, lifespan=self._lifespan
         )
+        app.router.redirect_slashes = False
+        self.app: App = Gate(app, refusing, token=setup.token, port=setup.port)
 
-    return handler
+    def stop_telling(self) -> None:
+        """Let go of pages that listen: a server waits for open answers before it ends."""
+        self._live.close()
 
+    @asynccontextmanager
+    async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
+        yield
+        self._actions.close()
 
-def _entrance(setup: Setup) -> Handler:
-    async def handler(request: Request) -> Response:
-        if "token" in request.query_params:  # the right one, or nobody would be here
-            answer = RedirectResponse("/", status_code=303)
-            answer.set_cookie(
-                f"hypergraph-{setup.port}", setup.token, httponly=True, samesite="strict", path="/"
+    def _routes(self) -> list[Route]:
+        answering: dict[str, Handler] = {
+            "/": self._entrance,
+            "/static/{name:path}": _file,
+            f"{API}about": self._about,
+            f"{API}events": self._events,
+            **{f"{API}{name}": self._answering(question) for name, question in QUESTIONS.items()},
+        }
+        doing = {f"{API}{name}": self._doing(kind) for name, kind in WISHES.items()}
+        return [
+            *(Route(path, telling(handler), methods=["GET"]) for path, handler in answering.items()),
+            *(Route(path, telling(handler), methods=["POST"]) for path, handler in doing.items()),
+        ]
+
+    def _answering(self, question: Question) -> Handler:
+        async def handler(request: Request) -> Response:
+            given = request.query_params.multi_items()
+            return as_json(
+                await run_sync(lambda: encoded(question.ask(self._setup.store, given)), limiter=self._reading)
             )
-            return answer
-        return _served(request, "index.html")
 
-    return handler
+        return handler
+
+    def _doing(self, kind: type[Wish]) -> Handler:
+        async def handler(request: Request) -> Response:
+            if self._setup.read_only:
+                hint = "Start it without --read-only to change things from the page"
+                raise Problem(READ_ONLY, "This server only shows", hint)
+            wish = wish_of(kind, await _body(request))
+            done = await run_sync(self._actions.carry_out, wish, limiter=self._writing)
+            return as_json(encoded(done))
+
+        return handler
+
+    async def _about(self, _: Request) -> Response:
+        setup = self._setup
+        document = {
+            "schema": "hypergraph.about/1",
+            "version": setup.version,
+            "database": os.path.basename(setup.database),
+            "read_only": setup.read_only,
+            "graphs": list(setup.graphs),
+        }
+        return as_json(encoded(document))
+
+    async def _events(self, _: Request) -> Response:
+        self._live.admit()
+        return StreamingResponse(self._live.listen(), media_type="text/event-stream")
+
+    async def _entrance(self, request: Request) -> Response:
+        if "token" not in request.query_params:
+            return _served(request, "index.html")
+        answer = RedirectResponse("/", status_code=303)  # the token was right, or nobody would be here
+        name = cookie_name(self._setup.port)
+        answer.set_cookie(name, self._setup.token, httponly=True, samesite="strict", path="/")
+        return answer
 
 
 async def _file(request: Request) -> Response:
@@ -127,41 +141,18 @@ def _served(request: Request, name: str) -> Response:
     return Response(found.content, media_type=found.type, headers=headers)
 
 
-def _json(content: bytes, status: int = 200) -> Response:
-    return Response(content, status_code=status, media_type="application/json")
+async def _body(request: Request) -> bytes:
+    """Return the body of a request, and read no more than one may have."""
+    found = b""
+    try:
+        async for part in request.stream():
+            found += part
+            if len(found) > BODY:
+                raise HTTPException(413)
+    except ClientDisconnect:
+        raise HTTPException(400) from None
+    return found
 
 
-def _error(status: int, problem: Problem) -> Response:
-    return _json(_encode(problem.to_dict()), status)
-
-
-async def _problem(_: Request, problem: Exception) -> Response:
-    assert isinstance(problem, Problem)  # noqa: S101 - for the type checker
-    return _error(_STATUSES.get(problem.code, 400), problem)
-
-
-async def _trouble(_: Request, error: Exception) -> Response:
-    if isinstance(error, WorkflowLockedError):
-        return _error(409, Problem(REFUSED, str(error)))
-    return _error(503, Problem(STORE, str(error)))
-
-
-async def _http(_: Request, error: Exception) -> Response:
-    status = getattr(error, "status_code", 500)
-    message = {404: "There is nothing here", 405: "This cannot be asked for in that way"}
-    return _error(status, Problem(NOT_FOUND if status == 404 else USAGE, message.get(status, "Not possible")))
-
-
-async def _failure(request: Request, error: Exception) -> Response:
-    place = error.__traceback__
-    while place is not None and place.tb_next is not None:
-        place = place.tb_next
-    where = "" if place is None else f" at {place.tb_frame.f_code.co_filename}:{place.tb_lineno}"
-    _LOG.error("%s failed: %s%s", request.url.path, type(error).__name__, where)  # its text may hold values
-    hint = "The log of the server names the place; please report it"
-    return _error(500, Problem("internal", f"This could not be answered: {type(error).__name__}", hint))
-
-
-def _refusing(refusal: Refusal) -> App:
-    problem = Problem(refusal.code, refusal.message, refusal.hint)
-    return _error(refusal.status, problem)
+async def _unrouted(_: Request, error: Exception) -> Response:
+    return http_error(getattr(error, "status_code", 400))

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import uvicorn
 
-from hypergraph.ui.security import App
+from hypergraph.ui.server import Server
 from hypergraph.views.problems import USAGE, Problem
 
 HOST = "127.0.0.1"
@@ -36,33 +36,41 @@ def listening_socket(port: int) -> socket.socket:
     return found
 
 
-def serve(app: App, listening: socket.socket) -> None:
+def serve(server: Server, listening: socket.socket) -> None:
     """Answer requests until SIGINT or SIGTERM arrives."""
     config = uvicorn.Config(
-        app,
+        server.app,
         http="h11",
         loop="asyncio",
         ws="none",
-        lifespan="on",
         log_config=None,
         access_log=False,  # an address may hold what is private
         server_header=False,
         proxy_headers=False,
         timeout_graceful_shutdown=_GRACE,
     )
-    _Server(config).run(sockets=[listening])
+    _Process(config, server).run(sockets=[listening])
 
 
-class _Server(uvicorn.Server):
+class _Process(uvicorn.Server):
     """A server for which being told to stop is a good end, and no signal to be raised again."""
+
+    def __init__(self, config: uvicorn.Config, server: Server) -> None:
+        super().__init__(config)
+        self._server = server
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        before = {
-            number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)
-        }
+        """Stop at a signal, as the class above does it."""
+        numbers = (signal.SIGINT, signal.SIGTERM)
+        before = {number: signal.signal(number, self.handle_exit) for number in numbers}
         try:
             yield
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End, after what would never end by itself."""
+        self._server.stop_telling()
+        await super().shutdown(sockets)

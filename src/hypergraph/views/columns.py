@@ -64,7 +64,7 @@ def columns(store: Checkpointer, id: str, *, after: str | None = None, limit: in
         "workflow": jsonable(id),
         "origin": iso(workflow.created_at),
         "rows": {
-            "index": [line.index for line in lines],
+            "index": [line.idx for line in lines],
             "superstep": [line.superstep for line in lines],
             "node": [nodes.setdefault(line.node, len(nodes)) for line in lines],
             "start_ms": [_start(line, origin) for line in lines],
@@ -79,7 +79,7 @@ def columns(store: Checkpointer, id: str, *, after: str | None = None, limit: in
         "nodes": [jsonable(name) for name in nodes],
         "last": lines[-1].superstep if lines else None,
         "total": workflow.step_count,
-        "next_cursor": cursor_after((lines[-1].superstep, lines[-1].index)) if more else None,
+        "next_cursor": cursor_after((lines[-1].superstep, lines[-1].idx)) if more else None,
     }
 
 
