@@ -26,14 +26,15 @@ def ls(call: Call) -> Reply:
     given = call.options
     names = ("status", "graph", "since", "until", "tag", "parent", "where", "limit", "cursor")
     page = workflows(call.lists(), **{name: getattr(given, name) or None for name in names})
-    return Reply(page, lambda: [_table(page)] if page["items"] else [], _header(page), _next(page))
+    return Reply(page, lambda: [ls_table(page)] if page["items"] else [], _header(page), _next(page))
 
 
 def _header(page: WorkflowPage) -> list[str]:
     return [f"Workflows ({page['total']} total)"]
 
 
-def _table(page: WorkflowPage) -> Table:
+def ls_table(page: WorkflowPage) -> Table:
+    """Lay out one row per workflow."""
     rows = [
         (
             item["id"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import TypedDict
 
 from hypergraph.checkpointers import Checkpointer, StepRecord, StepStatus, Workflow, WorkflowStatus
@@ -10,6 +11,7 @@ from hypergraph.checkpointers.filters import Moment, Query, moment
 from hypergraph.checkpointers.reading import StepTally
 from hypergraph.display import first_line, jsonable
 from hypergraph.views.problems import USAGE, Problem
+from hypergraph.views.records import known
 from hypergraph.views.workflows import iso
 
 _PAGE = 500  # workflows looked at together
@@ -19,7 +21,7 @@ _BROKEN = frozenset({WorkflowStatus.FAILED})
 
 
 class FirstError(TypedDict):
-    """The step that failed first, in the workflow where it really happened."""
+    """A step that failed, in the workflow where that really happened."""
 
     workflow: str  # a child of the one asked for, if it failed inside of a nested graph
     index: int
@@ -27,6 +29,15 @@ class FirstError(TypedDict):
     error_type: str | None
     message: str
     traceback: str | None
+
+
+class FailurePage(TypedDict):
+    """The failing steps of a workflow and of the runs that are part of it."""
+
+    schema: str  # hypergraph.failures/1
+    workflow: str
+    items: list[FirstError]
+    complete: bool
 
 
 class ErrorGroup(TypedDict):
@@ -63,6 +74,21 @@ def first_error(store: Checkpointer, found: Workflow, tallies: Sequence[StepTall
     return None if tallies else _of_first_item(store, found.id)
 
 
+def failures(store: Checkpointer, wf: str, *, limit: int = 20) -> FailurePage:
+    """List the steps that failed in a workflow and in the runs that are part of it.
+
+    Raises:
+        Problem: there is no such workflow.
+    """
+    found = list(islice(_failures_below(store, known(store, wf)), limit + 1))
+    return {
+        "schema": "hypergraph.failures/1",
+        "workflow": jsonable(wf),
+        "items": [_located(step) for step in found[:limit]],
+        "complete": len(found) <= limit,
+    }
+
+
 def errors(
     store: Checkpointer, *, graph: str | None = None, since: Moment | None = None, limit: int = 20
 ) -> ErrorPage:
@@ -94,6 +120,13 @@ def errors(
         "failures": sum(group["count"] for group in groups.values()),
         "complete": looked_at <= _MOST,
     }
+
+
+def _failures_below(store: Checkpointer, found: Workflow) -> Iterator[StepRecord]:
+    yield from _failures(store, found.id)
+    broken, _, _ = store.find(Query(_BROKEN | {WorkflowStatus.PARTIAL}, parent=found.id, limit=None))
+    for child in sorted(broken, key=lambda child: child.item or 0):
+        yield from _failures_below(store, child)
 
 
 def _failed_workflows(store: Checkpointer, query: Query) -> Iterator[Workflow]:

@@ -14,12 +14,13 @@ from hypergraph.checkpointers.reading import START, Position, StepLine, position
 from hypergraph.display import did_you_mean, jsonable
 from hypergraph.views.problems import AMBIGUOUS, NOT_FOUND, USAGE, Problem
 from hypergraph.views.records import StepSummary, known, step_summary
-from hypergraph.views.step import StepDetail, step
+from hypergraph.views.step import StepDetail, StepValue, step
 
 __all__ = [
     "STATUSES",
     "StepDetail",
     "StepPage",
+    "StepRow",
     "StepSummary",
     "item_of",
     "known",
@@ -37,12 +38,18 @@ _FEW = 10  # ids that an error lists
 Test = Callable[[StepLine], bool]
 
 
+class StepRow(StepSummary, total=False):
+    """A step in a list; its outputs only if values were asked for."""
+
+    outputs: list[StepValue]
+
+
 class StepPage(TypedDict):
     """Steps in order."""
 
     schema: str  # hypergraph.steps/1
     workflow: str
-    items: list[StepSummary]
+    items: list[StepRow]
     total: int | None  # all that match, None where counting would take reading the rest
     next_cursor: str | None
 
@@ -57,13 +64,15 @@ def steps(
     item: int | None = None,
     iteration: int | None = None,
     slow: str | float | None = None,
+    values: bool = False,
     limit: int = 20,
     cursor: str | None = None,
 ) -> StepPage:
     """List the steps of a workflow, or of one item of a map; every filter narrows the choice.
 
     `node` is a pattern like "embed*", `superstep` a number or a range like "3..7", `iteration` counts the
-    visits of a node from 1, `slow` is a duration like "1s", or milliseconds.
+    visits of a node from 1, `slow` is a duration like "1s", or milliseconds. With `values` each step comes
+    with its outputs.
 
     Raises:
         Problem: there is no such workflow or item, or a filter cannot be understood.
@@ -86,10 +95,17 @@ def steps(
     return {
         "schema": "hypergraph.steps/1",
         "workflow": jsonable(wf),
-        "items": [step_summary(record) for record in kept],
+        "items": [_row(store, record, values) for record in kept],
         "total": found.step_count if is_all else len(kept) if ended and cursor is None else None,
         "next_cursor": None if ended else "{}.{}".format(*position_of(kept[-1])),
     }
+
+
+def _row(store: Checkpointer, record: StepRecord, values: bool) -> StepRow:
+    row: StepRow = {**step_summary(record)}
+    if values:
+        row["outputs"] = step(store, record.workflow_id, record.index)["outputs"]
+    return row
 
 
 def item_of(store: Checkpointer, wf: str, item: int) -> str:

@@ -12,6 +12,7 @@ from hypergraph.checkpointers import Checkpointer, StepStatus, Workflow, Workflo
 from hypergraph.checkpointers.filters import Query
 from hypergraph.checkpointers.reading import StepTally
 from hypergraph.display import jsonable
+from hypergraph.views.children import few_children, fields_of
 from hypergraph.views.errors import ErrorGroup, ErrorPage, FirstError, errors, first_error
 from hypergraph.views.records import known
 from hypergraph.views.state import upcoming
@@ -30,12 +31,8 @@ __all__ = [
     "workflow",
 ]
 
-_CHILDREN = 20  # of a map or a nested graph that are listed, those that failed first
-_FORKS = 20
-_FIELDS = (
-    *("id", "status", "graph_name", "created_at", "completed_at", "duration_ms", "step_count"),
-    *("parent_id", "node_name", "item", "forked_from", "forked_at", "tags"),
-)
+_FORKS = 20  # that are named
+_ITEMS = 2000  # of a map whose steps are added up
 
 
 class NodeRow(TypedDict):
@@ -63,7 +60,7 @@ class WorkflowDetail(WorkflowSummary):
 
     schema: str  # hypergraph.workflow/1
     counts: dict[str, int]  # steps by status
-    nodes: list[NodeRow]  # in order of first execution
+    nodes: list[NodeRow]  # in order of first execution; of a map those of its items, unless they are too many
     first_error: FirstError | None
     pause: PauseView | None
     children: ChildCounts
@@ -84,18 +81,13 @@ def workflow(store: Checkpointer, wf: str) -> WorkflowDetail:
         **summary(fields_of(found)),
         "schema": "hypergraph.workflow/1",
         "counts": _by_status(tallies),
-        "nodes": list(_node_rows(tallies)),
+        "nodes": list(_node_rows(tallies or _of_items(store, children, wf))),
         "first_error": first_error(store, found, tallies),
         "pause": _pause(store, found, tallies),
         "children": children,
         "next": [] if children["is_map"] else upcoming(store, found, tallies),
         "forks": [jsonable(fork.id) for fork in forks],
     }
-
-
-def fields_of(found: Workflow) -> dict[str, object]:
-    """Return the fields of a workflow that `summary` takes."""
-    return {name: getattr(found, name) for name in _FIELDS}
 
 
 def _by_status(tallies: Sequence[StepTally]) -> dict[str, int]:
@@ -119,6 +111,13 @@ def _node_rows(tallies: Sequence[StepTally]) -> Iterator[NodeRow]:
         }
 
 
+def _of_items(store: Checkpointer, children: ChildCounts, wf: str) -> list[StepTally]:
+    if not children["is_map"] or children["total"] > _ITEMS:
+        return []
+    items, _, _ = store.find(Query(parent=wf, limit=None))
+    return [tally for item in items[::-1] for tally in store.tally_steps(item.id)]
+
+
 def _pause(store: Checkpointer, found: Workflow, tallies: Sequence[StepTally]) -> PauseView | None:
     if found.status is not WorkflowStatus.PAUSED:
         return None
@@ -128,16 +127,7 @@ def _pause(store: Checkpointer, found: Workflow, tallies: Sequence[StepTally]) -
 
 
 def _children(store: Checkpointer, wf: str) -> ChildCounts:
-    counts: dict[str, int] = {}
-    listed: list[Workflow] = []
-    # Those of interest first; each status is one look at an index.
-    for status in ("failed", "partial", "paused", "active", "stopped", "completed"):
-        query = Query(parent=wf, statuses=frozenset([WorkflowStatus(status)]), limit=_CHILDREN)
-        page, count, _ = store.find(query)
-        if count:
-            counts[status] = count
-            listed += page[: _CHILDREN - len(listed)]
-    listed.sort(key=lambda child: (child.status is not WorkflowStatus.FAILED, child.item or 0, child.id))
+    listed, counts = few_children(store, wf)
     return {
         "total": sum(counts.values()),
         "by_status": counts,

@@ -1,0 +1,140 @@
+"""`hypergraph state`: the values of a workflow at a superstep, and one of them in full."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any, TypedDict
+
+from hypergraph.cli.asking import WF, asked
+from hypergraph.cli.call import Call, Reply
+from hypergraph.cli.options import Option, number
+from hypergraph.cli.screens import as_json, quoted
+from hypergraph.cli.tables import state_table
+from hypergraph.display import Block, Table, plural
+from hypergraph.views.problems import REFUSED, USAGE, Problem
+from hypergraph.views.state import StateView, raw_value
+from hypergraph.views.state import state as state_of
+from hypergraph.views.values import ValueView, describe, part_at
+
+_ROWS = 20
+
+state_options = (
+    WF,
+    Option("--at", "after this superstep, by default the last", "N", number),
+    Option("--key", "this value alone, whatever its size", "K"),
+    Option("--path", "a part of it, like /docs/0/title", "P"),
+    Option("--offset", "its items, or characters, from this one on", "N", number, 0),
+    Option("--limit", "how many items, 20 by default", "N", number, _ROWS),
+    Option("--out", "write all of the value to a new file: texts and bytes as they are, else JSON", "FILE"),
+    Option("--keys-only", "names and sizes; no value is decoded"),
+)
+
+
+class Written(TypedDict):
+    """A value that was written to a file."""
+
+    schema: str  # hypergraph.written/1
+    file: str
+    bytes: int
+
+
+def state(call: Call) -> Reply:
+    """List the values of a workflow, or show one."""
+    given = call.options
+    if given.key is None and (given.path or given.out):
+        raise Problem(USAGE, "--path and --out are for one value", "Name it with --key")
+    store, wf = asked(call)
+    if given.key is None:
+        found = state_of(store, wf, at=given.at, values=not given.keys_only)
+        return Reply(found, lambda: _list(found), _header(found), _after_list(found))
+    value = raw_value(store, wf, given.key, at=given.at)
+    if given.out:
+        return _write(part_at(value, given.path or ""), given.out)
+    machine = given.json or given.jsonl
+    limits: dict[str, Any] = {"limit": None, "characters": None} if machine else {"limit": given.limit}
+    seen = describe(value, path=given.path or "", offset=given.offset, **limits)
+    return Reply(seen, lambda: _value(seen), _value_header(seen, given.key), _after_value(seen, wf, given))
+
+
+def _header(found: StateView) -> list[str]:
+    at = "" if found["at"] is None else f" after superstep {found['at']}"
+    of = "" if found["last"] is None else f"supersteps 0 to {found['last']}"
+    return [f"State of {found['workflow']}{at}", plural(len(found["items"]), "value"), *([of] if of else [])]
+
+
+def _list(found: StateView) -> Iterator[Block]:
+    if found["items"]:
+        yield state_table(found["items"])
+    if found["next"]:
+        yield f"next: {', '.join(found['next'])}"
+
+
+def _after_list(found: StateView) -> list[str]:
+    if not found["items"]:
+        return [quoted("hypergraph", "show", found["workflow"])]
+    at = ["--at", found["at"]] if found["at"] is not None else []
+    last = found["items"][-1]["name"]
+    return [quoted("hypergraph", "state", found["workflow"], *at, "--key", last)]
+
+
+def _value_header(seen: ValueView, key: str) -> list[str]:
+    size = [] if seen["size"] is None else [f"size {seen['size']}"]
+    return [f"{key}{seen['path']}", seen["type"], *size]
+
+
+def _value(seen: ValueView) -> Iterator[Block]:
+    if seen["problem"] is not None:
+        yield f"It cannot be read as what it was: {seen['problem']}"
+    if seen["items"]:
+        rows = [(part["key"], part["type"], _of(part["size"]), part["text"]) for part in seen["items"]]
+        left_out = (seen["size"] or 0) - (seen["next_offset"] or 0)
+        more = f"... and {plural(left_out, 'more item')}" if seen["next_offset"] is not None else ""
+        yield Table(("Key", "Type", "Size", "Value"), rows, more)
+    elif isinstance(seen["value"], str):
+        yield seen["value"].split("\n")
+        if seen["next_offset"] is not None:
+            yield f"... and {plural((seen['size'] or 0) - seen['next_offset'], 'more character')}"
+    else:
+        yield seen["text"]
+
+
+def _of(size: int | None) -> str:
+    return "" if size is None else str(size)
+
+
+def _after_value(seen: ValueView, wf: str, given: Any) -> list[str]:
+    asked_for = ["hypergraph", "state", wf, "--key", given.key]
+    asked_for += ["--at", given.at] if given.at is not None else []
+    following = []
+    if seen["next_offset"] is not None:
+        path = ["--path", seen["path"]] if seen["path"] else []
+        following.append(quoted(*asked_for, *path, "--offset", seen["next_offset"]))
+    inside = next((part["path"] for part in seen["items"] if part["size"]), None)
+    if inside is not None:
+        following.append(quoted(*asked_for, "--path", inside))
+    if not following:
+        following.append(quoted("hypergraph", "why", wf, given.key))
+    return following
+
+
+def _write(value: Any, path: str) -> Reply:
+    """Write a value to a file that is not there yet."""
+    if isinstance(value, bytes | bytearray):
+        data = bytes(value)
+    elif isinstance(value, str):
+        data = value.encode("utf-8", "surrogatepass")
+    else:
+        whole = describe(value, limit=None, characters=None)
+        if whole["problem"] is not None and whole["value"] is None:
+            raise Problem(REFUSED, f"The value cannot be read: {whole['problem']}")
+        data = (as_json(whole["value"], indent=2) + "\n").encode()
+    try:
+        with open(path, "xb") as file:
+            file.write(data)
+    except FileExistsError:
+        raise Problem(REFUSED, f"{path} is there already", "Name another file, or remove it") from None
+    except OSError as error:
+        raise Problem(USAGE, f"{path} cannot be written: {error.strerror}") from error
+    done: Written = {"schema": "hypergraph.written/1", "file": os.path.abspath(path), "bytes": len(data)}
+    return Reply(done, header=[f"{plural(len(data), 'byte')} written to {path}"])

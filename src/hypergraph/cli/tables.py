@@ -1,0 +1,145 @@
+"""Rows that several screens show: steps, nodes, children, values, errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from hypergraph.cli.words import duration, status
+from hypergraph.display import Table, execution_time, first_line, plural, run_time
+from hypergraph.runs.tables import failed_status
+from hypergraph.views.errors import FirstError
+from hypergraph.views.step import StepValue
+from hypergraph.views.steps import StepRow, StepSummary
+from hypergraph.views.stored import Maker, StoredValue
+from hypergraph.views.values import TEXT
+from hypergraph.views.workflow import ChildCounts, NodeRow
+from hypergraph.views.workflows import WorkflowSummary
+
+_STATISTICS = ("Node", "Runs", "Total", "Avg", "Errors", "Cached")
+
+
+def step_table(steps: Sequence[StepRow], more: str = "") -> Table:
+    """Lay out one row per step; columns that would be empty are left out."""
+    columns = {
+        "Step": [step["index"] for step in steps],
+        "Superstep": [step["superstep"] for step in steps],
+        "Node": [step["node"] for step in steps],
+        "Duration": [_step_time(step) for step in steps],
+        "Status": [step_status(step) for step in steps],
+        "Decision": [decision(step) for step in steps],
+        "Run": [step["child"] or "" for step in steps],
+        "Value": [_outputs(step) for step in steps],
+    }
+    shown = {name: cells for name, cells in columns.items() if name in ("Step", "Superstep") or any(cells)}
+    return Table(tuple(shown), list(zip(*shown.values(), strict=True)), more)
+
+
+def step_status(step: StepSummary) -> str:
+    """Return how a step ended, in a word or, if it failed, in a line."""
+    if step["status"] == "failed":
+        return failed_status(step["error"])
+    if step["status"] == "completed" and (step["cached"] or step["replayed"]):
+        return "cached" if step["cached"] else "skipped"
+    return step["status"] + (" (partial)" if step["partial"] else "")
+
+
+def decision(step: StepSummary) -> str:
+    """Return where a gate sent the run."""
+    decided = step["decision"]
+    if decided is None:
+        return ""
+    return "→ " + (", ".join([decided] if isinstance(decided, str) else decided) or "(none)")
+
+
+def node_table(nodes: Iterable[NodeRow]) -> Table:
+    """Lay out one row per node."""
+    rows = [
+        (
+            *(node["node"], node["runs"], run_time(node["total_ms"]), execution_time(node["avg_ms"])),
+            *(node["errors"], node["cached"]),
+        )
+        for node in nodes
+    ]
+    return Table(_STATISTICS, rows)
+
+
+def children_table(children: ChildCounts, why: dict[str, str]) -> Table:
+    """Lay out runs that are part of another; `why` says of some why they failed."""
+    rows = [_child(child, why) for child in children["items"]]
+    left_out = children["total"] - len(rows)
+    noun = "more item" if children["is_map"] else "more run"
+    more = f"... and {plural(left_out, noun)}" if left_out else ""
+    first = "Item" if children["is_map"] else "Node"
+    return Table((first, "Steps", "Duration", "Status", "ID"), rows, more)
+
+
+def _child(child: WorkflowSummary, why: dict[str, str]) -> tuple[object, ...]:
+    name = child["node"] if child["item"] is None else child["item"]
+    told = why.get(child["id"]) or status(child["status"])
+    return name, child["steps"], duration(child["duration_ms"]), told, child["id"]
+
+
+def state_table(values: Sequence[StoredValue]) -> Table:
+    """Lay out one row per value: type and size before the value."""
+    rows = [
+        (
+            *(value["name"], value["type"] or "", _size(value["size"], value["bytes"])),
+            *(value["version"], made_by(value["made_by"]), _content(value)),
+        )
+        for value in values
+    ]
+    return Table(("Name", "Type", "Size", "Version", "Made by", "Value"), rows)
+
+
+def _content(value: StoredValue) -> str:
+    if not value["stored"]:
+        return f"(not stored: {first_line(value['problem'])})"
+    if value["preview"] is not None:
+        told = f"(not readable here: {first_line(value['problem'])})" if value["problem"] else ""
+        return told if value["preview"] == "None" and told else value["preview"]
+    return "(artifact)" if value["artifact"] else ""
+
+
+def step_values(values: Sequence[StepValue], with_makers: bool) -> Table:
+    """Lay out what a step took or made."""
+    rows = []
+    for item in values:
+        view, problem = item["value"], item["problem"]
+        kind, size = (view["type"], _size(view["size"], None)) if view else ("", "")
+        shown = f"({first_line(problem)})" if view is None else view["text"]
+        maker = [made_by(item["made_by"])] if with_makers else []
+        rows.append((item["name"], kind, size, item["version"] or "", *maker, shown))
+    return Table(("Name", "Type", "Size", "Version", *(["Made by"] if with_makers else []), "Value"), rows)
+
+
+def made_by(maker: Maker | None) -> str:
+    """Return which step made a value."""
+    return "given" if maker is None else f"{maker['node']} (step {maker['index']})"
+
+
+def _size(size: int | None, bytes_: int | None) -> str:
+    return str(size) if size is not None else "" if bytes_ is None else f"{bytes_} bytes"
+
+
+def _step_time(step: StepSummary) -> str:
+    return execution_time(None if step["status"] == "failed" else step["duration_ms"])
+
+
+def _outputs(step: StepRow) -> str:
+    parts = []
+    for item in step.get("outputs", []):
+        view = item["value"]
+        parts.append(f"{item['name']}: {view['type']} {view['text']}" if view else f"{item['name']}: -")
+    return ", ".join(parts)[:TEXT]
+
+
+def error_lines(error: FirstError, most: int | None = None) -> list[str]:
+    """Return a failure with its traceback, of a long one the end."""
+    kind = f"{error['error_type']}: " if error["error_type"] else ""
+    head = (
+        f"{error['workflow']}, step {error['index']}, {error['node']}: {kind}{first_line(error['message'])}"
+    )
+    trace = (error["traceback"] or "").rstrip("\n").split("\n") if error["traceback"] else []
+    if most is not None and len(trace) > most:
+        trace = [f"... {plural(len(trace) - most, 'line')} before", *trace[-most:]]
+    return [head, *(f"  {line}" for line in trace)]

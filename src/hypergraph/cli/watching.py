@@ -1,0 +1,127 @@
+"""`hypergraph watch`: the steps of a workflow as they come, or the workflows that are at work.
+
+The file is asked whether it has changed, at growing intervals while it has not; nothing is read before it has.
+"""
+
+from __future__ import annotations
+
+import select
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from hypergraph.checkpointers import Checkpointer
+from hypergraph.cli.asking import WF, opened
+from hypergraph.cli.call import Call, Reply
+from hypergraph.cli.listing import ls_table
+from hypergraph.cli.options import Option
+from hypergraph.cli.screens import as_json, quoted
+from hypergraph.cli.tables import decision, step_status
+from hypergraph.cli.words import duration, status
+from hypergraph.display import as_text, escape, execution_time, plural
+from hypergraph.views.following import AT_WORK, FollowedItem, FollowedStep, Follower
+from hypergraph.views.naming import resolve
+from hypergraph.views.workflow import workflow
+from hypergraph.views.workflows import workflows
+
+_SHORTEST, _LONGEST, _GROWTH = 0.05, 1.0, 1.5  # seconds between two looks, and how that grows
+
+watch_options = (
+    WF._replace(needed=False, help=f"{WF.help}; without it, the workflows that are at work"),
+    Option("--once", "what there is now, without waiting for more"),
+)
+
+
+def watch(call: Call) -> Reply:
+    """Follow a workflow until it ends, or the list of those at work until interrupted."""
+    store = opened(call)
+    if call.options.wf is None:
+        return _list(store, call)
+    wf = resolve(store, call.options.wf)
+    follower = Follower(store, wf)
+    tell = _as_line if call.options.jsonl else _nothing if call.options.json else _as_text
+    for _ in _looks(store, once=call.options.once):
+        for news in follower.news():
+            tell(news)
+        sys.stdout.flush()
+        if follower.is_over:
+            break
+    found = workflow(store, wf)
+    if call.options.jsonl:
+        return Reply({"items": []})
+    header = [f"Workflow: {wf}", status(found["status"]), plural(found["steps"], "step")]
+    following = [quoted("hypergraph", "show", wf)]
+    code = 1 if found["status"] == "failed" else 0
+    return Reply(found, header=[*header, duration(found["duration_ms"])], next=following, code=code)
+
+
+def _list(store: Checkpointer, call: Call) -> Reply:
+    if call.options.once or call.options.json:
+        page = workflows(store, status=AT_WORK, limit=None)
+        return Reply(page, lambda: [ls_table(page)] if page["items"] else [], _at_work(page))
+    shown: Any = None
+    for _ in _looks(store, once=False):
+        page = workflows(store, status=AT_WORK, limit=None)
+        seen = [(item["id"], item["steps"]) for item in page["items"]]
+        if seen != shown:
+            shown = seen
+            if call.options.jsonl:
+                print(as_json(page))
+            else:
+                print(as_text(_at_work(page), *([ls_table(page)] if page["items"] else [])), end="\n\n")
+            sys.stdout.flush()
+    return Reply({"items": []})
+
+
+def _at_work(page: Any) -> list[str]:
+    return [f"At work: {plural(page['total'], 'workflow')}"]
+
+
+def _looks(store: Checkpointer, *, once: bool) -> Iterator[None]:
+    """Yield now, and then whenever something was written to the store."""
+    version = store.watch()
+    seen, pause = version(), _SHORTEST
+    yield
+    while not once:
+        _wait(pause)
+        now = version()
+        if now == seen:
+            pause = min(pause * _GROWTH, _LONGEST)
+            continue
+        seen, pause = now, _SHORTEST
+        yield
+
+
+def _wait(seconds: float) -> None:
+    """Wait, but not for somebody who has gone.
+
+    Raises:
+        BrokenPipeError: nobody reads stdout any more.
+    """
+    if not hasattr(select, "poll"):
+        time.sleep(seconds)
+        return
+    poll = select.poll()
+    poll.register(
+        sys.stdout.fileno(), 0
+    )  # no event but the one that cannot be left out: the other end is closed
+    if poll.poll(seconds * 1000):
+        raise BrokenPipeError
+
+
+def _as_line(news: FollowedStep | FollowedItem) -> None:
+    print(as_json(news))
+
+
+def _as_text(news: FollowedStep | FollowedItem) -> None:
+    if "node" in news:
+        time, decided = execution_time(news["duration_ms"]), decision(news)
+        parts = [f"{news['index']:>6}", news["node"], time, step_status(news), decided]
+    else:
+        parts = [f"item {news['item']:>4}", duration(news["duration_ms"]), status(news["status"])]
+    print("  ".join(escape(part) for part in parts if part))
+
+
+def _nothing(news: FollowedStep | FollowedItem) -> None:
+    """One document is printed when all is over."""

@@ -1,0 +1,78 @@
+"""What has happened in a workflow since somebody looked last: steps, and items of a map, as they end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypedDict
+
+from hypergraph.checkpointers import Checkpointer
+from hypergraph.checkpointers.reading import START, Position, position_of
+from hypergraph.display import jsonable
+from hypergraph.views.records import StepSummary, known, step_summary
+
+_CHUNK = 200  # steps read at once
+AT_WORK = "active"
+
+
+class FollowedStep(StepSummary):
+    """A step that has ended."""
+
+    schema: str  # hypergraph.followed-step/1
+    workflow: str
+
+
+class FollowedItem(TypedDict):
+    """An item of a map whose status has changed."""
+
+    schema: str  # hypergraph.followed-item/1
+    workflow: str
+    item: int
+    status: str
+    duration_ms: float | None
+
+
+class Follower:
+    """Tell each step of a workflow, and each item of a map, once."""
+
+    def __init__(self, store: Checkpointer, wf: str) -> None:
+        self._store, self._wf = store, wf
+        self._after: Position = START
+        self._items: dict[int, str] = {}
+        self.status = known(store, wf).status.value
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more is to be expected."""
+        return self.status != AT_WORK
+
+    def news(self) -> Iterator[FollowedStep | FollowedItem]:
+        """Yield what is new; the status is read first, so that the last steps are not missed.
+
+        Raises:
+            Problem: the workflow is gone.
+        """
+        self.status = known(self._store, self._wf).status.value
+        yield from self._steps()
+        yield from self._changed_items()
+
+    def _steps(self) -> Iterator[FollowedStep]:
+        while page := self._store.read_page(self._wf, after=self._after, limit=_CHUNK):
+            for step in page:
+                yield {
+                    **step_summary(step),
+                    "schema": "hypergraph.followed-step/1",
+                    "workflow": jsonable(self._wf),
+                }
+            self._after = position_of(page[-1])
+
+    def _changed_items(self) -> Iterator[FollowedItem]:
+        for item in self._store.read_items(self._wf):
+            if self._items.get(item.item) != item.status and item.status != AT_WORK:
+                self._items[item.item] = item.status
+                yield {
+                    "schema": "hypergraph.followed-item/1",
+                    "workflow": jsonable(item.id),
+                    "item": item.item,
+                    "status": item.status,
+                    "duration_ms": item.duration_ms,
+                }
