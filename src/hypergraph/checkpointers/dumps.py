@@ -89,10 +89,10 @@ class ValuePart(_Part, tag="value"):
     name: str
     superstep: _Count
     index: _Count  # of the step; of an input its version
-    node: str = ""
     version: _Count
     format: str
     checksum: Annotated[int, msgspec.Meta(ge=0, le=2**32)]
+    node: str = ""
     data: bytes | None = None  # as base64; a reference if the format ends with "@"; none for a gap
     base: _Count | None = None  # of a patch: the superstep in which its chain begins
 

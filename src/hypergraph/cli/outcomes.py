@@ -38,12 +38,12 @@ def _blocks(result: RunResult | MapResult, view: RunView, order: Order) -> Itera
     if isinstance(result, MapResult):
         yield _items(view.get("items", []))
         yield stats_table(result.log.node_stats)
-    elif result.log is not None:
+    elif result.log is not None and result.log.steps:
         stats = result.log.node_stats
         looped = len(stats) < len(result.log.steps)
         yield stats_table(stats) if looped else step_table(result.log.steps)
-        if view["outputs"]:
-            yield _outputs(view["outputs"])
+    if view["outputs"]:
+        yield _outputs(view["outputs"])
     if view["error"] is not None:
         yield _told(view["error"])
         if order.workflow_id and order.is_map:
