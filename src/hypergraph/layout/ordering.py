@@ -6,6 +6,8 @@ from hypergraph.layout.ladder import Joint, Ladder
 
 _PATIENCE = 4  # sweeps without an improvement
 _MOST_SWEEPS = 24
+_MOST_SWAPS = 8
+_MANY = 400  # pairs of arrows: of two busy boxes not all are compared
 
 
 def order(ladder: Ladder) -> None:
@@ -22,6 +24,33 @@ def order(ladder: Ladder) -> None:
         if found < fewest:
             best, fewest, patience = [list(rank) for rank in ladder.ranks], found, _PATIENCE
     ladder.ranks[:] = best
+    for _ in range(_MOST_SWAPS if fewest else 0):
+        if not _swap_neighbours(ladder):
+            break
+
+
+def _swap_neighbours(ladder: Ladder) -> bool:
+    """Swap neighbours in a rank where their arrows then cross less; say whether there were such."""
+    places = positions(ladder)
+    swapped = False
+    for rank in ladder.ranks:
+        for place in range(len(rank) - 1):
+            one, other = rank[place], rank[place + 1]
+            gain = sum(_gain(joints[one], joints[other], places) for joints in (ladder.above, ladder.below))
+            if gain > 0:
+                rank[place], rank[place + 1] = other, one
+                places[one], places[other] = place + 1, place
+                swapped = True
+    return swapped
+
+
+def _gain(left: list[Joint], right: list[Joint], places: list[int]) -> int:
+    """Return how many crossings fewer there would be if left and right were swapped."""
+    if len(left) * len(right) > _MANY:
+        return 0
+    ends = [(places[joint.item], joint.there) for joint in left]
+    others = [(places[joint.item], joint.there) for joint in right]
+    return sum((one > other) - (one < other) for one in ends for other in others)
 
 
 def crossings(ladder: Ladder) -> int:
