@@ -45,4 +45,5 @@ COMMANDS = {
     "graph": Command("relations", "draw the graph of a workflow, with what became of it", ASK),
     "export": Command("moving", "write a workflow and all below it to a file: JSON, or a page", KEEP),
     "import": Command("moving", "put an exported workflow into the store", KEEP),
+    "sql": Command("querying", "ask in SQL, over documented views", ASK),
 }

@@ -1,0 +1,202 @@
+"""Questions in SQL about a SQLite store, over views whose columns are promised; nothing can be changed.
+
+The connection is read-only three times: by the mode of the file, by `query_only`, and by an authorizer that
+admits SELECT over the views alone. The tables below them are no part of the promise and cannot be read.
+"""
+
+from __future__ import annotations
+
+import secrets
+import sqlite3
+from contextlib import closing
+from typing import Any, TypedDict
+
+from hypergraph.checkpointers import StepStatus
+from hypergraph.checkpointers.errors import translated
+from hypergraph.checkpointers.schema import INPUT, OTHER, OUTPUT, missing_migrations
+from hypergraph.display import jsonable
+from hypergraph.views.problems import REFUSED, USAGE, Problem
+
+_TIME = "strftime('%Y-%m-%dT%H:%M:%fZ', {column} / 1000000.0, 'unixepoch')"
+_CREATED, _COMPLETED = _TIME.format(column="created_at"), _TIME.format(column="completed_at")
+# The columns of each view, with what they are and where they come from; the documentation says the same.
+VIEWS: dict[str, dict[str, tuple[str, str]]] = {
+    "workflows": {
+        "id": ("the id", "id"),
+        "status": ("active, completed, failed, paused, stopped or partial", "status"),
+        "graph": ("the name of the graph", "graph_name"),
+        "created_at": ("when, ISO 8601 in UTC", _CREATED),
+        "completed_at": ("when it ended", _COMPLETED),
+        "duration_ms": ("the time it ran", "duration_ms"),
+        "steps": ("how many", "(SELECT count(*) FROM main.steps AS s WHERE s.workflow = key)"),
+        "parent": ("the workflow that it is a part of", "parent_id"),
+        "node": ("the node of the parent that it is a run of", "node_name"),
+        "item": ("of a map", "item"),
+        "forked_from": ("the workflow whose history it began with", "forked_from"),
+        "forked_at": ("up to which superstep", "forked_at"),
+        "tags": ("as a JSON object", "coalesce(tags, '{}')"),
+    },
+    "steps": {
+        "workflow": ("the id of the workflow", "(SELECT id FROM main.workflows AS w WHERE w.key = workflow)"),
+        "superstep": ("the superstep", "superstep"),
+        "step": ("the index, which counts over the workflow", "idx"),
+        "node": ("the node", "node"),
+        "status": (", ".join(status.value for status in StepStatus), "status"),
+        "created_at": ("when it began, ISO 8601 in UTC", _CREATED),
+        "completed_at": ("when it ended", _COMPLETED),
+        "duration_ms": ("the time it took", "duration_ms"),
+        "cached": ("1 if the cache had it", "cached"),
+        "attempt": ("which attempt, from 1 on", "attempt"),
+        "error_type": ("the type of the exception", "error_type"),
+        "error": ("its message", "error"),
+        "decision": ("of a gate, as JSON", "json_extract(extra, '$.decision')"),
+        "child": ("the workflow of a nested graph", "json_extract(extra, '$.child_workflow_id')"),
+    },
+    "vals": {
+        "workflow": ("the id of the workflow", "(SELECT id FROM main.workflows AS w WHERE w.key = workflow)"),
+        "kind": (
+            "output, input, or other: of steps that did not complete",
+            f"CASE kind WHEN {OUTPUT} THEN 'output' WHEN {INPUT} THEN 'input' WHEN {OTHER} THEN 'other' END",
+        ),
+        "name": ("the name of the value; empty for a question", "name"),
+        "superstep": ("of its step; the one before which an input was given", "superstep"),
+        "node": ("the node that made it; empty for inputs", "node"),
+        "version": ("counts up with every new value", "version"),
+        "format": ("how it is encoded; after a !, why it is not stored", "format"),
+        "stored": ("1 if it is", "data IS NOT NULL"),
+        "artifact": ("1 if it is outside of the file", "format LIKE '%@'"),
+        "bytes": ("the size in the file", "coalesce(length(data), 0)"),
+    },
+}
+_READS = frozenset(
+    {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
+)
+_UNWANTED = frozenset({"load_extension", "fts3_tokenizer", "writefile", "readfile", "edit"})
+_TABLE_FUNCTIONS = frozenset({"json_each", "json_tree"})
+_TROUBLE = frozenset(
+    {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_BUSY}
+)
+_PRIMARY = 0xFF  # the low byte of a result code; the rest refines it
+_EVERY = 20_000  # instructions after which somebody may interrupt
+
+
+class Rows(TypedDict):
+    """What a question in SQL found."""
+
+    schema: str  # hypergraph.sql/1
+    columns: list[str]
+    items: list[dict[str, Any]]  # by column; bytes as text
+    truncated: bool  # there are more rows
+
+
+def rows(path: str, statement: str, *, limit: int) -> Rows:
+    """Return the rows of a SELECT over the views, at most so many.
+
+    Raises:
+        Problem: the statement makes no sense, or does anything but read; nothing was changed.
+        CheckpointError: the file cannot be read, or is no store.
+        KeyboardInterrupt: somebody interrupted it.
+    """
+    guard = _Guard()
+    with closing(_connection(path, guard)) as connection:
+        try:
+            cursor = connection.execute(statement)
+            found = cursor.fetchmany(limit + 1)
+        except (sqlite3.Error, sqlite3.Warning) as error:
+            raise _problem(error, guard, path) from error
+        if cursor.description is None:
+            raise Problem(USAGE, "This is no question: give a SELECT")
+        names = _distinct([column[0] for column in cursor.description])
+    return {
+        "schema": "hypergraph.sql/1",
+        "columns": names,
+        "items": [dict(zip(names, map(_plain, row), strict=True)) for row in found[:limit]],
+        "truncated": len(found) > limit,
+    }
+
+
+class _Guard:
+    """Admits what reads the views, and remembers whether it refused anything.
+
+    Each view stands on another one that alone may read the tables. Its name cannot be guessed: a query may
+    give any name to a part of itself, and SQLite tells of such parts as it tells of views.
+    """
+
+    def __init__(self) -> None:
+        self.inner = {view: f"{view}_{secrets.token_hex(8)}" for view in VIEWS}
+        self._own = {*VIEWS, *self.inner.values()}
+        self._readers = frozenset(self.inner.values())
+        self.refused = False
+
+    def __call__(self, action: int, first: str | None, second: str | None, *where: str | None) -> int:
+        if action in _READS and self._is_read(action, first, second, *where):
+            return sqlite3.SQLITE_OK
+        self.refused = True
+        return sqlite3.SQLITE_DENY
+
+    def _is_read(
+        self, action: int, first: str | None, second: str | None, database: str | None, view: str | None
+    ) -> bool:
+        if action == sqlite3.SQLITE_FUNCTION:
+            return (second or "").lower() not in _UNWANTED
+        if action != sqlite3.SQLITE_READ or second == "":  # rows are counted, and nothing is read
+            return True
+        return (
+            view in self._readers or (database != "main" and first in self._own) or first in _TABLE_FUNCTIONS
+        )
+
+
+def _connection(path: str, guard: _Guard) -> sqlite3.Connection:
+    address = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+    try:
+        connection = sqlite3.connect(f"file:{address}?mode=ro", uri=True, isolation_level=None)
+    except sqlite3.Error as error:
+        raise translated(error, path) from error
+    try:
+        missing_migrations(connection, path)
+        for view, columns in VIEWS.items():
+            listed = ", ".join(f'{source} AS "{name}"' for name, (_, source) in columns.items())
+            inner = guard.inner[view]
+            connection.execute(f"CREATE TEMP VIEW {inner} AS SELECT {listed} FROM main.{view}")  # noqa: S608 - fixed names
+            connection.execute(f"CREATE TEMP VIEW {view} AS SELECT * FROM temp.{inner}")  # noqa: S608 - as above
+        for function in _TABLE_FUNCTIONS:  # made on first use, which the authorizer would not admit
+            connection.execute(f"SELECT 1 FROM {function}('[]')")  # noqa: S608 - fixed names
+        connection.execute("PRAGMA query_only = ON")
+        connection.execute("PRAGMA trusted_schema = OFF")
+        connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+        connection.set_authorizer(guard)
+        connection.set_progress_handler(lambda: 0, _EVERY)  # where Python notices that it is interrupted
+    except sqlite3.Error as error:
+        connection.close()
+        raise translated(error, path) from error
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _problem(error: Exception, guard: _Guard, path: str) -> BaseException:
+    code = getattr(error, "sqlite_errorcode", None) or 0
+    if code == sqlite3.SQLITE_INTERRUPT:
+        return KeyboardInterrupt()
+    if guard.refused or "cannot modify" in str(error) or code & _PRIMARY == sqlite3.SQLITE_READONLY:
+        hint = f"Only SELECT over {', '.join(VIEWS)} is admitted"
+        return Problem(REFUSED, f"refused: {error}; nothing was changed", hint)
+    if code & _PRIMARY in _TROUBLE:
+        return translated(error, path)
+    return Problem(USAGE, f"SQLite says: {error}", "hypergraph sql --help lists the views and their columns")
+
+
+def _distinct(names: list[str]) -> list[str]:
+    found: dict[str, None] = {}
+    for name in names:
+        chosen, count = jsonable(name), 1
+        while chosen in found:
+            count += 1
+            chosen = f"{jsonable(name)}:{count}"
+        found[chosen] = None
+    return list(found)
+
+
+def _plain(value: Any) -> Any:
+    return jsonable(value.hex() if isinstance(value, bytes) else value)
