@@ -1,0 +1,104 @@
+// @ts-check
+/**
+ * Questions to the server. An answer is a read model; what goes wrong is an ApiError with words for people.
+ * A page that carries its answers along may set another source.
+ */
+
+export class ApiError extends Error {
+  /** @param {string} message @param {{code?: string, hint?: string, matches?: string[], status?: number}} about */
+  constructor(message, about = {}) {
+    super(message);
+    this.code = about.code ?? "unreachable";
+    this.hint = about.hint ?? "";
+    this.matches = about.matches ?? [];
+    this.status = about.status ?? 0;
+  }
+}
+
+/** @typedef {Record<string, string | number | null | undefined | string[]>} Params */
+/** @typedef {(name: string, params: Params, signal?: AbortSignal) => Promise<any>} Source */
+
+/** @param {Params} params */
+export function queryOf(params) {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(params)) {
+    for (const one of Array.isArray(value) ? value : [value]) {
+      if (one !== null && one !== undefined && one !== "") query.append(name, String(one));
+    }
+  }
+  return query.toString();
+}
+
+/** @param {Response} response */
+async function answerOf(response) {
+  let body = null;
+  try {
+    body = await response.json();
+  } catch (error) {
+    if (/** @type {Error} */ (error).name === "AbortError") throw error;
+  }
+  if (response.ok && body !== null) return body;
+  const problem = body?.error;
+  if (problem) throw new ApiError(problem.message, { ...problem, status: response.status });
+  const hint = response.status === 401 ? "Open the address that hypergraph ui printed; it carries a key" : "";
+  throw new ApiError(`The server answered ${response.status}`, { hint, status: response.status });
+}
+
+/** @param {string} path @param {RequestInit} request */
+async function ask(path, request) {
+  let response;
+  try {
+    response = await fetch(path, { credentials: "same-origin", ...request });
+  } catch (error) {
+    if (/** @type {Error} */ (error).name === "AbortError") throw error;
+    throw new ApiError("The server does not answer", { hint: "Is hypergraph ui still running?" });
+  }
+  return answerOf(response);
+}
+
+/** @type {Source} */
+let source = (name, params, signal) => ask(`/api/v1/${name}?${queryOf(params)}`, { signal });
+
+/** Answer from somewhere else. @param {Source} other */
+export function setSource(other) {
+  source = other;
+}
+
+/**
+ * Ask a question by the name of its route.
+ * @type {Source}
+ */
+export function get(name, params = {}, signal) {
+  return source(name, params, signal);
+}
+
+/**
+ * Wish for something to be done.
+ * @param {string} name @param {object} body
+ */
+export function post(name, body) {
+  const headers = { "Content-Type": "application/json" };
+  return ask(`/api/v1/${name}`, { method: "POST", headers, body: JSON.stringify(body) });
+}
+
+/**
+ * Return a `get` that gives up its last question when the next one is asked: only the newest is answered.
+ * @returns {Source & {cancel: () => void}}
+ */
+export function latest() {
+  /** @type {AbortController | null} */
+  let current = null;
+  const cancel = () => current?.abort();
+  /** @type {Source} */
+  const question = (name, params) => {
+    cancel();
+    current = new AbortController();
+    return get(name, params, current.signal);
+  };
+  return Object.assign(question, { cancel });
+}
+
+/** Tell whether an error only says that nobody waits for the answer any more. @param {unknown} error */
+export function isStale(error) {
+  return error instanceof Error && error.name === "AbortError";
+}

@@ -1,0 +1,32 @@
+// @ts-check
+/** What every view stands in: the bar on top, with the way home, and the main part. */
+import { html } from "hg/html.js";
+import { live } from "hg/store.js";
+import { isDark, toggleTheme } from "hg/theme.js";
+
+function Corner() {
+  const dark = isDark();
+  const wish = dark ? "Light theme" : "Dark theme";
+  const hint = live.value ? "Changes appear as they happen" : "Not connected: what you see may be old";
+  return html`<span class="live ${live.value ? "on" : ""}" role="status" title=${hint}>${live.value ? "live" : "offline"}</span>
+    <button class="icon" type="button" title=${wish} aria-label=${wish} onClick=${toggleTheme}>${dark ? "☀" : "☾"}</button>`;
+}
+
+/** @param {Event} event */
+function skip(event) {
+  event.preventDefault();
+  document.getElementById("main")?.focus();
+}
+
+/** @param {{title: any, actions?: any, class?: string, children?: any}} props */
+export function Frame({ title, actions, class: kind = "", children }) {
+  return html`<div class="app">
+    <a class="skip" href="#main" onClick=${skip}>Skip to content</a>
+    <header class="top">
+      <nav aria-label="Home"><a class="brand" href="#/" title="All workflows" aria-label="All workflows">⬡</a></nav>
+      <div class="title">${title}</div>
+      <div class="actions">${actions}<${Corner} /></div>
+    </header>
+    <main id="main" class=${kind} tabindex="-1">${children}</main>
+  </div>`;
+}

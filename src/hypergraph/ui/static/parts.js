@@ -1,0 +1,74 @@
+// @ts-check
+/** Small pieces that several views are made of. */
+import { useEffect, useRef, useState } from "preact/hooks";
+import { html } from "hg/html.js";
+import { ApiError, get, isStale } from "hg/api.js";
+import { plain } from "hg/format.js";
+
+const STATUSES = ["completed", "failed", "partial", "paused", "cached", "active", "stopped", "skipped", "pending"];
+
+/** Return the class that colours something by a status. @param {string | null | undefined} status */
+export function statusClass(status) {
+  return `is-${STATUSES.includes(status ?? "") ? status : "pending"}`;
+}
+
+/** @param {{status: string, small?: boolean}} props */
+export function Badge({ status, small = false }) {
+  return html`<span class="badge ${statusClass(status)} ${small ? "small" : ""}">${plain(status)}</span>`;
+}
+
+/** @param {{title: any, note?: any, label?: string, class?: string, tools?: any, children?: any}} props */
+export function Panel({ title, note, label, class: kind = "", tools, children }) {
+  return html`<section class="panel ${kind}" aria-label=${label ?? title}>
+    <header class="panel-head"><h2>${title}</h2><span class="note">${note}</span><span class="gap"></span>${tools}</header>
+    ${children}
+  </section>`;
+}
+
+/** @param {{error: unknown}} props */
+export function Failure({ error }) {
+  const known = error instanceof ApiError ? error : null;
+  const message = plain(error instanceof Error ? error.message : error);
+  return html`<div class="failure" role="alert">
+    <p>${message}</p>
+    ${known?.hint && html`<p class="soft">${plain(known.hint)}</p>`}
+    ${known?.matches.length ? html`<ul>${known.matches.map((match) => html`<li class="mono">${plain(match)}</li>`)}</ul>` : null}
+  </div>`;
+}
+
+/**
+ * Ask a question and keep the last answer while the next one is on its way; `null` asks nothing.
+ * @param {string | null} name @param {import("hg/api.js").Params} params @param {any[]} again
+ * @returns {{data: any, error: unknown, loading: boolean}}
+ */
+export function useAnswer(name, params, again = []) {
+  const [answer, setAnswer] = useState({ data: null, error: /** @type {unknown} */ (null), loading: true });
+  useEffect(() => {
+    if (name === null) {
+      setAnswer({ data: null, error: null, loading: false });
+      return undefined;
+    }
+    const controller = new AbortController();
+    setAnswer((last) => (last.loading ? last : { ...last, loading: true }));
+    get(name, params, controller.signal).then(
+      (data) => setAnswer({ data, error: null, loading: false }),
+      (error) => isStale(error) || setAnswer({ data: null, error, loading: false }),
+    );
+    return () => controller.abort();
+  }, [name, JSON.stringify(params), ...again]);
+  return answer;
+}
+
+/** Return the width and height of an element, as they change. */
+export function useSize() {
+  const place = useRef(/** @type {HTMLElement | null} */ (null));
+  const [size, setSize] = useState({ width: 0, height: 0 });
+  useEffect(() => {
+    const element = place.current;
+    if (!element) return undefined;
+    const watch = new ResizeObserver(() => setSize({ width: element.clientWidth, height: element.clientHeight }));
+    watch.observe(element);
+    return () => watch.disconnect();
+  }, []);
+  return { place, size };
+}

@@ -1,0 +1,108 @@
+// @ts-check
+/** The rows of the waterfall: steps in order, unfolded runs below the step they belong to, map items in pages. */
+import { computed, signal } from "@preact/signals";
+import { itemPages, loadItems, loadRun, runs } from "hg/opened.js";
+import { selection } from "hg/store.js";
+
+/**
+ * @typedef {{kind: "step", run: string, row: number, depth: number, superstep: number, child: string | null}} StepRow
+ * @typedef {{kind: "item", run: string, item: any, depth: number, superstep: number, child: string}} ItemRow
+ * @typedef {{kind: "more", run: string, left: number, depth: number, superstep: number, child: null}} MoreRow
+ * @typedef {StepRow | ItemRow | MoreRow} Row
+ */
+
+const UNFOLDED = 12; // nested runs that are open from the start, if there are no more
+const DEEPEST = 12;
+
+/** The runs that somebody folded or unfolded. */
+const chosen = signal(/** @type {Map<string, boolean>} */ (new Map()));
+
+/** @param {string} id */
+function isSmall(id) {
+  const known = runs.value.get(selection.workflow.value ?? "");
+  if (!known) return false;
+  let children = 0;
+  for (const child of known.rows.child) if (child && ++children > UNFOLDED) return false;
+  return !itemPages.value.has(id);
+}
+
+/** Tell whether the inside of a row is shown; items of a map are folded until somebody asks. @param {Row} row */
+export function isOpen(row) {
+  if (row.child === null) return undefined;
+  return chosen.value.get(row.child) ?? (row.kind === "step" && isSmall(row.child));
+}
+
+/** @param {string} id @param {boolean} open */
+export function unfold(id, open) {
+  chosen.value = new Map(chosen.peek()).set(id, open);
+}
+
+/** Unfold all that a nested run lies in. @param {string} id */
+export function unfoldAround(id) {
+  const next = new Map(chosen.peek());
+  const root = selection.workflow.peek() ?? "";
+  for (let end = id.length; end > root.length; end = id.lastIndexOf("/", end - 1)) next.set(id.slice(0, end), true);
+  if ([...next].some(([run, open]) => chosen.peek().get(run) !== open)) chosen.value = next;
+}
+
+/** Load what an unfolded run consists of: steps, or the items of a map. @param {string} id */
+async function loadInside(id) {
+  await loadRun(id);
+  if (runs.peek().get(id)?.length === 0 && !itemPages.peek().has(id)) await loadItems(id);
+}
+
+/** @param {Row[]} out @param {string} id @param {number} depth @param {number} superstep */
+function addItems(out, id, depth, superstep) {
+  const page = itemPages.value.get(id);
+  if (!page) return;
+  for (const item of page.items) {
+    out.push({ kind: "item", run: id, item, depth, superstep, child: item.id });
+    if (chosen.value.get(item.id)) addRun(out, item.id, depth + 1, superstep);
+  }
+  const left = page.total - page.items.length;
+  if (left > 0) out.push({ kind: "more", run: id, left, depth, superstep, child: null });
+}
+
+/** @param {Row[]} out @param {string} id @param {number} depth @param {number | null} superstep */
+function addRun(out, id, depth, superstep) {
+  const known = runs.value.get(id);
+  if (!known) {
+    loadInside(id).catch(() => {});
+    return;
+  }
+  if (!known.length) {
+    if (depth > 0 && !itemPages.value.has(id)) loadItems(id).catch(() => {});
+    addItems(out, id, depth, superstep ?? 0);
+    return;
+  }
+  const { superstep: supersteps, child } = known.rows;
+  for (let row = 0; row < known.length; row++) {
+    const when = superstep ?? supersteps[row];
+    /** @type {StepRow} */
+    const line = { kind: "step", run: id, row, depth, superstep: when, child: child[row] };
+    out.push(line);
+    if (line.child !== null && depth < DEEPEST && isOpen(line)) addRun(out, line.child, depth + 1, when);
+  }
+}
+
+/** All rows, in order. */
+export const rows = computed(() => {
+  /** @type {Row[]} */
+  const out = [];
+  const root = selection.workflow.value;
+  if (root !== null && runs.value.has(root)) addRun(out, root, 0, null);
+  return out;
+});
+
+/** Where each step stands among the rows, by run and row. */
+export const positions = computed(() => {
+  /** @type {Map<string, number[]>} */
+  const found = new Map();
+  rows.value.forEach((row, place) => {
+    if (row.kind !== "step") return;
+    let list = found.get(row.run);
+    if (!list) found.set(row.run, (list = []));
+    list[row.row] = place;
+  });
+  return found;
+});

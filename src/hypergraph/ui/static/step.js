@@ -1,0 +1,91 @@
+// @ts-check
+/** One step: what it took and from whom, what it made, how it went, and what went wrong. */
+import { html } from "hg/html.js";
+import { cut, duration, moment, plain } from "hg/format.js";
+import { selectStep } from "hg/moves.js";
+import { runs } from "hg/opened.js";
+import { Badge, Failure, useAnswer } from "hg/parts.js";
+import { format } from "hg/route.js";
+import { selection } from "hg/store.js";
+import { Branch } from "hg/tree.js";
+
+/** @param {{value: any, run: string, index: number, side: string}} props */
+function StepValue({ value, run, index, side }) {
+  const view = value.value;
+  const part = view ? { ...view, problem: view.problem } : { type: null, size: null, text: "", problem: value.problem ?? "not stored", artifact: value.stored };
+  const place = { id: run, key: value.name, step: index, side };
+  const maker = value.made_by;
+  const note = html`<span class="v-note">${value.version !== null && html`<span title="version">v${value.version}</span>`}
+    ${maker ? html` <button type="button" class="link" title="the step that made it" onClick=${(/** @type {Event} */ event) => {
+        event.stopPropagation();
+        selectStep(run, maker.index);
+      }}>${cut(maker.node, 18)}</button>` : side === "input" ? " given" : ""}</span>`;
+  return html`<${Branch} name=${value.name} part=${part} place=${place} path="" level=${1} note=${note} />`;
+}
+
+/** @param {{title: string, values: any[], run: string, index: number, side: string}} props */
+function Values({ title, values, run, index, side }) {
+  return html`<section aria-label=${title}><h3>${title}</h3>
+    ${values.length
+      ? html`<div role="tree" aria-label=${title}>${values.map((value) => html`<${StepValue} key=${value.name} value=${value} run=${run} index=${index} side=${side} />`)}</div>`
+      : html`<p class="note">none</p>`}
+  </section>`;
+}
+
+/** @param {{data: any}} props */
+function Trouble({ data }) {
+  if (!data.error && !data.attempt_errors.length) return null;
+  return html`<section class="trouble" aria-label="Error">
+    ${data.error ? html`<p class="error-line"><b>${plain(data.error_type ?? "Error")}</b>: ${plain(data.error)}</p>` : null}
+    ${data.attempt_errors.map((/** @type {string} */ text, /** @type {number} */ i) => html`<p class="note">attempt ${i + 1}: ${plain(text)}</p>`)}
+    ${data.traceback ? html`<details open><summary>traceback</summary><pre tabindex="0">${plain(data.traceback)}</pre></details>` : null}
+  </section>`;
+}
+
+/** @param {{data: any}} props */
+function Facts({ data }) {
+  const decision = data.decision === null ? null : [data.decision].flat().join(", ");
+  const child = data.child && format({ view: "workflow", params: { wf: data.child } });
+  const facts = [
+    ["superstep", data.superstep],
+    ["step", data.index],
+    ["visit", data.visit],
+    data.attempt > 1 && ["attempts", data.attempt],
+    ["took", duration(data.duration_ms)],
+    ["began", moment(data.started_at)],
+    decision !== null && ["decided", `→ ${cut(decision, 80)}`],
+    data.retry_of !== null && ["repeats superstep", data.retry_of],
+    data.partial && ["stopped midway", "its outputs so far are kept"],
+  ].filter(Boolean);
+  return html`<dl class="facts">${facts.map((fact) => html`<div><dt>${/** @type {any} */ (fact)[0]}</dt><dd>${/** @type {any} */ (fact)[1]}</dd></div>`)}
+    ${child && html`<div><dt>nested run</dt><dd><a href=${child}>${cut(data.child, 60)}</a></dd></div>`}</dl>`;
+}
+
+/** @param {{pause: any}} props */
+function Pause({ pause }) {
+  return html`<section class="pause" aria-label="Waiting"><p><b>Waits for an answer</b> under <span class="mono">${plain(pause.response_key)}</span>${pause.reason ? `: ${plain(pause.reason)}` : ""}</p>
+    <pre>${plain(pause.prompt.text)}</pre></section>`;
+}
+
+/** The tab. */
+export function Step() {
+  const index = selection.step.value;
+  const run = selection.run.value;
+  const known = runs.value.get(run ?? "");
+  const row = known && index !== null ? known.rowOf(index) : undefined;
+  const status = row === undefined ? "" : known?.rows.status[row];
+  const { data, error } = useAnswer(index === null ? null : "step", { id: run, index }, [status]);
+  if (index === null) return html`<p class="empty">Select a node, or a row of the timeline.</p>`;
+  if (error) return html`<${Failure} error=${error} />`;
+  if (!data) return html`<p class="empty">…</p>`;
+  const shown = data.cached ? "cached" : data.replayed ? "skipped" : data.status;
+  return html`<div class="step" data-step=${data.index}>
+    <header class="step-head"><h3 class="node-name">${cut(data.node, 60)}</h3><${Badge} status=${shown} small />
+      ${data.workflow !== selection.workflow.value ? html`<a class="note mono" href=${format({ view: "workflow", params: { wf: data.workflow, step: String(data.index), tab: "step" } })}>in ${cut(data.workflow, 48)}</a>` : null}</header>
+    <${Trouble} data=${data} />
+    ${data.pause ? html`<${Pause} pause=${data.pause} />` : null}
+    <${Values} title="inputs" values=${data.inputs} run=${data.workflow} index=${data.index} side="input" />
+    <${Values} title="outputs" values=${data.outputs} run=${data.workflow} index=${data.index} side="output" />
+    <${Facts} data=${data} />
+  </div>`;
+}

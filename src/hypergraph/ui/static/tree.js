@@ -1,0 +1,104 @@
+// @ts-check
+/** A value as a tree whose branches are fetched when they are opened, a page at a time. */
+import { useEffect, useState } from "preact/hooks";
+import { html } from "hg/html.js";
+import { get, isStale } from "hg/api.js";
+import { cut, plain, plural, sizeOf } from "hg/format.js";
+
+/** @typedef {{id: string, key: string, at?: number | null, step?: number, side?: string}} Place */
+
+const SHORT = 120; // characters of a text that fit a line
+const PLAIN = new Set(["str", "bytes", "bytearray", "int", "float", "bool", "NoneType"]);
+const NUMBERS = new Set(["int", "float", "complex", "Decimal"]);
+const WORDS = new Set(["bool", "NoneType"]);
+
+/** @param {string | null} type */
+function kindOf(type) {
+  if (type === "str") return "v-text";
+  if (NUMBERS.has(type ?? "")) return "v-number";
+  return WORDS.has(type ?? "") ? "v-word" : "v-other";
+}
+
+/** Tell whether there is more to see than a line. @param {{type: string | null, size: number | null}} part */
+function canOpen({ type, size }) {
+  if (!size) return false;
+  return PLAIN.has(type ?? "") ? size > SHORT : true;
+}
+
+/** Fetch pages of one value. @param {Place} place @param {string} path @param {boolean} wanted */
+function usePages(place, path, wanted) {
+  const [pages, setPages] = useState({ views: /** @type {any[]} */ ([]), error: /** @type {any} */ (null) });
+  const key = JSON.stringify([place, path]);
+  const ask = (/** @type {number} */ offset, /** @type {AbortSignal | undefined} */ signal) =>
+    get("value", { ...place, path, offset: offset || undefined }, signal).then(
+      (view) => setPages((known) => ({ views: offset ? [...known.views, view] : [view], error: null })),
+      (error) => isStale(error) || setPages({ views: [], error }),
+    );
+  useEffect(() => {
+    if (!wanted) return undefined;
+    const controller = new AbortController();
+    ask(0, controller.signal);
+    return () => controller.abort();
+  }, [key, wanted]);
+  return { ...pages, more: () => ask(pages.views.at(-1)?.next_offset ?? 0, undefined) };
+}
+
+/** @param {{views: any[]}} props */
+function Text({ views }) {
+  return html`<pre class="v-text long">${plain(views.map((view) => view.value).join(""))}</pre>`;
+}
+
+/** @param {{place: Place, path: string, level: number}} props */
+function Inside({ place, path, level }) {
+  const { views, error, more } = usePages(place, path, true);
+  if (error) return html`<div class="leaf problem" role="alert">${plain(error.message)}</div>`;
+  const last = views.at(-1);
+  if (!last) return html`<div class="leaf soft">…</div>`;
+  const items = views.flatMap((view) => view.items);
+  const left = last.size !== null && last.next_offset !== null ? last.size - last.next_offset : 0;
+  return html`${last.problem && html`<div class="leaf problem">${plain(last.problem)}</div>`}
+    ${items.map((part) => html`<${Branch} key=${part.path} name=${part.key} part=${part} place=${place} path=${part.path} level=${level} />`)}
+    ${!items.length && typeof last.value === "string" ? html`<${Text} views=${views} />` : null}
+    ${!items.length && typeof last.value !== "string" ? html`<div class="leaf">${cut(last.text, 400)}</div>` : null}
+    ${last.next_offset !== null && html`<button type="button" class="link leaf" onClick=${more}>show more of ${plural(left, items.length ? "item" : "char")}</button>`}`;
+}
+
+/**
+ * One line of a tree, with what is inside when it is open.
+ * @param {{name: string, part: any, place: Place, path: string, level: number, note?: any, chosen?: boolean, open?: boolean, onOpen?: (open: boolean) => void}} props
+ */
+export function Branch({ name, part, place, path, level, note, chosen = false, open: given, onOpen }) {
+  const [own, setOwn] = useState(false);
+  const open = given ?? own;
+  const flip = (/** @type {boolean} */ wanted) => (onOpen ? onOpen(wanted) : setOwn(wanted));
+  const opens = part.problem === null || part.problem === undefined ? canOpen(part) || part.artifact : true;
+  const text = part.text ?? part.preview ?? "";
+  const keys = (/** @type {any} */ event) => {
+    if (event.target !== event.currentTarget) return;
+    if (event.key === "ArrowRight" && opens) flip(true);
+    else if (event.key === "ArrowLeft") flip(false);
+    else if (event.key === "Enter" || event.key === " ") flip(!open);
+    else return moveFocus(event);
+    event.preventDefault();
+    event.stopPropagation();
+    return undefined;
+  };
+  return html`<div class="branch ${chosen ? "chosen" : ""}" role="treeitem" tabindex="0" aria-level=${level} aria-expanded=${opens ? open : undefined} aria-selected=${chosen} onKeyDown=${keys}>
+    <div class="line" onClick=${() => flip(!open)}>
+      <span class="fold" aria-hidden="true">${opens ? (open ? "▾" : "▸") : ""}</span><span class="v-key">${cut(name, 60)}</span>
+      <span class="v-type">${plain(part.type ?? "")}${part.size !== null && part.size !== undefined && part.type !== "str" ? ` · ${sizeOf(part.type, part.size)}` : ""}</span>
+      <span class="v-preview ${kindOf(part.type)}">${cut(part.problem ?? text, 160)}</span>${note}
+    </div>
+    ${open && opens ? html`<div class="inside" role="group"><${Inside} place=${place} path=${path} level=${level + 1} /></div>` : null}
+  </div>`;
+}
+
+/** Move between the lines of a tree with the arrow keys. @param {any} event */
+function moveFocus(event) {
+  const step = { ArrowDown: 1, ArrowUp: -1 }[/** @type {string} */ (event.key)];
+  if (!step) return;
+  const lines = /** @type {HTMLElement[]} */ ([...event.currentTarget.closest("[role=tree]").querySelectorAll("[role=treeitem]")]);
+  lines[lines.indexOf(event.currentTarget) + step]?.focus();
+  event.preventDefault();
+  event.stopPropagation();
+}

@@ -1,0 +1,87 @@
+// @ts-check
+/** What part of a drawing is seen: fitted, zoomed, dragged. */
+import { useEffect, useRef, useState } from "preact/hooks";
+
+const READABLE = 0.62; // smaller than this, names cannot be read
+const LEAST = 0.1;
+const MOST = 3;
+const MARGIN = 24;
+
+/** @typedef {{width: number, height: number}} Size */
+/** @typedef {{x: number, y: number, k: number}} View */
+
+/** @param {Size} layout @param {Size} size @param {number} k @returns {View} */
+function centred(layout, size, k) {
+  const x = (size.width - layout.width * k) / 2;
+  const y = (size.height - layout.height * k) / 2;
+  return { k, x: layout.width * k > size.width ? Math.min(0, x) : x, y: Math.max(0, y) };
+}
+
+/** @param {Size} layout @param {Size} size */
+function whole(layout, size) {
+  const k = Math.min((size.width - 4) / layout.width, (size.height - 4) / layout.height, 1.1);
+  return Math.max(LEAST, k);
+}
+
+/** @param {number} low @param {number} value @param {number} high */
+const within = (low, value, high) => Math.max(low, Math.min(high, value));
+
+/** @param {View} view @param {Size} layout @param {Size} size @returns {View} */
+function kept(view, layout, size) {
+  const half = { x: size.width / 2, y: size.height / 2 };
+  return {
+    k: view.k,
+    x: within(half.x - layout.width * view.k, view.x, half.x),
+    y: within(half.y - layout.height * view.k, view.y, half.y),
+  };
+}
+
+/**
+ * Return the view of a drawing in a panel, and what changes it.
+ * @param {Size | null} layout @param {Size} size
+ */
+export function useViewport(layout, size) {
+  const [view, setView] = useState({ x: 0, y: 0, k: 1 });
+  const drag = useRef(/** @type {any} */ (null));
+  const ready = layout !== null && size.width > 0;
+  useEffect(() => {
+    if (layout && ready) setView(centred(layout, size, Math.max(whole(layout, size), READABLE)));
+  }, [layout, ready]);
+  if (!layout) return { ...view, handlers: {}, fit() {}, zoom() {}, reveal() {} };
+  const move = (/** @type {View} */ next) => setView(kept(next, layout, size));
+  /** @param {number} factor @param {number} x @param {number} y */
+  const zoom = (factor, x = size.width / 2, y = size.height / 2) => {
+    const k = within(LEAST, view.k * factor, MOST);
+    move({ k, x: x - ((x - view.x) * k) / view.k, y: y - ((y - view.y) * k) / view.k });
+  };
+  const handlers = {
+    onWheel: (/** @type {any} */ event) => {
+      event.preventDefault();
+      const corner = event.currentTarget.getBoundingClientRect();
+      if (event.ctrlKey || event.metaKey) zoom(Math.exp(-event.deltaY / 300), event.clientX - corner.left, event.clientY - corner.top);
+      else move({ ...view, x: view.x - event.deltaX, y: view.y - event.deltaY });
+    },
+    onPointerDown: (/** @type {any} */ event) => {
+      drag.current = { x: event.clientX, y: event.clientY, from: view };
+    },
+    onPointerMove: (/** @type {any} */ event) => {
+      const begun = drag.current;
+      if (!begun || !event.buttons) return;
+      move({ ...view, x: begun.from.x + event.clientX - begun.x, y: begun.from.y + event.clientY - begun.y });
+    },
+    onPointerUp: () => (drag.current = null),
+    onPointerLeave: () => (drag.current = null),
+  };
+  /** Move so that a box is seen, if it is not. @param {any} box */
+  const reveal = (box) => {
+    const { k } = view;
+    const [left, top] = [box.x * k + view.x, box.y * k + view.y];
+    const fitsX = left > 0 && left + box.width * k < size.width;
+    const fitsY = top > 0 && top + box.height * k < size.height;
+    if (fitsX && fitsY) return;
+    const x = fitsX ? view.x : size.width / 2 - (box.x + box.width / 2) * k;
+    const y = fitsY ? view.y : box.height * k > size.height ? MARGIN - box.y * k : size.height / 2 - (box.y + box.height / 2) * k;
+    move({ k, x, y });
+  };
+  return { ...view, handlers, zoom, reveal, fit: () => setView(centred(layout, size, whole(layout, size))) };
+}

@@ -1,0 +1,78 @@
+// @ts-check
+/** One workflow: its header, and panels that all show the same moment of it. */
+import { html } from "hg/html.js";
+import { Changes } from "hg/changes.js";
+import { cut, duration, moment, plain, plural } from "hg/format.js";
+import { Frame } from "hg/frame.js";
+import { GraphPanel } from "hg/graph.js";
+import { at, columns, detail, failure, lastSuperstep } from "hg/opened.js";
+import { Badge, Failure, Panel } from "hg/parts.js";
+import { format } from "hg/route.js";
+import { StatePanel } from "hg/state.js";
+import { Step } from "hg/step.js";
+import { about, select, selection } from "hg/store.js";
+import { Travel } from "hg/travel.js";
+import { hasView, headerActions } from "hg/views.js";
+import { WaterfallPanel } from "hg/waterfall.js";
+
+/** @param {string} id */
+const hrefOf = (id) => format({ view: "workflow", params: { wf: id } });
+
+/** @param {{found: any}} props */
+function Title({ found }) {
+  const supersteps = columns.value?.length ? ` · ${plural(lastSuperstep.value + 1, "superstep")}` : "";
+  const amount = found.children.is_map ? plural(found.children.total, "item") : plural(found.steps, "step") + supersteps;
+  return html`<h1 title=${plain(found.graph ?? "")}>${cut(found.graph ?? "workflow", 32)}</h1>
+    <span class="mono id" title=${plain(found.id)}>${cut(found.id, 44)}</span><${Badge} status=${found.status} />
+    <span class="amount" title=${moment(found.created_at)}>${duration(found.duration_ms)} · ${amount}</span>
+    ${found.parent ? html`<a class="note" href=${hrefOf(found.parent)} title=${plain(found.parent)}>↑ ${cut(found.parent, 26)}</a>` : null}
+    ${found.forked_from ? html`<a class="note" href=${hrefOf(found.forked_from)} title="forked from ${plain(found.forked_from)}">⑂ ${cut(found.forked_from, 22)} @${found.forked_at ?? "end"}</a>` : null}
+    ${Object.entries(found.tags).slice(0, 3).map(([name, value]) => html`<span class="tag">${cut(name, 16)}=${cut(value, 16)}</span>`)}`;
+}
+
+/** @param {{found: any}} props */
+function Actions({ found }) {
+  const compare = hasView("compare") ? html`<a class="button" href=${format({ view: "compare", params: { a: found.id } })}>compare</a>` : null;
+  const context = { workflow: found, superstep: at.value, readOnly: about.value?.read_only ?? true };
+  return html`${compare}${headerActions.map((Action) => html`<${Action} ...${context} />`)}`;
+}
+
+const TABS = [
+  ["step", "step", Step],
+  ["changes", "changed in this superstep", Changes],
+];
+
+function Tabs() {
+  const current = selection.tab.value ?? (selection.step.value !== null ? "step" : "changes");
+  const pair = selection.from.value !== null;
+  const keys = (/** @type {any} */ event) => {
+    if (event.key !== "ArrowLeft" && event.key !== "ArrowRight") return;
+    select({ tab: current === "step" ? "changes" : "step" }, { replace: true });
+    event.currentTarget.querySelector("[aria-selected=false]")?.focus();
+    event.preventDefault();
+  };
+  const heads = html`<div class="tabs" role="tablist" aria-label="Details" onKeyDown=${keys}>
+    ${TABS.map(([name, label]) => html`<button type="button" role="tab" id="tab-${name}" aria-controls="tab-body" aria-selected=${name === current} tabindex=${name === current ? 0 : -1}
+      onClick=${() => select({ tab: String(name) }, { replace: true })}>${pair && name === "changes" ? "changed between" : label}</button>`)}</div>`;
+  const Body = /** @type {any} */ (TABS.find(([name]) => name === current) ?? TABS[0])[2];
+  return html`<${Panel} title=${heads} label="Details" class="details">
+    <div class="scroll" role="tabpanel" id="tab-body" aria-labelledby="tab-${current}" tabindex="0"><${Body} /></div>
+  <//>`;
+}
+
+/** The view. */
+export function WorkflowPage() {
+  const id = selection.workflow.value;
+  const found = detail.value;
+  if (failure.value || id === null) {
+    const error = failure.value ?? new Error("No workflow is named in the address");
+    return html`<${Frame} title=${html`<span class="mono id">${cut(id ?? "", 60)}</span>`}><${Failure} error=${error} /><p class="empty"><a href="#/">All workflows</a></p><//>`;
+  }
+  const title = found ? html`<${Title} found=${found} />` : html`<span class="mono id">${cut(id, 60)}</span>`;
+  const isMap = found?.children.is_map ?? false;
+  return html`<${Frame} title=${title} actions=${found && html`<${Actions} found=${found} />`} class="workflow-page ${isMap ? "of-map" : ""}">
+    <${GraphPanel} key=${`graph ${id}`} />
+    <${WaterfallPanel} key=${`rows ${id}`} />
+    ${isMap ? null : html`<${Travel} key=${`travel ${id}`} /><${StatePanel} key=${`state ${id}`} /><${Tabs} key=${`tabs ${id}`} />`}
+  <//>`;
+}
