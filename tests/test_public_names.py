@@ -69,7 +69,7 @@ MODULES = {
         "ObjectArtifactStore",
     ],
     "hypergraph.testing": ["CheckpointerConformance", "FakeClock", "RecordingProcessor"],
-    "hypergraph.viz": ["to_mermaid", "MermaidDiagram"],
+    "hypergraph.viz": ["visualize", "to_mermaid", "MermaidDiagram"],
 }
 NOT_AT_IMPORT = [
     *("networkx", "rich", "click", "sqlite3", "diskcache", "opentelemetry", "numpy", "msgspec"),

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _PAGE = (
     '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
     '<meta name="color-scheme" content="{scheme}"><style>body{{margin:0;padding:12px;background:{back}}}'
-    "svg{{display:block;margin:auto;max-width:max(100%,{least:g}px);height:auto}}{more}</style></head><body>{svg}</body></html>\n"
+    "svg{{display:block;margin:auto}}{more}</style></head><body>{svg}</body></html>\n"
 )
 _SCHEMES = {"auto": "light dark", "light": "light", "dark": "dark"}
 _BACKS = {"auto": "#ffffff", "light": "#ffffff", "dark": "#0f141b"}
