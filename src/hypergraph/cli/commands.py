@@ -6,6 +6,8 @@ follow, and the function `db_copy(call)`, which returns a `Reply`.
 
 from __future__ import annotations
 
+import importlib
+from types import ModuleType
 from typing import NamedTuple
 
 
@@ -47,3 +49,8 @@ COMMANDS = {
     "import": Command("moving", "put an exported workflow into the store", KEEP),
     "sql": Command("querying", "ask in SQL, over documented views", ASK),
 }
+
+
+def loaded(module: str) -> ModuleType:
+    """Return a module of commands; loading all of them would take longer than most commands."""
+    return importlib.import_module(f"hypergraph.cli.{module}")

@@ -6,6 +6,7 @@ from hypergraph.cli.asking import opened
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.options import Option, number
 from hypergraph.cli.screens import quoted
+from hypergraph.cli.tables import typed
 from hypergraph.cli.words import when
 from hypergraph.display import Table, plural
 from hypergraph.views.errors import ErrorPage
@@ -33,14 +34,12 @@ def _table(page: ErrorPage) -> Table:
     rows = [
         (
             *(group["node"], group["count"], when(group["last_at"]), group["workflows"][0]),
-            f"{group['error_type'] or 'error'}: {group['message']}",
+            typed(group["error_type"], group["message"]),
         )
         for group in page["items"]
     ]
     left_out = page["total"] - len(rows)
-    older = (
-        "" if page["complete"] else "older workflows were not looked at; narrow it with --since or --graph"
-    )
+    older = "" if page["complete"] else "... and older ones; narrow it down with --since"
     more = f"... and {plural(left_out, 'more kind')}" if left_out else older
     return Table(("Node", "Errors", "Last", "ID", "Error"), rows, more)
 

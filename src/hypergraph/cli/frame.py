@@ -6,14 +6,13 @@ call makes no sense, 3 the store has a problem, 4 refused, 130 interrupted.
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 from collections.abc import Callable, Sequence
 from types import ModuleType
 
 from hypergraph.cli.call import Call, Reply
-from hypergraph.cli.commands import COMMANDS
+from hypergraph.cli.commands import COMMANDS, loaded
 from hypergraph.cli.help import manual, overview
 from hypergraph.cli.options import FOR_ALL, Option, parse
 from hypergraph.cli.screens import Screen
@@ -96,8 +95,7 @@ def _action(name: str) -> Callable[[Call], Reply]:
 
 
 def _module(name: str) -> ModuleType:
-    # Loading all of them would take longer than most commands.
-    return importlib.import_module(f"hypergraph.cli.{COMMANDS[name].module}")
+    return loaded(COMMANDS[name].module)
 
 
 def _identifier(name: str) -> str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from hypergraph.cli.call import Call, Reply
+from hypergraph.cli.commands import loaded
 from hypergraph.cli.options import Option, number
 from hypergraph.cli.words import duration, status, when
 from hypergraph.display import Table, plural
@@ -14,18 +17,25 @@ ls_options = (
     Option("--since", "created since: a time ago like 2h, or a date", "T"),
     Option("--until", "created before", "T"),
     Option("--tag", "with this tag", "K=V", many=True),
+    Option("--search", "steps that mention these words, in names, errors or values", "TEXT"),
     Option("--parent", "the children of this workflow", "WF"),
     Option("--where", 'as in "node:embed duration > 1s" or "duration > 5m"', "EXPR"),
     Option("--limit", "how many, 20 by default", "N", number, 20),
     Option("--cursor", "go on where the page before ended", "C"),
 )
 
+_FILTERS = ("status", "graph", "since", "until", "tag", "where", "limit", "cursor")
+
 
 def ls(call: Call) -> Reply:
     """List workflows."""
     given = call.options
-    names = ("status", "graph", "since", "until", "tag", "parent", "where", "limit", "cursor")
-    page = workflows(call.lists(), **{name: getattr(given, name) or None for name in names})
+    if given.search is not None:  # these two need a store, which takes a while to load
+        return cast(Reply, loaded("searching").search(call))
+    filters = {name: getattr(given, name) or None for name in _FILTERS}
+    if given.parent is not None:
+        filters["parent"] = loaded("searching").parent(call)
+    page = workflows(call.lists(), **filters)
     return Reply(page, lambda: [ls_table(page)] if page["items"] else [], _header(page), _next(page))
 
 

@@ -17,6 +17,8 @@ from hypergraph.cli.tables import (
     step_status,
     step_table,
     step_values,
+    trace_lines,
+    typed,
 )
 from hypergraph.cli.words import duration, status, when
 from hypergraph.display import Block, execution_time, first_line, plural
@@ -106,7 +108,8 @@ def _overview(store: Checkpointer, found: WorkflowDetail) -> Iterator[Block]:
         if found["nodes"]:
             yield node_table(found["nodes"])
     if found["first_error"] is not None:
-        yield ["First error: " + (lines := error_lines(found["first_error"], _TRACE))[0], *lines[1:]]
+        first, *trace = error_lines(found["first_error"], _TRACE)
+        yield [f"First error: {first}", *trace]
     if found["pause"] is not None:
         yield _question(found["pause"])
 
@@ -119,7 +122,7 @@ def _facts(found: WorkflowDetail) -> list[str]:
         "forked from": found["forked_from"] and f"{found['forked_from']} at superstep {found['forked_at']}",
         "forks": ", ".join(found["forks"]),
         "tags": ", ".join(f"{key}={value}" for key, value in found["tags"].items()),
-        "next": ", ".join(found["next"] or []),
+        "would run next": ", ".join(found["next"] or []),
     }
     return [f"{name}: {value}" for name, value in facts.items() if value]
 
@@ -218,14 +221,18 @@ def _after_steps(page: StepPage, call: Call) -> list[str]:
     failed = [row["index"] for row in page["items"] if row["status"] == "failed"]
     following = [quoted("hypergraph", "step", wf, (failed or [page["items"][0]["index"]])[0])]
     if page["next_cursor"]:
-        again = [
-            option for option in steps_options if option.value and option.name not in ("--cursor", "--item")
-        ]
-        given = [(option.name, getattr(call.options, option.key)) for option in again]
-        kept = [word for name, value in given if value not in (None, _ROWS) for word in (name, value)]
-        values = ["--values"] if call.options.values else []
-        following.append(quoted("hypergraph", "steps", wf, *kept, *values, "--cursor", page["next_cursor"]))
+        following.append(quoted("hypergraph", "steps", wf, *_again(call), "--cursor", page["next_cursor"]))
     return following
+
+
+def _again(call: Call) -> list[str]:
+    """Return the filters of a call; the item is part of the name of the workflow already."""
+    words: list[str] = []
+    for option in steps_options[1:]:
+        value = getattr(call.options, option.key)
+        if value != option.default and value is not False and option.key not in ("cursor", "item"):
+            words += [option.name, str(value)] if option.value else [option.name]
+    return words
 
 
 def _step_header(found: StepDetail) -> list[str]:
@@ -248,9 +255,7 @@ def _one_step(found: StepDetail) -> Iterator[Block]:
         yield step_values(found["outputs"], with_makers=False)
     yield from ([f"attempt {n} failed: {first_line(e)}"] for n, e in enumerate(found["attempt_errors"], 1))
     if found["error"] is not None:
-        kind = f"{found['error_type']}: " if found["error_type"] else ""
-        trace = (found["traceback"] or "").rstrip("\n")
-        yield [f"{kind}{first_line(found['error'])}", *(f"  {line}" for line in trace.split("\n") if trace)]
+        yield [typed(found["error_type"], found["error"]), *trace_lines(found["traceback"])]
     if found["pause"] is not None:
         yield _question(found["pause"])
 

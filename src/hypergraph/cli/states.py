@@ -67,7 +67,7 @@ def _list(found: StateView) -> Iterator[Block]:
     if found["items"]:
         yield state_table(found["items"])
     if found["next"]:
-        yield f"next: {', '.join(found['next'])}"
+        yield f"would run next: {', '.join(found['next'])}"
 
 
 def _after_list(found: StateView) -> list[str]:

@@ -20,7 +20,7 @@ _STATISTICS = ("Node", "Runs", "Total", "Avg", "Errors", "Cached")
 
 def step_table(steps: Sequence[StepRow], more: str = "") -> Table:
     """Lay out one row per step; columns that would be empty are left out."""
-    columns = {
+    columns: dict[str, list[object]] = {
         "Step": [step["index"] for step in steps],
         "Superstep": [step["superstep"] for step in steps],
         "Node": [step["node"] for step in steps],
@@ -30,8 +30,7 @@ def step_table(steps: Sequence[StepRow], more: str = "") -> Table:
         "Run": [step["child"] or "" for step in steps],
         "Value": [_outputs(step) for step in steps],
     }
-    shown = {name: cells for name, cells in columns.items() if name in ("Step", "Superstep") or any(cells)}
-    return Table(tuple(shown), list(zip(*shown.values(), strict=True)), more)
+    return _without_empty(columns, more)
 
 
 def step_status(step: StepSummary) -> str:
@@ -81,14 +80,21 @@ def _child(child: WorkflowSummary, why: dict[str, str]) -> tuple[object, ...]:
 
 def state_table(values: Sequence[StoredValue]) -> Table:
     """Lay out one row per value: type and size before the value."""
-    rows = [
-        (
-            *(value["name"], value["type"] or "", _size(value["size"], value["bytes"])),
-            *(value["version"], made_by(value["made_by"]), _content(value)),
-        )
-        for value in values
-    ]
-    return Table(("Name", "Type", "Size", "Version", "Made by", "Value"), rows)
+    columns: dict[str, list[object]] = {
+        "Name": [value["name"] for value in values],
+        "Type": [value["type"] or "" for value in values],
+        "Size": [_size(value["size"]) for value in values],
+        "Bytes": ["" if value["bytes"] is None else value["bytes"] for value in values],
+        "Version": [value["version"] for value in values],
+        "Made by": [made_by(value["made_by"]) for value in values],
+        "Value": [_content(value) for value in values],
+    }
+    return _without_empty(columns)
+
+
+def _without_empty(columns: dict[str, list[object]], more: str = "") -> Table:
+    shown = {name: cells for name, cells in columns.items() if any(cell != "" for cell in cells)}
+    return Table(tuple(shown), list(zip(*shown.values(), strict=True)), more)
 
 
 def _content(value: StoredValue) -> str:
@@ -105,7 +111,7 @@ def step_values(values: Sequence[StepValue], with_makers: bool) -> Table:
     rows = []
     for item in values:
         view, problem = item["value"], item["problem"]
-        kind, size = (view["type"], _size(view["size"], None)) if view else ("", "")
+        kind, size = (view["type"], _size(view["size"])) if view else ("", "")
         shown = f"({first_line(problem)})" if view is None else view["text"]
         maker = [made_by(item["made_by"])] if with_makers else []
         rows.append((item["name"], kind, size, item["version"] or "", *maker, shown))
@@ -117,8 +123,8 @@ def made_by(maker: Maker | None) -> str:
     return "given" if maker is None else f"{maker['node']} (step {maker['index']})"
 
 
-def _size(size: int | None, bytes_: int | None) -> str:
-    return str(size) if size is not None else "" if bytes_ is None else f"{bytes_} bytes"
+def _size(size: int | None) -> str:
+    return "" if size is None else str(size)
 
 
 def _step_time(step: StepSummary) -> str:
@@ -135,11 +141,20 @@ def _outputs(step: StepRow) -> str:
 
 def error_lines(error: FirstError, most: int | None = None) -> list[str]:
     """Return a failure with its traceback, of a long one the end."""
-    kind = f"{error['error_type']}: " if error["error_type"] else ""
-    head = (
-        f"{error['workflow']}, step {error['index']}, {error['node']}: {kind}{first_line(error['message'])}"
-    )
-    trace = (error["traceback"] or "").rstrip("\n").split("\n") if error["traceback"] else []
-    if most is not None and len(trace) > most:
-        trace = [f"... {plural(len(trace) - most, 'line')} before", *trace[-most:]]
-    return [head, *(f"  {line}" for line in trace)]
+    what = typed(error["error_type"], error["message"])
+    head = f"{error['workflow']}, step {error['index']}, {error['node']}: {what}"
+    return [head, *trace_lines(error["traceback"], most)]
+
+
+def typed(error_type: str | None, message: str) -> str:
+    """Return the first line of an error after its type."""
+    kind = f"{error_type.removeprefix('builtins.')}: " if error_type else ""
+    return f"{kind}{first_line(message)}"
+
+
+def trace_lines(traceback: str | None, most: int | None = None) -> list[str]:
+    """Return the lines of a traceback, indented; of a long one the end."""
+    lines = traceback.rstrip("\n").split("\n") if traceback else []
+    if most is not None and len(lines) > most:
+        lines = [f"... {plural(len(lines) - most, 'line')} before", *lines[-most:]]
+    return [f"  {line}" for line in lines]

@@ -1,6 +1,6 @@
 """`hypergraph watch`: the steps of a workflow as they come, or the workflows that are at work.
 
-The file is asked whether it has changed, at growing intervals while it has not; nothing is read before it has.
+The file is asked whether it has changed, less and less often while it has not; only then is it read.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hypergraph.cli.screens import as_json, quoted
 from hypergraph.cli.tables import decision, step_status
 from hypergraph.cli.words import duration, status
 from hypergraph.display import as_text, escape, execution_time, plural
-from hypergraph.views.following import AT_WORK, FollowedItem, FollowedStep, Follower
+from hypergraph.views.following import AT_WORK, STEP, FollowedItem, FollowedStep, Follower
 from hypergraph.views.naming import resolve
 from hypergraph.views.workflow import workflow
 from hypergraph.views.workflows import workflows
@@ -103,9 +103,7 @@ def _wait(seconds: float) -> None:
         time.sleep(seconds)
         return
     poll = select.poll()
-    poll.register(
-        sys.stdout.fileno(), 0
-    )  # no event but the one that cannot be left out: the other end is closed
+    poll.register(sys.stdout.fileno(), 0)  # no event but the one that always counts: nobody reads any more
     if poll.poll(seconds * 1000):
         raise BrokenPipeError
 
@@ -115,12 +113,17 @@ def _as_line(news: FollowedStep | FollowedItem) -> None:
 
 
 def _as_text(news: FollowedStep | FollowedItem) -> None:
-    if "node" in news:
-        time, decided = execution_time(news["duration_ms"]), decision(news)
-        parts = [f"{news['index']:>6}", news["node"], time, step_status(news), decided]
-    else:
-        parts = [f"item {news['item']:>4}", duration(news["duration_ms"]), status(news["status"])]
+    parts = _step_parts(news) if news["schema"] == STEP else _item_parts(news)
     print("  ".join(escape(part) for part in parts if part))
+
+
+def _step_parts(step: FollowedStep) -> list[str]:
+    time = execution_time(step["duration_ms"])
+    return [f"{step['index']:>6}", step["node"], time, step_status(step), decision(step)]
+
+
+def _item_parts(item: FollowedItem) -> list[str]:
+    return [f"item {item['item']:>4}", duration(item["duration_ms"]), status(item["status"])]
 
 
 def _nothing(news: FollowedStep | FollowedItem) -> None:

@@ -102,10 +102,9 @@ def steps(
 
 
 def _row(store: Checkpointer, record: StepRecord, values: bool) -> StepRow:
-    row: StepRow = {**step_summary(record)}
-    if values:
-        row["outputs"] = step(store, record.workflow_id, record.index)["outputs"]
-    return row
+    if not values:
+        return {**step_summary(record)}  # type: ignore[typeddict-item]  # what may be absent is
+    return {**step_summary(record), "outputs": step(store, record.workflow_id, record.index)["outputs"]}
 
 
 def item_of(store: Checkpointer, wf: str, item: int) -> str:
@@ -133,7 +132,7 @@ def _walk(store: Checkpointer, wf: str, after: Position, last: int | None) -> It
             if last is not None and line.superstep > last:
                 return
             yield line
-        after = page[-1].superstep, page[-1].index
+        after = page[-1].superstep, page[-1].idx
 
 
 def _matching(found: Iterator[StepLine], tests: list[Test], limit: int) -> tuple[list[StepLine], bool]:
@@ -148,7 +147,7 @@ def _matching(found: Iterator[StepLine], tests: list[Test], limit: int) -> tuple
 
 
 def _at(store: Checkpointer, wf: str, line: StepLine) -> list[StepRecord]:
-    return store.read_page(wf, after=(line.superstep, line.index - 1), limit=1)
+    return store.read_page(wf, after=(line.superstep, line.idx - 1), limit=1)
 
 
 def _tests(
