@@ -13,61 +13,62 @@ from typing import Any, TypedDict
 
 from hypergraph.checkpointers import StepStatus
 from hypergraph.checkpointers.errors import translated
-from hypergraph.checkpointers.schema import INPUT, OTHER, OUTPUT, missing_migrations
+from hypergraph.checkpointers.schema import INPUT, OUTPUT, missing_migrations
 from hypergraph.display import jsonable
 from hypergraph.views.problems import REFUSED, USAGE, Problem
 
 _TIME = "strftime('%Y-%m-%dT%H:%M:%fZ', {column} / 1000000.0, 'unixepoch')"
-_CREATED, _COMPLETED = _TIME.format(column="created_at"), _TIME.format(column="completed_at")
+_CREATED, _COMPLETED = _TIME.format(column="t.created_at"), _TIME.format(column="t.completed_at")
 # The columns of each view, with what they are and where they come from; the documentation says the same.
 VIEWS: dict[str, dict[str, tuple[str, str]]] = {
     "workflows": {
-        "id": ("the id", "id"),
-        "status": ("active, completed, failed, paused, stopped or partial", "status"),
-        "graph": ("the name of the graph", "graph_name"),
+        "id": ("the id", "t.id"),
+        "status": ("active, completed, failed, paused, stopped or partial", "t.status"),
+        "graph": ("the name of the graph", "t.graph_name"),
         "created_at": ("when, ISO 8601 in UTC", _CREATED),
         "completed_at": ("when it ended", _COMPLETED),
-        "duration_ms": ("the time it ran", "duration_ms"),
-        "steps": ("how many", "(SELECT count(*) FROM main.steps AS s WHERE s.workflow = key)"),
-        "parent": ("the workflow that it is a part of", "parent_id"),
-        "node": ("the node of the parent that it is a run of", "node_name"),
-        "item": ("of a map", "item"),
-        "forked_from": ("the workflow whose history it began with", "forked_from"),
-        "forked_at": ("up to which superstep", "forked_at"),
-        "tags": ("as a JSON object", "coalesce(tags, '{}')"),
+        "duration_ms": ("the time it ran", "t.duration_ms"),
+        "steps": ("how many", "(SELECT count(*) FROM main.steps AS s WHERE s.workflow = t.key)"),
+        "parent": ("the workflow that it is a part of", "t.parent_id"),
+        "node": ("the node of the parent that it is a run of", "t.node_name"),
+        "item": ("of a map", "t.item"),
+        "forked_from": ("the workflow whose history it began with", "t.forked_from"),
+        "forked_at": ("up to which superstep", "t.forked_at"),
+        "tags": ("as a JSON object", "coalesce(t.tags, '{}')"),
     },
     "steps": {
-        "workflow": ("the id of the workflow", "(SELECT id FROM main.workflows AS w WHERE w.key = workflow)"),
-        "superstep": ("the superstep", "superstep"),
-        "step": ("the index, which counts over the workflow", "idx"),
-        "node": ("the node", "node"),
-        "status": (", ".join(status.value for status in StepStatus), "status"),
+        "workflow": ("the id of the workflow", "w.id"),
+        "superstep": ("the superstep", "t.superstep"),
+        "step": ("the index, which counts over the workflow", "t.idx"),
+        "node": ("the node", "t.node"),
+        "status": (", ".join(status.value for status in StepStatus), "t.status"),
         "created_at": ("when it began, ISO 8601 in UTC", _CREATED),
         "completed_at": ("when it ended", _COMPLETED),
-        "duration_ms": ("the time it took", "duration_ms"),
-        "cached": ("1 if the cache had it", "cached"),
-        "attempt": ("which attempt, from 1 on", "attempt"),
-        "error_type": ("the type of the exception", "error_type"),
-        "error": ("its message", "error"),
-        "decision": ("of a gate, as JSON", "json_extract(extra, '$.decision')"),
-        "child": ("the workflow of a nested graph", "json_extract(extra, '$.child_workflow_id')"),
+        "duration_ms": ("the time it took", "t.duration_ms"),
+        "cached": ("1 if the cache had it", "t.cached"),
+        "attempt": ("which attempt, from 1 on", "t.attempt"),
+        "error_type": ("the type of the exception", "t.error_type"),
+        "error": ("its message", "t.error"),
+        "decision": ("of a gate, as JSON", "json_extract(t.extra, '$.decision')"),
+        "child": ("the workflow of a nested graph", "json_extract(t.extra, '$.child_workflow_id')"),
     },
     "vals": {
-        "workflow": ("the id of the workflow", "(SELECT id FROM main.workflows AS w WHERE w.key = workflow)"),
+        "workflow": ("the id of the workflow", "w.id"),
         "kind": (
             "output, input, or other: of steps that did not complete",
-            f"CASE kind WHEN {OUTPUT} THEN 'output' WHEN {INPUT} THEN 'input' WHEN {OTHER} THEN 'other' END",
+            f"CASE t.kind WHEN {OUTPUT} THEN 'output' WHEN {INPUT} THEN 'input' ELSE 'other' END",
         ),
-        "name": ("the name of the value; empty for a question", "name"),
-        "superstep": ("of its step; the one before which an input was given", "superstep"),
-        "node": ("the node that made it; empty for inputs", "node"),
-        "version": ("counts up with every new value", "version"),
-        "format": ("how it is encoded; after a !, why it is not stored", "format"),
-        "stored": ("1 if it is", "data IS NOT NULL"),
-        "artifact": ("1 if it is outside of the file", "format LIKE '%@'"),
-        "bytes": ("the size in the file", "coalesce(length(data), 0)"),
+        "name": ("the name of the value; empty for a question", "t.name"),
+        "superstep": ("of its step; the one before which an input was given", "t.superstep"),
+        "node": ("the node that made it; empty for inputs", "t.node"),
+        "version": ("counts up with every new value", "t.version"),
+        "format": ("how it is encoded; after a !, why it is not stored", "t.format"),
+        "stored": ("1 if it is", "t.data IS NOT NULL"),
+        "artifact": ("1 if it is outside of the file", "t.format LIKE '%@'"),
+        "bytes": ("the size in the file", "coalesce(length(t.data), 0)"),
     },
 }
+_OWNER = " JOIN main.workflows AS w ON w.key = t.workflow"
 _READS = frozenset(
     {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
 )
@@ -157,7 +158,8 @@ def _connection(path: str, guard: _Guard) -> sqlite3.Connection:
         for view, columns in VIEWS.items():
             listed = ", ".join(f'{source} AS "{name}"' for name, (_, source) in columns.items())
             inner = guard.inner[view]
-            connection.execute(f"CREATE TEMP VIEW {inner} AS SELECT {listed} FROM main.{view}")  # noqa: S608 - fixed names
+            source = f"main.{view} AS t{'' if view == 'workflows' else _OWNER}"
+            connection.execute(f"CREATE TEMP VIEW {inner} AS SELECT {listed} FROM {source}")  # noqa: S608 - fixed names
             connection.execute(f"CREATE TEMP VIEW {view} AS SELECT * FROM temp.{inner}")  # noqa: S608 - as above
         for function in _TABLE_FUNCTIONS:  # made on first use, which the authorizer would not admit
             connection.execute(f"SELECT 1 FROM {function}('[]')")  # noqa: S608 - fixed names
