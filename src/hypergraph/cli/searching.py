@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+
 from hypergraph.cli.asking import opened
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.screens import quoted
-from hypergraph.cli.words import status, when
+from hypergraph.cli.words import when
 from hypergraph.display import Table, plural
 from hypergraph.views.naming import resolve
 from hypergraph.views.problems import USAGE, Problem
 from hypergraph.views.search import SearchPage
-from hypergraph.views.search import search as found_in
+from hypergraph.views.search import search as steps_that_mention
 
 _STEPS = 5  # of one workflow in a row
-_OTHERS = ("status", "graph", "since", "until", "tag", "parent", "where", "cursor")
+_OTHERS = ("status", "graph", "since", "until", "tag", "parent", "where")
 
 
 def parent(call: Call) -> str:
@@ -22,34 +24,34 @@ def parent(call: Call) -> str:
 
 
 def search(call: Call) -> Reply:
-    """List the workflows with steps that mention some words."""
+    """List the steps that mention some words, those of one workflow in one row."""
     given = call.options
     other = next((name for name in _OTHERS if getattr(given, name)), None)
     if other is not None:
         raise Problem(USAGE, f"--search looks through all workflows; it does not go with --{other}")
-    page = found_in(opened(call), given.search, limit=given.limit)
+    page = steps_that_mention(opened(call), given.search, limit=given.limit, cursor=given.cursor)
     return Reply(page, lambda: [_table(page)] if page["items"] else [], _header(page), _next(page))
 
 
 def _header(page: SearchPage) -> list[str]:
-    found = sum(len(item["steps"]) for item in page["items"])
-    return [f"Search: {page['text']}", plural(found, "step"), plural(len(page["items"]), "workflow")]
+    found = {step["workflow"] for step in page["items"]}
+    return [f"Search: {page['text']}", plural(len(page["items"]), "step"), plural(len(found), "workflow")]
 
 
 def _table(page: SearchPage) -> Table:
     rows = []
-    for item in page["items"]:
-        steps = [f"{step['node']} (step {step['index']})" for step in item["steps"]]
-        more = [f"and {len(steps) - _STEPS} more"] if len(steps) > _STEPS else []
-        told = ", ".join([*steps[:_STEPS], *more])
-        rows.append((item["id"], status(item["status"]), when(item["created_at"]), told))
-    return Table(
-        ("ID", "Status", "Created", "Steps that mention it"), rows, "" if page["complete"] else "... and more"
-    )
+    for workflow, found in groupby(page["items"], key=lambda step: step["workflow"]):
+        steps = list(found)
+        named = [f"{step['node']} (step {step['index']})" for step in steps]
+        more = [f"and {len(named) - _STEPS} more"] if len(named) > _STEPS else []
+        rows.append((workflow, when(steps[0]["started_at"]), ", ".join([*named[:_STEPS], *more])))
+    return Table(("ID", "When", "Steps that mention it"), rows, "... and more" if page["next_cursor"] else "")
 
 
 def _next(page: SearchPage) -> list[str]:
     if not page["items"]:
         return ["hypergraph ls"]
     first = page["items"][0]
-    return [quoted("hypergraph", "step", first["id"], first["steps"][0]["index"])]
+    more = page["next_cursor"]
+    again = [quoted("hypergraph", "ls", "--search", page["text"], "--cursor", more)] if more else []
+    return [quoted("hypergraph", "step", first["workflow"], first["index"]), *again]

@@ -1,7 +1,8 @@
-"""Which steps mention some words, in a name, an error or a value, by workflow."""
+"""Steps that mention a text: in a name, an error or a value, of newer workflows first."""
 
 from __future__ import annotations
 
+import re
 from typing import TypedDict
 
 from hypergraph.checkpointers import Checkpointer
@@ -9,53 +10,42 @@ from hypergraph.checkpointers.surveys import mentions
 from hypergraph.display import jsonable
 from hypergraph.views.problems import USAGE, Problem
 from hypergraph.views.records import StepSummary, step_summary
-from hypergraph.views.workflows import iso
-
-_STEPS = 500  # that are looked for, the newest workflows first
 
 
-class Found(TypedDict):
-    """One workflow and its steps that mention the words."""
+class FoundStep(StepSummary):
+    """A step that was found, in whichever workflow."""
 
-    id: str
-    status: str
-    created_at: str | None
-    steps: list[StepSummary]
+    workflow: str
 
 
 class SearchPage(TypedDict):
-    """Workflows with steps that mention every word, newest first."""
+    """Steps that mention every word of a text."""
 
     schema: str  # hypergraph.search/1
     text: str
-    items: list[Found]
-    complete: bool
+    items: list[FoundStep]
+    next_cursor: str | None
 
 
-def search(store: Checkpointer, text: str, *, limit: int = 20) -> SearchPage:
-    """Look for steps that mention every word of a text; values in artifacts are not looked into.
+def search(store: Checkpointer, text: str, *, limit: int = 20, cursor: str | None = None) -> SearchPage:
+    """Find the steps that mention every word of a text, whatever the case; all of them are looked through.
 
     Raises:
-        Problem: there is no word in the text.
+        Problem: the text has no word, or the cursor is of another list.
     """
-    if not text.split():
-        raise Problem(USAGE, "There is nothing to search for")
-    steps = mentions(store, text, _STEPS)
-    found: dict[str, Found] = {}
-    for step in steps:
-        workflow = None if step.workflow_id in found else store.read_workflow(step.workflow_id)
-        if workflow is not None:
-            found[step.workflow_id] = {
-                "id": jsonable(workflow.id),
-                "status": workflow.status.value,
-                "created_at": iso(workflow.created_at),
-                "steps": [],
-            }
-        if step.workflow_id in found:
-            found[step.workflow_id]["steps"].append(step_summary(step))
+    if not text.strip():
+        raise Problem(USAGE, "Give at least one word to look for")
+    if cursor is not None and not re.fullmatch(r"\d{1,9}", cursor):
+        raise Problem(USAGE, f"cursor {cursor!r} is no next_cursor of an earlier search")
+    begin = int(cursor or 0)
+    end = begin + max(1, limit)
+    found = mentions(store, text, end + 1)
+    items: list[FoundStep] = [
+        {**step_summary(step), "workflow": jsonable(step.workflow_id)} for step in found[begin:end]
+    ]
     return {
         "schema": "hypergraph.search/1",
         "text": jsonable(text),
-        "items": list(found.values())[:limit],
-        "complete": len(steps) < _STEPS and len(found) <= limit,
+        "items": items,
+        "next_cursor": str(end) if len(found) > end else None,
     }
