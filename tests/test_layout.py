@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hypergraph.layout import DIRECTIONS, Layout, PlacedBox, PlacedEdge, arrange
@@ -127,6 +127,7 @@ def check_edge(edge: PlacedEdge, boxes: dict[str, PlacedBox], canvas: tuple[floa
 
 
 @given(st.integers(0, 2**32), st.sampled_from(DIRECTIONS))
+@example(24, "LR")  # several parts, one with a nested box that arrows pass
 @settings(max_examples=150, deadline=None)
 def test_nothing_overlaps_and_every_arrow_goes_from_border_to_border(seed: int, direction: str) -> None:
     drawing = random_drawing(seed)
