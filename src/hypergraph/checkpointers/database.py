@@ -125,7 +125,7 @@ class Database:
         """Write a compact copy, as of one moment; raises FileExistsError rather than overwrite anything."""
         self.open()
         _create_private(path, exist_ok=False)
-        connection = self._connect(f"file:{_in_uri(self.path)}?mode=ro", uri=True)
+        connection = self._connect(f"file:{in_uri(self.path)}?mode=ro", uri=True)
         try:
             connection.execute("VACUUM INTO ?", (path,))
         except BaseException:
@@ -198,7 +198,7 @@ class Database:
         """Return a connection of one's own, which can neither write nor checkpoint; close it in the end."""
         if self._writer is None and (_is_empty(self.path) or os.path.exists(self.path + "-journal")):
             self.open()  # a reader can neither create the file nor undo what a crash left half done
-        connection = self._connect(f"file:{_in_uri(self.path)}?mode=ro", uri=True)
+        connection = self._connect(f"file:{in_uri(self.path)}?mode=ro", uri=True)
         try:
             connection.execute("PRAGMA query_only = ON")
             connection.execute("PRAGMA wal_autocheckpoint = 0")
@@ -264,7 +264,7 @@ def _create_private(path: str, *, exist_ok: bool = True) -> None:
         os.close(file)
 
 
-def _in_uri(path: str) -> str:
+def in_uri(path: str) -> str:
     """Return a path as it stands in SQLite's file: addresses."""
     return path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
 

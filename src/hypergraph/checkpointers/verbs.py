@@ -79,6 +79,11 @@ class Verbs(Questions):
     def serializer(self, serializer: Serializer) -> None:
         self._encoding = self._encoding.using(serializer)
 
+    @property
+    def artifact_store(self) -> ArtifactStore | None:
+        """Where large values go."""
+        return self._encoding.artifacts
+
     def reading(self, serializer: Serializer) -> Self:
         """Return a view of the same store that reads and writes values with another serializer."""
         view = copy.copy(self)

@@ -47,6 +47,14 @@ COMMANDS = {
     "graph": Command("relations", "draw the graph of a workflow, with what became of it", ASK),
     "export": Command("moving", "write a workflow and all below it to a file: JSON, or a page", KEEP),
     "import": Command("moving", "put an exported workflow into the store", KEEP),
+    "db-info": Command("databases", "how large the store is and what is in it", KEEP),
+    "db-check": Command("databases", "look for damage: pages, rows, values, artifacts", KEEP),
+    "db-migrate": Command("databases", "bring the store to the schema of this release", KEEP),
+    "db-copy": Command("databases", "copy a store, or some workflows, to another file", KEEP),
+    "demo": Command("telling", "run a pipeline that fails, waits, is killed and goes on", DO),
+    "doctor": Command("databases", "look whether everything is there that runs need", KEEP),
+    "version": Command("databases", "which release this is", KEEP),
+    "schema": Command("databases", "the JSON schema of what --json answers", ASK),
     "sql": Command("querying", "ask in SQL, over documented views", ASK),
 }
 

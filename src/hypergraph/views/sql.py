@@ -13,9 +13,10 @@ from typing import Any, TypedDict
 
 from hypergraph.checkpointers import StepStatus
 from hypergraph.checkpointers.errors import translated
-from hypergraph.checkpointers.schema import INPUT, OUTPUT, missing_migrations
+from hypergraph.checkpointers.schema import INPUT, OUTPUT
 from hypergraph.display import jsonable
 from hypergraph.views.problems import REFUSED, USAGE, Problem
+from hypergraph.views.readonly import read_only
 
 _TIME = "strftime('%Y-%m-%dT%H:%M:%fZ', {column} / 1000000.0, 'unixepoch')"
 _CREATED, _COMPLETED = _TIME.format(column="t.created_at"), _TIME.format(column="t.completed_at")
@@ -148,13 +149,8 @@ class _Guard:
 
 
 def _connection(path: str, guard: _Guard) -> sqlite3.Connection:
-    address = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+    connection = read_only(path)
     try:
-        connection = sqlite3.connect(f"file:{address}?mode=ro", uri=True, isolation_level=None)
-    except sqlite3.Error as error:
-        raise translated(error, path) from error
-    try:
-        missing_migrations(connection, path)
         for view, columns in VIEWS.items():
             listed = ", ".join(f'{source} AS "{name}"' for name, (_, source) in columns.items())
             inner = guard.inner[view]
@@ -164,7 +160,6 @@ def _connection(path: str, guard: _Guard) -> sqlite3.Connection:
         for function in _TABLE_FUNCTIONS:  # made on first use, which the authorizer would not admit
             connection.execute(f"SELECT 1 FROM {function}('[]')")  # noqa: S608 - fixed names
         connection.execute("PRAGMA query_only = ON")
-        connection.execute("PRAGMA trusted_schema = OFF")
         connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
         connection.set_authorizer(guard)
         connection.set_progress_handler(lambda: 0, _EVERY)  # where Python notices that it is interrupted

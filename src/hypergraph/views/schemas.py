@@ -1,0 +1,99 @@
+"""The JSON schema of every answer: what a program may rely on.
+
+Each answer says in `schema` what it is, as in "hypergraph.steps/1". As long as the number stays, fields are
+added and never changed or taken away.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from hypergraph.display import did_you_mean
+from hypergraph.views.columns import ColumnsView
+from hypergraph.views.databases import CheckView, DatabaseView, MigratedView
+from hypergraph.views.diff import ChangesView, DiffView
+from hypergraph.views.errors import ErrorPage, FailurePage
+from hypergraph.views.following import FollowedItem, FollowedStep
+from hypergraph.views.graph import GraphView
+from hypergraph.views.health import HealthView, VersionView
+from hypergraph.views.items import ItemPage
+from hypergraph.views.lineage import LineageView
+from hypergraph.views.problems import NOT_FOUND, Problem
+from hypergraph.views.runs import RunView
+from hypergraph.views.search import SearchPage
+from hypergraph.views.sql import Rows
+from hypergraph.views.state import StateView
+from hypergraph.views.stats import StatsView
+from hypergraph.views.step import StepDetail
+from hypergraph.views.steps import StepPage
+from hypergraph.views.timeline import TimelineView
+from hypergraph.views.tree import TreeView
+from hypergraph.views.upkeep import Collected, Deleted, Forked, Imported, Pruned, Tags, Written
+from hypergraph.views.values import ValueView
+from hypergraph.views.why import WhyView
+from hypergraph.views.workflow import WorkflowDetail
+from hypergraph.views.workflows import WorkflowPage
+
+VERSION = 1  # of all documents so far
+
+SCHEMAS: dict[str, type] = {
+    "workflows": WorkflowPage,
+    "workflow": WorkflowDetail,
+    "tree": TreeView,
+    "items": ItemPage,
+    "steps": StepPage,
+    "step": StepDetail,
+    "columns": ColumnsView,
+    "state": StateView,
+    "value": ValueView,
+    "errors": ErrorPage,
+    "failures": FailurePage,
+    "search": SearchPage,
+    "followed-step": FollowedStep,
+    "followed-item": FollowedItem,
+    "diff": DiffView,
+    "changes": ChangesView,
+    "why": WhyView,
+    "stats": StatsView,
+    "timeline": TimelineView,
+    "lineage": LineageView,
+    "graph": GraphView,
+    "run": RunView,
+    "fork": Forked,
+    "tags": Tags,
+    "deleted": Deleted,
+    "pruned": Pruned,
+    "gc": Collected,
+    "written": Written,
+    "imported": Imported,
+    "sql": Rows,
+    "database": DatabaseView,
+    "check": CheckView,
+    "migrated": MigratedView,
+    "doctor": HealthView,
+    "version": VersionView,
+}
+
+
+def full_name(name: str) -> str:
+    """Return what stands in the `schema` of a document."""
+    return f"hypergraph.{name}/{VERSION}"
+
+
+def json_schema(name: str) -> dict[str, Any]:
+    """Return the JSON schema of a document by its name: "steps", or "hypergraph.steps/1".
+
+    Raises:
+        Problem: there is no such document.
+    """
+    short = re.sub(rf"^hypergraph\.(.*)/{VERSION}$", r"\1", name)
+    if short not in SCHEMAS:
+        hint = did_you_mean(short, SCHEMAS) or f"There are: {', '.join(SCHEMAS)}"
+        raise Problem(NOT_FOUND, f"There is no document {name!r}", hint)
+    found = msgspec.json.schema(SCHEMAS[short])
+    title = SCHEMAS[short].__name__
+    found["$defs"][title]["properties"]["schema"] = {"const": full_name(short)}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": full_name(short), **found}
