@@ -3,6 +3,7 @@
  * Moves of the one selection: to a superstep, a step, a node, the next visit. Each sets all that belongs
  * together, so that graph, waterfall, state and slider never show different moments.
  */
+import { countUpTo } from "hg/columns.js";
 import { at, columns, lastSuperstep, loadRun, runs } from "hg/opened.js";
 import { select, selection } from "hg/store.js";
 
@@ -50,6 +51,16 @@ export function outlook(run, row) {
     place = outer ?? originOf(place.run.slice(0, place.run.lastIndexOf("/"))); // an item lies in a map
   }
   return { path: names.join("/"), superstep: at.peek() };
+}
+
+/** Complete a selection of which only the step is known. @param {string} run @param {number} index */
+export async function settle(run, index) {
+  await loadAround(run);
+  const row = runs.peek().get(run)?.rowOf(index);
+  if (row === undefined || selection.step.peek() !== index) return;
+  const { path, superstep } = outlook(run, row);
+  const isEnd = superstep === lastSuperstep.peek() && selection.superstep.peek() === null;
+  select({ node: path, superstep: isEnd ? null : superstep }, { replace: true });
 }
 
 /** Select a step, wherever it is nested. @param {string} run @param {number} index @param {{replace?: boolean}} how */
@@ -109,7 +120,7 @@ export function visits() {
   const row = selection.step.value === null ? undefined : known?.rowOf(selection.step.value);
   if (!known || row === undefined) return { run: "", rows: [], current: -1 };
   const rows = known.rowsOf(known.nodeOf(row));
-  return { run: selection.run.value ?? "", rows, current: rows.indexOf(row) };
+  return { run: selection.run.value ?? "", rows, current: countUpTo(rows, row) - 1 };
 }
 
 /** Jump to another visit of the same node. @param {number} place */

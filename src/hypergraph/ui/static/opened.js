@@ -76,7 +76,7 @@ export async function loadItems(id) {
 function preselect(found) {
   const error = found.first_error;
   if (!error || selection.step.peek() !== null || selection.superstep.peek() !== null) return;
-  select({ run: error.workflow, step: error.index, tab: "step" }, { replace: true });
+  select({ run: error.workflow, step: error.index, tab: "step" }, { replace: true }); // the waterfall does the rest
 }
 
 /** @param {string} id @param {number} steps @param {() => boolean} isOpen */

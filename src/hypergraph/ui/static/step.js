@@ -38,8 +38,12 @@ function Trouble({ data }) {
   return html`<section class="trouble" aria-label="Error">
     ${data.error ? html`<p class="error-line"><b>${plain(data.error_type ?? "Error")}</b>: ${plain(data.error)}</p>` : null}
     ${data.attempt_errors.map((/** @type {string} */ text, /** @type {number} */ i) => html`<p class="note">attempt ${i + 1}: ${plain(text)}</p>`)}
-    ${data.traceback ? html`<details open><summary>traceback</summary><pre tabindex="0">${plain(data.traceback)}</pre></details>` : null}
   </section>`;
+}
+
+/** @param {{text: string}} props */
+function Traceback({ text }) {
+  return html`<section class="traceback" aria-label="Traceback"><h3>traceback</h3><pre tabindex="0">${plain(text)}</pre></section>`;
 }
 
 /** @param {{data: any}} props */
@@ -86,6 +90,7 @@ export function Step() {
     ${data.pause ? html`<${Pause} pause=${data.pause} />` : null}
     <${Values} title="inputs" values=${data.inputs} run=${data.workflow} index=${data.index} side="input" />
     <${Values} title="outputs" values=${data.outputs} run=${data.workflow} index=${data.index} side="output" />
+    ${data.traceback ? html`<${Traceback} text=${data.traceback} />` : null}
     <${Facts} data=${data} />
   </div>`;
 }

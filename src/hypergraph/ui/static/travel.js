@@ -8,7 +8,7 @@ import { at, columns, lastSuperstep, runs } from "hg/opened.js";
 
 const PLAY_MS = 400;
 const PLAYED = 30_000; // about how long a long run takes to play
-const LISTED = 2000; // visits that a list offers
+const LISTED = 40; // visits up to which a list offers them
 
 /** Move by arrow keys and brackets, wherever the focus is, unless something there uses them. @param {KeyboardEvent} event */
 function keys(event) {
@@ -46,20 +46,27 @@ function usePlayer() {
   return [playing, play];
 }
 
+/** @param {{label: string, rows: number[], current: number, numbers: number[]}} props */
+function VisitPicker({ label, rows, current, numbers }) {
+  if (rows.length > LISTED) {
+    const typed = (/** @type {any} */ event) => jumpToVisit(Number(event.target.value) - 1);
+    return html`<input type="number" min="1" max=${rows.length} value=${current + 1} aria-label=${label} onChange=${typed} />`;
+  }
+  return html`<select aria-label=${label} value=${current} onChange=${(/** @type {any} */ event) => jumpToVisit(Number(event.target.value))}>
+    ${rows.map((row, i) => html`<option value=${i} selected=${i === current}>${numbers[row]}</option>`)}
+  </select>`;
+}
+
 /** Which visit of a node that ran more than once. */
 function Visits() {
   const { run, rows, current } = visits();
   const known = runs.value.get(run);
   if (!known || rows.length < 2) return null;
   const name = cut(known.nodeOf(rows[0]), 24);
-  const first = Math.max(0, Math.min(current - LISTED / 2, rows.length - LISTED));
-  const offered = rows.slice(first, first + LISTED);
   return html`<div class="visits" role="group" aria-label="Visits of ${name}">
     <button type="button" class="icon" disabled=${current <= 0} title="Earlier visit of ${name}: [" aria-label="Earlier visit" onClick=${() => jumpToVisit(current - 1)}>[</button>
-    <label><span class="node-name">${name}</span> ⟳
-      <select aria-label="Visit of ${name}" value=${current} onChange=${(/** @type {any} */ event) => jumpToVisit(Number(event.target.value))}>
-        ${offered.map((row, i) => html`<option value=${first + i} selected=${first + i === current}>${known.rows.visit[row]}</option>`)}
-      </select> of ${rows.length.toLocaleString("en")}</label>
+    <span class="node-name">${name}</span> ⟳ <${VisitPicker} label="Visit of ${name}" rows=${rows} current=${current} numbers=${known.rows.visit} />
+    <span>of ${rows.length.toLocaleString("en")}</span>
     <button type="button" class="icon" disabled=${current >= rows.length - 1} title="Later visit of ${name}: ]" aria-label="Later visit" onClick=${() => jumpToVisit(current + 1)}>]</button>
   </div>`;
 }
@@ -88,7 +95,7 @@ export function Travel() {
     <button type="button" class="icon" aria-label=${playing ? "Pause" : "Play"} title=${playing ? "Pause" : "Play"} onClick=${() => play(!playing)}>${playing ? "❚❚" : "▶"}</button>
     <button type="button" class="icon" aria-label="Previous superstep" title="Previous superstep: ←" disabled=${now <= 0} onClick=${() => moveTo(now - 1)}>◀</button>
     <input type="range" min="0" max=${last} step="1" value=${now} aria-label="Superstep" aria-valuetext="superstep ${now} of ${last}, ${names}"
-      style=${{ "--done": `${last ? (now / last) * 100 : 100}%` }} onInput=${(/** @type {any} */ event) => moveTo(Number(event.target.value))} />
+      disabled=${last === 0} style=${{ "--done": `${last ? (now / last) * 100 : 0}%` }} onInput=${(/** @type {any} */ event) => moveTo(Number(event.target.value))} />
     <button type="button" class="icon" aria-label="Next superstep" title="Next superstep: →" disabled=${now >= last} onClick=${() => moveTo(now + 1)}>▶|</button>
     <span class="where">superstep <b>${now.toLocaleString("en")}</b>/${last.toLocaleString("en")} · <span class="node-name">${cut(names, 40)}</span></span>
     <${Visits} />

@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { html } from "hg/html.js";
 import { cut, duration, plain, plural } from "hg/format.js";
 import { at, columns, critical, detail, itemPages, loadItems, runs } from "hg/opened.js";
-import { loadAround, selectStep } from "hg/moves.js";
+import { loadAround, selectStep, settle } from "hg/moves.js";
 import { Panel, statusClass, useSize } from "hg/parts.js";
 import { format } from "hg/route.js";
 import { isOpen, positions, rows, unfold, unfoldAround } from "hg/rows.js";
@@ -174,11 +174,13 @@ function Lines({ place, size }) {
 export function WaterfallPanel() {
   const { place, size } = useSize();
   const run = selection.run.value;
+  const step = selection.step.value;
   useEffect(() => {
-    if (run === null || run === selection.workflow.peek()) return;
-    unfoldAround(run);
-    loadAround(run).catch(() => {});
-  }, [run]);
+    if (run === null || step === null) return;
+    if (run !== selection.workflow.peek()) unfoldAround(run);
+    if (selection.node.peek() === null) settle(run, step).catch(() => {});
+    else loadAround(run).catch(() => {});
+  }, [run, step]);
   const isMap = detail.value?.children.is_map;
   const page = isMap ? itemPages.value.get(selection.workflow.value ?? "") : null;
   const note = isMap ? plural(detail.value.children.total, "item") + ", failed first" : plural(rows.value.length, "row");
