@@ -52,6 +52,7 @@ COMMANDS = {
     "db-migrate": Command("databases", "bring the store to the schema of this release", KEEP),
     "db-copy": Command("databases", "copy a store, or some workflows, to another file", KEEP),
     "demo": Command("telling", "run a pipeline that fails, waits, is killed and goes on", DO),
+    "completion": Command("completing", "a script that completes commands in a shell", KEEP),
     "doctor": Command("databases", "look whether everything is there that runs need", KEEP),
     "version": Command("databases", "which release this is", KEEP),
     "schema": Command("databases", "the JSON schema of what --json answers", ASK),
