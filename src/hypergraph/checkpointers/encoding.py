@@ -251,6 +251,8 @@ class Encoding:
 
     def _read_pause(self, workflow_id: str, node: str, payload: Payload) -> PauseInfo:
         parts = self.value(workflow_id, payload)
+        if isinstance(parts, Undecodable):  # what was shown may be of a class that is unknown here
+            parts = parts.data
         if not isinstance(parts, Mapping):
             return PauseInfo(node, "", value=parts)
         return PauseInfo(**{name: parts[name] for name in _PAUSE_FIELDS if name in parts})

@@ -152,7 +152,7 @@ def _question(pause: PauseView) -> list[str]:
 
 def _after_show(found: WorkflowDetail) -> list[str]:
     error, wf = found["first_error"], found["id"]
-    if error is not None:
+    if error is not None and found["status"] in ("failed", "partial"):
         first = quoted("hypergraph", "step", error["workflow"], error["index"])
         return [first, quoted("hypergraph", "state", error["workflow"])]
     if found["children"]["is_map"] and found["children"]["items"]:
@@ -248,11 +248,9 @@ def _one_step(found: StepDetail) -> Iterator[Block]:
     facts += [f"run: {found['child']}"] if found["child"] else []
     yield facts
     if found["inputs"]:
-        yield "took"
-        yield step_values(found["inputs"], with_makers=True)
+        yield step_values("Took", found["inputs"])
     if found["outputs"]:
-        yield "made"
-        yield step_values(found["outputs"], with_makers=False)
+        yield step_values("Made", found["outputs"])
     yield from ([f"attempt {n} failed: {first_line(e)}"] for n, e in enumerate(found["attempt_errors"], 1))
     if found["error"] is not None:
         yield [typed(found["error_type"], found["error"]), *trace_lines(found["traceback"])]

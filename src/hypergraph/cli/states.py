@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Any, TypedDict
+from typing import Any
 
 from hypergraph.cli.asking import WF, asked
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.options import Option, number
 from hypergraph.cli.screens import as_json, quoted
 from hypergraph.cli.tables import state_table
-from hypergraph.display import Block, Table, plural
+from hypergraph.display import Block, Table, jsonable, plural
 from hypergraph.views.problems import REFUSED, USAGE, Problem
-from hypergraph.views.state import StateView, raw_value
+from hypergraph.views.state import SavedValue, StateView, raw_value
 from hypergraph.views.state import state as state_of
-from hypergraph.views.values import ValueView, describe, part_at
+from hypergraph.views.values import Part, ValueView, describe, part_at
 
 _ROWS = 20
+_SHORT = 100  # characters; longer texts are cut in a row
 
 state_options = (
     WF,
@@ -29,14 +30,6 @@ state_options = (
     Option("--out", "write all of the value to a new file: texts and bytes as they are, else JSON", "FILE"),
     Option("--keys-only", "names and sizes; no value is decoded"),
 )
-
-
-class Written(TypedDict):
-    """A value that was written to a file."""
-
-    schema: str  # hypergraph.written/1
-    file: str
-    bytes: int
 
 
 def state(call: Call) -> Reply:
@@ -85,7 +78,7 @@ def _value_header(seen: ValueView, key: str) -> list[str]:
 
 def _value(seen: ValueView) -> Iterator[Block]:
     if seen["problem"] is not None:
-        yield f"It cannot be read as what it was: {seen['problem']}"
+        yield f"not what it was: {seen['problem']}"
     if seen["items"]:
         rows = [(part["key"], part["type"], _of(part["size"]), part["text"]) for part in seen["items"]]
         left_out = (seen["size"] or 0) - (seen["next_offset"] or 0)
@@ -110,12 +103,16 @@ def _after_value(seen: ValueView, wf: str, given: Any) -> list[str]:
     if seen["next_offset"] is not None:
         path = ["--path", seen["path"]] if seen["path"] else []
         following.append(quoted(*asked_for, *path, "--offset", seen["next_offset"]))
-    inside = next((part["path"] for part in seen["items"] if part["size"]), None)
+    inside = next((part["path"] for part in seen["items"] if _is_large(part)), None)
     if inside is not None:
         following.append(quoted(*asked_for, "--path", inside))
     if not following:
         following.append(quoted("hypergraph", "why", wf, given.key))
     return following
+
+
+def _is_large(part: Part) -> bool:
+    return bool(part["size"]) and (part["type"] not in ("str", "bytes") or len(part["text"]) > _SHORT)
 
 
 def _write(value: Any, path: str) -> Reply:
@@ -136,5 +133,9 @@ def _write(value: Any, path: str) -> Reply:
         raise Problem(REFUSED, f"{path} is there already", "Name another file, or remove it") from None
     except OSError as error:
         raise Problem(USAGE, f"{path} cannot be written: {error.strerror}") from error
-    done: Written = {"schema": "hypergraph.written/1", "file": os.path.abspath(path), "bytes": len(data)}
+    done: SavedValue = {
+        "schema": "hypergraph.saved-value/1",
+        "file": jsonable(os.path.abspath(path)),
+        "bytes": len(data),
+    }
     return Reply(done, header=[f"{plural(len(data), 'byte')} written to {path}"])

@@ -24,7 +24,7 @@ def step_table(steps: Sequence[StepRow], more: str = "") -> Table:
         "Step": [step["index"] for step in steps],
         "Superstep": [step["superstep"] for step in steps],
         "Node": [step["node"] for step in steps],
-        "Duration": [_step_time(step) for step in steps],
+        "Duration": [step_time(step) for step in steps],
         "Status": [step_status(step) for step in steps],
         "Decision": [decision(step) for step in steps],
         "Run": [step["child"] or "" for step in steps],
@@ -106,8 +106,9 @@ def _content(value: StoredValue) -> str:
     return "(artifact)" if value["artifact"] else ""
 
 
-def step_values(values: Sequence[StepValue], with_makers: bool) -> Table:
-    """Lay out what a step took or made."""
+def step_values(title: str, values: Sequence[StepValue]) -> Table:
+    """Lay out what a step took, with the steps that made it, or what it made."""
+    with_makers = any(item["made_by"] for item in values)
     rows = []
     for item in values:
         view, problem = item["value"], item["problem"]
@@ -115,7 +116,7 @@ def step_values(values: Sequence[StepValue], with_makers: bool) -> Table:
         shown = f"({first_line(problem)})" if view is None else view["text"]
         maker = [made_by(item["made_by"])] if with_makers else []
         rows.append((item["name"], kind, size, item["version"] or "", *maker, shown))
-    return Table(("Name", "Type", "Size", "Version", *(["Made by"] if with_makers else []), "Value"), rows)
+    return Table((title, "Type", "Size", "Version", *(["Made by"] if with_makers else []), "Value"), rows)
 
 
 def made_by(maker: Maker | None) -> str:
@@ -127,7 +128,8 @@ def _size(size: int | None) -> str:
     return "" if size is None else str(size)
 
 
-def _step_time(step: StepSummary) -> str:
+def step_time(step: StepSummary) -> str:
+    """Return how long a step took; how long a failure took says nothing."""
     return execution_time(None if step["status"] == "failed" else step["duration_ms"])
 
 

@@ -17,10 +17,10 @@ from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.listing import ls_table
 from hypergraph.cli.options import Option
 from hypergraph.cli.screens import as_json, quoted
-from hypergraph.cli.tables import decision, step_status
+from hypergraph.cli.tables import decision, step_status, step_time
 from hypergraph.cli.words import duration, status
-from hypergraph.display import as_text, escape, execution_time, plural
-from hypergraph.views.following import AT_WORK, STEP, FollowedItem, FollowedStep, Follower
+from hypergraph.display import as_text, escape, plural
+from hypergraph.views.following import AT_WORK, FollowedItem, FollowedStep, Follower
 from hypergraph.views.naming import resolve
 from hypergraph.views.workflow import workflow
 from hypergraph.views.workflows import workflows
@@ -113,16 +113,15 @@ def _as_line(news: FollowedStep | FollowedItem) -> None:
 
 
 def _as_text(news: FollowedStep | FollowedItem) -> None:
-    parts = _step_parts(news) if news["schema"] == STEP else _item_parts(news)
+    parts = _step_parts(news) if "index" in news else _item_parts(news)
     print("  ".join(escape(part) for part in parts if part))
 
 
-def _step_parts(step: FollowedStep) -> list[str]:
-    time = execution_time(step["duration_ms"])
-    return [f"{step['index']:>6}", step["node"], time, step_status(step), decision(step)]
+def _step_parts(step: Any) -> list[str]:
+    return [f"{step['index']:>6}", step["node"], step_time(step), step_status(step), decision(step)]
 
 
-def _item_parts(item: FollowedItem) -> list[str]:
+def _item_parts(item: Any) -> list[str]:
     return [f"item {item['item']:>4}", duration(item["duration_ms"]), status(item["status"])]
 
 

@@ -227,7 +227,10 @@ class Reader:
         except Exception as error:  # stored data may be anything, and fail in any way
             reason = f"{path_of(where)}: {error}"
             self._problems.append(reason)
-            return Undecodable(reason, parts.get("v") if tag == "object" else parts)
+            if tag != "object":
+                return Undecodable(reason, parts)
+            of = parts.get("of")
+            return Undecodable(reason, parts.get("v"), of if isinstance(of, str) else None)
 
     def _make(self, tag: object, parts: tags.Parts) -> Any:
         if type(tag) is not str:

@@ -10,12 +10,13 @@ class Undecodable:
 
     `reason` says why, and what to do about it. `data` is what could be read nevertheless: the fields of an
     object whose class is unknown here, or a whole value with such stand-ins inside. It is None when the bytes
-    themselves are unreadable. Serializers refuse to store one.
+    themselves are unreadable. `of` names the class of such an object. Serializers refuse to store one.
     """
 
-    def __init__(self, reason: str, data: Any = None) -> None:
+    def __init__(self, reason: str, data: Any = None, of: str | None = None) -> None:
         self.reason = reason
         self.data = data
+        self.of = of
 
     def __repr__(self) -> str:
         return f"Undecodable({self.reason!r})"

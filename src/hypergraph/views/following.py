@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, Literal, TypedDict
+from typing import TypedDict
 
 from hypergraph.checkpointers import Checkpointer
 from hypergraph.checkpointers.reading import START, Position, position_of
@@ -12,20 +12,19 @@ from hypergraph.views.records import StepSummary, known, step_summary
 
 _CHUNK = 200  # steps read at once
 AT_WORK = "active"
-STEP: Final = "hypergraph.followed-step/1"
 
 
 class FollowedStep(StepSummary):
     """A step that has ended."""
 
-    schema: Literal["hypergraph.followed-step/1"]
+    schema: str  # hypergraph.followed-step/1
     workflow: str
 
 
 class FollowedItem(TypedDict):
     """An item of a map whose status has changed."""
 
-    schema: Literal["hypergraph.followed-item/1"]
+    schema: str  # hypergraph.followed-item/1
     workflow: str
     item: int
     status: str
@@ -61,7 +60,7 @@ class Follower:
             for step in page:
                 yield {
                     **step_summary(step),
-                    "schema": STEP,
+                    "schema": "hypergraph.followed-step/1",
                     "workflow": jsonable(self._wf),
                 }
             self._after = position_of(page[-1])

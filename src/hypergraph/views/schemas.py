@@ -25,7 +25,7 @@ from hypergraph.views.problems import NOT_FOUND, Problem
 from hypergraph.views.runs import RunView
 from hypergraph.views.search import SearchPage
 from hypergraph.views.sql import Rows
-from hypergraph.views.state import StateView
+from hypergraph.views.state import SavedValue, StateView
 from hypergraph.views.stats import StatsView
 from hypergraph.views.step import StepDetail
 from hypergraph.views.steps import StepPage
@@ -49,6 +49,7 @@ SCHEMAS: dict[str, type] = {
     "columns": ColumnsView,
     "state": StateView,
     "value": ValueView,
+    "saved-value": SavedValue,
     "errors": ErrorPage,
     "failures": FailurePage,
     "search": SearchPage,

@@ -30,6 +30,14 @@ class StateView(TypedDict):
     next: list[str] | None  # the nodes that ran or would run next, None if finding out takes too long
 
 
+class SavedValue(TypedDict):
+    """A value that was written to a file."""
+
+    schema: str  # hypergraph.saved-value/1
+    file: str
+    bytes: int
+
+
 def state(store: Checkpointer, wf: str, *, at: int | None = None, values: bool = True) -> StateView:
     """List the values of a workflow after a superstep, by default the last; `values=False` decodes none.
 

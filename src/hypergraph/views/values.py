@@ -63,7 +63,8 @@ def describe(
     Raises:
         Problem: nothing is at that path; the error says what is.
     """
-    found, problem = _opened(_part_at(value, path))
+    part = _part_at(value, path)
+    found, problem = _opened(part)
     content, room, items = content_of(found), _Room(characters), []
     if content is None:
         size = len(found) if isinstance(found, str | bytes | bytearray) else None
@@ -78,7 +79,7 @@ def describe(
     more = size is not None and end < size
     return {
         "schema": "hypergraph.value/1",
-        "type": jsonable(type_name(found)),
+        "type": kind_of(part),
         "size": size,
         "path": path,
         "value": shown,
@@ -89,6 +90,13 @@ def describe(
         "offset": offset,
         "next_offset": end if more else None,
     }
+
+
+def kind_of(value: Any) -> str:
+    """Return the type of a value; of an object whose class is unknown here the name of that."""
+    if isinstance(value, Undecodable) and value.of is not None:
+        return str(jsonable(re.split("[.:]", value.of)[-1]))
+    return str(jsonable(type_name(_opened(value)[0])))
 
 
 def short_text(value: Any) -> str:
@@ -161,7 +169,7 @@ def _part(path: str, key: object, item: Any) -> Part:
     return {
         "key": jsonable(str(key)),
         "path": jsonable(pointer(path, key)),
-        "type": jsonable(type_name(found)),
+        "type": kind_of(item),
         "size": size_of(found),
         "text": short_text(found),
     }
