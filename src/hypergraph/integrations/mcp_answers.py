@@ -15,7 +15,7 @@ from typing import Any
 from mcp_types import CallToolResult, TextContent
 
 from hypergraph.exceptions import CheckpointError, HypergraphError, WorkflowError, WorkflowLockedError
-from hypergraph.integrations.mcp_bounds import Document, fitted
+from hypergraph.integrations.mcp_bounds import Document, fitted, page_of
 from hypergraph.views.problems import REFUSED, STORE, USAGE, Problem
 
 Question = Callable[..., Mapping[str, Any]]
@@ -35,26 +35,29 @@ def answering(question: Question, rest: str) -> Callable[..., CallToolResult]:
 
     A text that was left empty counts as not given.
     """
-    optional = {
-        name
-        for name, each in inspect.signature(question).parameters.items()
-        if each.default is not each.empty
-    }
+    known = inspect.signature(question).parameters.items()
+    optional = {name for name, each in known if each.default is not each.empty}
 
     @functools.wraps(question)
     def answer(**given: Any) -> CallToolResult:
         wanted = {name: value for name, value in given.items() if value != "" or name not in optional}
-
-        def ask(page: int) -> Mapping[str, Any]:
-            return question(**{**wanted, "limit": page} if "limit" in wanted else wanted)
-
         try:
-            document = fitted(ask, wanted.get("limit", 1), rest)
+            return _result(_fitted(question, wanted, rest))
         except (Problem, HypergraphError) as error:
             return refusal(problem_of(error))
-        return _result(document)
 
     return answer
+
+
+def _fitted(question: Question, given: Mapping[str, Any], rest: str) -> Document:
+    first, limit = question(**given), given.get("limit")
+    if limit is None:
+        return fitted(lambda _: first, 1, rest)
+    if "items" in first and "next_cursor" not in first and "next_offset" not in first:  # it has all of them
+        return fitted(lambda count: page_of(first, count, given.get("cursor")), limit, rest)
+    return fitted(
+        lambda count: first if count == limit else question(**{**given, "limit": count}), limit, rest
+    )
 
 
 def refusal(problem: Problem) -> CallToolResult:

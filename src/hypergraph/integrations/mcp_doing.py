@@ -14,6 +14,7 @@ from pydantic import Field
 
 from hypergraph import AsyncRunner, Graph
 from hypergraph.checkpointers import Checkpointer, Workflow
+from hypergraph.display import did_you_mean
 from hypergraph.exceptions import HypergraphError
 from hypergraph.integrations.mcp_looking import Answer, Source, Wf
 from hypergraph.views.problems import NOT_FOUND, REFUSED, USAGE, Problem
@@ -111,9 +112,11 @@ class Running:
     def _run(
         self, store: Checkpointer, origin: Workflow, wf: str, values: Mapping[str, Any] | None, **options: Any
     ) -> Answer:
-        start = partial(AsyncRunner(checkpointer=store).run, workflow_id=wf, error_handling="continue")
+        graph = self._graph_of(origin)
+        _check_names(graph, values or {})
+        start = partial(AsyncRunner(checkpointer=store).run, graph, values or {}, workflow_id=wf)
         try:
-            anyio.run(partial(start, self._graph_of(origin), values or {}, **options))
+            anyio.run(partial(start, error_handling="continue", on_internal_override="ignore", **options))
         except (Problem, HypergraphError):
             raise
         except (ValueError, TypeError) as error:
@@ -135,3 +138,12 @@ class Running:
             "It has:",
             names,
         )
+
+
+def _check_names(graph: Graph, values: Mapping[str, Any]) -> None:
+    """Refuse values that nothing takes: a runner only warns of them, which no agent hears."""
+    known = [*graph.inputs.all, *graph.outputs]
+    for name in values:
+        if name not in known and name.partition(".")[0] not in graph.nodes:
+            hint = did_you_mean(name, known) or "These are known:"
+            raise Problem(USAGE, f"Nothing in the graph takes a value called {name!r}", hint, known)

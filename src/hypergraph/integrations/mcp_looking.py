@@ -1,6 +1,7 @@
 """What an agent may ask about stored workflows. Nothing here changes anything, or runs code of a user.
 
-The docstrings are what an agent reads to choose a tool.
+The docstrings are what an agent reads to choose a tool. Of an answer that has all its items, whoever asks
+makes the page that `limit` and `cursor` mean.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from hypergraph.checkpointers import Checkpointer
-from hypergraph.integrations.mcp_bounds import page_of
 from hypergraph.views.diff import changes, diff
 from hypergraph.views.lineage import lineage
 from hypergraph.views.locations import file_of
@@ -158,8 +158,10 @@ class Looking:
         store, wf = self._source.known(workflow_id)
         names = state(store, wf, at=at, values=False)
         items = names["items"]
-        few = len(items) <= _FEW and sum(item["bytes"] or 0 for item in items) <= _SMALL
-        return page_of(state(store, wf, at=at) if few else names, limit, cursor)
+        few = (
+            len(items) <= _FEW and sum(item["bytes"] or 0 for item in items if not item["artifact"]) <= _SMALL
+        )
+        return state(store, wf, at=at) if few else names
 
     def get_value(
         self,
@@ -206,9 +208,9 @@ class Looking:
         """
         store, ours = self._source.known(a)
         if b is not None and first is None and second is None:
-            return page_of(diff(store, ours, resolve(store, b)), limit, cursor)
+            return diff(store, ours, resolve(store, b))
         if b is None and first is not None and second is not None:
-            return page_of(changes(store, ours, first, second), limit, cursor)
+            return changes(store, ours, first, second)
         raise Problem(USAGE, "Give either b, or first and second")
 
     def why(
@@ -226,7 +228,7 @@ class Looking:
         A list in which every value has an `id`, and `sources` name the ids it was made of; nearest first.
         """
         store, wf = self._source.known(workflow_id)
-        return page_of(why(store, wf, key, at=at, depth=depth), limit, cursor)
+        return why(store, wf, key, at=at, depth=depth)
 
     def stats(
         self,
@@ -238,13 +240,13 @@ class Looking:
         cursor: Cursor = None,
     ) -> Answer:
         """Tell how nodes do over all workflows: count, median and 95th percentile, errors, cache hits."""
-        return page_of(stats(self._source.store(), graph=graph, node=node, since=since), limit, cursor)
+        return stats(self._source.store(), graph=graph, node=node, since=since)
 
     def errors(
         self, *, graph: GraphName = None, since: Since = None, limit: Limit = 20, cursor: Cursor = None
     ) -> Answer:
         """List what failed in all workflows, alike failures together, newest first, with ids to look at."""
-        return page_of(errors(self._source.store(), graph=graph, since=since, limit=_MOST), limit, cursor)
+        return errors(self._source.store(), graph=graph, since=since, limit=_MOST)
 
     def timeline(
         self,
@@ -262,7 +264,7 @@ class Looking:
 
     def lineage(self, workflow_id: Wf, *, limit: Limit = 40, cursor: Cursor = None) -> Answer:
         """Tell which workflow this one was forked from, which forks it has, and which nested runs it has."""
-        return page_of(lineage(*self._source.known(workflow_id)), limit, cursor)
+        return lineage(*self._source.known(workflow_id))
 
     def search(
         self,
