@@ -56,6 +56,16 @@ function Pick({ name, value, least, most, onPick }) {
   return html`<label>${name} <input type="number" min=${least} max=${most} value=${value} onChange=${picked} /></label>`;
 }
 
+/** What ran, where that says more than the values do: decisions and failures. @param {{steps: any[]}} props */
+function Ran({ steps }) {
+  const telling = steps.filter((step) => step.decision !== null || step.status !== "completed").slice(0, 20);
+  if (!telling.length) return null;
+  return html`<div class="ran">${telling.map((step) => {
+    const news = step.status === "completed" ? `decided → ${cut([step.decision].flat().join(", "), 80)}` : step.status;
+    return html`<div><button type="button" class="link" onClick=${() => selectStep(selection.workflow.peek() ?? "", step.index)}>${cut(step.node, 40)}</button> ${news}</div>`;
+  })}</div>`;
+}
+
 /** The tab. */
 export function Changes() {
   const second = at.value;
@@ -73,7 +83,8 @@ export function Changes() {
       <span class="note">${steps.length > 1 ? plural(steps.length, "step") : ""}</span>
     </div>
     ${error ? html`<${Failure} error=${error} />` : null}
-    ${data && !items.length ? html`<p class="empty">${steps.some((/** @type {any} */ step) => step.status === "failed") ? "The step failed and changed nothing." : "No value changed."}</p>` : null}
+    <${Ran} steps=${steps} />
+    ${data && !items.length ? html`<p class="empty">No value changed.</p>` : null}
     ${items.map((/** @type {any} */ item) => html`<${Change} key=${item.name} item=${item} />`)}
     ${data?.left_out ? html`<p class="note">${plural(data.left_out, "more value")} changed</p>` : null}`;
 }

@@ -72,6 +72,13 @@ export async function loadItems(id) {
   itemPages.value = new Map(itemPages.peek()).set(id, { ...page, items });
 }
 
+/** Look again at as many items as are known. @param {string} id */
+async function reloadItems(id) {
+  const known = itemPages.peek().get(id);
+  const page = await get("items", { id, limit: Math.min(1000, Math.max(50, known?.items.length ?? 0)) });
+  itemPages.value = new Map(itemPages.peek()).set(id, page);
+}
+
 /** @param {any} found */
 function preselect(found) {
   const error = found.first_error;
@@ -102,18 +109,32 @@ async function load(id, isOpen) {
   if (found.steps) markCritical(id, found.steps, isOpen).catch(() => {});
 }
 
-/** @param {string} id @param {() => boolean} isOpen */
-function loadGraph(id, isOpen) {
-  graphFailure.value = null;
-  get("graph", { id, depth: DEPTH }).then(
-    (answer) => isOpen() && (graph.value = answer),
-    (error) => isOpen() && (graphFailure.value = error),
-  );
+/** Tell whether some nested graph runs once for each item. @param {any} structure @returns {boolean} */
+function hasMap(structure) {
+  return (structure?.nodes ?? []).some((/** @type {any} */ node) => node.map_over?.length || hasMap(node.graph));
+}
+
+/**
+ * Load the graph; what the steps of the run itself do not tell (maps, what goes on now) comes after it.
+ * @param {string} id @param {() => boolean} isOpen
+ */
+async function loadGraph(id, isOpen) {
+  try {
+    const drawn = graph.peek() ?? (await get("graph", { id, depth: DEPTH }));
+    if (!isOpen()) return;
+    graph.value = drawn;
+    const found = detail.peek() ?? (await get("workflow", { id }));
+    if (!found.children.is_map && found.status !== "active" && !hasMap(drawn.structure)) return;
+    const told = await get("graph", { id, depth: DEPTH, overlay: "status" });
+    if (isOpen()) graph.value = { ...drawn, overlay: told.overlay, left_out: told.left_out };
+  } catch (error) {
+    if (isOpen() && graph.peek() === null) graphFailure.value = error;
+  }
 }
 
 /** @param {string | null} id */
 function open(id) {
-  detail.value = graph.value = failure.value = critical.value = null;
+  detail.value = graph.value = failure.value = graphFailure.value = critical.value = null;
   runs.value = new Map();
   itemPages.value = new Map();
   asked.clear();
@@ -133,8 +154,11 @@ async function refresh(id) {
   try {
     const nested = [...runs.peek().keys()].filter((run) => run !== id);
     const [found] = await Promise.all([get("workflow", { id }), extend(id), ...nested.map(extend)]);
-    if (isOpen()) detail.value = found;
-    if (isOpen() && found.steps) markCritical(id, found.steps, isOpen).catch(() => {});
+    if (!isOpen()) return;
+    detail.value = found;
+    loadGraph(id, isOpen);
+    for (const map of itemPages.peek().keys()) reloadItems(map).catch(() => {});
+    if (found.steps) markCritical(id, found.steps, isOpen).catch(() => {});
   } catch {
     // the next change tries again
   } finally {

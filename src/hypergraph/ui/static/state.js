@@ -41,9 +41,8 @@ function Key({ item, superstep, isNew }) {
   const place = { id: selection.workflow.value ?? "", key: item.name, at: columns.value?.length ? superstep : null };
   const note = html`<span class="v-note">${isNew ? html`<b class="new" title="written in this superstep">new</b>` : null}${item.made_by ? cut(item.made_by.node, 18) : "given"}</span>`;
   return html`<div class=${isNew ? "key is-new" : "key"} data-key=${item.name}>
-    <${Branch} name=${item.name} part=${item} place=${place} path="" level=${1} note=${note} chosen=${open} open=${open}
+    <${Branch} name=${item.name} part=${item} place=${place} path="" level=${1} note=${note} about=${html`<${Origin} item=${item} />`} chosen=${open} open=${open}
       onOpen=${(/** @type {boolean} */ wanted) => select({ key: wanted ? item.name : null })} />
-    ${open ? html`<${Origin} item=${item} />` : null}
   </div>`;
 }
 

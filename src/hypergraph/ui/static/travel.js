@@ -93,10 +93,10 @@ export function Travel() {
   const names = ranAt(now);
   return html`<section class="panel travel" aria-label="Time travel">
     <button type="button" class="icon" aria-label=${playing ? "Pause" : "Play"} title=${playing ? "Pause" : "Play"} onClick=${() => play(!playing)}>${playing ? "❚❚" : "▶"}</button>
-    <button type="button" class="icon" aria-label="Previous superstep" title="Previous superstep: ←" disabled=${now <= 0} onClick=${() => moveTo(now - 1)}>◀</button>
+    <button type="button" class="icon" aria-label="Previous superstep" title="Previous superstep: ←" disabled=${now <= 0} onClick=${() => moveTo(now - 1)}>‹</button>
     <input type="range" min="0" max=${last} step="1" value=${now} aria-label="Superstep" aria-valuetext="superstep ${now} of ${last}, ${names}"
       disabled=${last === 0} style=${{ "--done": `${last ? (now / last) * 100 : 0}%` }} onInput=${(/** @type {any} */ event) => moveTo(Number(event.target.value))} />
-    <button type="button" class="icon" aria-label="Next superstep" title="Next superstep: →" disabled=${now >= last} onClick=${() => moveTo(now + 1)}>▶|</button>
+    <button type="button" class="icon" aria-label="Next superstep" title="Next superstep: →" disabled=${now >= last} onClick=${() => moveTo(now + 1)}>›</button>
     <span class="where">superstep <b>${now.toLocaleString("en")}</b>/${last.toLocaleString("en")} · <span class="node-name">${cut(names, 40)}</span></span>
     <${Visits} />
   </section>`;

@@ -65,9 +65,9 @@ function Inside({ place, path, level }) {
 
 /**
  * One line of a tree, with what is inside when it is open.
- * @param {{name: string, part: any, place: Place, path: string, level: number, note?: any, chosen?: boolean, open?: boolean, onOpen?: (open: boolean) => void}} props
+ * @param {{name: string, part: any, place: Place, path: string, level: number, note?: any, about?: any, chosen?: boolean, open?: boolean, onOpen?: (open: boolean) => void}} props
  */
-export function Branch({ name, part, place, path, level, note, chosen = false, open: given, onOpen }) {
+export function Branch({ name, part, place, path, level, note, about, chosen = false, open: given, onOpen }) {
   const [own, setOwn] = useState(false);
   const open = given ?? own;
   const flip = (/** @type {boolean} */ wanted) => (onOpen ? onOpen(wanted) : setOwn(wanted));
@@ -89,6 +89,7 @@ export function Branch({ name, part, place, path, level, note, chosen = false, o
       <span class="v-type">${plain(part.type ?? "")}${part.size !== null && part.size !== undefined && part.type !== "str" ? ` · ${sizeOf(part.type, part.size)}` : ""}</span>
       <span class="v-preview ${kindOf(part.type)}">${cut(part.problem ?? text, 160)}</span>${note}
     </div>
+    ${open ? about : null}
     ${open && opens ? html`<div class="inside" role="group"><${Inside} place=${place} path=${path} level=${level + 1} /></div>` : null}
   </div>`;
 }

@@ -70,9 +70,11 @@ export function WorkflowPage() {
   }
   const title = found ? html`<${Title} found=${found} />` : html`<span class="mono id">${cut(id, 60)}</span>`;
   const isMap = found?.children.is_map ?? false;
-  return html`<${Frame} title=${title} actions=${found && html`<${Actions} found=${found} />`} class="workflow-page ${isMap ? "of-map" : ""}">
+  const kinds = `workflow-page ${isMap ? "of-map" : ""} ${isMap && selection.step.value !== null ? "with-step" : ""}`;
+  return html`<${Frame} title=${title} actions=${found && html`<${Actions} found=${found} />`} class=${kinds}>
     <${GraphPanel} key=${`graph ${id}`} />
     <${WaterfallPanel} key=${`rows ${id}`} />
+    ${isMap && selection.step.value !== null ? html`<${Panel} title="step" class="details"><div class="scroll" tabindex="0"><${Step} /></div><//>` : null}
     ${isMap ? null : html`<${Travel} key=${`travel ${id}`} /><${StatePanel} key=${`state ${id}`} /><${Tabs} key=${`tabs ${id}`} />`}
   <//>`;
 }
