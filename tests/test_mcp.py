@@ -50,14 +50,12 @@ def looking(database: Path) -> Iterator[Agent]:
         yield made
 
 
-@pytest.fixture
-def writing(database: Path, tmp_path: Path) -> Iterator[Agent]:
-    """An agent that may run all graphs, with a copy of the database of its own."""
-    for file in database.parent.iterdir():
-        if file.is_file():
-            shutil.copy(file, tmp_path)
+@pytest.fixture(scope="module")
+def writing(database: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
+    """An agent that may run two graphs, with a copy of the database of its own."""
+    folder = shutil.copytree(database.parent, tmp_path_factory.mktemp("writing") / "copy")
     apps = [word for name in ("letters", "offers") for word in ("--app", f"agent_graphs:{name}")]
-    with agent(tmp_path / database.name, "--allow-writes", *apps) as made:
+    with agent(folder / database.name, "--allow-writes", *apps) as made:
         yield made
 
 
@@ -201,7 +199,7 @@ def test_with_permission_a_failed_workflow_is_resumed(writing: Agent) -> None:
     done = writing.ask("resume_workflow", workflow_id="bad", values={"name": "Cid"})
     assert (done["id"], done["status"]) == ("bad", "completed")
     assert writing.ask("get_value", workflow_id="bad", key="letter")["value"].endswith("Yours, Cid")
-    assert writing.ask("resume_workflow", workflow_id="good", values={"name": "nobody"})["status"] == "failed"
+    assert writing.ask("resume_workflow", workflow_id="fork", values={"name": "nobody"})["status"] == "failed"
 
 
 def test_with_permission_a_workflow_is_forked(writing: Agent) -> None:

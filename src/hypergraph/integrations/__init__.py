@@ -3,11 +3,11 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hypergraph.integrations.mcp import serve_agents
+    from hypergraph.integrations.mcp import agent_server, serve_agents
 
-_LAZY = {"serve_agents": "hypergraph.integrations.mcp"}
+_LAZY = dict.fromkeys(("agent_server", "serve_agents"), "hypergraph.integrations.mcp")
 
-__all__ = ["serve_agents"]
+__all__ = ["agent_server", "serve_agents"]
 
 
 def __getattr__(name: str) -> Any:

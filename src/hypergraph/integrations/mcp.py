@@ -83,7 +83,7 @@ def _misused(name: str, error: ToolError) -> Problem:
     return Problem(USAGE, f"{name} was not called as its input schema says", "; ".join(wrong))
 
 
-def server_for(address: str, *, allow_writes: bool = False, graphs: Sequence[Graph] = ()) -> MCPServer[Any]:
+def agent_server(address: str, *, allow_writes: bool = False, graphs: Sequence[Graph] = ()) -> MCPServer[Any]:
     """Return the server for the workflows at an address: a file, or module:attribute of a store."""
     server = _Server("hypergraph", version=_version(), instructions=_INSTRUCTIONS, log_level="WARNING")
     source = Source(address)
@@ -119,4 +119,4 @@ def serve_agents(address: str, *, allow_writes: bool = False, graphs: Sequence[G
     """
     for number in (signal.SIGINT, signal.SIGTERM):  # a thread that waits for stdin would hold up a clean end
         signal.signal(number, signal.SIG_DFL)
-    server_for(address, allow_writes=allow_writes, graphs=graphs).run("stdio")
+    agent_server(address, allow_writes=allow_writes, graphs=graphs).run("stdio")
