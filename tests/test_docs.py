@@ -12,6 +12,7 @@ import inspect
 import io
 import linecache
 import re
+import shlex
 import sys
 import tomllib
 import types
@@ -19,6 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from hypergraph.cli import main
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
@@ -93,10 +96,12 @@ def run_block(page: Path, block: Block, module: types.ModuleType, runner: asynci
 
 
 def is_known(command: str) -> bool:
-    """Tell whether a reader can type this: a make target that exists, or pip with extras that exist."""
+    """Tell whether a reader can type this: targets of make, extras of pip, commands and their options."""
     targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     words = command.partition("#")[0].split()
+    if words[:1] == ["hypergraph"]:
+        return main([*shlex.split(command, comments=True)[1:], "--help"]) == 0
     if words[:1] == ["make"]:
         return len(words) > 1 and set(words[1:]) <= set(targets)
     named = re.findall(r"(?:hypergraph|\.)\[([\w,-]+)\]", command)
@@ -210,13 +215,25 @@ def test_tables_compare_whatever_their_widths() -> None:
     assert comparable(wide) != comparable(wide.replace(" a ", " b "))
 
 
-@pytest.mark.parametrize("command", ["make demo", "make demo test  # both", "pip install -e '.[viz,cache]'"])
+@pytest.mark.parametrize(
+    "command",
+    ["make demo", "make demo test  # both", "pip install -e '.[viz,cache]'", "hypergraph ls  # all"],
+)
 def test_commands_that_exist_are_known(command: str) -> None:
     assert is_known(command)
 
 
 @pytest.mark.parametrize(
-    "command", ["make", "make tea", "rm -rf x", "pip install", "pip install -e '.[tea]'"]
+    "command",
+    [
+        "make",
+        "make tea",
+        "rm -rf x",
+        "pip install",
+        "pip install -e '.[tea]'",
+        "hypergraph tea",
+        "hypergraph ls -x",
+    ],
 )
 def test_other_commands_are_not_known(command: str) -> None:
     assert not is_known(command)
