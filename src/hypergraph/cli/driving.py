@@ -16,7 +16,14 @@ from hypergraph.cli.waiting import finished
 from hypergraph.display import escape
 from hypergraph.events import EventProcessor
 from hypergraph.events.rich_progress import RichProgressProcessor
-from hypergraph.exceptions import MissingInputError, StoreError, WorkflowError, WorkflowLockedError
+from hypergraph.exceptions import (
+    GraphConfigError,
+    InvalidWorkflowIdError,
+    MissingInputError,
+    StoreError,
+    WorkflowError,
+    WorkflowLockedError,
+)
 from hypergraph.views.problems import REFUSED, USAGE, Problem
 
 
@@ -62,6 +69,8 @@ def outcome(order: Order, store: Checkpointer | None) -> RunResult | MapResult:
         missing = ", ".join(error.missing)
         hint = f"Give them: {' '.join(f'{name}=VALUE' for name in error.missing)}, or with --values"
         raise Problem(USAGE, f"Inputs are missing: {missing}", hint) from error
+    except InvalidWorkflowIdError as error:
+        raise Problem(USAGE, str(error)) from error
     except (WorkflowLockedError, StoreError):
         raise
     except WorkflowError as error:
@@ -70,8 +79,8 @@ def outcome(order: Order, store: Checkpointer | None) -> RunResult | MapResult:
         found = NodeError.of(error)
         if found is not None and isinstance(found.map_result, MapResult):
             return found.map_result
-        if found is None and isinstance(error, ValueError | TypeError):
-            raise Problem(USAGE, str(error)) from error
+        if found is None and isinstance(error, ValueError | TypeError | GraphConfigError):
+            raise Problem(USAGE, " ".join(str(error).splitlines())) from error
         raise
 
 

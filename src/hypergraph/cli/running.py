@@ -143,9 +143,7 @@ def _check_point(store: Checkpointer, origin: str, at: int | None) -> None:
         origin_of(store, Wishes(fork_from=(origin, at)))
     except WorkflowError as error:
         hint = quoted("hypergraph", "steps", origin) + " lists its supersteps"
-        raise Problem(
-            NOT_FOUND, f"{error}".replace("has no superstep", "not found: it has no superstep"), hint
-        ) from error
+        raise Problem(NOT_FOUND, f"Superstep {at} not found: {error}", hint) from error
 
 
 def _free_name(store: Checkpointer, origin: str) -> str:
