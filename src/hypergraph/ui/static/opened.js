@@ -81,8 +81,12 @@ async function reloadItems(id) {
 
 /** @param {any} found */
 function preselect(found) {
+  if (selection.step.peek() !== null || selection.superstep.peek() !== null) return;
+  const paused = found.pause ? columns.peek()?.rows : null;
+  const place = paused ? paused.status.lastIndexOf("paused") : -1;
+  if (paused && place >= 0) select({ step: paused.index[place], tab: "step" }, { replace: true });
   const error = found.first_error;
-  if (!error || selection.step.peek() !== null || selection.superstep.peek() !== null) return;
+  if (!error || found.status === "completed") return;
   select({ run: error.workflow, step: error.index, tab: "step" }, { replace: true }); // the waterfall does the rest
 }
 

@@ -100,7 +100,9 @@ function RowLine({ row, place, total, chosen }) {
   const index = row.kind === "step" ? known?.rows.index[row.row] : null;
   const kinds = ["wrow", `row-${row.kind}`];
   if (row.superstep > now) kinds.push("future");
-  if (row.superstep === now && columns.value?.length) kinds.push("now");
+  const from = selection.from.value;
+  const begin = from !== null && from < now ? from + 1 : now;
+  if (row.superstep >= begin && row.superstep <= now && columns.value?.length) kinds.push("now");
   if (chosen) kinds.push("chosen");
   if (critical.value?.has(`${row.run}:${index}`)) kinds.push("critical");
   return html`<div id="row-${place}" class=${kinds.join(" ")} role="row" aria-level=${row.depth + 1} aria-rowindex=${place + 1} aria-selected=${chosen}

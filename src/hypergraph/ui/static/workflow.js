@@ -2,7 +2,7 @@
 /** One workflow: its header, and panels that all show the same moment of it. */
 import { html } from "hg/html.js";
 import { Changes } from "hg/changes.js";
-import { cut, duration, moment, plain, plural } from "hg/format.js";
+import { ago, cut, duration, moment, plain, plural } from "hg/format.js";
 import { Frame } from "hg/frame.js";
 import { GraphPanel } from "hg/graph.js";
 import { at, columns, detail, failure, lastSuperstep } from "hg/opened.js";
@@ -22,11 +22,12 @@ const hrefOf = (id) => format({ view: "workflow", params: { wf: id } });
 function Title({ found }) {
   const supersteps = columns.value?.length ? ` · ${plural(lastSuperstep.value + 1, "superstep")}` : "";
   const amount = found.children.is_map ? plural(found.children.total, "item") : plural(found.steps, "step") + supersteps;
+  const took = found.status === "active" ? `since ${ago(found.created_at)}` : duration(found.duration_ms);
   return html`<h1 title=${plain(found.graph ?? "")}>${cut(found.graph ?? "workflow", 32)}</h1>
     <span class="mono id" title=${plain(found.id)}>${cut(found.id, 44)}</span><${Badge} status=${found.status} />
-    <span class="amount" title=${moment(found.created_at)}>${duration(found.duration_ms)} · ${amount}</span>
-    ${found.parent ? html`<a class="note" href=${hrefOf(found.parent)} title=${plain(found.parent)}>↑ ${cut(found.parent, 26)}</a>` : null}
-    ${found.forked_from ? html`<a class="note" href=${hrefOf(found.forked_from)} title="forked from ${plain(found.forked_from)}">⑂ ${cut(found.forked_from, 22)} @${found.forked_at ?? "end"}</a>` : null}
+    <span class="amount" title=${moment(found.created_at)}>${took} · ${amount}</span>
+    ${found.parent ? html`<a class="note" href=${hrefOf(found.parent)} title=${plain(found.parent)}>inside ${cut(found.parent, 26)}</a>` : null}
+    ${found.forked_from ? html`<a class="note" href=${hrefOf(found.forked_from)} title=${plain(found.forked_from)}>fork of ${cut(found.forked_from, 22)} at ${found.forked_at ?? "its end"}</a>` : null}
     ${Object.entries(found.tags).slice(0, 3).map(([name, value]) => html`<span class="tag">${cut(name, 16)}=${cut(value, 16)}</span>`)}`;
 }
 
