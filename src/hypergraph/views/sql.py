@@ -104,7 +104,7 @@ def rows(path: str, statement: str, *, limit: int) -> Rows:
         try:
             cursor = connection.execute(statement)
             found = cursor.fetchmany(limit + 1)
-        except (sqlite3.Error, sqlite3.Warning) as error:
+        except (sqlite3.Error, sqlite3.Warning, ValueError) as error:  # also of texts that are none
             raise _problem(error, guard, path) from error
         if cursor.description is None:
             raise Problem(USAGE, "This is no question: give a SELECT")
@@ -162,7 +162,7 @@ def _connection(path: str, guard: _Guard) -> sqlite3.Connection:
         connection.execute("PRAGMA query_only = ON")
         connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
         connection.set_authorizer(guard)
-        connection.set_progress_handler(lambda: 0, _EVERY)  # where Python notices that it is interrupted
+        connection.set_progress_handler(_notice, _EVERY)
     except sqlite3.Error as error:
         connection.close()
         raise translated(error, path) from error
@@ -170,6 +170,11 @@ def _connection(path: str, guard: _Guard) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def _notice() -> int:
+    """Let Python notice that somebody interrupts; SQLite goes on."""
+    return 0
 
 
 def _problem(error: Exception, guard: _Guard, path: str) -> BaseException:
