@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -33,18 +33,23 @@ class Live:
         self._store = store
         self._listeners: set[_Listener] = set()
         self._watching: asyncio.Task[None] | None = None
+        self._has_looked = asyncio.Event()
         self._is_over = False
 
     async def listen(self) -> AsyncIterator[bytes]:
-        """Yield server-sent events until the server stops; to be closed by who listens."""
+        """Yield server-sent events until the server stops: what is written after the first one is told."""
         listener = _Listener()
         self._listeners.add(listener)
         if self._watching is None:
-            self._watching = asyncio.create_task(self._watch())
+            self._has_looked = asyncio.Event()
+            self._watching = asyncio.create_task(self._watch(self._has_looked))
         try:
+            await self._has_looked.wait()
             yield b"retry: 1000\n: listening\n\n"
             while not self._is_over:
-                yield await listener.next_message()
+                message = await listener.next_message()
+                if not self._is_over:
+                    yield message
         finally:
             self._listeners.discard(listener)
             if not self._listeners and self._watching is not None:
@@ -61,20 +66,21 @@ class Live:
         self._is_over = True
         self._tell(())
 
-    def _tell(self, ids: tuple[str, ...] | list[str] | None) -> None:
+    def _tell(self, ids: Sequence[str] | None) -> None:
         for listener in self._listeners:
             listener.tell(ids)
 
-    async def _watch(self) -> None:
+    async def _watch(self, has_looked: asyncio.Event) -> None:
         version = await run_sync(self._store.watch)
         seen, marks = await self._look(version)
+        has_looked.set()
         while True:
             await asyncio.sleep(INTERVAL)
             now, changed = await self._look(version, seen)
             if now == seen:
                 continue
-            known = marks is not None and changed is not None
-            self._tell(changed_ids(marks or {}, changed or {}) if known else None)
+            told = [] if marks is None or changed is None else changed_ids(marks, changed)
+            self._tell(told or None)  # something was written, whatever it was
             seen, marks = now, changed
 
     async def _look(self, version: Callable[[], Any], seen: Any = None) -> tuple[Any, dict[str, Any] | None]:
@@ -98,7 +104,7 @@ class _Listener:
         self._anything = False
         self._news = asyncio.Event()
 
-    def tell(self, ids: tuple[str, ...] | list[str] | None) -> None:
+    def tell(self, ids: Sequence[str] | None) -> None:
         self._ids.update(ids or ())
         self._anything = self._anything or ids is None or len(self._ids) > _TOLD
         self._news.set()

@@ -27,6 +27,7 @@ def listening_socket(port: int) -> socket.socket:
     try:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind((HOST, port))
+        found.listen()  # whoever knows the address may ask, though the answer takes a moment
     except (OSError, OverflowError) as error:
         found.close()
         hint = "Choose another with --port, or leave it out to take one that is free"
