@@ -1,6 +1,6 @@
 """A database with one workflow of each kind: what people look at with the command line.
 
-`python cli_stories.py FILE` writes it. Time passes only where a node says so, and all of it was some two hundred
+`python cli_stories.py FILE` writes it. Time passes only where a node says so, and all of it was two hundred
 days ago, so that every screen is the same each time: ages have three digits, durations are exact.
 """
 
@@ -192,7 +192,7 @@ offers = Graph([prepare, approve, send], name="offers")
 
 # --- a failed run, one that was mended and resumed, and a fork ------------------------------------
 
-broken = True
+ledger = {"open": False}
 
 
 @node(output_name="stock")
@@ -210,7 +210,7 @@ def quote(order: str, stock: int) -> int:
 @node(output_name="booking")
 def book(order: str, price: int) -> str:
     time.passes(580)
-    if broken:
+    if not ledger["open"]:
         raise RuntimeError("503 Service Unavailable")
     return f"{order} for {price}"
 
@@ -238,7 +238,6 @@ hostile = Graph([fetch, parse], name="hostile\x1b[31m")
 
 def tell(path: str) -> None:
     """Write all stories into a file."""
-    global broken
     time.rule()
     store = SqliteCheckpointer(path)
     runner = SyncRunner(checkpointer=store)
@@ -256,7 +255,7 @@ def tell(path: str) -> None:
     time.passes(60_000)
     go(orders, {"order": "A-456"}, "order-456")
     go(orders, {"order": "A-457"}, "order-457")
-    broken = False
+    ledger["open"] = True
     go(orders, {}, "order-457")
     go(orders, {"price": 20}, "order-456-retry", fork_from=("order-456", 1))
     go(hostile, {"url": "https://x"}, "hostile-1")

@@ -250,11 +250,11 @@ class Encoding:
         return payload
 
     def _read_pause(self, workflow_id: str, node: str, payload: Payload) -> PauseInfo:
-        parts = self.value(workflow_id, payload)
-        if isinstance(parts, Undecodable):  # what was shown may be of a class that is unknown here
-            parts = parts.data
+        found = self.value(workflow_id, payload)
+        # What was shown may be of a class that is unknown here; all else can be read.
+        parts = found.data if isinstance(found, Undecodable) else found
         if not isinstance(parts, Mapping):
-            return PauseInfo(node, "", value=parts)
+            return PauseInfo(node, "", value=found)
         return PauseInfo(**{name: parts[name] for name in _PAUSE_FIELDS if name in parts})
 
 

@@ -25,7 +25,9 @@ _COLOURS = {
     "stopped": "33",
     "skipped": "2",
 }
-_LEAST = 6  # columns that are left of a cell, however narrow the terminal
+_LEAST = 6  # characters that are left of a cell, however narrow the terminal
+_READABLE = 12  # characters of a cell that say something
+_ESSENTIAL = {"ID", "Node", "Name", "Key", "Step", "Item", "Status", "Value", "Error"}
 
 
 class Screen:
@@ -73,16 +75,24 @@ class Screen:
         return self._painted(text, blocks) if self.colours else text
 
     def _fitting(self, table: Table) -> Table:
-        """Shorten the cells of a table, the widest columns first, until it fits."""
+        """Leave out columns that matter less, then shorten cells, the widest columns first, until it fits."""
         if self.width is None:
             return table
-        cells = [[escape(cell) for cell in row] for row in table.rows]
-        widths = [max(map(columns, column)) for column in zip(table.headings, *cells, strict=True)]
-        room = self.width - 3 - 2 * len(widths)
-        while sum(widths) > room and max(widths) > _LEAST:
+        rows = [list(table.headings), *([escape(cell) for cell in row] for row in table.rows)]
+        widths = [max(map(columns, column)) for column in zip(*rows, strict=True)]
+        for place in range(len(widths) - 1, -1, -1):
+            readable = sum(min(width, _READABLE) for width in widths)
+            if readable > self._room(widths) and rows[0][place] not in _ESSENTIAL:
+                for row in (widths, *rows):
+                    del row[place]
+        while sum(widths) > self._room(widths) and max(widths) > _LEAST:
             widths[widths.index(max(widths))] -= 1
-        short = [[_cut(cell, width) for cell, width in zip(row, widths, strict=True)] for row in cells]
-        return table._replace(rows=short)
+        short = [[_cut(cell, width) for cell, width in zip(row, widths, strict=True)] for row in rows[1:]]
+        return table._replace(headings=rows[0], rows=short)
+
+    def _room(self, widths: Sequence[int]) -> int:
+        """Return how many characters there are for the cells of so many columns."""
+        return (self.width or 0) - 3 - 2 * len(widths)
 
     def _painted(self, text: str, blocks: Sequence[Block]) -> str:
         statuses = iter(_statuses(blocks))
@@ -94,7 +104,7 @@ class Screen:
                 painted.append(line)
                 continue
             end = start + 2 + len(wanted)
-            colour = _COLOURS.get(wanted.split(":")[0].split(" ")[0], "0")
+            colour = _colour(wanted)
             painted.append(f"{line[: start + 2]}\x1b[{colour}m{line[start + 2 : end]}\x1b[0m{line[end:]}")
             wanted = next(statuses, None)
         return "\n".join(painted)
@@ -127,6 +137,11 @@ def _statuses(blocks: Sequence[Block]) -> Iterator[str]:
         if isinstance(block, Table) and "Status" in block.headings:
             place = block.headings.index("Status")
             yield from (escape(row[place]) for row in block.rows)
+
+
+def _colour(status: str) -> str:
+    word = status.split(":")[0].split(" ")[0].removesuffix("…")
+    return next((colour for name, colour in _COLOURS.items() if name.startswith(word)), "0")
 
 
 def _cut(cell: str, width: int) -> str:
