@@ -95,7 +95,7 @@ def test_each_tool_answers(looking: Agent, tool: str, given: dict[str, Any], sch
 
 
 def test_a_failure_is_found_without_knowing_anything(looking: Agent) -> None:
-    failed = looking.ask("list_workflows", status=["failed"])["items"]
+    failed = looking.ask("list_workflows", status="failed")["items"]
     assert [item["id"] for item in failed] == ["bad"]
     first = looking.ask("show_workflow", workflow_id="@last-failed")["first_error"]
     assert (first["node"], first["message"]) == ("sign", "no such person: nobody")
@@ -164,6 +164,7 @@ def test_an_empty_text_counts_as_not_given(looking: Agent) -> None:
         ("stats", {"cursor": "-1"}, "usage", "next_cursor"),
         ("search", {"text": " "}, "usage", "word"),
         ("diff_workflows", {"a": "good"}, "usage", "either b"),
+        ("get_state", {"workflow_id": "good", "at": 10**25}, "usage", "input schema"),
         ("show_workflow", {}, "usage", "show_workflow was not called as its input schema says"),
         ("list_steps", {"workflow_id": "good", "limit": 10**6}, "usage", "input schema"),
         ("no_such_tool", {}, "usage", "no_such_tool"),
@@ -234,6 +235,8 @@ def test_only_graphs_that_were_given_are_run(writing: Agent) -> None:
     assert writing.fail("resume_workflow", workflow_id="loop")["code"] == "refused"
     assert writing.fail("resume_workflow", workflow_id="good/writing")["code"] == "refused"
     assert writing.fail("resume_workflow", workflow_id="good", values={"nam": 1})["code"] == "usage"
+    assert writing.fail("fork_workflow", workflow_id="good", new_id="a/b")["code"] == "usage"
+    assert writing.fail("fork_workflow", workflow_id="good", new_id="late", at=99)["code"] == "refused"
 
 
 def test_without_a_graph_nothing_can_be_run(database: Path) -> None:

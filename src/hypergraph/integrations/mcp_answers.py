@@ -14,7 +14,7 @@ from typing import Any
 
 from mcp_types import CallToolResult, TextContent
 
-from hypergraph.exceptions import CheckpointError, HypergraphError, WorkflowError, WorkflowLockedError
+from hypergraph.exceptions import CheckpointError, HypergraphError, InvalidWorkflowIdError, WorkflowError
 from hypergraph.integrations.mcp_bounds import Document, fitted, page_of
 from hypergraph.views.problems import REFUSED, STORE, USAGE, Problem
 
@@ -71,12 +71,11 @@ def problem_of(error: Problem | HypergraphError) -> Problem:
     """Return what is wrong, from whatever was raised on purpose."""
     if isinstance(error, Problem):
         return error
-    if isinstance(error, WorkflowLockedError):
-        return Problem(REFUSED, str(error))
+    if isinstance(error, WorkflowError):
+        code = USAGE if isinstance(error, InvalidWorkflowIdError) else REFUSED
+        return Problem(code, str(error))
     if isinstance(error, CheckpointError):
         return Problem(STORE, str(error))
-    if isinstance(error, WorkflowError):
-        return Problem(REFUSED, str(error))
     return Problem(USAGE, f"{type(error).__name__}: {error}")
 
 

@@ -16,7 +16,7 @@ from hypergraph import AsyncRunner, Graph
 from hypergraph.checkpointers import Checkpointer, Workflow
 from hypergraph.display import did_you_mean
 from hypergraph.exceptions import HypergraphError
-from hypergraph.integrations.mcp_looking import Answer, Source, Wf
+from hypergraph.integrations.mcp_looking import FAR, Answer, Source, Wf
 from hypergraph.views.problems import NOT_FOUND, REFUSED, USAGE, Problem
 from hypergraph.views.records import known
 from hypergraph.views.workflow import workflow
@@ -73,7 +73,7 @@ class Running:
         workflow_id: Wf,
         new_id: Annotated[str, Field(description="The id of the fork; it must not exist yet")],
         at: Annotated[
-            int | None, Field(description="The last superstep to take along; by default all", ge=0)
+            int | None, Field(description="The last superstep to take along; by default all", ge=0, le=FAR)
         ] = None,
         values: Values = None,
     ) -> Answer:

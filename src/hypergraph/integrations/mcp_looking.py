@@ -35,6 +35,8 @@ _FEW = 40  # values whose looks are told along with their names,
 _SMALL = 1_000_000  # if they have no more bytes than this altogether
 _MOST = 10_000  # groups of failures that are collected to page through
 
+FAR = 10**12  # no step or superstep comes after it
+
 Answer = Mapping[str, Any]
 Wf = Annotated[
     str,
@@ -43,10 +45,10 @@ Wf = Annotated[
 Limit = Annotated[int, Field(description="At most so many items; fewer come if they are long", ge=1, le=200)]
 Cursor = Annotated[str | None, Field(description="The next_cursor of the page before")]
 Key = Annotated[str, Field(description="The name of a value, as get_state lists it")]
-At = Annotated[int | None, Field(description="After this superstep; by default the latest", ge=0)]
+At = Annotated[int | None, Field(description="After this superstep; by default the latest", ge=0, le=FAR)]
 Since = Annotated[str | None, Field(description="A time ago like 2h or 7d, or an ISO date")]
 GraphName = Annotated[str | None, Field(description="Only runs of the graph of this name")]
-Index = Annotated[int, Field(description="The index of the step, as list_steps gives it", ge=0)]
+Index = Annotated[int, Field(description="The index of the step, as list_steps gives it", ge=0, le=FAR)]
 
 
 class Source:
@@ -81,12 +83,14 @@ class Looking:
         self,
         *,
         status: Annotated[
-            list[str] | None, Field(description="active, completed, failed, paused, stopped or partial")
+            list[str] | str | None, Field(description="active, completed, failed, paused, stopped or partial")
         ] = None,
         graph: GraphName = None,
         since: Since = None,
         until: Annotated[str | None, Field(description="Created before")] = None,
-        tag: Annotated[list[str] | None, Field(description='Tags like "team=search"; all must match')] = None,
+        tag: Annotated[
+            list[str] | str | None, Field(description='Tags like "team=search"; all must match')
+        ] = None,
         parent: Annotated[
             str | None, Field(description="The children of this workflow: nested runs, or items of a map")
         ] = None,
@@ -124,7 +128,7 @@ class Looking:
             str | None, Field(description="completed, failed, paused, stopped, cached or skipped")
         ] = None,
         superstep: Annotated[str | None, Field(description="A number like 3, or a range like 3..7")] = None,
-        item: Annotated[int | None, Field(description="The item of a map, from 0", ge=0)] = None,
+        item: Annotated[int | None, Field(description="The item of a map, from 0", ge=0, le=FAR)] = None,
         iteration: Annotated[int | None, Field(description="The visit of a node, from 1", ge=1)] = None,
         slow: Annotated[str | None, Field(description="Took at least as long, like 250ms or 1s")] = None,
         limit: Limit = 20,
@@ -196,8 +200,10 @@ class Looking:
         a: Wf,
         *,
         b: Annotated[str | None, Field(description="The other workflow")] = None,
-        first: Annotated[int | None, Field(description="Instead of b: a superstep of a", ge=0)] = None,
-        second: Annotated[int | None, Field(description="and a later superstep of a", ge=0)] = None,
+        first: Annotated[
+            int | None, Field(description="Instead of b: a superstep of a", ge=0, le=FAR)
+        ] = None,
+        second: Annotated[int | None, Field(description="and a later superstep of a", ge=0, le=FAR)] = None,
         limit: Limit = 20,
         cursor: Cursor = None,
     ) -> Answer:
