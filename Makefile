@@ -12,7 +12,7 @@ RUN := .venv/bin/python
 INSTALL := PIP_DISABLE_PIP_VERSION_CHECK=1 $(RUN) -m pip install --quiet --editable
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check prove soak bench clean
+.PHONY: help demo test check prove soak bench clean browser
 
 help: ## list what can be made
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' Makefile
@@ -20,7 +20,7 @@ help: ## list what can be made
 demo: .venv/.package ## see the package at work
 	@$(RUN) -m hypergraph.cli.demo
 
-test: .venv/.dev ## everything that must hold: lint, format, types, tests
+test: .venv/.dev browser ## everything that must hold: lint, format, types, tests
 	@echo "==> lint: ruff check"
 	@$(RUN) -m ruff check .
 	@echo "==> format: ruff format --check"
@@ -28,7 +28,15 @@ test: .venv/.dev ## everything that must hold: lint, format, types, tests
 	@echo "==> types: mypy"
 	@$(RUN) -m mypy
 	@echo "==> tests: pytest"
-	@$(RUN) -m pytest -n 2 -q
+	@CHROMIUM="$(CHROMIUM)" $(RUN) -m pytest -n 2 -q
+
+# The tests of the web page look at it in a real browser.
+browser:
+	@test -n "$(CHROMIUM)" || command -v chromium chromium-headless-shell chromium-browser google-chrome >/dev/null || { \
+		test "$$(id -u)" = 0 && command -v apt-get >/dev/null && { echo "==> installing chromium" && \
+			apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium >/dev/null; }; } || { \
+		echo "The tests need Chromium. Install it (apt-get install chromium), or say where it is:" >&2; \
+		echo "make CHROMIUM=/path/to/chromium test" >&2; exit 1; }
 
 check: .venv/.dev ## apply the format and the safe fixes, then check lint and types
 	@echo "==> format: ruff format"
