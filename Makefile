@@ -32,11 +32,13 @@ test: .venv/.dev browser ## everything that must hold: lint, format, types, test
 
 # The tests of the web page look at it in a real browser.
 browser:
-	@test -n "$(CHROMIUM)" || command -v chromium chromium-headless-shell chromium-browser google-chrome >/dev/null || { \
-		test "$$(id -u)" = 0 && command -v apt-get >/dev/null && { echo "==> installing chromium" && \
-			apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium >/dev/null; }; } || { \
-		echo "The tests need Chromium. Install it (apt-get install chromium), or say where it is:" >&2; \
-		echo "make CHROMIUM=/path/to/chromium test" >&2; exit 1; }
+	@for name in $(CHROMIUM) chromium chromium-headless-shell chromium-browser google-chrome; do \
+		command -v "$$name" >/dev/null && exit 0; done; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo "==> installing chromium"; \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium >/dev/null && exit 0; fi; \
+	echo "The tests need Chromium. Install it (apt-get install chromium), or say where it is:" >&2; \
+	echo "make CHROMIUM=/path/to/chromium test" >&2; exit 1
 
 check: .venv/.dev ## apply the format and the safe fixes, then check lint and types
 	@echo "==> format: ruff format"
