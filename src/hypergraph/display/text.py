@@ -10,9 +10,12 @@ from collections.abc import Iterable
 from hypergraph.exceptions import safe_text
 
 # C0 and C1 controls (ESC begins every ANSI sequence), invisible and bidirectional marks, line
-# separators, the byte order mark, lone surrogates. Joiners stay: emoji and scripts need them.
+# separators, the byte order mark, lone surrogates, invisible tags. Joiners stay: emoji and scripts need them.
 # Compiled on first use, which plain names never are.
-_UNSAFE = r"[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff]"
+_UNSAFE = (
+    r"[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff"
+    r"\U000e0000-\U000e007f]"
+)
 _MARKUP = str.maketrans(
     {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;"}
 )  # the module html would load its table of all entities for these five
