@@ -83,7 +83,8 @@ class Screen:
         for place in range(len(widths) - 1, -1, -1):
             readable = sum(min(width, _READABLE) for width in widths)
             if readable > self._room(widths) and rows[0][place] not in _ESSENTIAL:
-                for row in (widths, *rows):
+                del widths[place]
+                for row in rows:
                     del row[place]
         while sum(widths) > self._room(widths) and max(widths) > _LEAST:
             widths[widths.index(max(widths))] -= 1
@@ -140,7 +141,7 @@ def _statuses(blocks: Sequence[Block]) -> Iterator[str]:
 
 
 def _colour(status: str) -> str:
-    word = status.split(":")[0].split(" ")[0].removesuffix("…")
+    word = status.partition(":")[0].partition(" ")[0].removesuffix("…")
     return next((colour for name, colour in _COLOURS.items() if name.startswith(word)), "0")
 
 

@@ -65,7 +65,7 @@ def show(call: Call) -> Reply:
     if call.options.errors:
         return _failures(failures(store, wf))
     found = workflow(store, wf)
-    return Reply(found, lambda: _overview(store, found), _header(found), _after_show(found))
+    return Reply(found, lambda: _overview(store, found), header_of(found), _after_show(found))
 
 
 def steps(call: Call) -> Reply:
@@ -88,7 +88,8 @@ def step(call: Call) -> Reply:
 # --- show ---------------------------------------------------------------------------------------
 
 
-def _header(found: WorkflowDetail) -> list[str]:
+def header_of(found: WorkflowDetail) -> list[str]:
+    """Return the first line about a workflow."""
     children = found["children"]
     size = plural(found["steps"], "step")
     if children["is_map"]:

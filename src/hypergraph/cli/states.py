@@ -15,7 +15,7 @@ from hypergraph.display import Block, Table, jsonable, plural
 from hypergraph.views.problems import REFUSED, USAGE, Problem
 from hypergraph.views.state import SavedValue, StateView, raw_value
 from hypergraph.views.state import state as state_of
-from hypergraph.views.values import Part, ValueView, describe, part_at
+from hypergraph.views.values import TEXT, Part, ValueView, describe, part_at
 
 _ROWS = 20
 _SHORT = 100  # characters; longer texts are cut in a row
@@ -26,7 +26,7 @@ state_options = (
     Option("--key", "this value alone, whatever its size", "K"),
     Option("--path", "a part of it, like /docs/0/title", "P"),
     Option("--offset", "its items, or characters, from this one on", "N", number, 0),
-    Option("--limit", "how many items, 20 by default", "N", number, _ROWS),
+    Option("--limit", f"how many items, {_ROWS} by default, or characters, {TEXT} by default", "N", number),
     Option("--out", "write all of the value to a new file: texts and bytes as they are, else JSON", "FILE"),
     Option("--keys-only", "names and sizes; no value is decoded"),
 )
@@ -45,7 +45,9 @@ def state(call: Call) -> Reply:
     if given.out:
         return _write(part_at(value, given.path or ""), given.out)
     machine = given.json or given.jsonl
-    limits: dict[str, Any] = {"limit": None, "characters": None} if machine else {"limit": given.limit}
+    limits: dict[str, Any] = {"limit": given.limit or _ROWS, "characters": given.limit or TEXT}
+    if machine:
+        limits = {"limit": None, "characters": None}
     seen = describe(value, path=given.path or "", offset=given.offset, **limits)
     return Reply(seen, lambda: _value(seen), _value_header(seen, given.key), _after_value(seen, wf, given))
 
@@ -102,7 +104,8 @@ def _after_value(seen: ValueView, wf: str, given: Any) -> list[str]:
     following = []
     if seen["next_offset"] is not None:
         path = ["--path", seen["path"]] if seen["path"] else []
-        following.append(quoted(*asked_for, *path, "--offset", seen["next_offset"]))
+        more = ["--offset", seen["next_offset"]] if seen["items"] else ["--limit", seen["size"]]
+        following.append(quoted(*asked_for, *path, *more))
     inside = next((part["path"] for part in seen["items"] if _is_large(part)), None)
     if inside is not None:
         following.append(quoted(*asked_for, "--path", inside))

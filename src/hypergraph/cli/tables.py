@@ -19,7 +19,7 @@ _STATISTICS = ("Node", "Runs", "Total", "Avg", "Errors", "Cached")
 
 
 def step_table(steps: Sequence[StepRow], more: str = "") -> Table:
-    """Lay out one row per step; columns that would be empty are left out."""
+    """Lay out one row per step; columns that would tell nothing are left out."""
     columns: dict[str, list[object]] = {
         "Step": [step["index"] for step in steps],
         "Superstep": [step["superstep"] for step in steps],
@@ -30,6 +30,8 @@ def step_table(steps: Sequence[StepRow], more: str = "") -> Table:
         "Run": [step["child"] or "" for step in steps],
         "Value": [_outputs(step) for step in steps],
     }
+    if columns["Step"] == columns["Superstep"]:
+        del columns["Superstep"]
     return _without_empty(columns, more)
 
 

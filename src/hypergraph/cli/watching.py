@@ -17,6 +17,7 @@ from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.listing import ls_table
 from hypergraph.cli.options import Option
 from hypergraph.cli.screens import as_json, quoted
+from hypergraph.cli.showing import header_of
 from hypergraph.cli.tables import decision, step_status, step_time
 from hypergraph.cli.words import duration, status
 from hypergraph.display import as_text, escape, plural
@@ -47,13 +48,11 @@ def watch(call: Call) -> Reply:
         sys.stdout.flush()
         if follower.is_over:
             break
-    found = workflow(store, wf)
+    code = 1 if follower.status == "failed" else 0
     if call.options.jsonl:
-        return Reply({"items": []})
-    header = [f"Workflow: {wf}", status(found["status"]), plural(found["steps"], "step")]
-    following = [quoted("hypergraph", "show", wf)]
-    code = 1 if found["status"] == "failed" else 0
-    return Reply(found, header=[*header, duration(found["duration_ms"])], next=following, code=code)
+        return Reply({"items": []}, code=code)  # all has been said
+    found = workflow(store, wf)
+    return Reply(found, header=header_of(found), next=[quoted("hypergraph", "show", wf)], code=code)
 
 
 def _list(store: Checkpointer, call: Call) -> Reply:
