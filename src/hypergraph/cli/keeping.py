@@ -86,7 +86,12 @@ def prune(call: Call) -> Reply:
         f"... and {plural(left_out, 'more workflow')}" if left_out > 0 else "",
     )
     verb = "Would delete" if given.dry_run else "Deleted"
-    again = [quoted("hypergraph", "prune", "--older-than", given.older_than)] if given.dry_run and ids else []
+    same = ("--keep-failed",) if given.keep_failed else ()
+    again = (
+        [quoted("hypergraph", "prune", "--older-than", given.older_than, *same)]
+        if given.dry_run and ids
+        else []
+    )
     header = [f"{verb} {plural(len(ids), 'workflow')} and their children"]
     return Reply(document, lambda: [table] if ids else [], header, again)
 
