@@ -14,6 +14,7 @@ const TEXTS = ["search", "graph", "since", "where", "tag", "parent"];
 const PAGE = 50;
 const QUIET_MS = 300; // between changes and the next look
 const TYPING_MS = 250;
+const CLOCK_MS = 15_000;
 
 /** @param {Record<string, string>} params */
 function questionOf(params) {
@@ -163,10 +164,20 @@ function Table({ pages, order }) {
     </div>`;
 }
 
+/** Look at the clock now and then: ages grow. */
+function useClock() {
+  const [, tick] = useState(0);
+  useEffect(() => {
+    const timer = setInterval(() => tick((count) => count + 1), CLOCK_MS);
+    return () => clearInterval(timer);
+  }, []);
+}
+
 /** The view: the filters and the workflows that pass them. */
 export function List() {
   const { params } = route.value;
   const pages = usePages(params);
+  useClock();
   const none = pages.ready && !pages.error && pages.items.length === 0;
   const filtered = Object.keys(params).some((name) => name !== "sort" && params[name]);
   const title = html`<h1>workflows</h1>${about.value?.database && html`<span class="note mono">${plain(about.value.database)}</span>`}`;

@@ -21,7 +21,7 @@ function heard(event) {
 
 /** Begin to listen. */
 export function followChanges() {
-  get("about").then((answer) => (about.value = answer), () => {});
+  get("about", {}).then((answer) => (about.value = answer), () => {});
   if (location.protocol === "file:") return;
   const events = new EventSource("/api/v1/events");
   let missed = false;

@@ -1,7 +1,8 @@
 // @ts-check
 /** The rows of the waterfall: steps in order, unfolded runs below the step they belong to, map items in pages. */
 import { computed, signal } from "@preact/signals";
-import { itemPages, loadItems, loadRun, runs } from "hg/opened.js";
+import { graph, itemPages, loadItems, loadRun, runs } from "hg/opened.js";
+import { outlook } from "hg/moves.js";
 import { selection } from "hg/store.js";
 
 /**
@@ -83,6 +84,32 @@ function addRun(out, id, depth, superstep) {
     out.push(line);
     if (line.child !== null && depth < DEEPEST && isOpen(line)) addRun(out, line.child, depth + 1, when);
   }
+}
+
+/** Tell whether a step ran a graph once for each item, as the stored structure says. @param {StepRow} row */
+function isMapped(row) {
+  let nodes = graph.value?.structure?.nodes;
+  let found = null;
+  for (const name of outlook(row.run, row.row).path.split("/")) {
+    found = nodes?.find((/** @type {any} */ node) => node.name === name);
+    nodes = found?.graph?.nodes;
+  }
+  return Boolean(found?.map_over?.length);
+}
+
+/** @type {Set<string>} */
+const wanted = new Set();
+
+/** Return the items of a step that is a map, null as long as they are not here. @param {StepRow} row */
+export function itemsOf(row) {
+  if (row.child === null) return null;
+  const page = itemPages.value.get(row.child);
+  if (page) return page;
+  if (!wanted.has(row.child) && isMapped(row)) {
+    wanted.add(row.child);
+    loadItems(row.child).catch(() => {});
+  }
+  return null;
 }
 
 /** All rows, in order. */

@@ -83,7 +83,7 @@ export function Branch({ name, part, place, path, level, note, about, chosen = f
     event.stopPropagation();
     return undefined;
   };
-  return html`<div class="branch ${chosen ? "chosen" : ""}" role="treeitem" tabindex="0" aria-level=${level} aria-expanded=${opens ? open : undefined} aria-selected=${chosen} onKeyDown=${keys}>
+  return html`<div class="branch ${chosen ? "chosen" : ""}" role="treeitem" tabindex=${level === 1 ? 0 : -1} aria-level=${level} aria-expanded=${opens ? open : undefined} aria-selected=${chosen} onKeyDown=${keys}>
     <div class="line" onClick=${() => flip(!open)}>
       <span class="fold" aria-hidden="true">${opens ? (open ? "▾" : "▸") : ""}</span><span class="v-key">${cut(name, 60)}</span>
       <span class="v-type">${plain(part.type ?? "")}${part.size !== null && part.size !== undefined && part.type !== "str" ? ` · ${sizeOf(part.type, part.size)}` : ""}</span>

@@ -6,6 +6,7 @@ const READABLE = 0.62; // smaller than this, names cannot be read
 const LEAST = 0.1;
 const MOST = 3;
 const MARGIN = 24;
+const CLICK = 4; // pixels that a hand may tremble
 
 /** @typedef {{width: number, height: number}} Size */
 /** @typedef {{x: number, y: number, k: number}} View */
@@ -62,15 +63,19 @@ export function useViewport(layout, size) {
       else move({ ...view, x: view.x - event.deltaX, y: view.y - event.deltaY });
     },
     onPointerDown: (/** @type {any} */ event) => {
-      drag.current = { x: event.clientX, y: event.clientY, from: view };
+      drag.current = { x: event.clientX, y: event.clientY, from: view, moved: false };
     },
     onPointerMove: (/** @type {any} */ event) => {
       const begun = drag.current;
       if (!begun || !event.buttons) return;
+      if (Math.hypot(event.clientX - begun.x, event.clientY - begun.y) > CLICK) begun.moved = true;
       move({ ...view, x: begun.from.x + event.clientX - begun.x, y: begun.from.y + event.clientY - begun.y });
     },
-    onPointerUp: () => (drag.current = null),
     onPointerLeave: () => (drag.current = null),
+    onClickCapture: (/** @type {any} */ event) => {
+      if (drag.current?.moved) event.stopPropagation(); // the end of a drag selects nothing
+      drag.current = null;
+    },
   };
   /** Move so that a box is seen, if it is not. @param {any} box */
   const reveal = (box) => {

@@ -7,7 +7,7 @@ import { at, columns, critical, detail, itemPages, loadItems, runs } from "hg/op
 import { loadAround, selectStep, settle } from "hg/moves.js";
 import { Panel, statusClass, useSize } from "hg/parts.js";
 import { format } from "hg/route.js";
-import { isOpen, positions, rows, unfold, unfoldAround } from "hg/rows.js";
+import { isOpen, itemsOf, positions, rows, unfold, unfoldAround } from "hg/rows.js";
 import { openWorkflow, select, selection } from "hg/store.js";
 import { Strip } from "hg/strip.js";
 
@@ -22,14 +22,35 @@ function originMs(row) {
   return own?.origin && root?.origin ? own.origin - root.origin : 0;
 }
 
-/** @param {any} row @param {number} total */
-function barOf(row, total) {
-  const known = runs.value.get(row.run);
-  const start = known?.rows.start_ms[row.row];
-  if (!known || start === null || start === undefined || !total) return null;
-  const left = Math.max(0, Math.min(99.6, ((start + originMs(row)) / total) * 100));
-  const wide = Math.max(LEAST_BAR, ((known.rows.duration_ms[row.row] ?? 0) / total) * 100);
-  return { left: `${left}%`, width: `${Math.min(wide, 100 - left)}%` };
+/** @typedef {{begin: number, length: number}} Span */
+
+/** Return when a step began, since the open workflow did. @param {any} row @returns {number | null} */
+function startOf(row) {
+  const start = row.kind === "step" ? runs.value.get(row.run)?.rows.start_ms[row.row] : null;
+  return start === null || start === undefined ? null : start + originMs(row);
+}
+
+/** @param {any} row */
+function tookOf(row) {
+  return runs.value.get(row.run)?.rows.duration_ms[row.row] ?? 0;
+}
+
+/** @param {any} row @param {Span} span */
+function barOf(row, span) {
+  const start = startOf(row);
+  if (start === null) return null;
+  const left = Math.max(0, Math.min(100 - LEAST_BAR, ((start - span.begin) / span.length) * 100));
+  const right = Math.min(100, ((start + tookOf(row) - span.begin) / span.length) * 100);
+  return { left: `${left}%`, width: `${Math.max(LEAST_BAR, right - left)}%` };
+}
+
+/** Return the time that is shown: all of it, or that of some rows. @param {any[] | null} some @returns {Span} */
+function spanOf(some) {
+  const starts = (some ?? []).map(startOf);
+  const times = (some ?? []).flatMap((row, i) => (starts[i] === null ? [] : [Number(starts[i]), Number(starts[i]) + tookOf(row)]));
+  if (!times.length) return { begin: 0, length: Math.max(1, columns.value?.end_ms ?? 0) };
+  const begin = Math.min(...times);
+  return { begin, length: Math.max(0.001, Math.max(...times) - begin) };
 }
 
 /** @param {{row: any}} props */
@@ -56,8 +77,8 @@ function choose(row, shift) {
   }
 }
 
-/** @param {{row: any, total: number}} props */
-function StepCells({ row, total }) {
+/** @param {{row: any, span: Span}} props */
+function StepCells({ row, span }) {
   const known = runs.value.get(row.run);
   if (!known) return null;
   const name = known.nodeOf(row.row);
@@ -65,8 +86,8 @@ function StepCells({ row, total }) {
   const visit = known.rows.visit[row.row];
   const loops = visit > 1 || known.rowsOf(name).length > 1;
   const attempts = known.rows.attempt[row.row];
-  const bar = barOf(row, total);
-  const page = row.child && itemPages.value.get(row.child);
+  const bar = barOf(row, span);
+  const page = itemsOf(row);
   return html`<span class="cell-name" role="gridcell" style=${{ paddingLeft: `${row.depth * 14}px` }}>
       <${Fold} row=${row} /><span class="node-name" title=${plain(name)}>${cut(name, 60)}</span>
       ${loops && html`<span class="visit" title="visit ${visit}">⟳${visit}</span>`}
@@ -93,8 +114,8 @@ function ItemCells({ row }) {
     <span class="cell-time num" role="gridcell">${duration(item.duration_ms)}</span>`;
 }
 
-/** @param {{row: any, place: number, total: number, chosen: boolean}} props */
-function RowLine({ row, place, total, chosen }) {
+/** @param {{row: any, place: number, span: Span, chosen: boolean, pointed: boolean}} props */
+function RowLine({ row, place, span, chosen, pointed }) {
   const now = at.value;
   const known = runs.value.get(row.run);
   const index = row.kind === "step" ? known?.rows.index[row.row] : null;
@@ -104,10 +125,11 @@ function RowLine({ row, place, total, chosen }) {
   const begin = from !== null && from < now ? from + 1 : now;
   if (row.superstep >= begin && row.superstep <= now && columns.value?.length) kinds.push("now");
   if (chosen) kinds.push("chosen");
+  if (pointed) kinds.push("pointed");
   if (critical.value?.has(`${row.run}:${index}`)) kinds.push("critical");
   return html`<div id="row-${place}" class=${kinds.join(" ")} role="row" aria-level=${row.depth + 1} aria-rowindex=${place + 1} aria-selected=${chosen}
     aria-expanded=${isOpen(row)} style=${{ transform: `translateY(${place * HEIGHT}px)` }} onClick=${(/** @type {any} */ event) => event.target.closest("a") || choose(row, event.shiftKey)}>
-    ${row.kind === "step" && html`<${StepCells} row=${row} total=${total} />`}
+    ${row.kind === "step" && html`<${StepCells} row=${row} span=${span} />`}
     ${row.kind === "item" && html`<${ItemCells} row=${row} />`}
     ${row.kind === "more" && html`<span class="cell-name" role="gridcell" style=${{ paddingLeft: `${row.depth * 14 + 18}px` }}><span class="link">show more of ${row.left.toLocaleString("en")}</span></span>`}
   </div>`;
@@ -122,17 +144,18 @@ function chosenPlace() {
   return row === undefined ? -1 : (positions.value.get(run ?? "")?.[row] ?? -1);
 }
 
-/** @param {any} event @param {number} place */
-function keys(event, place) {
+/** Move among rows; steps are selected on the way. @param {any} event @param {number} place @param {(place: number) => void} point */
+function keys(event, place, point) {
   const list = rows.peek();
   const row = list[place];
   const step = { ArrowDown: 1, ArrowUp: -1, PageDown: 10, PageUp: -10 }[/** @type {string} */ (event.key)];
   if (step) {
-    let next = Math.max(0, Math.min(list.length - 1, place + step));
-    while (list[next] && list[next].kind !== "step" && next + Math.sign(step) in list) next += Math.sign(step);
+    const next = Math.max(0, Math.min(list.length - 1, place + step));
+    point(next);
     if (list[next]?.kind === "step") choose(list[next], event.shiftKey);
   } else if (event.key === "ArrowRight" && row?.child) unfold(row.child, true);
   else if (event.key === "ArrowLeft" && row?.child) unfold(row.child, false);
+  else if (event.key === "Enter" && row?.kind === "more") loadItems(row.run);
   else if (event.key === "Enter" && row?.child) openWorkflow(row.child);
   else return;
   event.preventDefault();
@@ -148,26 +171,25 @@ function showRow(element, place) {
   }
 }
 
-/** Return the length of the time axis. */
-function totalMs() {
-  return Math.max(1, columns.value?.end_ms ?? 0);
-}
-
-/** The rows that are seen. @param {{place: any, size: {height: number}}} props */
-function Lines({ place, size }) {
+/** The rows that are seen. @param {{place: any, size: {height: number}, zoomed: boolean}} props */
+function Lines({ place, size, zoomed }) {
   const [top, setTop] = useState(0);
+  const [pointed, point] = useState(-1);
   const list = rows.value;
   const chosen = chosenPlace();
-  const now = columns.value?.length ? (positions.value.get(selection.workflow.value ?? "")?.[columns.value.firstRow(at.value)] ?? -1) : -1;
-  useEffect(() => showRow(place.current, chosen >= 0 ? chosen : now), [chosen, now, size.height]);
+  const known = columns.value;
+  const now = known?.length ? (positions.value.get(selection.workflow.value ?? "")?.[known.firstRow(at.value)] ?? -1) : -1;
+  const focus = pointed >= 0 && pointed < list.length ? pointed : chosen >= 0 ? chosen : now;
+  useEffect(() => point(-1), [chosen]);
+  useEffect(() => showRow(place.current, focus), [focus, size.height]);
   const first = Math.max(0, Math.floor(top / HEIGHT) - SPARE);
   const last = Math.min(list.length, Math.ceil((top + size.height) / HEIGHT) + SPARE);
-  const total = totalMs();
+  const span = spanOf(zoomed ? list.slice(Math.floor(top / HEIGHT), Math.ceil((top + size.height) / HEIGHT)) : null);
   return html`<div class="rows" role="treegrid" tabindex="0" aria-label="Steps" aria-rowcount=${list.length} ref=${place}
-    aria-activedescendant=${chosen >= first && chosen < last ? `row-${chosen}` : undefined}
-    onScroll=${(/** @type {any} */ event) => setTop(event.currentTarget.scrollTop)} onKeyDown=${(/** @type {any} */ event) => keys(event, chosen >= 0 ? chosen : now)}>
+    aria-activedescendant=${focus >= first && focus < last ? `row-${focus}` : undefined}
+    onScroll=${(/** @type {any} */ event) => setTop(event.currentTarget.scrollTop)} onKeyDown=${(/** @type {any} */ event) => keys(event, focus, point)}>
     <div class="rows-inside" role="presentation" style=${{ height: `${list.length * HEIGHT}px` }}>
-      ${list.slice(first, last).map((row, i) => html`<${RowLine} key=${first + i} row=${row} place=${first + i} total=${total} chosen=${first + i === chosen} />`)}
+      ${list.slice(first, last).map((row, i) => html`<${RowLine} key=${first + i} row=${row} place=${first + i} span=${span} chosen=${first + i === chosen} pointed=${first + i === pointed} />`)}
     </div>
   </div>`;
 }
@@ -186,9 +208,11 @@ export function WaterfallPanel() {
   const isMap = detail.value?.children.is_map;
   const page = isMap ? itemPages.value.get(selection.workflow.value ?? "") : null;
   const note = isMap ? plural(detail.value.children.total, "item") + ", failed first" : plural(rows.value.length, "row");
+  const [zoomed, zoom] = useState(false);
   const marked = critical.value?.size ? html`<span class="legend"><i class="critical-mark"></i>critical path</span>` : null;
-  return html`<${Panel} title=${isMap ? "items" : "timeline"} note=${note} label="Timeline" class="waterfall" tools=${marked}>
+  const tools = html`${marked}${isMap ? null : html`<button type="button" aria-pressed=${zoomed} title="Spread the time of the rows in view over the whole width" onClick=${() => zoom(!zoomed)}>zoom to rows</button>`}`;
+  return html`<${Panel} title=${isMap ? "items" : "timeline"} note=${note} label="Timeline" class="waterfall" tools=${tools}>
     ${page ? html`<div class="map-strip"><${Strip} page=${page} /></div>` : null}
-    <${Lines} place=${place} size=${size} />
+    <${Lines} place=${place} size=${size} zoomed=${zoomed} />
   <//>`;
 }
