@@ -71,7 +71,7 @@ def first_error(store: Checkpointer, found: Workflow, tallies: Sequence[StepTall
         child = step.child_workflow_id and store.read_workflow(step.child_workflow_id)
         inner = first_error(store, child, store.tally_steps(child.id)) if child else None
         return inner or _located(step)
-    return None if tallies else _of_first_item(store, found.id)
+    return _of_first_child(store, found.id)
 
 
 def failures(store: Checkpointer, wf: str, *, limit: int = 20) -> FailurePage:
@@ -177,10 +177,10 @@ def _add(groups: dict[tuple[str, str | None, str], ErrorGroup], step: StepRecord
         group["workflows"].append(wf)
 
 
-def _of_first_item(store: Checkpointer, wf: str) -> FirstError | None:
-    """Return the first error of the first item of a map that failed."""
+def _of_first_child(store: Checkpointer, wf: str) -> FirstError | None:
+    """Return the first error of the first run below that failed: of a map, or where failures do not matter."""
     broken = _BROKEN | {WorkflowStatus.PARTIAL}
-    failed, _, _ = store.find(Query(broken, parent=wf, limit=None))
+    failed, _, _ = store.find(Query(broken, parent=wf, limit=_PAGE))
     for child in sorted(failed, key=lambda child: child.item or 0):
         found = first_error(store, child, store.tally_steps(child.id))
         if found is not None:
