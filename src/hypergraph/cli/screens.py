@@ -154,10 +154,9 @@ def _cut(cell: str, width: int) -> str:
 
 
 def _width() -> int:
+    given = os.environ.get("COLUMNS", "")
     try:
-        return int(os.environ.get("COLUMNS", "")) or os.get_terminal_size().columns
+        asked = int(given) if given.isdecimal() else os.get_terminal_size().columns
     except (ValueError, OSError):
-        try:
-            return os.get_terminal_size().columns
-        except OSError:
-            return 80
+        asked = 0
+    return asked or 80  # some terminals do not know theirs
