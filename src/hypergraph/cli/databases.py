@@ -10,7 +10,7 @@ from hypergraph.cli.options import Option
 from hypergraph.cli.screens import as_json, quoted
 from hypergraph.display import Table, jsonable, plural
 from hypergraph.views.databases import MigratedView, check, database, schema_version
-from hypergraph.views.exports import copied
+from hypergraph.views.exports import copied, file_behind, sqlite_only
 from hypergraph.views.health import health
 from hypergraph.views.health import version as version_view
 from hypergraph.views.locations import file_of
@@ -35,7 +35,7 @@ schema_options = (Option("NAME", "which document; without it, all names are list
 
 def db_info(call: Call) -> Reply:
     """Say how large a store is and what is in it."""
-    found = database(file_of(call.address))
+    found = database(file_behind(call.address))
     rows = [
         ("size", _size(found["bytes"])),
         ("schema", f"{found['schema_version']} of {found['newest_version']}"),
@@ -50,7 +50,8 @@ def db_info(call: Call) -> Reply:
 
 def db_check(call: Call) -> Reply:
     """Look for damage: pages, rows, values, artifacts."""
-    found = check(store_at(call.address), file_of(call.address))
+    store = sqlite_only(store_at(call.address))
+    found = check(store, store.path)
     looked_at = [plural(found["workflows"], "workflow"), plural(found["values"], "value")]
     table = Table(
         ("Where", "Damage"),
@@ -67,9 +68,8 @@ def db_check(call: Call) -> Reply:
 
 def db_migrate(call: Call) -> Reply:
     """Bring a store to the schema of this release."""
-    path = file_of(call.address)
-    before = schema_version(path)
-    store = SqliteCheckpointer(path)
+    store = sqlite_only(store_at(call.address))
+    path, before = store.path, schema_version(store.path)
     store.open()
     store.shut()
     document: MigratedView = {

@@ -10,7 +10,7 @@ from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.options import Option, number
 from hypergraph.cli.screens import say
 from hypergraph.display import Table, bounded, escape, plural
-from hypergraph.views.locations import file_of
+from hypergraph.views.exports import file_behind
 from hypergraph.views.problems import USAGE, Problem
 from hypergraph.views.sql import VIEWS, Rows, rows
 
@@ -37,7 +37,7 @@ def sql(call: Call) -> Reply:
         raise Problem(USAGE, "--limit must be at least 1")
     if given.csv and (given.json or given.jsonl):
         raise Problem(USAGE, "--csv and --json exclude each other")
-    found = rows(file_of(call.address), given.statement, limit=limit)
+    found = rows(file_behind(call.address), given.statement, limit=limit)
     note = f"More than {plural(limit, 'row')}; --limit N shows more" if found["truncated"] else ""
     if machine and note:
         say(note)

@@ -17,6 +17,7 @@ from hypergraph.checkpointers.dumps import Part, ValuePart
 from hypergraph.checkpointers.sqlite_dumps import dump, load
 from hypergraph.exceptions import ArtifactMissingError, CheckpointError, InvalidWorkflowIdError
 from hypergraph.views.problems import REFUSED, USAGE, Problem
+from hypergraph.views.stores import store_at
 from hypergraph.views.upkeep import Imported
 
 SCHEMA = "hypergraph.export/1"
@@ -104,6 +105,11 @@ def sqlite_only(store: Checkpointer) -> SqliteCheckpointer:
     if isinstance(store, SqliteCheckpointer):
         return store
     raise Problem(USAGE, f"This needs a SqliteCheckpointer, not {type(store).__name__}")
+
+
+def file_behind(address: str) -> str:
+    """Return the path of the SQLite file at an address of any kind. Raises Problem."""
+    return sqlite_only(store_at(address)).path
 
 
 def _is_pickled(part: Part) -> bool:
