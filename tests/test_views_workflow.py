@@ -12,6 +12,7 @@ import pytest
 from hypergraph import END, Graph, SyncRunner, node, route
 from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer, SqliteCheckpointer
 from hypergraph.views.errors import errors, failures
+from hypergraph.views.following import Follower
 from hypergraph.views.problems import Problem
 from hypergraph.views.state import state, value
 from hypergraph.views.steps import step, steps
@@ -189,6 +190,18 @@ def test_a_page_of_steps_does_not_read_the_others(
         monkeypatch.setattr(store, "read_steps", refuse)
     for answer in (workflow(store, "c"), steps(store, "c"), step(store, "c", 3), state(store, "c", at=2)):
         assert answer
+
+
+def test_who_begins_to_follow_hears_of_the_last_steps_only(store: Checkpointer) -> None:
+    @route(targets=["increment", END])
+    def much_more(count: int) -> str:
+        return END if count >= 15 else "increment"
+
+    run(store, Graph([increment, much_more], name="g"), {"count": 0}, "c")
+    follower = Follower(store, "c")
+    assert [news["index"] for news in follower.news() if "index" in news] == list(range(11, 31))
+    assert list(follower.news()) == []
+    assert follower.is_over
 
 
 def test_unknown_workflows_are_a_problem(store: Checkpointer) -> None:

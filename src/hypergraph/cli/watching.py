@@ -35,7 +35,7 @@ watch_options = (
 
 
 def watch(call: Call) -> Reply:
-    """Follow a workflow until it ends, or the list of those at work until interrupted."""
+    """Follow a workflow from its last steps until it ends, or the list of those at work until interrupted."""
     store = opened(call)
     if call.options.wf is None:
         return _list(store, call)

@@ -178,7 +178,7 @@ def _add(groups: dict[tuple[str, str | None, str], ErrorGroup], step: StepRecord
 
 
 def _of_first_child(store: Checkpointer, wf: str) -> FirstError | None:
-    """Return the first error of the first run below that failed: of a map, or where failures do not matter."""
+    """Return the first error of the first run below that failed: of a map, or of what may fail."""
     broken = _BROKEN | {WorkflowStatus.PARTIAL}
     failed, _, _ = store.find(Query(broken, parent=wf, limit=_PAGE))
     for child in sorted(failed, key=lambda child: child.item or 0):

@@ -11,6 +11,7 @@ from hypergraph.display import jsonable
 from hypergraph.views.records import StepSummary, known, step_summary
 
 _CHUNK = 200  # steps read at once
+_LATEST = 20  # steps that have ended before and are told nevertheless
 AT_WORK = "active"
 
 
@@ -32,13 +33,16 @@ class FollowedItem(TypedDict):
 
 
 class Follower:
-    """Tell each step of a workflow, and each item of a map, once."""
+    """Tell the last steps of a workflow and all that follow, and each item of a map, once."""
 
     def __init__(self, store: Checkpointer, wf: str) -> None:
         self._store, self._wf = store, wf
-        self._after: Position = START
         self._items: dict[int, str] = {}
-        self.status = known(store, wf).status.value
+        found = known(store, wf)
+        self.status = found.status.value
+        earlier = found.step_count - _LATEST - 1  # the index of the last one that is not told
+        before = store.skimming().read_step(wf, earlier) if earlier >= 0 else None
+        self._after: Position = position_of(before) if before is not None else START
 
     @property
     def is_over(self) -> bool:
