@@ -6,7 +6,7 @@ import { cut, duration, plain } from "hg/format.js";
 import { at, graph, graphFailure, columns } from "hg/opened.js";
 import { selectNode } from "hg/moves.js";
 import { overlay, runsAtAll } from "hg/overlay.js";
-import { Failure, Panel, statusClass, useSize } from "hg/parts.js";
+import { Failure, Panel, settled, statusClass, useSize } from "hg/parts.js";
 import { selection } from "hg/store.js";
 import { useViewport } from "hg/viewport.js";
 
@@ -103,6 +103,13 @@ function Box({ box, isDown, facts, chosen, reachable, current }) {
   </g>`;
 }
 
+/** @param {any} a @param {any} b */
+function sameFacts(a, b) {
+  return a === b || (a && b && a.status === b.status && a.runs === b.runs && a.duration === b.duration);
+}
+
+const SettledBox = settled(Box, (a, b) => a.box === b.box && a.chosen === b.chosen && a.reachable === b.reachable && a.current === b.current && sameFacts(a.facts, b.facts));
+
 /** @param {{edge: any, done: boolean}} props */
 function Edge({ edge, done }) {
   const kind = edge.type === "control" || edge.type === "ordering" ? edge.type : "data";
@@ -115,6 +122,8 @@ function Edge({ edge, done }) {
       <text class="label" x=${label[0] + label[2] / 2} y=${label[1] + label[3] / 2}>${plain(edge.label)}</text>`}
   </g>`;
 }
+
+const SettledEdge = settled(Edge, (a, b) => a.edge === b.edge && a.done === b.done);
 
 /** Move between boxes with the arrow keys; Enter selects. @param {any} event @param {any[]} boxes */
 function walk(event, boxes) {
@@ -156,13 +165,13 @@ function Drawing({ layout, size, view }) {
   const first = layout.boxes.find(runsAtAll)?.path;
   const reachable = facts.has(chosen ?? "") ? chosen : first;
   /** @param {any} box */
-  const drawn = (box) => html`<${Box} key=${box.id} box=${box} isDown=${isDown} facts=${facts.get(box.path)} chosen=${chosen === box.path}
+  const drawn = (box) => html`<${SettledBox} key=${box.id} box=${box} isDown=${isDown} facts=${facts.get(box.path)} chosen=${chosen === box.path}
     reachable=${box.path === reachable} current=${box.path === current} />`;
   return html`<svg class="graph" width=${size.width} height=${size.height} role="group" aria-label="Graph: arrow keys move, Enter selects"
     onKeyDown=${(/** @type {any} */ event) => walk(event, layout.boxes)} ...${view.handlers}>
     <g transform="translate(${view.x} ${view.y}) scale(${view.k})">
       ${layout.boxes.filter((/** @type {any} */ box) => box.open).map(drawn)}
-      ${layout.edges.map((/** @type {any} */ edge, /** @type {number} */ i) => html`<${Edge} key=${i} edge=${edge} done=${done[i]} />`)}
+      ${layout.edges.map((/** @type {any} */ edge, /** @type {number} */ i) => html`<${SettledEdge} key=${i} edge=${edge} done=${done[i]} />`)}
       ${layout.boxes.filter((/** @type {any} */ box) => !box.open).map(drawn)}
     </g>
   </svg>`;

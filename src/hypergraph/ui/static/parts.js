@@ -1,5 +1,6 @@
 // @ts-check
 /** Small pieces that several views are made of. */
+import { Component, h } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { html } from "hg/html.js";
 import { ApiError, get, isStale } from "hg/api.js";
@@ -71,4 +72,21 @@ export function useSize() {
     return () => watch.disconnect();
   }, []);
   return { place, size };
+}
+
+/**
+ * Return a component that is drawn again only when its properties differ.
+ * @template P @param {(props: P) => any} Inside @param {(a: P, b: P) => boolean} same
+ */
+export function settled(Inside, same) {
+  return class extends Component {
+    /** @param {any} next */
+    shouldComponentUpdate(next) {
+      return !same(/** @type {any} */ (this.props), next);
+    }
+
+    render() {
+      return h(/** @type {any} */ (Inside), this.props);
+    }
+  };
 }

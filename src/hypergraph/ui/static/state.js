@@ -4,7 +4,7 @@ import { html } from "hg/html.js";
 import { cut, plain, plural } from "hg/format.js";
 import { selectNode, selectStep } from "hg/moves.js";
 import { at, columns, graph } from "hg/opened.js";
-import { Failure, Panel, useAnswer } from "hg/parts.js";
+import { Failure, Panel, settled, useAnswer } from "hg/parts.js";
 import { select, selection } from "hg/store.js";
 import { Branch } from "hg/tree.js";
 
@@ -35,9 +35,8 @@ function Origin({ item }) {
   </div>`;
 }
 
-/** @param {{item: any, superstep: number, isNew: boolean}} props */
-function Key({ item, superstep, isNew }) {
-  const open = selection.key.value === item.name;
+/** @param {{item: any, superstep: number, isNew: boolean, open: boolean}} props */
+function Key({ item, superstep, isNew, open }) {
   const place = { id: selection.workflow.value ?? "", key: item.name, at: columns.value?.length ? superstep : null };
   const note = html`<span class="v-note">${isNew ? html`<b class="new" title="written in this superstep">new</b>` : null}${item.made_by ? cut(item.made_by.node, 18) : "given"}</span>`;
   return html`<div class=${isNew ? "key is-new" : "key"} data-key=${item.name}>
@@ -45,6 +44,11 @@ function Key({ item, superstep, isNew }) {
       onOpen=${(/** @type {boolean} */ wanted) => select({ key: wanted ? item.name : null })} />
   </div>`;
 }
+
+const SettledKey = settled(Key, (a, b) => {
+  const same = a.item.name === b.item.name && a.item.version === b.item.version && a.item.preview === b.item.preview;
+  return same && a.isNew === b.isNew && a.open === b.open && (!a.open || (a.superstep === b.superstep && a.item === b.item));
+});
 
 /** The panel. */
 export function StatePanel() {
@@ -59,7 +63,7 @@ export function StatePanel() {
     <div class="scroll" role="tree" aria-label="Values as of superstep ${superstep}">
       ${error ? html`<${Failure} error=${error} />` : null}
       ${data && !items.length ? html`<p class="empty">No values are stored here.</p>` : null}
-      ${items.map((/** @type {any} */ item) => html`<${Key} key=${item.name} item=${item} superstep=${superstep} isNew=${version > 0 && item.made_by?.superstep === superstep} />`)}
+      ${items.map((/** @type {any} */ item) => html`<${SettledKey} key=${item.name} item=${item} superstep=${superstep} open=${selection.key.value === item.name} isNew=${version > 0 && item.made_by?.superstep === superstep} />`)}
     </div>
   <//>`;
 }
