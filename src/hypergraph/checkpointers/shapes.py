@@ -12,7 +12,10 @@ _KNOWN = 1  # the version of structures that this release can read
 def shape_of(graph: Any) -> Shape | None:
     """Return the shape of a stored structure, None where there is none that can be read."""
     readable = isinstance(graph, Mapping) and graph.get("version") == _KNOWN
-    return Shape(graph) if readable else None
+    try:
+        return Shape(graph) if readable else None
+    except (KeyError, TypeError, AttributeError):  # it is damaged, and tells nothing
+        return None
 
 
 class Shape:

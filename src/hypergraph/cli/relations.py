@@ -82,7 +82,7 @@ def graph(call: Call) -> Reply:
     view = _view(call, svg=chosen in ("svg", "html"))
     header = [
         f"Graph: {view['name'] or 'unnamed'}",
-        *([f"run {view['workflow']}"] if view["workflow"] else []),
+        *([f"workflow {view['workflow']}"] if view["workflow"] else []),
     ]
     if given.json or given.jsonl:
         return Reply(view)

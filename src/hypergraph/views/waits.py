@@ -34,12 +34,13 @@ def longest_chain(history: History, structure: Any = None) -> Chain:
     ends: dict[int, float] = {}
     before: dict[int, StepRecord | None] = {}
     last: StepRecord | None = None
+    repeated = _repeated(history.steps)
     for step in history.steps:
         known = [wait for wait in waits.of(step) if wait.index in ends]
         slowest = max(known, key=lambda wait: ends[wait.index], default=None)
         before[step.index] = slowest
         ends[step.index] = cost(step) + (ends[slowest.index] if slowest is not None else 0.0)
-        if last is None or ends[step.index] > ends[last.index]:
+        if step.index not in repeated and (last is None or ends[step.index] > ends[last.index]):
             last = step
     chain: list[StepRecord] = []
     at = last
@@ -49,12 +50,25 @@ def longest_chain(history: History, structure: Any = None) -> Chain:
     return Chain(tuple(reversed(chain)), ends[last.index] if last is not None else 0.0)
 
 
+def _repeated(steps: Iterable[StepRecord]) -> set[int]:
+    """Return the indexes of failed steps that were run again: nothing ever waited for them."""
+    failed: dict[tuple[int, str], int] = {}
+    found = set()
+    for step in steps:
+        known = failed.pop((step.round, step.node_name), None)
+        if known is not None:
+            found.add(known)
+        if step.status is StepStatus.FAILED:
+            failed[step.round, step.node_name] = step.index
+    return found
+
+
 class Waits:
     """Who waited for whom in one workflow."""
 
     def __init__(self, history: History, structure: Any = None) -> None:
         self._history = history
-        self._signals = _signals(history.steps, _shape(structure))
+        self._signals = _signals(history.steps, shape_of(structure))
         self._decided = _decisions(history.steps)
 
     def of(self, step: StepRecord) -> list[StepRecord]:
@@ -83,13 +97,6 @@ class Waits:
         gate = self.gate(step)
         if gate is not None:
             yield gate
-
-
-def _shape(structure: Any) -> Shape | None:
-    try:
-        return shape_of(structure)
-    except (KeyError, TypeError, AttributeError):  # a damaged one tells nothing
-        return None
 
 
 def _signals(steps: Iterable[StepRecord], shape: Shape | None) -> Mapping[tuple[str, int], StepRecord]:
