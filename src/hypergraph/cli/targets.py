@@ -5,7 +5,6 @@ Modules of the current folder can be imported, as `python -m` imports them.
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
 import sys
@@ -16,6 +15,7 @@ from hypergraph.cli.options import Option
 from hypergraph.cli.settings import settings
 from hypergraph.display import did_you_mean, first_line
 from hypergraph.views.problems import NOT_FOUND, USAGE, Problem
+from hypergraph.views.stores import import_here
 
 TARGET = Option("TARGET", "a graph: module:attribute, or a name from [tool.hypergraph.graphs]", needed=True)
 _PLACE = re.compile(r"([^:\s]+):([^:\s]+)")
@@ -57,13 +57,11 @@ def _unknown_name(target: str) -> Problem:
 
 
 def _module(name: str, attribute: str) -> ModuleType:
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
     if name.endswith(".py") or os.sep in name:
         written = name.removesuffix(".py").strip("./").replace(os.sep, ".")
         raise Problem(NOT_FOUND, f"Module {name!r} not found", f"Write it as {written}:{attribute}")
     try:
-        return importlib.import_module(name)
+        return import_here(name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise _broken(name, error) from error

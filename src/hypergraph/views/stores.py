@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import os
 import re
+import sys
+from types import ModuleType
+from typing import Any
 
 from hypergraph.checkpointers import Checkpointer, SqliteCheckpointer
 from hypergraph.views.locations import file_of
@@ -21,10 +25,17 @@ def store_at(address: str, *, create: bool = False) -> Checkpointer:
     return SqliteCheckpointer(file_of(address, must_exist=not create))
 
 
+def import_here(name: str) -> ModuleType:
+    """Import a module, of the current folder too, as `python -m` does; raises what its code raises."""
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    return importlib.import_module(name)
+
+
 def _named_store(address: str) -> Checkpointer:
     module, _, attributes = address.partition(":")
     try:
-        found = importlib.import_module(module)
+        found: Any = import_here(module)
         for attribute in attributes.split("."):
             found = getattr(found, attribute)
     except (ImportError, AttributeError) as error:
