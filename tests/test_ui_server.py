@@ -8,11 +8,13 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import jsonschema
 import pytest
 from ui_serving import IDS, Served, command, environment, loop, serving, write_story
 
 from hypergraph import SqliteCheckpointer, SyncRunner
 from hypergraph.ui.questions import QUESTIONS
+from hypergraph.views.schemas import json_schema
 from hypergraph.views.workflows import workflows
 
 
@@ -63,6 +65,7 @@ def test_a_question_is_answered_with_a_read_model(server: Served, question: str)
     assert answer.status == 200, answer.body
     assert answer.headers["content-type"] == "application/json"
     assert answer.document["schema"] == f"hypergraph.{question}/1"
+    jsonschema.validate(answer.document, json_schema(question))
 
 
 def test_the_list_is_the_read_model_itself(server: Served, database: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import signal
 import socket
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from hypergraph.ui.server import Server
 from hypergraph.views.problems import USAGE, Problem
 
 HOST = "127.0.0.1"
+_MODESTY = 5  # where processors are scarce, those who write come first
 _GRACE = 2  # seconds that answers under way have to end
 
 
@@ -50,6 +52,8 @@ def serve(server: Server, listening: socket.socket) -> None:
         proxy_headers=False,
         timeout_graceful_shutdown=_GRACE,
     )
+    if hasattr(os, "nice"):
+        os.nice(_MODESTY)
     _Process(config, server).run(sockets=[listening])
 
 
