@@ -12,7 +12,7 @@ import pandas
 import polars
 import pydantic
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypergraph.checkpointers import Undecodable
@@ -48,6 +48,8 @@ values = st.recursive(
 )
 
 
+@pytest.mark.slow
+@settings(max_examples=40)
 @given(values, st.integers(0, 60), st.integers(1, 5))
 def test_an_answer_is_json_and_no_longer_than_asked(value: Any, characters: int, limit: int) -> None:
     view = describe(value, characters=characters, limit=limit)
@@ -58,12 +60,16 @@ def test_an_answer_is_json_and_no_longer_than_asked(value: Any, characters: int,
         assert len(text) <= 30 * characters + 60, "escapes and brackets count a little more"
 
 
+@pytest.mark.slow
+@settings(max_examples=40)
 @given(values)
 def test_all_of_a_value_is_not_truncated(value: Any) -> None:
     view = describe(value, limit=None, characters=None)
     assert (view["truncated"], view["next_offset"]) == (False, None)
 
 
+@pytest.mark.slow
+@settings(max_examples=40)
 @given(st.lists(values, min_size=1, max_size=8) | st.dictionaries(st.text(), values, min_size=1, max_size=8))
 def test_every_part_is_found_by_its_path(value: Any) -> None:
     parts = describe(value)["items"]
