@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
 import importlib.util
 import secrets
 import webbrowser
@@ -15,6 +14,7 @@ from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.options import Option, number
 from hypergraph.cli.screens import say
 from hypergraph.cli.targets import graph_at
+from hypergraph.views.health import version
 from hypergraph.views.problems import USAGE, Problem
 
 _HOST = "127.0.0.1"
@@ -42,7 +42,7 @@ def ui(call: Call) -> Reply:
     store.read_workflow("")  # what is no store is better refused now than by every answer
     with process.listening_socket(given.port) as listening:
         port, token = listening.getsockname()[1], secrets.token_urlsafe(32)
-        setup = server.Setup(store, call.address, token, port, _version(), graphs, given.read_only)
+        setup = server.Setup(store, call.address, token, port, version()["version"], graphs, given.read_only)
         address = f"http://{_HOST}:{port}/?token={token}"
         print(address, flush=True)
         say("Whoever has this address can see everything in the database. Ctrl-C stops.")
@@ -69,10 +69,3 @@ def _graphs(targets: list[str]) -> dict[str, Graph]:
             raise Problem(USAGE, f"--app {target}: there is a graph {name!r} already")
         found[name] = graph
     return found
-
-
-def _version() -> str:
-    try:
-        return importlib.metadata.version("hypergraph")
-    except importlib.metadata.PackageNotFoundError:
-        return "unknown"
