@@ -43,7 +43,7 @@ function firstChanges(state, superstep) {
     kind: item.made_by ? "added" : "given",
     made_by: item.made_by,
     a: null,
-    b: { type: item.type ?? "", size: item.size, text: item.preview ?? "", truncated: true, problem: item.problem },
+    b: { type: item.type ?? "", size: item.size, text: item.preview ?? `${plural(item.bytes ?? 0, "byte")}, not read here`, truncated: true, problem: item.problem },
   }));
 }
 

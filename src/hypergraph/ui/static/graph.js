@@ -134,7 +134,7 @@ function walk(event, boxes) {
   } else {
     const step = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 }[/** @type {string} */ (event.key)];
     if (!step) return;
-    const places = boxes.filter(runsAtAll).map((box) => box.path);
+    const places = boxes.filter(runsAtAll).sort((a, b) => a.y - b.y || a.x - b.x).map((box) => box.path);
     const next = places[(places.indexOf(here) + step + places.length) % places.length];
     const groups = /** @type {HTMLElement[]} */ ([...event.currentTarget.querySelectorAll('[role="button"]')]);
     groups.find((group) => group.dataset.path === next)?.focus();

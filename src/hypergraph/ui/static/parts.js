@@ -21,7 +21,7 @@ export function Badge({ status, small = false }) {
 /** @param {{title: any, note?: any, label?: string, class?: string, tools?: any, children?: any}} props */
 export function Panel({ title, note, label, class: kind = "", tools, children }) {
   return html`<section class="panel ${kind}" aria-label=${label ?? title}>
-    <header class="panel-head"><h2>${title}</h2><span class="note">${note}</span><span class="gap"></span>${tools}</header>
+    <header class="panel-head">${typeof title === "string" ? html`<h2>${title}</h2>` : title}<span class="note">${note}</span><span class="gap"></span>${tools}</header>
     ${children}
   </section>`;
 }

@@ -25,6 +25,12 @@ function canOpen({ type, size }) {
   return PLAIN.has(type ?? "") ? size > SHORT : true;
 }
 
+/** Return type and size in a few words. @param {any} part */
+function describe(part) {
+  const size = part.type === "str" ? "" : part.type ? sizeOf(part.type, part.size) : part.bytes ? plural(part.bytes, "byte") : "";
+  return [plain(part.type ?? (part.artifact ? "artifact" : "")), size].filter(Boolean).join(" · ");
+}
+
 /** Fetch pages of one value. @param {Place} place @param {string} path @param {boolean} wanted */
 function usePages(place, path, wanted) {
   const [pages, setPages] = useState({ views: /** @type {any[]} */ ([]), error: /** @type {any} */ (null) });
@@ -86,7 +92,7 @@ export function Branch({ name, part, place, path, level, note, about, chosen = f
   return html`<div class="branch ${chosen ? "chosen" : ""}" role="treeitem" tabindex=${level === 1 ? 0 : -1} aria-level=${level} aria-expanded=${opens ? open : undefined} aria-selected=${chosen} onKeyDown=${keys}>
     <div class="line" onClick=${() => flip(!open)}>
       <span class="fold" aria-hidden="true">${opens ? (open ? "▾" : "▸") : ""}</span><span class="v-key">${cut(name, 60)}</span>
-      <span class="v-type">${plain(part.type ?? "")}${part.size !== null && part.size !== undefined && part.type !== "str" ? ` · ${sizeOf(part.type, part.size)}` : ""}</span>
+      <span class="v-type">${describe(part)}</span>
       <span class="v-preview ${kindOf(part.type)}">${cut(part.problem ?? text, 160)}</span>${note}
     </div>
     ${open ? about : null}

@@ -48,6 +48,13 @@ export function useViewport(layout, size) {
   useEffect(() => {
     if (layout && ready) setView(centred(layout, size, Math.max(whole(layout, size), READABLE)));
   }, [layout, ready]);
+  const before = useRef(size);
+  useEffect(() => {
+    const { width, height } = before.current;
+    before.current = size;
+    if (!layout || !width || (width === size.width && height === size.height)) return;
+    setView((last) => kept({ ...last, x: last.x + (size.width - width) / 2 }, layout, size)); // the middle stays
+  }, [size.width, size.height]);
   if (!layout) return { ...view, handlers: {}, fit() {}, zoom() {}, reveal() {} };
   const move = (/** @type {View} */ next) => setView(kept(next, layout, size));
   /** @param {number} factor @param {number} x @param {number} y */

@@ -1,0 +1,95 @@
+// @ts-check
+/** What can be done with the open workflow, at the right of its header; and with all of them, above the list. */
+import { useEffect, useRef, useState } from "preact/hooks";
+import { html } from "hg/html.js";
+import { queryOf } from "hg/api.js";
+import { ActionButton, openDialog } from "hg/dialogs.js";
+import { AnswerDialog, ForkDialog, ResumeDialog } from "hg/forking.js";
+import { DeleteDialog, ImportDialog, TagDialog } from "hg/keeping.js";
+import { lastSuperstep } from "hg/opened.js";
+import { format } from "hg/route.js";
+import { about } from "hg/store.js";
+import { whyNoChange, whyNot } from "hg/wishes.js";
+
+/** @typedef {{label: string, href?: string, download?: boolean, why?: string | null, onClick?: () => void}} Item */
+
+/** @param {any} workflow @returns {Item[]} */
+function itemsOf(workflow) {
+  const leads = (/** @type {string} */ view) => format({ view, params: { of: workflow.id } });
+  const file = (/** @type {string} */ kind) => `/api/v1/export?${queryOf({ id: workflow.id, format: kind })}`;
+  const files = about.value?.offline
+    ? []
+    : [
+        { label: "Export as a page", href: file("html"), download: true },
+        { label: "Export as JSON", href: file("json"), download: true },
+      ];
+  return [
+    { label: "Bottleneck", href: leads("bottleneck") },
+    { label: "Lineage", href: leads("lineage") },
+    ...files,
+    { label: "Tags…", why: whyNot("tag", workflow), onClick: () => openDialog(TagDialog, { workflow }) },
+    { label: "Delete…", why: whyNot("delete", workflow), onClick: () => openDialog(DeleteDialog, { workflow }) },
+  ];
+}
+
+/** @param {{item: Item, onDone: () => void}} props */
+function MenuItem({ item, onDone }) {
+  if (item.href) return html`<a role="menuitem" tabindex="-1" href=${item.href} download=${item.download} onClick=${onDone}>${item.label}</a>`;
+  const act = () => {
+    if (item.why) return;
+    onDone();
+    item.onClick?.();
+  };
+  return html`<button type="button" role="menuitem" tabindex="-1" class="plain ${item.why ? "refused" : ""}" aria-disabled=${item.why ? "true" : undefined} onClick=${act}>
+    ${item.label}${item.why ? html`<span class="note">${item.why}</span>` : null}</button>`;
+}
+
+/** @param {any} event @param {() => void} close */
+function menuKeys(event, close) {
+  const items = /** @type {HTMLElement[]} */ ([...event.currentTarget.querySelectorAll("[role=menuitem]")]);
+  const place = items.indexOf(/** @type {HTMLElement} */ (document.activeElement));
+  const next = { ArrowDown: place + 1, ArrowUp: place < 0 ? -1 : place - 1, Home: 0, End: -1 }[/** @type {string} */ (event.key)];
+  if (next !== undefined && items.length) items.at(next % items.length)?.focus();
+  else if (event.key === "Escape") close();
+  else return;
+  event.preventDefault();
+  event.stopPropagation();
+}
+
+/** @param {{workflow: any}} props */
+function Menu({ workflow }) {
+  const [open, setOpen] = useState(false);
+  const place = useRef(/** @type {HTMLElement | null} */ (null));
+  const close = () => {
+    setOpen(false);
+    place.current?.querySelector("button")?.focus();
+  };
+  useEffect(() => {
+    if (!open) return undefined;
+    /** @type {HTMLElement | null | undefined} */ (place.current?.querySelector("[role=menuitem]"))?.focus();
+    const outside = (/** @type {any} */ event) => place.current?.contains(event.target) || setOpen(false);
+    addEventListener("pointerdown", outside);
+    return () => removeEventListener("pointerdown", outside);
+  }, [open]);
+  const left = (/** @type {any} */ event) => event.currentTarget.contains(event.relatedTarget) || setOpen(false);
+  return html`<div class="menu-place" ref=${place} onKeyDown=${(/** @type {any} */ event) => open && menuKeys(event, close)} onFocusOut=${left}>
+    <button type="button" class="icon" aria-haspopup="menu" aria-expanded=${open} aria-label="More" title="More" onClick=${() => setOpen(!open)}>⋯</button>
+    ${open && html`<div class="menu" role="menu" aria-label="More">${itemsOf(workflow).map((item) => html`<${MenuItem} key=${item.label} item=${item} onDone=${() => setOpen(false)} />`)}</div>`}
+  </div>`;
+}
+
+/** @param {{workflow: any, superstep: number}} props */
+export function WorkflowActions({ workflow, superstep }) {
+  const props = { workflow, superstep, last: lastSuperstep.value };
+  const unfinished = workflow.status !== "completed" && !workflow.children.is_map && !workflow.parent;
+  const next = workflow.status === "paused" ? ["answer", AnswerDialog] : ["resume", ResumeDialog];
+  return html`<${Menu} workflow=${workflow} />
+    ${unfinished && html`<${ActionButton} label=${next[0]} why=${whyNot(String(next[0]), workflow)} onClick=${() => openDialog(next[1], props)} />`}
+    <${ActionButton} label=${workflow.steps ? `fork from superstep ${superstep}` : "fork"} kind="primary" why=${whyNot("fork", workflow)} onClick=${() => openDialog(ForkDialog, props)} />`;
+}
+
+/** Above the list. */
+export function ListActions() {
+  return html`<a class="button" href=${format({ view: "stats", params: {} })}>nodes</a>
+    <${ActionButton} label="import" why=${whyNoChange()} onClick=${() => openDialog(ImportDialog)} />`;
+}

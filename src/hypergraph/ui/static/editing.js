@@ -1,0 +1,104 @@
+// @ts-check
+/** Values edited as JSON: those of a superstep, chosen one by one, and new ones. */
+import { useState } from "preact/hooks";
+import { html } from "hg/html.js";
+import { get } from "hg/api.js";
+import { cut, plain, sizeOf } from "hg/format.js";
+import { Failure, useAnswer } from "hg/parts.js";
+
+/** @typedef {Record<string, string>} Edits texts in JSON by name */
+
+const AS_THEY_ARE = new Set(["str", "int", "float", "bool", "NoneType", "list", "dict"]);
+
+/** Return why a text is no JSON, null if it is. @param {string} text */
+export function problemOf(text) {
+  try {
+    JSON.parse(text);
+    return null;
+  } catch (error) {
+    return text.trim() ? /** @type {Error} */ (error).message : "Write a value in JSON, a text in quotes";
+  }
+}
+
+/** @param {Edits} edits */
+export function areReady(edits) {
+  return Object.values(edits).every((text) => problemOf(text) === null);
+}
+
+/** @param {Edits} edits @returns {Record<string, any>} */
+export function valuesOf(edits) {
+  return Object.fromEntries(Object.entries(edits).map(([name, text]) => [name, JSON.parse(text)]));
+}
+
+/** @param {string} id @param {string} key @param {number | null} at */
+async function asJson(id, key, at) {
+  const view = await get("value", { id, key, at, limit: 20_000 });
+  if (view.problem) throw new Error(view.problem);
+  if (view.truncated) throw new Error("It is too long to be edited here: hypergraph fork --set NAME=@FILE takes a file");
+  return JSON.stringify(view.value, null, 2) ?? "null";
+}
+
+/** @param {{name: string, text: string, note: string, onEdit: (text: string) => void, onDrop: () => void}} props */
+function Editor({ name, text, note, onEdit, onDrop }) {
+  const problem = problemOf(text);
+  const lines = Math.min(12, Math.max(2, text.split("\n").length));
+  return html`<div class="editor">
+    <div class="editor-head"><label for="edit-${name}" class="v-key">${cut(name, 60)}</label><span class="note">${note}</span><span class="gap"></span>
+      <button type="button" class="link" onClick=${onDrop}>leave as it was</button></div>
+    <textarea id="edit-${name}" class="mono" rows=${lines} spellcheck="false" value=${text} aria-invalid=${problem !== null}
+      onInput=${(/** @type {any} */ event) => onEdit(event.target.value)}></textarea>
+    ${problem && html`<p class="problem note" role="alert">${plain(problem)}</p>`}
+  </div>`;
+}
+
+/** @param {{item: any, onOpen: () => Promise<void>}} props */
+function Offer({ item, onOpen }) {
+  const [error, setError] = useState("");
+  const open = () => onOpen().catch((/** @type {Error} */ problem) => setError(problem.message));
+  return html`<div class="offer">
+    <span class="v-key">${cut(item.name, 40)}</span>
+    <span class="v-type">${plain(item.type ?? "")}${item.size !== null && item.type !== "str" ? ` · ${sizeOf(item.type, item.size)}` : ""}</span>
+    <span class="v-preview">${cut(error || (item.problem ?? item.preview ?? ""), 80)}</span>
+    <button type="button" aria-label="Edit ${plain(item.name)}" disabled=${Boolean(error)} onClick=${open}>edit</button>
+  </div>`;
+}
+
+/** @param {{onAdd: (name: string) => void}} props */
+function NewName({ onAdd }) {
+  const [name, setName] = useState("");
+  const add = () => {
+    if (name.trim()) onAdd(name.trim());
+    setName("");
+  };
+  const keys = (/** @type {any} */ event) => {
+    if (event.key !== "Enter") return;
+    event.preventDefault();
+    add();
+  };
+  return html`<div class="offer"><input aria-label="Name of another value" placeholder="another value" value=${name} onKeyDown=${keys}
+      onInput=${(/** @type {any} */ event) => setName(event.target.value)} /><span class="gap"></span>
+    <button type="button" disabled=${!name.trim()} onClick=${add}>add</button></div>`;
+}
+
+/**
+ * The values of a workflow at a superstep, each of which can be replaced.
+ * @param {{id: string, at: number | null, edits: Edits, onChange: (edits: Edits) => void}} props
+ */
+export function ValueEdits({ id, at, edits, onChange }) {
+  const { data, error } = useAnswer("state", { id, at });
+  const items = /** @type {any[]} */ (data?.items ?? []);
+  const types = Object.fromEntries(items.map((item) => [item.name, item.type]));
+  const noteOf = (/** @type {string} */ name) => {
+    if (!(name in types)) return "new";
+    return AS_THEY_ARE.has(types[name]) ? plain(types[name]) : `was ${plain(types[name])}, becomes what JSON can say`;
+  };
+  const drop = (/** @type {string} */ name) => onChange(Object.fromEntries(Object.entries(edits).filter(([other]) => other !== name)));
+  return html`<fieldset class="edits"><legend>values ${at === null ? "" : `after superstep ${at}`}</legend>
+    ${error ? html`<${Failure} error=${error} />` : null}
+    ${Object.entries(edits).map(([name, text]) => html`<${Editor} key=${name} name=${name} text=${text} note=${noteOf(name)}
+      onEdit=${(/** @type {string} */ next) => onChange({ ...edits, [name]: next })} onDrop=${() => drop(name)} />`)}
+    ${items.filter((item) => !(item.name in edits)).map((item) => html`<${Offer} key=${item.name} item=${item}
+      onOpen=${async () => onChange({ ...edits, [item.name]: await asJson(id, item.name, at) })} />`)}
+    <${NewName} onAdd=${(/** @type {string} */ name) => onChange({ ...edits, [name]: edits[name] ?? "null" })} />
+  </fieldset>`;
+}

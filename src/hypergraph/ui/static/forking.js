@@ -1,0 +1,75 @@
+// @ts-check
+/** Dialogs that run a graph: fork with edited values, resume, answer what a run waits for. */
+import { useState } from "preact/hooks";
+import { html } from "hg/html.js";
+import { post } from "hg/api.js";
+import { Dialog } from "hg/dialogs.js";
+import { ValueEdits, areReady, problemOf, valuesOf } from "hg/editing.js";
+import { plain } from "hg/format.js";
+import { openWorkflow } from "hg/store.js";
+import { graphOf } from "hg/wishes.js";
+
+/** @param {{workflow: any, superstep: number, last: number}} props */
+export function ForkDialog({ workflow, superstep, last }) {
+  const [at, setAt] = useState(superstep);
+  const [name, setName] = useState("");
+  const [edits, setEdits] = useState(/** @type {Record<string, string>} */ ({}));
+  const valid = Number.isInteger(at) && at >= 0 && at <= last;
+  const fork = async () => {
+    const given = name.trim() ? { new_id: name.trim() } : {};
+    const started = await post("fork", { id: workflow.id, at, values: valuesOf(edits), ...given, ...graphOf(workflow) });
+    openWorkflow(started.id);
+  };
+  return html`<${Dialog} title="Fork ${plain(workflow.id)}" submit="Fork and run" ready=${valid && areReady(edits)} onSubmit=${fork}>
+    <p class="soft">A new workflow begins with the history up to a superstep, and runs on from there with what you change.</p>
+    <div class="dialog-fields">
+      <label class="field"><span>after superstep, 0 to ${last}</span><input type="number" min="0" max=${last} value=${at} onInput=${(/** @type {any} */ event) => setAt(event.target.valueAsNumber)} /></label>
+      <label class="field wide"><span>its id</span><input value=${name} placeholder="chosen by the server" autocomplete="off" spellcheck="false" onInput=${(/** @type {any} */ event) => setName(event.target.value)} /></label>
+    </div>
+    ${valid ? html`<${ValueEdits} id=${workflow.id} at=${at} edits=${edits} onChange=${setEdits} />` : html`<p class="problem">There is no such superstep.</p>`}
+  <//>`;
+}
+
+/** @param {{workflow: any}} props */
+export function ResumeDialog({ workflow }) {
+  const [edits, setEdits] = useState(/** @type {Record<string, string>} */ ({}));
+  const resume = async () => {
+    await post("resume", { id: workflow.id, values: valuesOf(edits), ...graphOf(workflow) });
+    openWorkflow(workflow.id);
+  };
+  return html`<${Dialog} title="Resume ${plain(workflow.id)}" submit="Resume" ready=${areReady(edits)} onSubmit=${resume}>
+    <p class="soft">Steps that completed are kept; what failed or did not run yet runs now.</p>
+    <${ValueEdits} id=${workflow.id} at=${null} edits=${edits} onChange=${setEdits} />
+  <//>`;
+}
+
+/** @param {{keys: string[], chosen: string, onChoose: (key: string) => void}} props */
+function KeyChoice({ keys, chosen, onChoose }) {
+  if (keys.length < 2) return null;
+  return html`<label class="field"><span>answer to</span><select value=${chosen} onChange=${(/** @type {any} */ event) => onChoose(event.target.value)}>
+    ${keys.map((key) => html`<option value=${key} selected=${key === chosen}>${plain(key)}</option>`)}</select></label>`;
+}
+
+/** @param {{workflow: any}} props */
+export function AnswerDialog({ workflow }) {
+  const { pause } = workflow;
+  const keys = /** @type {string[]} */ (Object.values(pause.response_keys ?? {}));
+  const [key, setKey] = useState(pause.response_key);
+  const [text, setText] = useState("");
+  const [isText, setIsText] = useState(false);
+  const problem = isText ? null : problemOf(text);
+  const answer = async () => {
+    await post("answer", { id: workflow.id, key, answer: isText ? text : JSON.parse(text), ...graphOf(workflow) });
+    openWorkflow(workflow.id);
+  };
+  const quick = (/** @type {string} */ value) => html`<button type="button" onClick=${() => { setIsText(false); setText(value); }}>${value}</button>`;
+  return html`<${Dialog} title="Answer ${plain(workflow.id)}" submit="Answer and go on" ready=${problem === null} onSubmit=${answer}>
+    <p><span class="mono">${plain(pause.node)}</span> asks${pause.reason ? `: ${plain(pause.reason)}` : ""}</p>
+    <pre class="prompt" tabindex="0">${plain(typeof pause.prompt.value === "string" ? pause.prompt.value : pause.prompt.text)}</pre>
+    <${KeyChoice} keys=${keys} chosen=${key} onChoose=${setKey} />
+    <div class="editor"><div class="editor-head"><label for="answer" class="v-key">${plain(key)}</label><span class="gap"></span>${quick("true")}${quick("false")}
+        <label class="check"><input type="checkbox" checked=${isText} onChange=${(/** @type {any} */ event) => setIsText(event.target.checked)} /> plain text</label></div>
+      <textarea id="answer" class="mono" rows="4" value=${text} placeholder=${isText ? "any text" : '{"in": "JSON"}'} onInput=${(/** @type {any} */ event) => setText(event.target.value)}></textarea>
+      ${problem && text.trim() ? html`<p class="problem note" role="alert">${plain(problem)}</p>` : null}</div>
+  <//>`;
+}

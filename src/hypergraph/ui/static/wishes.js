@@ -1,0 +1,58 @@
+// @ts-check
+/** What can be wished for, and why not: one place knows, buttons and menus ask. */
+import { about } from "hg/store.js";
+import { plain } from "hg/format.js";
+
+const RUNS = new Set(["fork", "resume", "answer"]); // wishes that run a graph
+
+/** Return why nothing can be changed here, null if it can. */
+export function whyNoChange() {
+  if (!about.value) return "The server has not said yet what it allows";
+  if (about.value.offline) return "This page is a copy in a file: it only shows";
+  if (about.value.read_only) return "The server was started with --read-only: it only shows";
+  return null;
+}
+
+/** @param {any} workflow */
+function whyNoRun(workflow) {
+  const graphs = /** @type {string[]} */ (about.value?.graphs ?? []);
+  if (!graphs.length) return "The server was given no graph to run: start it with hypergraph ui --app module:attribute";
+  if (workflow.children.is_map) return "This is a map: run it again from code, items that completed are kept";
+  if (workflow.graph && !graphs.includes(workflow.graph)) {
+    return `The server was not given the graph ${plain(workflow.graph)}, only ${plain(graphs.join(", "))}: add it with --app`;
+  }
+  return null;
+}
+
+/** @param {any} workflow */
+function whyNoResume({ parent, status }) {
+  if (parent) return `It is a part of ${plain(parent)}, and goes on with it`;
+  if (status === "completed") return "It has completed: there is nothing left to do";
+  if (status === "paused") return "It waits for an answer";
+  return null;
+}
+
+/** @param {any} workflow */
+function whyNoAnswer({ parent, pause }) {
+  if (parent) return `It is a part of ${plain(parent)}: answer there`;
+  return pause ? null : "It waits for no answer";
+}
+
+/**
+ * Return why a wish cannot be granted, null if it can.
+ * @param {string} kind @param {any} workflow @returns {string | null}
+ */
+export function whyNot(kind, workflow) {
+  const basic = whyNoChange() ?? (RUNS.has(kind) ? whyNoRun(workflow) : null);
+  if (basic) return basic;
+  if (kind === "resume") return whyNoResume(workflow);
+  if (kind === "answer") return whyNoAnswer(workflow);
+  if (kind === "fork" && !workflow.steps) return "It has no steps to fork from";
+  return null;
+}
+
+/** Return what a wish says of the graph, where the workflow has no name for it. @param {any} workflow */
+export function graphOf(workflow) {
+  const graphs = about.value?.graphs ?? [];
+  return workflow.graph || graphs.length < 2 ? {} : { graph: graphs[0] };
+}
