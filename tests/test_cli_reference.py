@@ -5,7 +5,6 @@ HYPERGRAPH_REGOLD=1 writes it anew; what stands before the table is written by h
 
 import os
 import re
-import shlex
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import pytest
 from hypergraph.cli.commands import COMMANDS
 from hypergraph.cli.frame import options_of
 from hypergraph.cli.help import manual, overview, spelled, usage
-from hypergraph.cli.options import FOR_ALL, Option, parse
+from hypergraph.cli.options import FOR_ALL, Option
 from hypergraph.views.sql import VIEWS
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -76,24 +75,3 @@ def test_every_command_has_help_an_action_and_plain_options(name: str) -> None:
         assert option.is_argument or re.fullmatch(r"--[a-z]+(-[a-z]+)*", option.name)
     names = [option.name for option in (*options, *FOR_ALL)]
     assert len(names) == len(set(names))
-
-
-def commands_in_docs() -> Iterator[tuple[str, str]]:
-    for file in sorted((*DOCS.rglob("*.md"), DOCS.parent / "README.md")):
-        for line in file.read_text(encoding="utf-8").splitlines():
-            if line.startswith("$ hypergraph "):
-                yield file.name, line[2:].split(" | ")[0].split(" > ")[0]
-
-
-@pytest.mark.parametrize(("page", "line"), list(commands_in_docs()))
-def test_every_command_line_in_the_docs_could_be_given(page: str, line: str) -> None:
-    _, *words = shlex.split(line)
-    while words and words[0] == "--db":
-        words = words[2:]
-    double = "-".join(words[:2])
-    name, rest = (double, words[2:]) if double in COMMANDS else (words[0], words[1:])
-    if name.startswith("--"):
-        parse(words, FOR_ALL)
-        return
-    assert name in COMMANDS, page
-    parse(rest, (*options_of(name), *FOR_ALL))

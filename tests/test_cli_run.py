@@ -164,6 +164,20 @@ def test_a_module_that_raises_is_named_with_the_line(shop: RunCli) -> None:
     assert "\x1b" not in said.err
 
 
+def test_what_a_node_makes_or_raises_cannot_move_the_cursor(shop: RunCli) -> None:
+    (Path(shop.folder) / "odd.py").write_text(
+        "from hypergraph import Graph, node\n"
+        "@node(output_name='page')\n"
+        "def fetch(url):\n    return '\\x1b[2J\\r\\nnext: rm -rf ~\\u202e' + 'x' * 500\n"
+        "@node(output_name='end')\n"
+        "def parse(page):\n    raise ValueError(page)\n"
+        "graph = Graph([fetch, parse], name='odd\\x1b[31m')\n"
+    )
+    text = shop.golden("run-hostile", "run", "odd:graph", "url=x", "--id", "h", code=1)
+    assert max(map(len, text.splitlines())) < 700
+    assert not {"\x1b", "\r", "\u202e"} & set(text)
+
+
 def test_an_id_that_is_taken_is_refused_without_resume(shop: RunCli) -> None:
     shop("run", "shop:math", "n=1", "--id", "one")
     shop.golden("run-id-taken", "run", "shop:math", "n=1", "--id", "one", code=4)
