@@ -12,6 +12,7 @@ import pytest
 from hypergraph.checkpointers import Checkpointer
 from hypergraph.testing.another import Another
 from hypergraph.testing.crashes import CrashTests, FenceTests
+from hypergraph.testing.glances import GlanceTests
 from hypergraph.testing.ownership import BackgroundTests, CommitTests, OwnershipTests
 from hypergraph.testing.races import ClockTests, ProcessTests, ThreadTests
 from hypergraph.testing.stores import StepTests, ValueTests
@@ -20,6 +21,7 @@ from hypergraph.testing.upkeep import AwaitableTests, IdTests, ListTests, Upkeep
 
 class CheckpointerConformance(
     StepTests,
+    GlanceTests,
     ValueTests,
     CommitTests,
     OwnershipTests,
