@@ -3,6 +3,7 @@
 import { html } from "hg/html.js";
 import { live } from "hg/store.js";
 import { isDark, toggleTheme } from "hg/theme.js";
+import { overEverything } from "hg/views.js";
 
 function Corner() {
   const dark = isDark();
@@ -28,5 +29,6 @@ export function Frame({ title, actions, class: kind = "", children }) {
       <div class="actions">${actions}<${Corner} /></div>
     </header>
     <main id="main" class=${kind} tabindex="-1">${children}</main>
+    ${overEverything.map((Over) => html`<${Over} />`)}
   </div>`;
 }

@@ -8,6 +8,7 @@ import { Frame } from "hg/frame.js";
 import { Badge, Failure, statusClass } from "hg/parts.js";
 import { format, go, route } from "hg/route.js";
 import { about, changed } from "hg/store.js";
+import { listActions } from "hg/views.js";
 
 const STATUSES = ["active", "completed", "failed", "partial", "paused", "stopped"];
 const TEXTS = ["search", "graph", "since", "where", "tag", "parent"];
@@ -181,7 +182,7 @@ export function List() {
   const none = pages.ready && !pages.error && pages.items.length === 0;
   const filtered = Object.keys(params).some((name) => name !== "sort" && params[name]);
   const title = html`<h1>workflows</h1>${about.value?.database && html`<span class="note mono">${plain(about.value.database)}</span>`}`;
-  return html`<${Frame} title=${title} class="list-page">
+  return html`<${Frame} title=${title} actions=${listActions.map((Action) => html`<${Action} />`)} class="list-page">
     <section class="panel filters" aria-label="Filters">
       <${StatusChips} />
       <div class="fields">

@@ -27,7 +27,7 @@ function Origin({ item }) {
     <span class="note">written by</span> ${maker
       ? html`<button type="button" class="link" onClick=${go}>${cut(maker.node, 40)}</button> <span class="note">in superstep ${maker.superstep}, version ${item.version}</span>`
       : html`<span>whoever started the run</span>`}
-    <span class="note">· read by</span> ${readers.length
+    ${" "}<span class="note">· read by</span> ${readers.length
       ? readers.map((name, i) => html`${i ? ", " : ""}<button type="button" class="link" onClick=${() => selectNode(name)}>${cut(name, 40)}</button>`)
       : html`<span class="note">no node</span>`}
     ${item.artifact ? html`<div class="note">kept outside of the database (${plural(item.bytes ?? 0, "byte")}); opening fetches it</div>` : null}

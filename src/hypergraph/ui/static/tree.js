@@ -7,7 +7,7 @@ import { cut, plain, plural, sizeOf } from "hg/format.js";
 
 /** @typedef {{id: string, key: string, at?: number | null, step?: number, side?: string}} Place */
 
-const SHORT = 120; // characters of a text that fit a line
+const SHORT = 40; // characters of a text that fit a line
 const PLAIN = new Set(["str", "bytes", "bytearray", "int", "float", "bool", "NoneType"]);
 const NUMBERS = new Set(["int", "float", "complex", "Decimal"]);
 const WORDS = new Set(["bool", "NoneType"]);

@@ -1,19 +1,20 @@
 // @ts-check
 /**
- * What the page consists of, by name: views, which an address leads to, and dialogs, which act on a workflow.
+ * What the page consists of: views by the first part of their address, what can be done with the open workflow
+ * or with all of them, and what appears over everything. Modules are registered in main.js.
  *
- * A view is a component without properties: it reads the selection. A dialog gets `workflow`, `superstep` and
- * `onClose`. A module of either registers itself, and is imported by main.js.
+ * A view is a component without properties: it reads the selection. An action of a workflow gets `workflow`,
+ * `superstep` and `readOnly`, and appears at the right of its header; one of the list gets nothing.
  */
-import { signal } from "@preact/signals";
 
 /** @type {Map<string, any>} */
 const views = new Map();
-/** @type {Map<string, any>} */
-const dialogs = new Map();
-
-/** The dialog that is open. */
-export const dialog = signal(/** @type {string | null} */ (null));
+/** @type {any[]} */
+export const headerActions = [];
+/** @type {any[]} */
+export const listActions = [];
+/** @type {any[]} */
+export const overEverything = [];
 
 /** @param {string} name @param {any} component */
 export function registerView(name, component) {
@@ -30,12 +31,17 @@ export function hasView(name) {
   return views.has(name);
 }
 
-/** @param {string} name @param {any} component */
-export function registerDialog(name, component) {
-  dialogs.set(name, component);
+/** @param {any} component */
+export function registerAction(component) {
+  headerActions.push(component);
 }
 
-/** @param {string} name */
-export function dialogOf(name) {
-  return dialogs.get(name) ?? null;
+/** @param {any} component */
+export function registerListAction(component) {
+  listActions.push(component);
+}
+
+/** @param {any} component */
+export function registerOverEverything(component) {
+  overEverything.push(component);
 }

@@ -12,7 +12,7 @@ import { StatePanel } from "hg/state.js";
 import { Step } from "hg/step.js";
 import { about, select, selection } from "hg/store.js";
 import { Travel } from "hg/travel.js";
-import { dialog, dialogOf, hasView } from "hg/views.js";
+import { hasView, headerActions } from "hg/views.js";
 import { WaterfallPanel } from "hg/waterfall.js";
 
 /** @param {string} id */
@@ -33,16 +33,9 @@ function Title({ found }) {
 
 /** @param {{found: any}} props */
 function Actions({ found }) {
-  const canAct = about.value !== null && !about.value.read_only && dialogOf("fork") !== null;
-  const where = columns.value?.length ? ` from superstep ${at.value}` : "";
-  return html`${hasView("compare") ? html`<a class="button" href=${format({ view: "compare", params: { a: found.id } })}>compare</a>` : null}
-    ${canAct && !found.children.is_map ? html`<button type="button" class="primary" onClick=${() => (dialog.value = "fork")}>fork${where}</button>` : null}`;
-}
-
-/** @param {{found: any}} props */
-function OpenDialog({ found }) {
-  const Dialog = dialog.value === null ? null : dialogOf(dialog.value);
-  return Dialog && html`<${Dialog} workflow=${found} superstep=${at.value} onClose=${() => (dialog.value = null)} />`;
+  const compare = hasView("compare") ? html`<a class="button" href=${format({ view: "compare", params: { a: found.id } })}>compare</a>` : null;
+  const context = { workflow: found, superstep: at.value, readOnly: about.value?.read_only ?? true };
+  return html`${compare}${headerActions.map((Action) => html`<${Action} ...${context} />`)}`;
 }
 
 const TABS = [
@@ -84,6 +77,5 @@ export function WorkflowPage() {
     <${WaterfallPanel} key=${`rows ${id}`} />
     ${isMap && selection.step.value !== null ? html`<${Panel} title="step" class="details"><div class="scroll" tabindex="0"><${Step} /></div><//>` : null}
     ${isMap ? null : html`<${Travel} key=${`travel ${id}`} /><${StatePanel} key=${`state ${id}`} /><${Tabs} key=${`tabs ${id}`} />`}
-    ${found ? html`<${OpenDialog} found=${found} />` : null}
   <//>`;
 }
