@@ -16,8 +16,8 @@ from hypergraph.cli.outcomes import reply_to
 from hypergraph.cli.screens import quoted
 from hypergraph.cli.targets import TARGET, graph_at
 from hypergraph.display import plural
-from hypergraph.durability.forks import begin, origin_of
-from hypergraph.durability.wishes import Wishes
+from hypergraph.durability.forks import Origin, begin
+from hypergraph.durability.wishes import NO_WISHES
 from hypergraph.records import fresh_run_id
 from hypergraph.views.problems import NOT_FOUND, REFUSED, USAGE, Problem
 from hypergraph.views.stores import store_at
@@ -115,11 +115,10 @@ def _only_made(
     if edits:
         raise Problem(USAGE, "--set needs TARGET: a changed value counts once the graph takes it up")
     _check_point(store, *point)
-    wishes = Wishes(fork_from=point)
     source = store.read_workflow(point[0])
     assert source is not None  # noqa: S101 - its name was resolved
     like = NewWorkflow(source.graph_name, source.graph_hash, source.graph, source.node_hashes)
-    begin(store, new, like, origin_of(store, wishes), wishes)
+    begin(store, new, like, Origin(*point, (), {}, handed_over=False), NO_WISHES)
     made = store.read_workflow(new)
     assert made is not None  # noqa: S101 - as above
     fields = {name: getattr(made, name) for name in type(made).__slots__}

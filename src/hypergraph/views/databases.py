@@ -16,6 +16,7 @@ from hypergraph.checkpointers import ArtifactRef, Checkpointer
 from hypergraph.checkpointers.errors import translated
 from hypergraph.checkpointers.filters import Query
 from hypergraph.checkpointers.locks import LockFile
+from hypergraph.checkpointers.reading import START, position_of
 from hypergraph.checkpointers.schema import MIGRATIONS, number
 from hypergraph.display import jsonable
 from hypergraph.exceptions import ArtifactMissingError, CheckpointError
@@ -219,13 +220,20 @@ def _check_rows(store: Checkpointer, found: _Findings) -> int:
         for workflow in page:
             looked_at += 1
             try:
-                store.read_steps(workflow.id, values=False)
+                _read_all(store, workflow.id)
                 _ = workflow.graph
             except (CheckpointError, ValueError) as error:
                 found.add(f"workflow {workflow.id}", str(error))
         if cursor is None:
             return looked_at
         query = query._replace(cursor=cursor)
+
+
+def _read_all(store: Checkpointer, workflow_id: str) -> None:
+    """Read every step, a page at a time. Raises CheckpointError for one that makes no sense."""
+    after = START
+    while page := store.read_page(workflow_id, after=after, limit=_PAGE):
+        after = position_of(page[-1])
 
 
 def _check_artifact(store: Checkpointer, reference: str, found: _Findings) -> None:
