@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -44,14 +45,13 @@ class _Extra(msgspec.Struct):
     replayed: bool = False
 
 
-_PLAIN = _Extra()
 _decode = msgspec.json.Decoder(_Extra).decode
 
 
 def lines(connection: Connection, workflow_id: str, after: Position, limit: int) -> list[StepLine]:
     """Return what a drawing shows of the next steps after a position."""
     bounds = {"key": key_of(connection, workflow_id), "since": after[0], "after": after[1], "limit": limit}
-    return [_line(row) for row in connection.execute(_LINES, bounds).fetchall()]
+    return _outlined(connection.execute(_LINES, bounds).fetchall())
 
 
 def items(connection: Connection, workflow_id: str) -> list[ItemLine]:
@@ -101,17 +101,14 @@ class Watch:
 
 
 @or_corrupt
-def _line(row: tuple[Any, ...]) -> StepLine:
-    superstep, idx, node, status, ended, duration, cached, attempt, extra = row
-    more = _extra(extra) if extra else _PLAIN
-    return StepLine(
-        *(superstep, idx, node, status, ended, duration, bool(cached), attempt),
-        *(more.visit, more.child_workflow_id, more.replayed),
-    )
+def _outlined(rows: Iterable[tuple[Any, ...]]) -> list[StepLine]:
+    make, plain = StepLine._make, (1, None, False)
+    return [make((*row[:8], *(_extra(row[8]) if row[8] else plain))) for row in rows]
 
 
-def _extra(text: str) -> _Extra:
+def _extra(text: str) -> tuple[int, str | None, bool]:
     try:
-        return _decode(text)
+        found = _decode(text)
     except msgspec.DecodeError:  # half surrogate pairs in an error, which msgspec refuses
-        return msgspec.convert(json.loads(text), _Extra)
+        found = msgspec.convert(json.loads(text), _Extra)
+    return found.visit, found.child_workflow_id, found.replayed
