@@ -66,6 +66,13 @@ def test_a_fork_is_made_without_a_graph_and_runs_on_with_one(shop: RunCli) -> No
     shop.golden("fork-made", "fork", "eight", "--at", 0)
     shop.golden("fork-run", "fork", "eight", "--at", 0, "--set", "double=7", "--id", "seven", "shop:math")
     assert shop.json("resume", "eight-fork-1", "shop:math")["outputs"][-1]["value"] == 16.0
+    whole = shop.json("fork", "eight")["workflow"]
+    assert (whole["forked_from"], whole["forked_at"], whole["steps"], whole["status"]) == (
+        "eight",
+        1,
+        2,
+        "stopped",
+    )
     shop.golden("fork-beyond-the-end", "fork", "eight", "--at", 9, code=1)
     shop.golden("fork-onto-another", "fork", "eight", "--id", "seven", code=4)
     shop.golden("fork-edit-without-graph", "fork", "eight", "--set", "double=7", code=2)

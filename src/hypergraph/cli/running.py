@@ -118,7 +118,9 @@ def _only_made(
     source = store.read_workflow(point[0])
     assert source is not None  # noqa: S101 - its name was resolved
     like = NewWorkflow(source.graph_name, source.graph_hash, source.graph, source.node_hashes)
-    begin(store, new, like, Origin(*point, (), {}, handed_over=False), NO_WISHES)
+    last = max((tally.superstep for tally in store.tally_steps(point[0])), default=None)
+    at = last if point[1] is None else point[1]
+    begin(store, new, like, Origin(point[0], at, (), {}, handed_over=False), NO_WISHES)
     made = store.read_workflow(new)
     assert made is not None  # noqa: S101 - as above
     fields = {name: getattr(made, name) for name in type(made).__slots__}
