@@ -15,7 +15,7 @@ function lines(value, room = 12) {
 }
 
 /** @param {{brief: any, kind: string, mark: string}} props */
-function Side({ brief, kind, mark }) {
+export function Side({ brief, kind, mark }) {
   if (!brief) return null;
   const size = sizeOf(brief.type, brief.size);
   const shown = brief.problem ? [brief.problem] : brief.truncated ? [brief.text] : lines(brief.value);

@@ -51,13 +51,15 @@ function usePages(params) {
     const timer = setTimeout(look, QUIET_MS);
     return () => clearTimeout(timer);
   }, [changed.value.number]);
-  const more = async () => {
-    const page = await get("workflows", { ...question, limit: 2 * PAGE, cursor: pages.cursor });
+  /** @param {any} page */
+  const add = (page) => {
     const known = new Set(pages.items.map((item) => item.id));
     const items = [...pages.items, ...page.items.filter((/** @type {any} */ item) => !known.has(item.id))];
     shown.current = items.length;
     setPages({ ...pages, items, cursor: page.next_cursor });
   };
+  const more = () =>
+    get("workflows", { ...question, limit: 2 * PAGE, cursor: pages.cursor }).then(add, (error) => setPages({ ...pages, error }));
   return { ...pages, more };
 }
 

@@ -65,7 +65,7 @@ export async function settle(run, index) {
 
 /** Select a step, wherever it is nested. @param {string} run @param {number} index @param {{replace?: boolean}} how */
 export async function selectStep(run, index, how = {}) {
-  if (!runs.peek().get(run)) await loadAround(run);
+  if (!runs.peek().get(run)) await loadAround(run).catch(() => {}); // then there is nothing to select
   const row = runs.peek().get(run)?.rowOf(index);
   if (row === undefined) return;
   const { path, superstep } = outlook(run, row);

@@ -57,7 +57,10 @@ async function extend(id) {
 export function loadRun(id) {
   let promise = asked.get(id);
   if (!promise) {
-    promise = extend(id).catch(() => void asked.delete(id));
+    promise = extend(id).catch((error) => {
+      asked.delete(id); // whoever asks next tries again
+      throw error;
+    });
     asked.set(id, promise);
   }
   return promise;

@@ -20,7 +20,7 @@ function told(path) {
 function inside(names, child, path) {
   const known = runs.value.get(child);
   if (!known) {
-    loadRun(child);
+    loadRun(child).catch(() => {}); // then the overview of the whole run must do
     return told(path);
   }
   if (!known.length) return told(path);

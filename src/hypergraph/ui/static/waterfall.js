@@ -66,7 +66,7 @@ function Fold({ row }) {
 
 /** @param {any} row @param {boolean} shift */
 function choose(row, shift) {
-  if (row.kind === "more") loadItems(row.run);
+  if (row.kind === "more") loadItems(row.run).catch(() => {}); // the row stays, to be clicked again
   else if (row.kind === "item") openWorkflow(row.child);
   else if (shift && row.superstep !== at.peek()) {
     const pair = [row.superstep, at.peek()].sort((a, b) => a - b);
@@ -155,7 +155,7 @@ function keys(event, place, point) {
     if (list[next]?.kind === "step") choose(list[next], event.shiftKey);
   } else if (event.key === "ArrowRight" && row?.child) unfold(row.child, true);
   else if (event.key === "ArrowLeft" && row?.child) unfold(row.child, false);
-  else if (event.key === "Enter" && row?.kind === "more") loadItems(row.run);
+  else if (event.key === "Enter" && row?.kind === "more") choose(row, false);
   else if (event.key === "Enter" && row?.child) openWorkflow(row.child);
   else return;
   event.preventDefault();

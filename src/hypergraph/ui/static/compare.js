@@ -1,0 +1,160 @@
+// @ts-check
+/** Two workflows side by side: where they part, what each did there, where the time went, which values differ. */
+import { useState } from "preact/hooks";
+import { html } from "hg/html.js";
+import { Side } from "hg/changes.js";
+import { ago, cut, duration, plain, plural } from "hg/format.js";
+import { Frame } from "hg/frame.js";
+import { Badge, Failure, Panel, statusClass, useAnswer } from "hg/parts.js";
+import { format, go, route } from "hg/route.js";
+
+const LISTED = 30; // workflows that are offered
+
+/** @param {string} wf @param {number} [index] */
+function hrefOf(wf, index) {
+  const step = index === undefined ? {} : { step: String(index), tab: "step" };
+  return format({ view: "workflow", params: { wf, ...step } });
+}
+
+/** @param {string} a @param {string} b */
+const compareHref = (a, b) => format({ view: "compare", params: { a, b } });
+
+// --- the choice of the other one -------------------------------------------------------------------------
+
+/** @param {any} found @param {any} lineage @param {any} alike @returns {any[]} */
+function offered(found, lineage, alike) {
+  const family = (lineage?.items ?? []).filter((/** @type {any} */ one) => one.count === 1 && one.relation !== "child");
+  const relatives = family.map((/** @type {any} */ one) => ({ ...one, why: one.relation === "root" ? "where the forks began" : "fork" }));
+  const known = new Set(relatives.map((/** @type {any} */ one) => one.id));
+  const others = (alike?.items ?? []).filter((/** @type {any} */ one) => !known.has(one.id));
+  return [...relatives, ...others.map((/** @type {any} */ one) => ({ ...one, why: "same graph" }))].filter((one) => one.id !== found?.id);
+}
+
+/** @param {{a: string}} props */
+function Chooser({ a }) {
+  const [text, setText] = useState("");
+  const { data: found, error } = useAnswer("workflow", { id: a });
+  const { data: lineage } = useAnswer("lineage", { id: a });
+  const { data: alike } = useAnswer(found?.graph ? "workflows" : null, { graph: found?.graph, limit: LISTED });
+  const choose = (/** @type {Event} */ event) => {
+    event.preventDefault();
+    if (text.trim()) go({ view: "compare", params: { a, b: text.trim() } });
+  };
+  const rows = offered(found, lineage, alike).filter((one) => one.id.includes(text.trim()));
+  if (error) return html`<${Failure} error=${error} />`;
+  return html`<${Panel} title=${`compare ${cut(a, 50)} with`} label="The other workflow" class="chooser">
+    <form class="dialog-fields padded" onSubmit=${choose}>
+      <label class="field wide"><span>its id</span><input type="search" autofocus value=${text} placeholder="id of another workflow" spellcheck="false" onInput=${(/** @type {any} */ event) => setText(event.target.value)} /></label>
+      <button type="submit" class="primary" disabled=${!text.trim()}>compare</button>
+    </form>
+    ${rows.length ? html`<table class="plain-table" aria-label="Workflows to compare with"><tbody>${rows.map((one) => html`<tr key=${one.id}>
+      <td class="fit"><${Badge} status=${one.status} small /></td>
+      <td><a class="mono" href=${compareHref(a, one.id)}>${cut(one.id, 70)}</a></td><td class="note">${one.why}</td>
+      <td class="num">${plural(one.steps, "step")}</td><td class="num">${duration(one.duration_ms)}</td><td class="num note">${ago(one.created_at)}</td></tr>`)}</tbody></table>`
+      : html`<p class="empty">${alike || !found?.graph ? "No other workflow ran this graph." : "…"}</p>`}
+  <//>`;
+}
+
+// --- the comparison -------------------------------------------------------------------------------------
+
+/** @param {{letter: string, side: any}} props */
+function SideCard({ letter, side }) {
+  return html`<section class="panel side-card side-${letter}" aria-label="Workflow ${letter}">
+    <span class="letter">${letter}</span>
+    <div><a class="mono" href=${hrefOf(side.workflow)} title=${plain(side.workflow)}>${cut(side.workflow, 48)}</a>
+      <div class="note">${cut(side.graph ?? "", 40)} · ${plural(side.steps, "step")} · ${duration(side.duration_ms)}</div></div>
+    <span class="gap"></span><${Badge} status=${side.status} />
+  </section>`;
+}
+
+const WORDS = /** @type {Record<string, string>} */ ({
+  path: "Another node ran", status: "A step ended differently", decision: "A gate decided differently", values: "A step made other values",
+});
+
+/** @param {{step: any, workflow: string}} props */
+function StepCell({ step, workflow }) {
+  if (!step) return html`<span class="note">ended before</span>`;
+  const decision = step.decision === null ? "" : `→ ${cut([step.decision].flat().join(", "), 40)}`;
+  return html`<i class="dot ${statusClass(step.status)}" title=${step.status}></i> <a class="node-name" href=${hrefOf(workflow, step.index)}>${cut(step.node, 40)}</a>
+    <span class="note">${decision} ${step.error ? cut(step.error, 60) : ""}</span>`;
+}
+
+/** @param {{data: any}} props */
+function First({ data }) {
+  const { first } = data;
+  if (!first) {
+    const text = data.same ? "Nothing differs but times." : "All steps went the same way; only the values below differ.";
+    return html`<${Panel} title="first difference" class="first"><p class="empty">${text}</p><//>`;
+  }
+  return html`<${Panel} title="first difference" note=${`step ${first.position}`} class="first">
+    <div class="padded"><p><b>${WORDS[first.kind] ?? first.kind}</b></p>
+      <div class="versus"><div><span class="letter">a</span> <${StepCell} step=${first.a} workflow=${data.a.workflow} /></div>
+        <div><span class="letter">b</span> <${StepCell} step=${first.b} workflow=${data.b.workflow} /></div></div>
+      ${first.values.map((/** @type {any} */ item) => html`<${Value} key=${item.name} item=${item} />`)}</div>
+  <//>`;
+}
+
+/** @param {{item: any}} props */
+function Value({ item }) {
+  const maker = item.made_by ? ` · made by ${cut(item.made_by.node, 30)}` : "";
+  return html`<article class="change" aria-label="${plain(item.name)} ${item.kind}"><header><span class="v-key">${cut(item.name, 60)}</span>
+      <span class="note">${{ added: "only in b", removed: "only in a" }[/** @type {string} */ (item.kind)] ?? item.kind}${maker}</span></header>
+    <${Side} brief=${item.a} kind="removed" mark="a" /><${Side} brief=${item.b} kind="added" mark="b" /></article>`;
+}
+
+/** @param {{data: any}} props */
+function Path({ data }) {
+  return html`<${Panel} title="path" note="around the first difference" class="path">
+    <div class="scroll"><table class="plain-table" aria-label="Steps of both"><thead><tr><th scope="col">#</th><th scope="col">a</th><th scope="col">b</th></tr></thead>
+    <tbody>${data.path.map((/** @type {any} */ pair) => html`<tr key=${pair.position} class=${pair.same ? "" : "differs"} aria-current=${pair.position === data.first?.position ? "true" : undefined}>
+      <td class="num note">${pair.position}</td><td><${StepCell} step=${pair.a} workflow=${data.a.workflow} /></td><td><${StepCell} step=${pair.b} workflow=${data.b.workflow} /></td></tr>`)}</tbody></table></div>
+  <//>`;
+}
+
+/** @param {{ms: number | null, runs: number, most: number, letter: string}} props */
+function TimeCell({ ms, runs, most, letter }) {
+  if (ms === null) return html`<td class="note">did not run</td>`;
+  return html`<td><span class="meter side-${letter}"><i style=${{ width: `${Math.max(1, (ms / most) * 100)}%` }}></i></span>
+    <span class="num">${duration(ms)}</span>${runs > 1 ? html` <span class="note">×${runs}</span>` : null}</td>`;
+}
+
+/** @param {{data: any}} props */
+function Timing({ data }) {
+  const most = Math.max(1, ...data.timing.map((/** @type {any} */ row) => Math.max(row.a_ms ?? 0, row.b_ms ?? 0)));
+  const delta = (/** @type {any} */ row) => {
+    const found = (row.b_ms ?? 0) - (row.a_ms ?? 0);
+    return Math.abs(found) < 0.5 ? "≈" : `${found > 0 ? "+" : "−"}${duration(Math.abs(found))}`;
+  };
+  return html`<${Panel} title="timing" note="greatest difference first" class="timing"><div class="scroll"><table class="plain-table" aria-label="Time of each node">
+    <thead><tr><th scope="col">node</th><th scope="col">a</th><th scope="col">b</th><th scope="col" class="num">b − a</th></tr></thead>
+    <tbody>${data.timing.slice(0, 200).map((/** @type {any} */ row) => html`<tr key=${row.node}><td class="node-name" title=${plain(row.node)}>${cut(row.node, 28)}</td>
+      <${TimeCell} ms=${row.a_ms} runs=${row.a_runs} most=${most} letter="a" /><${TimeCell} ms=${row.b_ms} runs=${row.b_runs} most=${most} letter="b" /><td class="num">${delta(row)}</td></tr>`)}</tbody></table></div><//>`;
+}
+
+/** @param {{data: any}} props */
+function Values({ data }) {
+  const count = data.items.length + data.left_out;
+  return html`<${Panel} title="values" note=${`${plural(count, "value")} differ${count === 1 ? "s" : ""} at the end`} class="values"><div class="scroll" tabindex="0">
+    ${data.items.length ? data.items.map((/** @type {any} */ item) => html`<${Value} key=${item.name} item=${item} />`) : html`<p class="empty">All values are the same.</p>`}
+    ${data.left_out ? html`<p class="note padded">${plural(data.left_out, "more value")} differ</p>` : null}</div><//>`;
+}
+
+/** @param {{a: string, b: string}} props */
+function Comparison({ a, b }) {
+  const { data, error } = useAnswer("diff", { a, b });
+  if (error) return html`<${Failure} error=${error} /><p class="empty"><a href=${format({ view: "compare", params: { a } })}>Choose another workflow</a></p>`;
+  if (!data) return html`<p class="empty">…</p>`;
+  return html`<${SideCard} letter="a" side=${data.a} /><${SideCard} letter="b" side=${data.b} />
+    <${First} data=${data} /><${Path} data=${data} /><${Timing} data=${data} /><${Values} data=${data} />`;
+}
+
+/** The view. */
+export function ComparePage() {
+  const { a, b } = route.value.params;
+  const tools = b && html`<a class="button" href=${compareHref(b, a)}>swap</a><a class="button" href=${format({ view: "compare", params: { a } })}>another…</a>`;
+  const title = html`<h1>compare</h1>${a && html`<a class="mono id" href=${hrefOf(a)}>${cut(a, 44)}</a>`}${b && html`<span class="note">with</span><a class="mono id" href=${hrefOf(b)}>${cut(b, 44)}</a>`}`;
+  if (!a) return html`<${Frame} title=${title}><p class="empty">Open a workflow, and compare it from there. <a href="#/">All workflows</a></p><//>`;
+  return html`<${Frame} title=${title} actions=${tools} class=${b ? "compare-page" : "plain-page"}>
+    ${b ? html`<${Comparison} key=${`${a} ${b}`} a=${a} b=${b} />` : html`<${Chooser} key=${a} a=${a} />`}
+  <//>`;
+}
