@@ -33,13 +33,20 @@ def chromium() -> str:
     return found
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """A browser without windows. An event loop runs in this thread for as long as it lives."""
+@contextmanager
+def launched() -> Iterator[Browser]:
+    """Start a browser without windows. An event loop runs in this thread for as long as it lives."""
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=chromium(), args=_ARGUMENTS)
         yield started
         started.close()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """A browser for the tests of a file."""
+    with launched() as started:
+        yield started
 
 
 def apart(story: Coroutine[Any, Any, None]) -> None:

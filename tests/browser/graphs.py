@@ -1,0 +1,154 @@
+"""The graphs whose runs the page is looked at with; `hypergraph ui --app browser.graphs:NAME` may run them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypergraph import END, Graph, interrupt, node, route
+
+MARKUP = '<img src="x" onerror="harmed=1">'
+NASTY = [
+    MARKUP,
+    "</script><script>harmed=1</script>",
+    "</pre></title></style></textarea><svg onload='harmed=1'>",
+    "<a href='javascript:harmed=1'>press</a>",
+    "javascript:harmed=1",
+    "'\"`${harmed=1}{{constructor.constructor('harmed=1')()}}",
+    "\x1b[31mred\x07\x00\x9b",
+    "\u202egnp.exe \u2066hidden\u2069 zero\u200bwidth \ufeff",
+    "&lt;b&gt; &#x3c;script&#x3e;",
+    "../../../etc/passwd?a=b#c%2e%2e",
+]
+
+
+@node(output_name="n")
+def bump(n: int) -> int:
+    return n + 1
+
+
+@node(output_name="double")
+def twice(n: int) -> int:
+    return n * 2
+
+
+@route(targets=["bump", END])
+def enough(n: int, until: int) -> str:
+    return END if n >= until else "bump"
+
+
+loop = Graph([bump, twice, enough], name="loop")
+
+
+@node(output_name="clean")
+def tidy(ticket: dict[str, Any]) -> str:
+    return str(ticket["text"]).strip()
+
+
+@node(output_name="reply")
+def reply_to(clean: str) -> str:
+    if clean.endswith("13"):
+        raise TimeoutError(f"nobody answered {clean}")
+    return clean.upper()
+
+
+triage = Graph([tidy, reply_to], name="triage")
+desk = Graph([triage.as_node().map_over("ticket", error_handling="continue")], name="desk")
+
+
+@node(output_name="leaf")
+def plant(seed: int) -> dict[str, Any]:
+    return {"seed": seed, "bytes": b"\x00\xff"}
+
+
+def _nested() -> Graph:
+    graph = Graph([plant], name="fourth")
+    for name in ("third", "second", "first"):
+        graph = Graph([graph.as_node()], name=name)
+    return graph
+
+
+nest = _nested()
+
+
+@node(output_name="loaded")
+def load(source: dict[str, Any]) -> list[int]:
+    return list(range(int(source["rows"])))
+
+
+@node(output_name="share")
+def divide(loaded: list[int], by: int) -> float:
+    if not by:
+        raise ZeroDivisionError("by is 0")
+    return len(loaded) / by
+
+
+@node(output_name="report")
+def write_report(share: float) -> str:
+    return f"{share} each"
+
+
+shares = Graph([load, divide, write_report], name="shares")
+deep_shares = Graph([Graph([shares.as_node()], name="middle").as_node()], name="outer")
+
+
+@node(output_name="draft")
+def write(topic: str) -> str:
+    return f"About {topic}"
+
+
+@interrupt(output_name="approved")
+def approve(draft: str) -> None:
+    return None
+
+
+@node(output_name="sent")
+def send(draft: str, approved: bool) -> str:
+    return f"{draft}: {approved}"
+
+
+newsletter = Graph([write, approve, send], name="newsletter")
+
+
+@node(output_name="documents")
+def retrieve(question: str) -> list[str]:
+    return [f"a page about {question}"]
+
+
+@node(output_name="prompt")
+def build(question: str, documents: list[str]) -> str:
+    return f"{question}? {documents[0]}"
+
+
+@node(output_name="answer")
+def generate(prompt: str) -> str:
+    return f"An answer to {prompt}"
+
+
+answers = Graph([retrieve, build, generate], name="answers")
+
+
+@node(output_name="shelf")
+def collect(size: int) -> dict[str, Any]:
+    rows = [{"number": number, "name": f"row {number}"} for number in range(size)]
+    return {"rows": rows, "text": "lorem ipsum " * size, "empty": [], "nothing": None}
+
+
+@node(output_name="count")
+def count(shelf: dict[str, Any]) -> int:
+    return len(shelf["rows"])
+
+
+library = Graph([collect, count], name="library")
+
+
+@node(output_name="spoils")
+def harvest(bait: str) -> dict[str, Any]:
+    return {text: [text, {text: text}] for text in NASTY}
+
+
+@node(output_name="never")
+def burst(spoils: dict[str, Any]) -> None:
+    raise RuntimeError("\n".join(NASTY))
+
+
+hostile = Graph([harvest, burst], name=MARKUP)
