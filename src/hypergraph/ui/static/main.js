@@ -8,12 +8,24 @@ import { plain } from "hg/format.js";
 import { followChanges } from "hg/live.js";
 import { follow } from "hg/opened.js";
 import { listen, route } from "hg/route.js";
-import { registerView, viewOf } from "hg/views.js";
+import { overEverything, registerAction, registerListAction, registerOverEverything, registerView, viewOf } from "hg/views.js";
+import { ListActions, WorkflowActions } from "hg/actions.js";
+import { BottleneckPage, StatsPage } from "hg/bottleneck.js";
+import { ComparePage } from "hg/compare.js";
+import { DialogPlace } from "hg/dialogs.js";
+import { LineagePage } from "hg/lineage.js";
 import { List } from "hg/list.js";
 import { WorkflowPage } from "hg/workflow.js";
 
 registerView("list", List);
 registerView("workflow", WorkflowPage);
+registerView("compare", ComparePage);
+registerView("lineage", LineagePage);
+registerView("bottleneck", BottleneckPage);
+registerView("stats", StatsPage);
+registerAction(WorkflowActions);
+registerListAction(ListActions);
+registerOverEverything(DialogPlace);
 
 function App() {
   const { view, params } = route.value;
@@ -21,7 +33,7 @@ function App() {
   useEffect(() => {
     document.title = name;
   }, [name]);
-  return html`<${viewOf(view)} />`;
+  return html`<${viewOf(view)} />${overEverything.map((Over) => html`<${Over} />`)}`;
 }
 
 listen();
