@@ -36,13 +36,20 @@ function usePages(params) {
   const question = questionOf(params);
   const key = JSON.stringify(question);
   const shown = useRef(PAGE);
+  const [busy, setBusy] = useState(false);
   const look = () =>
     ask("workflows", { ...question, limit: Math.min(shown.current, 1000) }).then(
-      (page) => setPages({ items: page.items, total: page.total, cursor: page.next_cursor, error: null, ready: true }),
-      (error) => isStale(error) || setPages({ items: [], total: 0, cursor: null, error, ready: true }),
+      (page) => settle({ items: page.items, total: page.total, cursor: page.next_cursor, error: null, ready: true }),
+      (error) => isStale(error) || settle({ items: [], total: 0, cursor: null, error, ready: true }),
     );
+  /** @param {any} found */
+  const settle = (found) => {
+    setPages(found);
+    setBusy(false);
+  };
   useEffect(() => {
     shown.current = PAGE;
+    setBusy(true);
     look();
     return () => ask.cancel();
   }, [key]);
@@ -60,7 +67,7 @@ function usePages(params) {
   };
   const more = () =>
     get("workflows", { ...question, limit: 2 * PAGE, cursor: pages.cursor }).then(add, (error) => setPages({ ...pages, error }));
-  return { ...pages, more };
+  return { ...pages, more, busy };
 }
 
 /** @param {{name: string, label: string, hint: string, wide?: boolean}} props */
@@ -195,7 +202,7 @@ export function List() {
         <${Field} name="where" label="Where" hint="node:embed duration > 1s" wide />
       </div>
     </section>
-    <section class="panel" aria-label="Workflows">
+    <section class="panel ${pages.busy && pages.ready ? "busy" : ""}" aria-label="Workflows" aria-busy=${pages.busy}>
       ${pages.error ? html`<${Failure} error=${pages.error} />` : null}
       ${none ? html`<p class="empty">${filtered ? "No workflow passes these filters." : "There are no workflows in this database yet."}</p>` : null}
       ${pages.items.length ? html`<${Table} pages=${pages} order=${params.sort ?? ""} />` : null}

@@ -37,6 +37,8 @@ export function Failure({ error }) {
   </div>`;
 }
 
+const HASTE_MS = 120; // questions that change more often wait until somebody holds still
+
 /**
  * Ask a question and keep the last answer while the next one is on its way; `null` asks nothing.
  * @param {string | null} name @param {import("hg/api.js").Params} params @param {any[]} again
@@ -44,6 +46,7 @@ export function Failure({ error }) {
  */
 export function useAnswer(name, params, again = []) {
   const [answer, setAnswer] = useState({ data: null, error: /** @type {unknown} */ (null), loading: true });
+  const changedAt = useRef(0);
   useEffect(() => {
     if (name === null) {
       setAnswer({ data: null, error: null, loading: false });
@@ -51,11 +54,18 @@ export function useAnswer(name, params, again = []) {
     }
     const controller = new AbortController();
     setAnswer((last) => (last.loading ? last : { ...last, loading: true }));
-    get(name, params, controller.signal).then(
-      (data) => setAnswer({ data, error: null, loading: false }),
-      (error) => isStale(error) || setAnswer({ data: null, error, loading: false }),
-    );
-    return () => controller.abort();
+    const ask = () =>
+      get(name, params, controller.signal).then(
+        (data) => setAnswer({ data, error: null, loading: false }),
+        (error) => isStale(error) || setAnswer({ data: null, error, loading: false }),
+      );
+    const hasty = Date.now() - changedAt.current < HASTE_MS;
+    changedAt.current = Date.now();
+    const timer = hasty ? setTimeout(ask, HASTE_MS) : void ask();
+    return () => {
+      clearTimeout(timer);
+      controller.abort();
+    };
   }, [name, JSON.stringify(params), ...again]);
   return answer;
 }
