@@ -108,9 +108,12 @@ async function markCritical(id, steps, isOpen) {
 
 /** @param {string} id @param {() => boolean} isOpen */
 async function load(id, isOpen) {
-  const [found] = await Promise.all([get("workflow", { id }), loadRun(id)]);
+  const summary = get("workflow", { id }).then((answer) => {
+    if (isOpen()) detail.value = answer; // the header does not wait for the steps
+    return answer;
+  });
+  const [found] = await Promise.all([summary, loadRun(id)]);
   if (!isOpen()) return;
-  detail.value = found;
   preselect(found);
   if (found.children.is_map) loadItems(id).catch(() => {});
   if (found.steps) markCritical(id, found.steps, isOpen).catch(() => {});
