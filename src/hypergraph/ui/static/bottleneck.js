@@ -73,7 +73,7 @@ function StatsPanel({ graph, since, workflow }) {
     ${error ? html`<${Failure} error=${error} />` : null}
     ${data && !items.length ? html`<p class="empty">No step was recorded.</p>` : null}
     ${items.length ? html`<div class="scroll"><table class="plain-table" aria-label="Nodes in all runs"><thead><tr><th scope="col">node</th>
-      <th scope="col"><span class="legend"><i class="key p50"></i>p50 <i class="key p95"></i>p95${own ? html` <i class="key own"></i>this run` : null}</span></th>
+      <th scope="col"><span class="legend"><i class="swatch p50"></i>p50 <i class="swatch p95"></i>p95${own ? html` <i class="swatch own"></i>this run` : null}</span></th>
       <th scope="col" class="num">p50</th><th scope="col" class="num">p95</th>${own ? html`<th scope="col" class="num">this run</th>` : null}<th scope="col" class="num">count</th><th scope="col" class="num">failed</th><th scope="col" class="num">cached</th><th scope="col" class="num">total</th></tr></thead>
       <tbody>${items.slice(0, 500).map((/** @type {any} */ item) => html`<${StatsRow} key=${item.node} item=${item} most=${most} own=${own && (own[item.node] ?? null)} />`)}</tbody></table></div>` : null}
   <//>`;

@@ -105,9 +105,9 @@ function Value({ item }) {
 /** @param {{data: any}} props */
 function Path({ data }) {
   return html`<${Panel} title="path" note="around the first difference" class="path">
-    <div class="scroll"><table class="plain-table" aria-label="Steps of both"><thead><tr><th scope="col">#</th><th scope="col">a</th><th scope="col">b</th></tr></thead>
+    <div class="scroll"><table class="plain-table" aria-label="Steps of both"><thead><tr><th scope="col" class="fit">#</th><th scope="col">a</th><th scope="col">b</th></tr></thead>
     <tbody>${data.path.map((/** @type {any} */ pair) => html`<tr key=${pair.position} class=${pair.same ? "" : "differs"} aria-current=${pair.position === data.first?.position ? "true" : undefined}>
-      <td class="num note">${pair.position}</td><td><${StepCell} step=${pair.a} workflow=${data.a.workflow} /></td><td><${StepCell} step=${pair.b} workflow=${data.b.workflow} /></td></tr>`)}</tbody></table></div>
+      <td class="fit num note">${pair.position}</td><td><${StepCell} step=${pair.a} workflow=${data.a.workflow} /></td><td><${StepCell} step=${pair.b} workflow=${data.b.workflow} /></td></tr>`)}</tbody></table></div>
   <//>`;
 }
 

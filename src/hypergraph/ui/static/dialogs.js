@@ -38,8 +38,8 @@ function useModal() {
 }
 
 /**
- * The frame of a dialog. What `onSubmit` throws is shown; when it ends well the dialog closes.
- * @param {{title: string, submit?: string, danger?: boolean, ready?: boolean, onSubmit?: () => Promise<void>, children?: any}} props
+ * The frame of a dialog. What `onSubmit` throws is shown; when it ends well the dialog closes, and what it returns is done.
+ * @param {{title: string, submit?: string, danger?: boolean, ready?: boolean, onSubmit?: () => Promise<(() => void) | void>, children?: any}} props
  */
 export function Dialog({ title, submit, danger = false, ready = true, onSubmit, children }) {
   const place = useModal();
@@ -51,8 +51,9 @@ export function Dialog({ title, submit, danger = false, ready = true, onSubmit, 
     setBusy(true);
     setError(null);
     try {
-      await onSubmit();
+      const then = await onSubmit();
       closeDialog();
+      then?.();
     } catch (problem) {
       setError(problem);
       setBusy(false);

@@ -18,7 +18,7 @@ export function ForkDialog({ workflow, superstep, last }) {
   const fork = async () => {
     const given = name.trim() ? { new_id: name.trim() } : {};
     const started = await post("fork", { id: workflow.id, at, values: valuesOf(edits), ...given, ...graphOf(workflow) });
-    openWorkflow(started.id);
+    return () => openWorkflow(started.id);
   };
   return html`<${Dialog} title="Fork ${plain(workflow.id)}" submit="Fork and run" ready=${valid && areReady(edits)} onSubmit=${fork}>
     <p class="soft">A new workflow begins with the history up to a superstep, and runs on from there with what you change.</p>
@@ -35,7 +35,7 @@ export function ResumeDialog({ workflow }) {
   const [edits, setEdits] = useState(/** @type {Record<string, string>} */ ({}));
   const resume = async () => {
     await post("resume", { id: workflow.id, values: valuesOf(edits), ...graphOf(workflow) });
-    openWorkflow(workflow.id);
+    return () => openWorkflow(workflow.id);
   };
   return html`<${Dialog} title="Resume ${plain(workflow.id)}" submit="Resume" ready=${areReady(edits)} onSubmit=${resume}>
     <p class="soft">Steps that completed are kept; what failed or did not run yet runs now.</p>
@@ -60,7 +60,7 @@ export function AnswerDialog({ workflow }) {
   const problem = isText ? null : problemOf(text);
   const answer = async () => {
     await post("answer", { id: workflow.id, key, answer: isText ? text : JSON.parse(text), ...graphOf(workflow) });
-    openWorkflow(workflow.id);
+    return () => openWorkflow(workflow.id);
   };
   const quick = (/** @type {string} */ value) => html`<button type="button" onClick=${() => { setIsText(false); setText(value); }}>${value}</button>`;
   return html`<${Dialog} title="Answer ${plain(workflow.id)}" submit="Answer and go on" ready=${problem === null} onSubmit=${answer}>

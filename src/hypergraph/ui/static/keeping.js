@@ -42,7 +42,7 @@ export function DeleteDialog({ workflow }) {
   const below = workflow.children.total;
   const remove = async () => {
     await post("delete", { id: workflow.id });
-    go({ view: "list", params: {} });
+    return () => go({ view: "list", params: {} });
   };
   return html`<${Dialog} title="Delete ${plain(workflow.id)}?" submit="Delete" danger onSubmit=${remove}>
     <p>Its ${plural(workflow.steps, "step")} and values${below ? `, and ${plural(below, "run")} below it,` : ""} will be gone. Forks of it stay.</p>
@@ -64,11 +64,11 @@ export function ImportDialog() {
   const [file, setFile] = useState(/** @type {File | null} */ (null));
   const [name, setName] = useState("");
   const send = async () => {
-    if (!file) return;
+    if (!file) return undefined;
     const content = await file.text();
     try {
       const found = await post("import", { content, ...(name.trim() ? { name: name.trim() } : {}) });
-      openWorkflow(found.ids[0]);
+      return () => openWorkflow(found.ids[0]);
     } catch (error) {
       const taken = /Workflow '(.+)' exists already/.exec(/** @type {Error} */ (error).message);
       if (taken && !name) setName(await freeName(taken[1]));

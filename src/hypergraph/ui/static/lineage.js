@@ -14,11 +14,12 @@ const hrefOf = (wf) => format({ view: "workflow", params: { wf } });
 function linesOf(rows) {
   const found = rows.map(() => /** @type {boolean[]} */ ([]));
   /** @type {boolean[]} */
-  let open = []; // of each level: whether a row further below is on it
+  const open = []; // of each level: whether a row further below is on it
   for (let place = rows.length - 1; place >= 0; place--) {
     const { depth } = rows[place];
     found[place] = Array.from({ length: depth }, (_, level) => open[level + 1] ?? false);
-    open = [...open.slice(0, depth), true];
+    open.length = depth + 1; // what is deeper belongs to this row
+    open[depth] = true;
   }
   return found;
 }

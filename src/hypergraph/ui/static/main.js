@@ -8,7 +8,7 @@ import { plain } from "hg/format.js";
 import { followChanges } from "hg/live.js";
 import { follow } from "hg/opened.js";
 import { listen, route } from "hg/route.js";
-import { overEverything, registerAction, registerListAction, registerOverEverything, registerView, viewOf } from "hg/views.js";
+import { registerAction, registerListAction, registerOverEverything, registerView, viewOf } from "hg/views.js";
 import { ListActions, WorkflowActions } from "hg/actions.js";
 import { BottleneckPage, StatsPage } from "hg/bottleneck.js";
 import { ComparePage } from "hg/compare.js";
@@ -33,7 +33,7 @@ function App() {
   useEffect(() => {
     document.title = name;
   }, [name]);
-  return html`<${viewOf(view)} />${overEverything.map((Over) => html`<${Over} />`)}`;
+  return html`<${viewOf(view)} />`;
 }
 
 listen();
