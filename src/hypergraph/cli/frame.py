@@ -17,8 +17,8 @@ from hypergraph.cli.help import manual, overview
 from hypergraph.cli.options import FOR_ALL, Option, parse
 from hypergraph.cli.screens import Screen
 from hypergraph.display import did_you_mean
-from hypergraph.exceptions import CheckpointError, HypergraphError, WorkflowLockedError
-from hypergraph.views.problems import AMBIGUOUS, NOT_FOUND, REFUSED, STORE, USAGE, Problem
+from hypergraph.exceptions import HypergraphError
+from hypergraph.views.problems import AMBIGUOUS, NOT_FOUND, REFUSED, STORE, USAGE, Problem, problem_of
 
 _CODES = {NOT_FOUND: 1, AMBIGUOUS: 1, USAGE: 2, STORE: 3, REFUSED: 4}
 _INTERRUPTED, _PIPE_CLOSED = 130, 141  # as shells count: 128 and the signal
@@ -36,16 +36,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _PIPE_CLOSED
     except KeyboardInterrupt:
         return _INTERRUPTED
-    except Problem as problem:
+    except (Problem, HypergraphError) as error:
+        problem = problem_of(error)
         screen.complain(problem)
         return _CODES[problem.code]
-    except CheckpointError as error:
-        reason = REFUSED if isinstance(error, WorkflowLockedError) else STORE
-        screen.complain(Problem(reason, str(error)))
-        return _CODES[reason]
-    except HypergraphError as error:
-        screen.complain(Problem(USAGE, f"{type(error).__name__}: {error}"))
-        return _CODES[USAGE]
     return code
 
 
@@ -65,7 +59,7 @@ def _run(arguments: list[str], screen: Screen) -> int:
         print(manual(name, options_of(name)))
         return 0
     reply = _action(name)(Call(given))
-    screen.show(reply)
+    screen.show(reply, given.db)
     return reply.code
 
 

@@ -40,23 +40,26 @@ class Screen:
         self.width = _width() if terminal else None
         self.colours = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
-    def show(self, reply: Reply) -> None:
-        """Print an answer."""
+    def show(self, reply: Reply, database: str | None = None) -> None:
+        """Print an answer; the commands to try next are about the database that was named."""
         if self.machine:
             self._print_json(reply.document)
             return
         if reply.header or reply.blocks is not tuple:
             print(self._laid_out(reply))
         for number, command in enumerate(reply.next[:2]):
-            lead = "next:" if number == 0 else "     "
-            print(f"{'' if number else chr(10)}{self._dim(f'{lead} {escape(command)}')}")
+            lead = "     " if number else "\nnext:"
+            if database:
+                command = command.replace("hypergraph", quoted("hypergraph", "--db", database), 1)  # noqa: PLW2901 - the same command
+            print(self._dim(f"{lead} {escape(command)}"))
 
     def complain(self, problem: Problem) -> None:
         """Say what went wrong: as JSON on stdout where that is expected, else on stderr."""
         if self.machine:
             print(as_json(problem.to_dict()))
             return
-        say(f"hypergraph: {escape(problem.message)}")
+        for line in f"hypergraph: {problem.message}".split("\n"):
+            say(escape(line))
         for match in problem.matches:
             say(f"  {escape(match)}")
         if problem.hint:

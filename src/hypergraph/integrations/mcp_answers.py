@@ -14,9 +14,9 @@ from typing import Any
 
 from mcp_types import CallToolResult, TextContent
 
-from hypergraph.exceptions import CheckpointError, HypergraphError, InvalidWorkflowIdError, WorkflowError
+from hypergraph.exceptions import HypergraphError
 from hypergraph.integrations.mcp_bounds import Document, fitted, page_of
-from hypergraph.views.problems import REFUSED, STORE, USAGE, Problem
+from hypergraph.views.problems import Problem, problem_of
 
 Question = Callable[..., Mapping[str, Any]]
 
@@ -65,18 +65,6 @@ def refusal(problem: Problem) -> CallToolResult:
     known = re.sub(r"hypergraph (\w+)", lambda found: _TOOLS.get(found[1], found[0]), problem.hint)
     document = Problem(problem.code, problem.message, known, problem.matches).to_dict()
     return _result(fitted(lambda _: document, 1, ""), is_error=True)
-
-
-def problem_of(error: Problem | HypergraphError) -> Problem:
-    """Return what is wrong, from whatever was raised on purpose."""
-    if isinstance(error, Problem):
-        return error
-    if isinstance(error, WorkflowError):
-        code = USAGE if isinstance(error, InvalidWorkflowIdError) else REFUSED
-        return Problem(code, str(error))
-    if isinstance(error, CheckpointError):
-        return Problem(STORE, str(error))
-    return Problem(USAGE, f"{type(error).__name__}: {error}")
 
 
 def _result(document: Document, *, is_error: bool = False) -> CallToolResult:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hypergraph.exceptions import CheckpointError, HypergraphError, InvalidWorkflowIdError, WorkflowError
+
 NOT_FOUND, AMBIGUOUS, USAGE, STORE, REFUSED = "not_found", "ambiguous", "usage", "store", "refused"
 
 
@@ -24,3 +26,14 @@ class Problem(Exception):
         """Return the document that programs get instead of an answer."""
         about: dict[str, object] = {"code": self.code, "message": self.message, "hint": self.hint}
         return {"error": {**about, "matches": list(self.matches)} if self.matches else about}
+
+
+def problem_of(error: Problem | HypergraphError) -> Problem:
+    """Return what is wrong, from whatever was raised on purpose."""
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, WorkflowError):
+        return Problem(USAGE if isinstance(error, InvalidWorkflowIdError) else REFUSED, str(error))
+    if isinstance(error, CheckpointError):
+        return Problem(STORE, str(error))
+    return Problem(USAGE, f"{type(error).__name__}: {error}")
