@@ -15,7 +15,7 @@ from hypergraph.ui.server import Server
 from hypergraph.views.problems import USAGE, Problem
 
 HOST = "127.0.0.1"
-_MODESTY = 5  # where processors are scarce, those who write come first
+_MODESTY = 10  # where processors are scarce, those who write come first
 _GRACE = 2  # seconds that answers under way have to end
 
 
