@@ -132,6 +132,13 @@ class Reader(ABC):
         visits = self.read_steps(workflow_id, upto=found.superstep, node=found.node_name)
         return next((step for step in visits if step.index == index), None)
 
+    def last_superstep(self, workflow_id: str) -> int | None:
+        """Return the highest superstep that has a step, None if there is none.
+
+        A store that need not count for that may do so instead.
+        """
+        return max((tally.superstep for tally in self.tally_steps(workflow_id)), default=None)
+
     def tally_steps(self, workflow_id: str) -> list[StepTally]:
         """Return how often the steps of each node ended how, in order of their first index.
 

@@ -51,6 +51,10 @@ class SqliteReader(Checkpointer):
         """Return one step with its values, None if there is none."""
         return self._read(sqlite_reads.step, workflow_id, self._encoding, index)
 
+    def last_superstep(self, workflow_id: str) -> int | None:
+        """Return the highest superstep that has a step, None if there is none."""
+        return self._read(sqlite_reads.last_superstep, workflow_id)
+
     def tally_steps(self, workflow_id: str) -> list[StepTally]:
         """Return how the steps of each node ended; see `Reader.tally_steps`."""
         return self._read(sqlite_reads.tallies, workflow_id)

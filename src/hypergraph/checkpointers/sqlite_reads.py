@@ -259,6 +259,13 @@ def names(connection: Connection, prefix: str, parent: str | None, limit: int) -
     return [workflow_id for (workflow_id,) in found]
 
 
+def last_superstep(connection: Connection, workflow_id: str) -> int | None:
+    """Return the highest superstep that has a step; one seek."""
+    key = key_of(connection, workflow_id)
+    (found,) = connection.execute("SELECT max(superstep) FROM steps WHERE workflow = ?", (key,)).fetchone()
+    return None if found is None else int(found)
+
+
 def following(connection: Connection, workflow_id: str, superstep: int) -> list[str]:
     """Return the nodes of the first superstep after this one that has any, in order of their index."""
     bounds = {"key": key_of(connection, workflow_id), "after": superstep}

@@ -69,6 +69,7 @@ class StepTests:
         assert [record.node_name for record in found] == ["a", "b", "c", "late", "last"]
         assert {record.values for record in found} == {None}
         assert [record.node_name for record in store.read_page("w", upto=0)] == ["a", "b", "c"]
+        assert (store.last_superstep("w"), store.last_superstep("nobody")) == (4, None)
         assert store.read_page("nobody") == []
 
     def test_one_step_comes_with_its_values(self, store: Checkpointer) -> None:

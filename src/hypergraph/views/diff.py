@@ -18,7 +18,7 @@ from hypergraph.views.problems import USAGE, Problem
 from hypergraph.views.records import known
 from hypergraph.views.states import VALUES, State, ValueChange, change, changed_values
 from hypergraph.views.stored import Maker
-from hypergraph.views.supersteps import check_superstep
+from hypergraph.views.supersteps import last_superstep
 
 _COMPARED = 5000  # supersteps whose values are compared one by one
 _BEFORE, _AFTER = 2, 8  # pairs of steps around the first difference that are shown
@@ -139,8 +139,8 @@ def changes(store: Checkpointer, wf: str, first: int, second: int) -> ChangesVie
         Problem: there is no such workflow or superstep, or the second does not come after the first.
     """
     workflow = known(store, wf)
-    check_superstep(store, workflow, first)
-    check_superstep(store, workflow, second)
+    for superstep in (first, second):
+        last_superstep(store, workflow.id, superstep)
     if first >= second:
         raise Problem(USAGE, f"Superstep {second} does not come after superstep {first}")
     store = store.skimming()

@@ -148,7 +148,7 @@ class _Overlay:
             cached = tally.cached and tally.status is StepStatus.COMPLETED
             statuses[path] = "cached" if cached else tally.status.value  # the last execution tells
         if workflow.status is WorkflowStatus.ACTIVE:
-            running = upcoming(self.store, workflow, tallies) or ()
+            running = upcoming(self.store, workflow) or ()
             statuses.update({f"{prefix}{node}": "active" for node in running})
         for path, status in statuses.items():
             facts = self._at(path)

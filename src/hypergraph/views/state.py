@@ -13,6 +13,7 @@ from hypergraph.display import jsonable
 from hypergraph.views.problems import NOT_FOUND, Problem
 from hypergraph.views.records import known
 from hypergraph.views.stored import Makers, StoredValue, stored_value
+from hypergraph.views.supersteps import last_superstep
 from hypergraph.views.values import CHARACTERS, ITEMS, ValueView, describe
 
 _LONG = 20_000  # steps; what comes next takes all of them to find out
@@ -44,8 +45,7 @@ def state(store: Checkpointer, wf: str, *, at: int | None = None, values: bool =
     Raises:
         Problem: there is no such workflow or superstep.
     """
-    found, tallies = known(store, wf), store.tally_steps(wf)
-    last = _last(tallies, wf, at)
+    found, last = known(store, wf), last_superstep(store, wf, at)
     makers = Makers(store, wf)
     payloads = state_payloads(store, wf, at)
     return {
@@ -54,7 +54,7 @@ def state(store: Checkpointer, wf: str, *, at: int | None = None, values: bool =
         "at": at,
         "last": last,
         "items": [stored_value(store, wf, payload, makers, decode=values) for payload in payloads.values()],
-        "next": upcoming(store, found, tallies, at),
+        "next": upcoming(store, found, at),
     }
 
 
@@ -83,7 +83,7 @@ def raw_value(store: Checkpointer, wf: str, key: str, *, at: int | None = None) 
     known(store, wf)
     payloads = state_payloads(store, wf, at)
     if key not in payloads:
-        _last(store.tally_steps(wf), wf, at)
+        last_superstep(store, wf, at)
         raise _unknown(key, payloads, wf, at)
     return store.decode(wf, payloads[key])
 
@@ -100,15 +100,13 @@ def state_payloads(store: Checkpointer, wf: str, at: int | None) -> Mapping[str,
     return found
 
 
-def upcoming(
-    store: Checkpointer, workflow: Workflow, tallies: Sequence[StepTally], at: int | None = None
-) -> list[str] | None:
+def upcoming(store: Checkpointer, workflow: Workflow, at: int | None = None) -> list[str] | None:
     """Return the nodes that ran next or would, None where only a long history could tell."""
     following = store.read_following(workflow.id, at) if at is not None else []
     if following or workflow.status in (WorkflowStatus.COMPLETED, WorkflowStatus.PARTIAL):
         return [jsonable(name) for name in following]
     if workflow.status is WorkflowStatus.PAUSED:
-        return [jsonable(name) for name in _left_paused(tallies)]
+        return [jsonable(name) for name in _left_paused(store.tally_steps(workflow.id))]
     if workflow.step_count > _LONG:
         return None
     return [jsonable(name) for name in History(store, workflow.id, at).next()]
@@ -117,14 +115,6 @@ def upcoming(
 def _left_paused(tallies: Sequence[StepTally]) -> list[str]:
     last = {tally.node: tally for tally in sorted(tallies, key=lambda tally: tally.last)}
     return [name for name, tally in last.items() if tally.status is StepStatus.PAUSED]
-
-
-def _last(tallies: Sequence[StepTally], wf: str, at: int | None) -> int | None:
-    last = max((tally.superstep for tally in tallies), default=None)
-    if at is not None and at > (-1 if last is None else last):
-        hint = "It has no steps" if last is None else f"It has the supersteps 0 to {last}"
-        raise Problem(NOT_FOUND, f"Workflow {wf!r} has no superstep {at}", hint)
-    return last
 
 
 def _unknown(key: str, payloads: Mapping[str, Payload], wf: str, at: int | None) -> Problem:

@@ -16,7 +16,7 @@ from hypergraph.views.briefs import Brief, brief, step_name
 from hypergraph.views.problems import NOT_FOUND, Problem
 from hypergraph.views.records import known
 from hypergraph.views.stored import Maker
-from hypergraph.views.supersteps import check_superstep
+from hypergraph.views.supersteps import last_superstep
 from hypergraph.views.waits import Waits
 
 _MOST = 100  # values that one answer tells of
@@ -69,7 +69,7 @@ def why(
         Problem: there is no such workflow, value or superstep; what comes close is listed.
     """
     workflow = known(store, wf)
-    check_superstep(store, workflow, at)
+    last_superstep(store, workflow.id, at)
     descent = _Descent(store.skimming(), workflow, at)
     version = descent.history.newest(key)
     if version is None:

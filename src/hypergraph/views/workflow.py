@@ -85,7 +85,7 @@ def workflow(store: Checkpointer, wf: str) -> WorkflowDetail:
         "first_error": first_error(store, found, tallies),
         "pause": _pause(store, found, tallies),
         "children": children,
-        "next": [] if children["is_map"] else upcoming(store, found, tallies),
+        "next": [] if children["is_map"] else upcoming(store, found),
         "forks": [jsonable(fork.id) for fork in forks],
     }
 
