@@ -11,11 +11,14 @@ import os
 import re
 import subprocess
 import sys
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from jsonschema import Draft202012Validator
 
+from hypergraph.cli import main
 from hypergraph.views.schemas import json_schema
 
 GOLDENS = Path(__file__).parent / "goldens" / "cli"
@@ -61,10 +64,14 @@ class Cli:
         """Return the document of a command, which keeps to its schema."""
         said = self(*words, "--json", code=code)
         assert said.err == ""
-        document = json.loads(said.out)
-        if "error" not in document:
-            Draft202012Validator(json_schema(document["schema"])).validate(document)
-        return document
+        return _checked(json.loads(said.out))
+
+    def json_here(self, *words: object, code: int = 0) -> Any:
+        """Return what `json` does, from this process: for many questions, each of which starts quickly so."""
+        said = StringIO()
+        with redirect_stdout(said):
+            assert main(["--db", self.database, *map(str, words), "--json"]) == code, said.getvalue()
+        return _checked(json.loads(said.getvalue()))
 
     def golden(self, name: str, *words: object, code: int = 0) -> str:
         """Compare what a command prints, stderr last, with what it must print."""
@@ -84,3 +91,9 @@ class Cli:
         text = re.sub(r'File "(?:[^"]*/)?([^"/]+)", line \d+', r'File "\1", line N', text)
         text = re.sub(r"^[ ~^]*\^[ ~^]*\n", "", text, flags=re.MULTILINE)  # each Python has marks of its own
         return re.sub(r"\(\d+[smhd] ago\)", "(AGO)", text)
+
+
+def _checked(document: Any) -> Any:
+    if "error" not in document:
+        Draft202012Validator(json_schema(document["schema"])).validate(document)
+    return document

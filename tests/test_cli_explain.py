@@ -45,7 +45,7 @@ ODD = "odd %_'\"; x"
 )
 def test_a_screen_looks_as_it_must(stories: Cli, name: str, words: list[str]) -> None:
     stories.golden(name, *words)
-    stories.json(*words)  # keeps to its schema
+    stories.json_here(*words)  # keeps to its schema
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_a_question_that_makes_no_sense_is_told_so(
     words: list[str],
     said: str,
 ) -> None:
-    document = stories.json(*words, code=code)
+    document = stories.json_here(*words, code=code)
     assert said in document["error"]["message"]
 
 
@@ -84,15 +84,15 @@ def test_the_closest_name_is_suggested(stories: Cli) -> None:
 
 def test_lines_are_documents_of_their_own(stories: Cli) -> None:
     lines = stories("timeline", "nightly-1", "--jsonl").out.splitlines()
-    assert len(lines) == len(stories.json("timeline", "nightly-1")["items"])
+    assert len(lines) == len(stories.json_here("timeline", "nightly-1")["items"])
 
 
 def test_pages_of_a_timeline_join(stories: Cli) -> None:
-    whole = [row["index"] for row in stories.json("timeline", "refine-1")["items"]]
+    whole = [row["index"] for row in stories.json_here("timeline", "refine-1")["items"]]
     pages: list[int] = []
     cursor: list[Any] = []
     while True:
-        page = stories.json("timeline", "refine-1", "--limit", 4, *cursor)
+        page = stories.json_here("timeline", "refine-1", "--limit", 4, *cursor)
         pages += [row["index"] for row in page["items"]]
         if page["next_cursor"] is None:
             break
@@ -126,24 +126,24 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Cli:
 
 
 def test_ids_with_wildcards_and_quotes_mean_themselves(odd: Cli) -> None:
-    assert odd.json("why", ODD, "v1")["items"][0]["value"]["text"] == "'<b>\\x1b[31m'"
-    assert [row["node"] for row in odd.json("timeline", ODD)["items"]] == ["n0", "n1", "n2"]
-    assert odd.json("lineage", ODD)["workflow"] == ODD
-    assert odd.json("diff", ODD, "--at", "0..2")["items"][-1]["name"] == "v2"
-    assert odd.json("diff", ODD, ODD)["same"] is True
+    assert odd.json_here("why", ODD, "v1")["items"][0]["value"]["text"] == "'<b>\\x1b[31m'"
+    assert [row["node"] for row in odd.json_here("timeline", ODD)["items"]] == ["n0", "n1", "n2"]
+    assert odd.json_here("lineage", ODD)["workflow"] == ODD
+    assert odd.json_here("diff", ODD, "--at", "0..2")["items"][-1]["name"] == "v2"
+    assert odd.json_here("diff", ODD, ODD)["same"] is True
     assert "\x1b" not in odd("why", ODD, "v1").out
 
 
 def test_a_workflow_without_steps_has_nothing_to_tell(odd: Cli) -> None:
     assert "No step has ended yet" in odd("timeline", "empty").out
-    assert odd.json("timeline", "empty")["critical"]["length_ms"] == 0
-    assert "no value" in odd.json("why", "empty", "x", code=1)["error"]["message"]
-    assert "no steps" in odd.json("diff", "empty", "--at", "0..1", code=1)["error"]["message"]
-    assert odd.json("diff", "empty", "damaged")["same"] is True
+    assert odd.json_here("timeline", "empty")["critical"]["length_ms"] == 0
+    assert "no value" in odd.json_here("why", "empty", "x", code=1)["error"]["message"]
+    assert "no steps" in odd.json_here("diff", "empty", "--at", "0..1", code=1)["error"]["message"]
+    assert odd.json_here("diff", "empty", "damaged")["same"] is True
 
 
 @pytest.mark.parametrize("wf", ["damaged", "newer"])
 def test_a_damaged_graph_costs_the_picture_only(odd: Cli, wf: str) -> None:
-    assert "cannot be drawn" in odd.json("graph", wf, code=3)["error"]["message"]
-    assert odd.json("timeline", wf)["items"] == []
-    assert odd.json("lineage", wf)["items"][0]["id"] == wf
+    assert "cannot be drawn" in odd.json_here("graph", wf, code=3)["error"]["message"]
+    assert odd.json_here("timeline", wf)["items"] == []
+    assert odd.json_here("lineage", wf)["items"][0]["id"] == wf

@@ -29,18 +29,18 @@ pytestmark = pytest.mark.slow  # every answer is a process of its own
 )
 def test_a_screen_looks_as_it_must(stories: Cli, name: str, words: list[str]) -> None:
     stories.golden(name, *words)
-    stories.json(*words)
+    stories.json_here(*words)
 
 
 def test_boxes_inside_are_told_of_by_their_path(stories: Cli) -> None:
-    overlay = stories.json("graph", "nightly-1", "--depth", 1)["overlay"]
+    overlay = stories.json_here("graph", "nightly-1", "--depth", 1)["overlay"]
     assert overlay["score_all/rate"] == {
         "status": "completed",
         "runs": 3,
         "duration_ms": pytest.approx(1200),
         "share": pytest.approx(1200 / 2130),
     }
-    assert list(stories.json("graph", "nightly-1")["overlay"]) == ["load", "score_all", "report"]
+    assert list(stories.json_here("graph", "nightly-1")["overlay"]) == ["load", "score_all", "report"]
 
 
 @pytest.mark.parametrize("overlay", ["status", "time"])
@@ -86,4 +86,4 @@ def test_a_question_that_makes_no_sense_is_told_so(
     words: list[str],
     said: str,
 ) -> None:
-    assert said in stories.json(*words, code=code)["error"]["message"]
+    assert said in stories.json_here(*words, code=code)["error"]["message"]
