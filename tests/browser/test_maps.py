@@ -1,0 +1,50 @@
+"""Maps: one strip of cells, items labelled by what they took, failed first, a page at a time."""
+
+import re
+
+import pytest
+from browser.conftest import Look
+from browser.panels import Panels
+from playwright.sync_api import expect
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_thousand_items_are_a_strip_and_pages_failed_first(look: Look) -> None:
+    with look("long") as page:
+        shown = Panels(page, "wf=batch")
+        strip = page.get_by_role("img", name=re.compile("^1,000 items: "))
+        expect(strip).to_have_attribute("aria-label", re.compile("10 failed"))
+        rows = shown.rows.get_by_role("row")
+        failed = rows.filter(has_text=re.compile("failed"))
+        expect(failed).to_have_count(10)
+        expect(rows.nth(0)).to_contain_text("ticket 13")
+        expect(rows.nth(9)).to_contain_text("ticket 913")
+        expect(rows.nth(10)).to_contain_text("completed")
+        expect(shown.rows).to_have_attribute("aria-rowcount", "51")
+        shown.rows.focus()
+        for _ in range(6):
+            page.keyboard.press("PageDown")
+        page.keyboard.press("Enter")
+        expect(shown.rows).to_have_attribute("aria-rowcount", "101")
+        assert page.get_by_role("row").count() < 200
+
+
+def test_a_failed_item_opens_at_its_failing_step(look: Look) -> None:
+    with look("long") as page:
+        shown = Panels(page, "wf=batch")
+        shown.rows.get_by_role("link").first.click()
+        expect(page.get_by_label("Error", exact=True)).to_contain_text("TimeoutError: nobody answered ticket 13")
+        expect(page.get_by_role("link", name="inside batch")).to_be_visible()
+
+
+def test_a_map_inside_a_run_is_one_folded_row_with_a_strip(look: Look) -> None:
+    with look("long") as page:
+        shown = Panels(page, "wf=desk")
+        row = shown.row("triage")
+        expect(row).to_have_attribute("aria-expanded", "false")
+        expect(row.get_by_role("img", name=re.compile("^30 items: .*1 failed"))).to_be_visible()
+        expect(shown.rows).to_have_attribute("aria-rowcount", "1")
+        row.get_by_role("button", name="Unfold").click()
+        expect(shown.rows).to_have_attribute("aria-rowcount", "31")
+        expect(shown.rows.get_by_role("row").nth(1)).to_contain_text("ticket 13")
