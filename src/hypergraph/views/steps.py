@@ -10,8 +10,9 @@ from typing import TypedDict
 from hypergraph.checkpointers import Checkpointer, StepRecord, StepStatus
 from hypergraph.checkpointers.conditions import milliseconds
 from hypergraph.checkpointers.filters import Query
-from hypergraph.checkpointers.reading import START, Position, StepLine, position_of
+from hypergraph.checkpointers.reading import Position, StepLine, position_of
 from hypergraph.display import did_you_mean, jsonable
+from hypergraph.views.positions import cursor_after, position_in
 from hypergraph.views.problems import AMBIGUOUS, NOT_FOUND, USAGE, Problem
 from hypergraph.views.records import StepSummary, known, step_summary
 from hypergraph.views.step import StepDetail, StepValue, step
@@ -97,7 +98,7 @@ def steps(
         "workflow": jsonable(wf),
         "items": [_row(store, record, values) for record in kept],
         "total": found.step_count if is_all else len(kept) if ended and cursor is None else None,
-        "next_cursor": None if ended else "{}.{}".format(*position_of(kept[-1])),
+        "next_cursor": None if ended else cursor_after(position_of(kept[-1])),
     }
 
 
@@ -185,13 +186,3 @@ def _range(text: str | int | None) -> tuple[int, int | None]:
     if found is None:
         raise Problem(USAGE, f"{text!r} is no superstep", "Write a number like 3, or a range like 3..7")
     return int(found[1]), int(found[2] or found[1])
-
-
-def position_in(cursor: str | None) -> Position:
-    """Return the position that a cursor stands for, None for before all. Raises Problem."""
-    if cursor is None:
-        return START
-    found = re.fullmatch(r"(\d{1,15})\.(\d{1,15})", cursor)
-    if found is None:
-        raise Problem(USAGE, f"{cursor!r} is no next_cursor of an earlier page")
-    return int(found[1]), int(found[2])

@@ -6,7 +6,6 @@ ran elsewhere: they have no place on this axis. A workflow that was resumed has 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TypedDict
@@ -14,11 +13,11 @@ from typing import TypedDict
 from hypergraph.checkpointers import Checkpointer, StepRecord, Workflow, WorkflowStatus
 from hypergraph.checkpointers.clock import now
 from hypergraph.checkpointers.filters import Query
-from hypergraph.checkpointers.reading import START, Position
+from hypergraph.checkpointers.reading import Position, position_of
 from hypergraph.display import jsonable
 from hypergraph.views.briefs import step_status
 from hypergraph.views.critical import Critical, CriticalPath, critical_path, items_of
-from hypergraph.views.problems import USAGE, Problem
+from hypergraph.views.positions import cursor_after, position_in
 from hypergraph.views.records import known
 from hypergraph.views.workflows import iso
 
@@ -76,7 +75,7 @@ def timeline(
     Raises:
         Problem: there is no such workflow, or the cursor is of another list.
     """
-    workflow, after, limit = known(store, wf), _position(cursor), max(1, limit)
+    workflow, after, limit = known(store, wf), position_in(cursor), max(1, limit)
     wanted = workflow.step_count <= _LONG if critical is None else critical
     path = critical_path(store, workflow) if wanted else None
     rows = _Rows(store, workflow, path)
@@ -102,23 +101,14 @@ def _page(
     items = [] if workflow.step_count else items_of(rows.store, workflow)
     if items:
         later = [item for item in items if (item.item or 0, 0) > after]
-        more = f"{later[limit - 1].item}.0" if len(later) > limit else None
+        more = cursor_after((later[limit - 1].item or 0, 0)) if len(later) > limit else None
         return [row for item in later[:limit] for row in rows.item(item, 0)], len(items), more
     page = rows.store.read_page(workflow.id, after=after, limit=limit + 1)
     found_rows = [row for step in page[:limit] for row in rows.step(workflow, step, 0)]
     if len(page) > limit:
         last = page[limit - 1]
-        return found_rows, workflow.step_count, f"{last.superstep}.{last.index}"
+        return found_rows, workflow.step_count, cursor_after(position_of(last))
     return [*found_rows, *rows.running(workflow)], workflow.step_count, None
-
-
-def _position(cursor: str | None) -> Position:
-    if cursor is None:
-        return START
-    match = re.fullmatch(r"(\d{1,15})\.(\d{1,15})", cursor)
-    if match is None:
-        raise Problem(USAGE, f"cursor {cursor!r} is no next_cursor of an earlier timeline")
-    return int(match[1]), int(match[2])
 
 
 class _Rows:
