@@ -138,7 +138,7 @@ def test_a_workflow_without_steps_has_nothing_to_tell(odd: Cli) -> None:
     assert "No step has ended yet" in odd("timeline", "empty").out
     assert odd.json_here("timeline", "empty")["critical"]["length_ms"] == 0
     assert "no value" in odd.json_here("why", "empty", "x", code=1)["error"]["message"]
-    assert "no steps" in odd.json_here("diff", "empty", "--at", "0..1", code=1)["error"]["message"]
+    assert odd.json_here("diff", "empty", "--at", "0..1", code=1)["error"]["hint"] == "It has no steps"
     assert odd.json_here("diff", "empty", "damaged")["same"] is True
 
 
