@@ -8,6 +8,7 @@ import { AnswerDialog, ForkDialog, ResumeDialog } from "hg/forking.js";
 import { DeleteDialog, ImportDialog, TagDialog } from "hg/keeping.js";
 import { lastSuperstep } from "hg/opened.js";
 import { format } from "hg/route.js";
+import { hasView } from "hg/views.js";
 import { about } from "hg/store.js";
 import { whyNoChange, whyNot } from "hg/wishes.js";
 
@@ -25,7 +26,7 @@ function itemsOf(workflow) {
       ];
   return [
     { label: "Bottleneck", href: leads("bottleneck") },
-    { label: "Lineage", href: leads("lineage") },
+    ...(hasView("lineage") ? [{ label: "Lineage", href: leads("lineage") }] : []),
     ...files,
     { label: "Tags…", why: whyNot("tag", workflow), onClick: () => openDialog(TagDialog, { workflow }) },
     { label: "Delete…", why: whyNot("delete", workflow), onClick: () => openDialog(DeleteDialog, { workflow }) },
@@ -90,6 +91,7 @@ export function WorkflowActions({ workflow, superstep }) {
 
 /** Above the list. */
 export function ListActions() {
+  if (about.value?.offline) return null;
   return html`<a class="button" href=${format({ view: "stats", params: {} })}>nodes</a>
     <${ActionButton} label="import" why=${whyNoChange()} onClick=${() => openDialog(ImportDialog)} />`;
 }

@@ -59,9 +59,17 @@ async function ask(path, request) {
 /** @type {Source} */
 let source = (name, params, signal) => ask(`/api/v1/${name}?${queryOf(params)}`, { signal });
 
+let served = true;
+
+/** Tell whether a server answers, which knows of all workflows. */
+export function isServed() {
+  return served;
+}
+
 /** Answer from somewhere else. @param {Source} other */
 export function setSource(other) {
   source = other;
+  served = false;
 }
 
 /**

@@ -8,6 +8,7 @@ import { cut, duration, plain, plural } from "hg/format.js";
 import { Frame } from "hg/frame.js";
 import { Failure, Panel, useAnswer } from "hg/parts.js";
 import { format, go, route } from "hg/route.js";
+import { hasView } from "hg/views.js";
 
 /** @param {string} wf @param {string} [node] */
 const hrefOf = (wf, node) => format({ view: "workflow", params: { wf, ...(node ? { node } : {}) } });
@@ -86,7 +87,7 @@ export function BottleneckPage() {
   const title = html`<h1>bottleneck</h1><a class="mono id" href=${hrefOf(id)} title=${plain(id)}>${cut(id, 60)}</a>`;
   return html`<${Frame} title=${title} class="bottleneck-page">
     ${error ? html`<${Failure} error=${error} />` : html`<${CriticalPanel} key=${id} id=${id} />`}
-    ${data ? html`<${StatsPanel} graph=${data.graph} workflow=${data} />` : null}
+    ${data && hasView("stats") ? html`<${StatsPanel} graph=${data.graph} workflow=${data} />` : null}
   <//>`;
 }
 

@@ -1,7 +1,8 @@
 // @ts-check
 /** What every view stands in: the bar on top, with the way home, and the main part. */
 import { html } from "hg/html.js";
-import { live } from "hg/store.js";
+import { CopyNote } from "hg/copy.js";
+import { about, live } from "hg/store.js";
 import { isDark, toggleTheme } from "hg/theme.js";
 import { overEverything } from "hg/views.js";
 
@@ -9,7 +10,8 @@ function Corner() {
   const dark = isDark();
   const wish = dark ? "Light theme" : "Dark theme";
   const hint = live.value ? "Changes appear as they happen" : "Not connected: what you see may be old";
-  return html`<span class="live ${live.value ? "on" : ""}" role="status" title=${hint}>${live.value ? "live" : "offline"}</span>
+  const state = about.value?.offline ? html`<${CopyNote} />` : html`<span class="live ${live.value ? "on" : ""}" role="status" title=${hint}>${live.value ? "live" : "offline"}</span>`;
+  return html`${state}
     <button class="icon" type="button" title=${wish} aria-label=${wish} onClick=${toggleTheme}>${dark ? "☀" : "☾"}</button>`;
 }
 

@@ -1,6 +1,6 @@
 // @ts-check
 /** Changes as they happen, pushed by the server; without the push, a look now and then. */
-import { get } from "hg/api.js";
+import { get, isServed } from "hg/api.js";
 import { about, changed, live } from "hg/store.js";
 
 /** @param {string[] | null} ids */
@@ -22,7 +22,7 @@ function heard(event) {
 /** Begin to listen. */
 export function followChanges() {
   get("about", {}).then((answer) => (about.value = answer), () => {});
-  if (location.protocol === "file:") return;
+  if (!isServed()) return;
   const events = new EventSource("/api/v1/events");
   let missed = false;
   events.onopen = () => {

@@ -3,6 +3,7 @@
 import { render } from "preact";
 import { useEffect } from "preact/hooks";
 import "@preact/signals";
+import { isServed } from "hg/api.js";
 import { html } from "hg/html.js";
 import { plain } from "hg/format.js";
 import { followChanges } from "hg/live.js";
@@ -19,10 +20,12 @@ import { WorkflowPage } from "hg/workflow.js";
 
 registerView("list", List);
 registerView("workflow", WorkflowPage);
-registerView("compare", ComparePage);
-registerView("lineage", LineagePage);
 registerView("bottleneck", BottleneckPage);
-registerView("stats", StatsPage);
+if (isServed()) {
+  registerView("compare", ComparePage);
+  registerView("lineage", LineagePage);
+  registerView("stats", StatsPage);
+}
 registerAction(WorkflowActions);
 registerListAction(ListActions);
 registerOverEverything(DialogPlace);

@@ -1,0 +1,189 @@
+"""A workflow and the runs below it as one document that answers what a page asks, without a store.
+
+Steps are told in short, values once each, as trees of types, sizes and texts: folding them tells the state at
+any superstep. All of it is bounded; `notes` say what found no room. Names of other workflows stay out of it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from hypergraph.checkpointers import Checkpointer, StepRecord, Workflow
+from hypergraph.checkpointers.clock import now
+from hypergraph.checkpointers.filters import Query
+from hypergraph.checkpointers.payloads import Payload
+from hypergraph.display import jsonable, plural
+from hypergraph.ui.trees import Trees
+from hypergraph.views.columns import columns
+from hypergraph.views.graph import graph
+from hypergraph.views.items import items
+from hypergraph.views.problems import Problem
+from hypergraph.views.records import known
+from hypergraph.views.step import pause_view
+from hypergraph.views.stored import NOT_FETCHED, is_at_hand
+from hypergraph.views.timeline import timeline
+from hypergraph.views.workflow import workflow as glance
+from hypergraph.views.workflows import iso
+
+RUNS, STEPS, ITEMS = 1_000, 20_000, 1_000  # that one document holds
+_TURNS = 100  # times that inputs were given
+_DEPTH = 3  # levels of nested graphs that the page draws open
+_PATHS = 50  # nested runs of which the critical path is found
+
+Document = dict[str, Any]
+
+
+def packed(store: Checkpointer, workflow_id: str) -> Document:
+    """Return the document of a workflow.
+
+    Raises:
+        Problem: there is no such workflow.
+    """
+    return _Packing(store.skimming(), known(store, workflow_id)).document()
+
+
+class _Packing:
+    """What is known while one document is made."""
+
+    def __init__(self, store: Checkpointer, root: Workflow) -> None:
+        self.store, self.root = store, root
+        self.trees = Trees()
+        self.steps_left = STEPS
+        self.paths_left = _PATHS
+        self.runs_left_out = 0
+        self.steps_left_out = 0
+
+    def document(self) -> Document:
+        runs = {jsonable(run.id): self._run(run) for run in self._family()}
+        return {
+            "schema": "hypergraph.page/1",
+            "root": jsonable(self.root.id),
+            "made_at": iso(now()),
+            "notes": self._notes(),
+            "runs": runs,
+            "values": self.trees.found,
+        }
+
+    def _notes(self) -> list[str]:
+        left_out = [
+            (self.runs_left_out, "run", "below it"),
+            (self.steps_left_out, "step", "at the end"),
+            (self.trees.left_out, "value", "for which there was no room"),
+        ]
+        return [f"{plural(count, word)} {why}" for count, word, why in left_out if count]
+
+    def _family(self) -> Iterator[Workflow]:
+        """Yield the workflow and the runs below it, level by level, as many as there is room for."""
+        waiting, room = deque([self.root]), RUNS
+        while waiting:
+            run = waiting.popleft()
+            yield run
+            below, total, _ = self.store.find(Query(parent=run.id, limit=room or 1))
+            taken = below[::-1][:room]
+            room -= len(taken)
+            self.runs_left_out += total - len(taken)
+            waiting.extend(taken)
+
+    def _run(self, run: Workflow) -> Document:
+        steps = self._steps(run)
+        is_map = not steps and run.step_count == 0
+        place = run.id == self.root.id or run.item is None
+        table = _Table(self.store, run, self.trees)
+        return {
+            "workflow": {**glance(self.store, run.id), "forks": []},
+            "columns": columns(self.store, run.id, limit=max(1, len(steps))),
+            "items": items(self.store, run.id, limit=ITEMS) if is_map else None,
+            "graph": self._graph(run, overlay=place),
+            "timeline": self._timeline(run) if place else None,
+            "given": table.given(),
+            "steps": [table.step(step) for step in steps],
+        }
+
+    def _steps(self, run: Workflow) -> list[StepRecord]:
+        """Return the steps with their values, by superstep and index."""
+        found = sorted(self.store.read_steps(run.id), key=lambda step: (step.superstep, step.index))
+        kept = found[: self.steps_left]
+        self.steps_left -= len(kept)
+        self.steps_left_out += len(found) - len(kept)
+        return kept
+
+    def _graph(self, run: Workflow, *, overlay: bool) -> Document | None:
+        try:
+            return dict(graph(self.store, run.id, depth=_DEPTH, overlay="status" if overlay else None))
+        except Problem:  # without a graph a run still has its steps
+            return None
+
+    def _timeline(self, run: Workflow) -> Document | None:
+        """Return the timeline with no rows but those on the critical path."""
+        self.paths_left -= 1
+        if self.paths_left < 0:
+            return None
+        found = dict(timeline(self.store, run.id, limit=STEPS))
+        found["items"] = [row for row in found["items"] if row["critical"]]
+        return {**found, "next_cursor": None}
+
+
+class _Table:
+    """The steps and values of one run, in short."""
+
+    def __init__(self, store: Checkpointer, run: Workflow, trees: Trees) -> None:
+        self.store, self.run, self.trees = store, run, trees
+        self.payloads = self._outside()
+
+    def given(self) -> list[list[Any]]:
+        """Return what was given from outside: name, version, the superstep before which, and the value."""
+        found: dict[tuple[str, int], Payload] = {}
+        upto: int | None = None
+        for _ in range(_TURNS):
+            page = self.store.input_payloads(self.run.id, upto)
+            found = {**{(payload.name, payload.version): payload for payload in page}, **found}
+            latest = max((payload.superstep for payload in page), default=0)
+            if latest <= 0:
+                break
+            upto = latest - 1
+        return [self._given(payload) for payload in found.values()]
+
+    def _given(self, payload: Payload) -> list[Any]:
+        place = [jsonable(payload.name), payload.version, payload.superstep]
+        if payload.data is None:
+            return [*place, jsonable(payload.format[1:]), 0]
+        if not is_at_hand(payload):
+            return [*place, NOT_FETCHED, 1]
+        return [*place, self.trees.place_of(self.store.decode(self.run.id, payload)), 0]
+
+    def step(self, step: StepRecord) -> Document:
+        """Return a step without what the columns tell, and without what is empty."""
+        told = {
+            "in": [[jsonable(name), version] for name, version in step.input_versions.items()],
+            "out": [self._made(step, name) for name in self._names(step)],
+            "decision": jsonable(step.decision),
+            "error": jsonable(step.error),
+            "error_type": jsonable(step.error_type),
+            "traceback": jsonable(step.traceback),
+            "attempt_errors": jsonable(list(step.attempt_errors)),
+            "pause": None if step.pause is None else pause_view(step.pause),
+            "retry_of": step.retry_of,
+            "partial": step.partial,
+        }
+        return {name: value for name, value in told.items() if value not in (None, [], False)}
+
+    def _names(self, step: StepRecord) -> list[str]:
+        return list(dict.fromkeys([*step.output_versions, *(step.values or ()), *step.lost]))
+
+    def _made(self, step: StepRecord, name: str) -> list[Any]:
+        """Return name, version, the value or why there is none, and whether it is kept outside."""
+        values, version = step.values or {}, step.output_versions.get(name)
+        if name in step.lost:
+            return [jsonable(name), version, jsonable(step.lost[name]), 0]
+        if (step.index, name) in self.payloads:
+            return [jsonable(name), version, NOT_FETCHED, 1]
+        if name not in values:
+            return [jsonable(name), version, None, 0]
+        return [jsonable(name), version, self.trees.place_of(values[name]), 0]
+
+    def _outside(self) -> Mapping[tuple[int, str], Payload]:
+        """Return the values that are kept outside of the database, as far as the state at the end knows."""
+        latest = self.store.state_payloads(self.run.id)
+        return {(payload.idx, payload.name): payload for payload in latest if payload.is_artifact}
