@@ -1,0 +1,124 @@
+"""What can be done with a workflow: fork, resume, answer, tag, delete; and why not."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from browser.conftest import Look
+from browser.panels import Panels
+from browsing import looking_at
+from playwright.sync_api import Browser, Page, expect
+from ui_serving import Served, serving
+
+pytestmark = pytest.mark.slow
+
+APPS = [
+    word for name in ("answers", "shares", "newsletter") for word in ("--app", f"browser.graphs:{name}")
+]
+
+
+@pytest.fixture(scope="module")
+def served(databases: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """The server of a copy that may be changed, and that may run graphs."""
+    folder = tmp_path_factory.mktemp("acting")
+    for kept in databases.glob("stories.db*"):
+        copy = shutil.copytree if kept.is_dir() else shutil.copy
+        copy(kept, folder / kept.name)
+    with serving(folder / "stories.db", *APPS) as running:
+        yield running
+
+
+@pytest.fixture
+def page(browser: Browser, served: Served) -> Iterator[Page]:
+    with looking_at(browser, served) as opened:
+        yield opened
+
+
+def test_a_fork_runs_on_from_here_with_an_edited_value(page: Page) -> None:
+    shown = Panels(page, "wf=tea&at=0")
+    page.get_by_role("button", name="fork from superstep 0").click()
+    dialog = page.get_by_role("dialog", name="Fork tea")
+    dialog.get_by_label("its id").fill("tea-edited")
+    dialog.get_by_role("button", name="Edit documents").click()
+    editor = dialog.get_by_role("textbox", name="documents")
+    expect(editor).to_have_value('[\n  "a page about tea"\n]')
+    editor.fill('["a page')
+    expect(dialog.get_by_role("alert")).to_be_visible()
+    expect(dialog.get_by_role("button", name="Fork and run")).to_be_disabled()
+    editor.fill('["an edited page"]')
+    dialog.get_by_role("button", name="Fork and run").click()
+    expect(dialog).to_have_count(0)
+    expect(page.get_by_role("link", name="fork of tea at 0")).to_be_visible()
+    expect(page.locator(".title .badge")).to_have_text("completed")
+    expect(shown.value("answer")).to_have_text("'An answer to tea? an edited page'")
+
+
+def test_a_failed_run_is_resumed_with_another_value(page: Page) -> None:
+    shown = Panels(page, "wf=broken")
+    page.get_by_role("button", name="resume").click()
+    dialog = page.get_by_role("dialog", name="Resume broken")
+    dialog.get_by_role("button", name="Edit by").click()
+    dialog.get_by_role("textbox", name="by").fill("3")
+    dialog.get_by_role("button", name="Resume").click()
+    expect(page.locator(".title .badge")).to_have_text("completed")
+    expect(shown.row("write_report")).to_be_visible()
+    shown.slider.press("End")
+    expect(shown.value("report")).to_have_text("'2.0 each'")
+
+
+def test_a_paused_run_gets_its_answer(page: Page) -> None:
+    shown = Panels(page, "wf=newsletter")
+    expect(page.locator(".title .badge")).to_have_text("paused")
+    page.get_by_role("button", name="answer").click()
+    dialog = page.get_by_role("dialog", name="Answer newsletter")
+    expect(dialog).to_contain_text("About tea")
+    dialog.get_by_role("button", name="true").click()
+    dialog.get_by_role("button", name="Answer and go on").click()
+    expect(page.locator(".title .badge")).to_have_text("completed")
+    expect(shown.row("send")).to_be_visible()
+    shown.slider.press("End")
+    expect(shown.value("sent")).to_have_text("'About tea: True'")
+
+
+def test_tags_are_set_and_workflows_are_deleted_after_a_question(page: Page) -> None:
+    Panels(page, "wf=tea-d")
+    page.get_by_role("button", name="More").click()
+    page.get_by_role("menuitem", name="Tags").click()
+    dialog = page.get_by_role("dialog", name="Tags of tea-d")
+    dialog.get_by_label("new tag").fill("kept")
+    dialog.get_by_label("its value").fill("no")
+    dialog.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("kept=no")).to_be_visible()
+    page.get_by_role("button", name="More").click()
+    page.get_by_role("menuitem", name="Delete").click()
+    question = page.get_by_role("dialog", name="Delete tea-d?")
+    question.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_text("kept=no")).to_be_visible()
+    page.get_by_role("button", name="More").click()
+    page.get_by_role("menuitem", name="Delete").click()
+    question.get_by_role("button", name="Delete").click()
+    expect(page.get_by_role("heading", name="workflows")).to_be_visible()
+    expect(page.get_by_role("link", name="tea-c", exact=True)).to_be_visible()
+    expect(page.get_by_role("link", name="tea-d", exact=True)).to_have_count(0)
+
+
+def test_a_graph_the_server_was_not_given_is_not_run(page: Page) -> None:
+    Panels(page, "wf=loop")
+    page.get_by_role("button", name="fork from superstep").click(force=True)
+    refusal = page.get_by_role("dialog", name="Not possible: fork")
+    expect(refusal).to_contain_text("The server was not given the graph loop")
+    refusal.get_by_role("button", name="Close").click()
+    expect(refusal).to_have_count(0)
+
+
+def test_a_page_that_only_shows_says_so_where_something_could_be_done(look: Look) -> None:
+    with look("stories") as page:
+        Panels(page, "wf=broken")
+        for button in ("resume", "fork from superstep"):
+            found = page.get_by_role("button", name=button)
+            expect(found).to_have_attribute("aria-disabled", "true")
+            expect(found).to_have_attribute("title", "The server was started with --read-only: it only shows")
+        page.get_by_role("button", name="More").click()
+        for item in ("Tags", "Delete"):
+            expect(page.get_by_role("menuitem", name=item)).to_have_attribute("aria-disabled", "true")

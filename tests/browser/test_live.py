@@ -1,0 +1,61 @@
+"""What runs now is shown as it happens, by push: nobody reloads, nobody asks again and again."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from browser.panels import Panels
+from browsing import looking_at
+from playwright.sync_api import Browser, expect
+from ui_serving import environment, serving
+
+pytestmark = pytest.mark.slow
+
+
+@contextmanager
+def stepped(database: Path, workflow_id: str) -> Iterator[subprocess.Popen[str]]:
+    """Start a run that takes a step for each line written to it."""
+    command = [sys.executable, "-m", "browser.stepped", str(database), workflow_id]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, text=True, bufsize=1, env=environment()) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def say(process: subprocess.Popen[str], word: str) -> None:
+    assert process.stdin is not None
+    process.stdin.write(f"{word}\n")
+
+
+def test_a_run_appears_grows_and_ends_while_it_is_looked_at(browser: Browser, tmp_path: Path) -> None:
+    database = tmp_path / "live.db"
+    with stepped(database, "before") as process:
+        say(process, "stop")
+        assert process.wait(20) == 0
+    with serving(database) as served, looking_at(browser, served) as page:
+        expect(page.get_by_text("1 of 1 workflow")).to_be_visible()
+        expect(page.get_by_role("status")).to_have_text("live")
+        loaded: list[str] = []
+        page.on("framenavigated", lambda frame: loaded.append(frame.url))
+        with stepped(database, "now") as process:
+            row = page.get_by_role("row").filter(has_text="now")
+            expect(row).to_contain_text("active")
+            page.get_by_role("link", name="now").click()
+            expect(page.locator(".title .badge")).to_have_text("active")
+            shown = Panels(page, "wf=now")
+            for count, word in enumerate(("one", "two", "three"), 1):
+                say(process, word)
+                expect(shown.row("listen", count)).to_be_visible()
+                expect(shown.value("heard")).to_contain_text(f"'{word}'")
+                expect(shown.slider).to_have_value(str(2 * count))
+            say(process, "stop")
+            expect(page.locator(".title .badge")).to_have_text("completed")
+            expect(shown.box("listen")).to_have_attribute("data-status", "completed")
+            assert process.wait(20) == 0
+        page.get_by_role("link", name="All workflows").click()
+        expect(row).to_contain_text("completed")
+        assert all("#" in address for address in loaded), "the page was loaded again"
