@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from hypergraph.display import columns, escape
+from hypergraph.graph.overlay import WORST_FIRST
 
 Span = tuple[float, float]  # start and length, in milliseconds
 
-_WORST_FIRST = ("failed", "active", "paused", "stopped", "partial", "completed", "cached", "skipped")
 _PARTS = " ▏▎▍▌▋▊▉█"  # eighths of a cell, from the left
 _IDLE = 0.5  # of all the time: a pause longer than this share is cut out
 _GAP = 0.02  # of what is left, for the place of the cut
@@ -60,7 +60,8 @@ def _together(group: Sequence[Lane]) -> Lane:
 
 
 def _badness(status: str) -> int:
-    return _WORST_FIRST.index(status) if status in _WORST_FIRST else len(_WORST_FIRST)
+    order = ("failed", "partial", *WORST_FIRST)
+    return order.index(status) if status in order else len(order)
 
 
 def bar_width(*other_columns: Sequence[str]) -> int:

@@ -11,8 +11,8 @@ from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.options import Option
 from hypergraph.cli.screens import quoted
 from hypergraph.display import jsonable, plural
+from hypergraph.ui.exporting import page
 from hypergraph.views.exports import exported, imported
-from hypergraph.views.pages import page
 from hypergraph.views.problems import REFUSED, STORE, USAGE, Problem
 from hypergraph.views.stores import store_at
 from hypergraph.views.upkeep import Written
@@ -43,7 +43,7 @@ def export(call: Call) -> Reply:
     kind = given.format or _ending(given.out)
     store, workflow_id = asked(call)
     if kind == "html":
-        pieces: Iterable[bytes] = [page(store, workflow_id).encode("utf-8", "backslashreplace")]
+        pieces: Iterable[bytes] = [page(store, workflow_id)]
     else:
         pieces = exported(store, workflow_id, lines=kind == "jsonl")
     size = _write(given.out, pieces, given.force)

@@ -13,7 +13,7 @@ from typing import Any, cast
 from hypergraph.display import preview
 from hypergraph.layout import Facts, Overlay
 
-_WORST_FIRST = ("failed", "paused", "active", "stopped", "completed", "cached", "skipped", "pending")
+WORST_FIRST = ("failed", "paused", "active", "stopped", "completed", "cached", "skipped", "pending")
 
 
 def overlay_of(run: Any, store: Any = None) -> Overlay | None:
@@ -49,12 +49,12 @@ def _tell(run: Any, prefix: str, found: dict[str, Facts], store: Any) -> None:
             _tell(inner, f"{path}/", found, store)
     for path, status in latest.items():
         known = found[path].get("status", status)
-        found[path]["status"] = min(known, status, key=_WORST_FIRST.index)
+        found[path]["status"] = min(known, status, key=WORST_FIRST.index)
 
 
 def _status(step: Any) -> str:
     status = step.status.value if isinstance(step.status, Enum) else str(step.status)
-    if status not in _WORST_FIRST:
+    if status not in WORST_FIRST:
         return "pending"
     return "cached" if status == "completed" and getattr(step, "cached", False) else status
 

@@ -28,7 +28,10 @@ def few_children(store: Checkpointer, wf: str) -> tuple[list[Workflow], dict[str
         if count:
             counts[status] = count
             listed += page[: LISTED - len(listed)]
-    return sorted(listed, key=_order), counts
+    # Lists begin with the newest; of a map one wants to see where it begins.
+    items = sorted(store.read_items(wf), key=lambda item: (item.status != "failed", item.item))[:LISTED]
+    found = [store.read_workflow(item.id) for item in items] if items else listed
+    return sorted(filter(None, found), key=_order), counts
 
 
 def _order(child: Workflow) -> tuple[bool, int, str]:

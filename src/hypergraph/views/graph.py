@@ -14,6 +14,7 @@ from hypergraph.checkpointers.filters import Query
 from hypergraph.checkpointers.reading import StepTally
 from hypergraph.display import jsonable
 from hypergraph.graph.drawing import draw
+from hypergraph.graph.overlay import WORST_FIRST
 from hypergraph.graph.picture import plain_boxes
 from hypergraph.layout import Layout, arrange
 from hypergraph.layout import svg as painted
@@ -22,7 +23,6 @@ from hypergraph.views.records import known
 from hypergraph.views.state import upcoming
 
 OVERLAYS = ("status", "time")
-_WORST_FIRST = ("failed", "paused", "active", "stopped", "completed", "cached", "skipped", "pending")
 _NESTED = 1000  # nested runs that are looked into
 
 
@@ -152,7 +152,7 @@ class _Overlay:
             statuses.update({f"{prefix}{node}": "active" for node in running})
         for path, status in statuses.items():
             facts = self._at(path)
-            facts["status"] = min(facts["status"], status, key=_WORST_FIRST.index)
+            facts["status"] = min(facts["status"], status, key=WORST_FIRST.index)
         if depth:
             self._add_children(workflow, prefix, depth)
 
