@@ -4,7 +4,6 @@ import base64
 import json
 import re
 from decimal import Decimal
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from hypergraph import Graph, SyncRunner, node
 from hypergraph.checkpointers import AesGcmCodec, SqliteCheckpointer
 from hypergraph.checkpointers.sqlite_dumps import dump
 from hypergraph.views.exports import SCHEMA, exported, imported
-from hypergraph.views.pages import page
 from hypergraph.views.problems import Problem
 
 __all__ = ["stories"]
@@ -228,35 +226,6 @@ def test_pickled_values_are_taken_only_on_request_and_never_opened(tmp_path: Pat
     imported(store, content, allow_pickle=True)
     assert type(store.state("w")["x"]).__name__ == "Undecodable"
     assert not Path("owned").exists()
-
-
-class Tags(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[tuple[str, dict[str, str | None]]] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found.append((tag, dict(attrs)))
-
-
-@pytest.mark.parametrize("story", STORIES)
-def test_a_page_is_complete_in_itself_and_has_no_script(stories: Cli, story: str) -> None:
-    text = page(SqliteCheckpointer(stories.database), story)
-    tags = Tags()
-    tags.feed(text)
-    names = {name for name, _ in tags.found}
-    assert {"main", "section", "table"} <= names
-    assert not names & {"script", "link", "iframe", "object", "img", "base", "form"}
-    attributes = {name for _, attrs in tags.found for name in attrs}
-    assert not {name for name in attributes if name.startswith("on") or name in ("src", "href")}
-    assert "\x1b" not in text
-    assert "\u202e" not in text
-
-
-def test_a_page_shows_graph_errors_steps_and_values(stories: Cli) -> None:
-    text = page(SqliteCheckpointer(stories.database), "order-456")
-    for part in ("<svg", "503 Service Unavailable", "check_stock", "FAILED", "<b>price</b>", "Traceback"):
-        assert part in text
 
 
 @pytest.mark.slow

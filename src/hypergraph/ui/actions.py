@@ -1,4 +1,4 @@
-"""What a page may wish for: fork, resume, answer, tag, delete; done by the same calls that everybody uses.
+"""What a page may wish for: fork, resume, answer, tag, delete, import; by the same calls that everybody uses.
 
 Graphs run on an event loop in a thread of their own, a few at a time, never on that of the server. A run is
 answered as soon as it has begun; what becomes of it is in the store. What is refused before that is told.
@@ -19,9 +19,10 @@ from hypergraph.checkpointers import Checkpointer, Workflow
 from hypergraph.display import did_you_mean, jsonable
 from hypergraph.events.types import Event
 from hypergraph.exceptions import CheckpointError
+from hypergraph.views.exports import imported
 from hypergraph.views.problems import REFUSED, USAGE, Problem
 from hypergraph.views.records import known
-from hypergraph.views.upkeep import Deleted, Tags
+from hypergraph.views.upkeep import Deleted, Imported, Tags
 from hypergraph.views.workflow import workflow as glance
 
 RUNS = 4  # graphs that run at once
@@ -38,7 +39,7 @@ class Started(TypedDict):
     id: str
 
 
-Done = Started | Tags | Deleted
+Done = Started | Tags | Deleted | Imported
 
 
 class Fork(msgspec.Struct, forbid_unknown_fields=True):
@@ -82,13 +83,21 @@ class Delete(msgspec.Struct, forbid_unknown_fields=True):
     id: str
 
 
-Wish = Fork | Resume | Answer | Tag | Delete
+class Import(msgspec.Struct, forbid_unknown_fields=True):
+    """Put an exported workflow into the store; nothing in it is decoded, and pickled values are refused."""
+
+    content: str
+    name: str | None = None
+
+
+Wish = Fork | Resume | Answer | Tag | Delete | Import
 WISHES: dict[str, type[Wish]] = {
     "fork": Fork,
     "resume": Resume,
     "answer": Answer,
     "tag": Tag,
     "delete": Delete,
+    "import": Import,
 }
 
 
@@ -118,6 +127,8 @@ class Actions:
             Problem: it makes no sense, or is refused.
             CheckpointError: the store refuses it.
         """
+        if isinstance(wish, Import):
+            return imported(self.store, wish.content.encode(), name=wish.name)
         found = known(self.store, wish.id)
         if isinstance(wish, Tag):
             tags = asyncio.run(self.store.tag(wish.id, wish.set, remove=wish.remove))

@@ -64,7 +64,7 @@ def page(store: Checkpointer, workflow_id: str) -> bytes:
 
 
 def inert(text: str) -> str:
-    """Return JSON that means the same and can stand in a script: nothing in it ends that or begins another."""
+    """Return JSON that means the same and can stand in a script: nothing in it ends that."""
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text

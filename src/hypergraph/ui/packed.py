@@ -120,9 +120,9 @@ class _Packing:
         self.paths_left -= 1
         if self.paths_left < 0:
             return None
-        found = dict(timeline(self.store, run.id, limit=STEPS))
-        found["items"] = [row for row in found["items"] if row["critical"]]
-        return {**found, "next_cursor": None}
+        found = timeline(self.store, run.id, limit=STEPS)
+        rows = [row for row in found["items"] if row["critical"]]
+        return {**found, "items": rows, "next_cursor": None}
 
 
 class _Table:

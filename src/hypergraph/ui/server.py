@@ -20,16 +20,18 @@ from starlette.routing import Route
 
 from hypergraph import Graph
 from hypergraph.checkpointers import Checkpointer
-from hypergraph.ui.actions import WISHES, Actions, Wish, wish_of
+from hypergraph.ui.actions import WISHES, Actions, Import, Wish, wish_of
 from hypergraph.ui.answers import READ_ONLY, Handler, as_json, encoded, http_error, refusing, telling
 from hypergraph.ui.assets import asset
+from hypergraph.ui.files import file_of
 from hypergraph.ui.live import Live
 from hypergraph.ui.questions import QUESTIONS, Question
 from hypergraph.ui.security import App, Gate, cookie_name
 from hypergraph.views.problems import Problem
 
 API = "/api/v1/"
-BODY = 1_000_000  # bytes that a wish may take
+BODY = 1_000_000  # bytes that a wish may take,
+FILE = 64_000_000  # and one that brings a file
 _THREADS = 4  # questions that are answered at once, and as many wishes
 
 
@@ -75,6 +77,7 @@ class Server:
             "/static/{name:path}": _file,
             f"{API}about": self._about,
             f"{API}events": self._events,
+            f"{API}export": self._export,
             **{f"{API}{name}": self._answering(question) for name, question in QUESTIONS.items()},
         }
         doing = {f"{API}{name}": self._doing(kind) for name, kind in WISHES.items()}
@@ -97,7 +100,7 @@ class Server:
             if self._setup.read_only:
                 hint = "Start it without --read-only to change things from the page"
                 raise Problem(READ_ONLY, "This server only shows", hint)
-            wish = wish_of(kind, await _body(request))
+            wish = wish_of(kind, await _body(request, FILE if kind is Import else BODY))
             done = await run_sync(self._actions.carry_out, wish, limiter=self._writing)
             return as_json(encoded(done))
 
@@ -113,6 +116,12 @@ class Server:
             "graphs": list(setup.graphs),
         }
         return as_json(encoded(document))
+
+    async def _export(self, request: Request) -> Response:
+        given = request.query_params.multi_items()
+        file = await run_sync(lambda: file_of(self._setup.store, given), limiter=self._reading)
+        headers = {"content-disposition": file.disposition}
+        return Response(file.content, media_type=file.type, headers=headers)
 
     async def _events(self, _: Request) -> Response:
         self._live.admit()
@@ -141,17 +150,17 @@ def _served(request: Request, name: str) -> Response:
     return Response(found.content, media_type=found.type, headers=headers)
 
 
-async def _body(request: Request) -> bytes:
+async def _body(request: Request, most: int) -> bytes:
     """Return the body of a request, and read no more than one may have."""
-    found = b""
+    found = bytearray()
     try:
         async for part in request.stream():
             found += part
-            if len(found) > BODY:
+            if len(found) > most:
                 raise HTTPException(413)
     except ClientDisconnect:
         raise HTTPException(400) from None
-    return found
+    return bytes(found)
 
 
 async def _unrouted(_: Request, error: Exception) -> Response:

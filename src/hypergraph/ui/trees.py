@@ -1,4 +1,4 @@
-"""Values as trees that a page can unfold: types, sizes and texts, each different value once, within bounds."""
+"""Values as trees that a page can unfold: types, sizes and texts, each value once, within bounds."""
 
 from __future__ import annotations
 

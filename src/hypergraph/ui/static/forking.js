@@ -64,7 +64,7 @@ export function AnswerDialog({ workflow }) {
   };
   const quick = (/** @type {string} */ value) => html`<button type="button" onClick=${() => { setIsText(false); setText(value); }}>${value}</button>`;
   return html`<${Dialog} title="Answer ${plain(workflow.id)}" submit="Answer and go on" ready=${problem === null} onSubmit=${answer}>
-    <p><span class="mono">${plain(pause.node)}</span> asks${pause.reason ? `: ${plain(pause.reason)}` : ""}</p>
+    <p><span class="mono">${plain(pause.node)}</span> asks${pause.reason && pause.reason !== "interrupt" ? `: ${plain(pause.reason)}` : ""}</p>
     <pre class="prompt" tabindex="0">${plain(typeof pause.prompt.value === "string" ? pause.prompt.value : pause.prompt.text)}</pre>
     <${KeyChoice} keys=${keys} chosen=${key} onChoose=${setKey} />
     <div class="editor"><div class="editor-head"><label for="answer" class="v-key">${plain(key)}</label><span class="gap"></span>${quick("true")}${quick("false")}
