@@ -87,7 +87,7 @@ class Import(msgspec.Struct, forbid_unknown_fields=True):
     """Put an exported workflow into the store; nothing in it is decoded, and pickled values are refused."""
 
     content: str
-    name: str | None = None
+    new_id: str | None = None
 
 
 Wish = Fork | Resume | Answer | Tag | Delete | Import
@@ -128,7 +128,7 @@ class Actions:
             CheckpointError: the store refuses it.
         """
         if isinstance(wish, Import):
-            return imported(self.store, wish.content.encode(), name=wish.name)
+            return imported(self.store, wish.content.encode(), name=wish.new_id)
         found = known(self.store, wish.id)
         if isinstance(wish, Tag):
             tags = asyncio.run(self.store.tag(wish.id, wish.set, remove=wish.remove))

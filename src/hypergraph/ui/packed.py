@@ -7,7 +7,7 @@ any superstep. All of it is bounded; `notes` say what found no room. Names of ot
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from hypergraph.checkpointers import Checkpointer, StepRecord, Workflow
@@ -16,6 +16,7 @@ from hypergraph.checkpointers.filters import Query
 from hypergraph.checkpointers.payloads import Payload
 from hypergraph.display import jsonable, plural
 from hypergraph.ui.trees import Trees
+from hypergraph.values.undecodable import Undecodable
 from hypergraph.views.columns import columns
 from hypergraph.views.graph import graph
 from hypergraph.views.items import items
@@ -130,7 +131,6 @@ class _Table:
 
     def __init__(self, store: Checkpointer, run: Workflow, trees: Trees) -> None:
         self.store, self.run, self.trees = store, run, trees
-        self.payloads = self._outside()
 
     def given(self) -> list[list[Any]]:
         """Return what was given from outside: name, version, the superstep before which, and the value."""
@@ -177,13 +177,16 @@ class _Table:
         values, version = step.values or {}, step.output_versions.get(name)
         if name in step.lost:
             return [jsonable(name), version, jsonable(step.lost[name]), 0]
-        if (step.index, name) in self.payloads:
-            return [jsonable(name), version, NOT_FETCHED, 1]
         if name not in values:
             return [jsonable(name), version, None, 0]
+        if self._is_outside(step, name):
+            return [jsonable(name), version, NOT_FETCHED, 1]
         return [jsonable(name), version, self.trees.place_of(values[name]), 0]
 
-    def _outside(self) -> Mapping[tuple[int, str], Payload]:
-        """Return the values that are kept outside of the database, as far as the state at the end knows."""
-        latest = self.store.state_payloads(self.run.id)
-        return {(payload.idx, payload.name): payload for payload in latest if payload.is_artifact}
+    def _is_outside(self, step: StepRecord, name: str) -> bool:
+        """Say whether a value that cannot be read is only kept elsewhere."""
+        value = (step.values or {})[name]
+        if not isinstance(value, Undecodable) or value.data is not None:
+            return False
+        payloads = self.store.state_payloads(self.run.id, step.superstep)
+        return any((p.idx, p.name) == (step.index, name) and not is_at_hand(p) for p in payloads)

@@ -15,6 +15,11 @@ function missing(message, hint = "This page is a copy in a file; the store that 
   return new ApiError(message, { code: "not_found", hint, status: 404 });
 }
 
+/** @param {Entry | undefined} entry */
+function isStored(entry) {
+  return entry !== undefined && (typeof entry.value !== "string" || entry.outside);
+}
+
 class Run {
   /** @param {any} told @param {any[]} values */
   constructor(told, values) {
@@ -212,8 +217,8 @@ export class Archive {
     const [before, after] = [run.stateAt(first), run.stateAt(second)];
     const briefs = (/** @type {Entry | undefined} */ entry) => (entry && run.treeOf(entry) ? briefOf(run.treeOf(entry)) : null);
     const items = [...new Set([...before.keys(), ...after.keys()])].flatMap((name) => {
-      const [a, b] = [before.get(name), after.get(name)];
-      if (a && b && (a === b || a.value === b.value)) return [];
+      const [a, b] = [before, after].map((found) => (isStored(found.get(name)) ? found.get(name) : undefined));
+      if (a === b || (a && b && typeof a.value === "number" && a.value === b.value)) return [];
       return [{ name, kind: a && b ? "changed" : b ? "added" : "removed", a: briefs(a), b: briefs(b), made_by: b ? run.makerOf(b) : null }];
     });
     const { superstep } = run.columns.rows;

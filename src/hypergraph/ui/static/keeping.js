@@ -67,7 +67,7 @@ export function ImportDialog() {
     if (!file) return undefined;
     const content = await file.text();
     try {
-      const found = await post("import", { content, ...(name.trim() ? { name: name.trim() } : {}) });
+      const found = await post("import", { content, ...(name.trim() ? { new_id: name.trim() } : {}) });
       return () => openWorkflow(found.ids[0]);
     } catch (error) {
       const taken = /Workflow '(.+)' exists already/.exec(/** @type {Error} */ (error).message);
