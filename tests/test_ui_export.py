@@ -94,6 +94,11 @@ def reply(messages: list[str], text: str) -> list[str]:
     return [*messages, text, f"you said {text}"]
 
 
+@node(output_name=("words", "letters"))
+def count(text: str) -> tuple[int, int]:
+    return len(text.split()), len(text)
+
+
 @node(output_name="picture", artifact=True)
 def draw(messages: list[str]) -> bytes:
     return b"x" * len(messages)
@@ -102,7 +107,7 @@ def draw(messages: list[str]) -> bytes:
 @pytest.mark.slow
 def test_inputs_of_later_turns_and_artifacts_are_told_alike(browser: Browser, tmp_path: Path) -> None:
     store = SqliteCheckpointer(tmp_path / "chat.db")
-    chat, runner = Graph([reply, draw], name="chat"), SyncRunner(checkpointer=store)
+    chat, runner = Graph([reply, count, draw], name="chat"), SyncRunner(checkpointer=store)
     runner.run(chat, {"messages": [], "text": "hello"}, workflow_id="chat")
     runner.run(chat, {"text": "and then?"}, workflow_id="chat")
     file = tmp_path / "chat.html"

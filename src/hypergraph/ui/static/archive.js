@@ -20,6 +20,11 @@ function isStored(entry) {
   return entry !== undefined && (typeof entry.value !== "string" || entry.outside);
 }
 
+/** As stores list values: by the step that made them, then by name. @param {Entry} a @param {Entry} b */
+function byPlace(a, b) {
+  return a.superstep - b.superstep || a.index - b.index || (a.name < b.name ? -1 : 1);
+}
+
 class Run {
   /** @param {any} told @param {any[]} values */
   constructor(told, values) {
@@ -62,7 +67,7 @@ class Run {
       newest.delete(entry.name);
       newest.set(entry.name, entry);
     }
-    for (const entry of newest.values()) {
+    for (const entry of [...newest.values()].sort(byPlace)) {
       const known = found.get(entry.name);
       if (known && known.version > entry.version) continue;
       found.delete(entry.name);

@@ -13,6 +13,9 @@ import { hasView } from "hg/views.js";
 /** @param {string} wf @param {string} [node] */
 const hrefOf = (wf, node) => format({ view: "workflow", params: { wf, ...(node ? { node } : {}) } });
 
+/** @param {number} rate */
+const percent = (rate) => (rate === 0 ? "" : rate < 0.01 ? "<1%" : `${Math.round(rate * 100)}%`);
+
 /** @param {{share: number, kind?: string}} props */
 function Meter({ share, kind = "" }) {
   return html`<span class="meter ${kind}"><i style=${{ width: `${Math.min(100, Math.max(0.5, share * 100))}%` }}></i></span>`;
@@ -42,14 +45,11 @@ function CriticalPanel({ id }) {
     <div class="scroll"><table class="plain-table" aria-label="Nodes on the critical path"><thead><tr><th scope="col">node</th><th scope="col">share of the path</th><th scope="col" class="num">time</th><th scope="col" class="num">steps</th></tr></thead>
       <tbody>${path.nodes.slice(0, 200).map((/** @type {any} */ node) => html`<tr key=${node.path}>
         <td><a class="node-name" href=${hrefOf(id, node.path)} title=${plain(node.path)}>${cut(node.path.split("/").join(" / "), 44)}</a></td>
-        <td class="wide"><${Meter} share=${node.share} kind="critical-share" /> <span class="num">${Math.round(node.share * 100)}%</span></td>
+        <td class="wide"><${Meter} share=${node.share} kind="critical-share" /> <span class="num">${percent(node.share) || "0%"}</span></td>
         <td class="num">${duration(node.duration_ms)}</td><td class="num">${node.steps.toLocaleString("en")}</td></tr>`)}</tbody></table></div>
     ${path.left_out ? html`<p class="note padded">${plural(path.left_out, "nested run")} could not be followed</p>` : null}
   <//>`;
 }
-
-/** @param {number} rate */
-const percent = (rate) => (rate === 0 ? "" : rate < 0.01 ? "<1%" : `${Math.round(rate * 100)}%`);
 
 /** @param {{item: any, most: number, own: any}} props */
 function StatsRow({ item, most, own }) {

@@ -2,7 +2,7 @@
 /** Dialogs that keep workflows in order: tags, delete, and import of what was exported elsewhere. */
 import { useState } from "preact/hooks";
 import { html } from "hg/html.js";
-import { get, post } from "hg/api.js";
+import { ApiError, post } from "hg/api.js";
 import { Dialog } from "hg/dialogs.js";
 import { cut, plain, plural } from "hg/format.js";
 import { detail } from "hg/opened.js";
@@ -50,15 +50,6 @@ export function DeleteDialog({ workflow }) {
   <//>`;
 }
 
-/** Return an id that is free, as a proposal. @param {string} id */
-async function freeName(id) {
-  for (let count = 1; count < 20; count++) {
-    const name = `${id}-${count}`;
-    if (await get("workflow", { id: name }).then(() => false, (error) => error.status === 404)) return name;
-  }
-  return "";
-}
-
 /** Let somebody bring in a workflow that was exported as JSON. */
 export function ImportDialog() {
   const [file, setFile] = useState(/** @type {File | null} */ (null));
@@ -71,8 +62,9 @@ export function ImportDialog() {
       return () => openWorkflow(found.ids[0]);
     } catch (error) {
       const taken = /Workflow '(.+)' exists already/.exec(/** @type {Error} */ (error).message);
-      if (taken && !name) setName(await freeName(taken[1]));
-      throw error;
+      if (!taken) throw error;
+      if (!name) setName(`${taken[1]}-copy`);
+      throw new ApiError(/** @type {Error} */ (error).message, { hint: "Import it under the id that is proposed above, or another one" });
     }
   };
   return html`<${Dialog} title="Import a workflow" submit="Import" ready=${file !== null} onSubmit=${send}>

@@ -34,7 +34,6 @@ function Branches({ lines }) {
 function relationOf(row) {
   if (row.relation === "fork") return `forked at ${row.forked_at ?? "its end"}`;
   if (row.relation === "child") return row.item === null ? `runs ${cut(row.node ?? "", 30)}` : `item ${row.item}`;
-  if (row.relation === "children") return plural(row.count, row.item === null ? "run" : "item");
   return row.forked_at !== null ? `forked at ${row.forked_at} from what is gone` : "";
 }
 
