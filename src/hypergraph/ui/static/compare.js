@@ -12,6 +12,7 @@ const LISTED = 30; // workflows that are offered
 
 /** @param {string} wf @param {number} [index] */
 function hrefOf(wf, index) {
+  /** @type {Record<string, string>} */
   const step = index === undefined ? {} : { step: String(index), tab: "step" };
   return format({ view: "workflow", params: { wf, ...step } });
 }
