@@ -56,14 +56,18 @@ def apart(story: Coroutine[Any, Any, None]) -> None:
 
 
 @contextmanager
-def looking_at(browser: Browser, served: Served, **context: Any) -> Iterator[Page]:
-    """Open the page of a server; fail if anything went wrong in it meanwhile."""
+def looking_at(browser: Browser, served: Served, *, but: str = "\n", **context: Any) -> Iterator[Page]:
+    """Open the page of a server; fail if anything went wrong in it meanwhile `but` errors with this text."""
     size = {"width": 1280, "height": 800}
     opened = browser.new_context(**{"viewport": size, "locale": "en-GB", **context})
     page = opened.new_page()
     page.set_default_timeout(20_000)
     troubles: list[str] = []
-    page.on("console", _noting(troubles, lambda said: said.type == "error", lambda said: said.text))
+
+    def is_error(said: Any) -> bool:
+        return said.type == "error" and but not in said.text
+
+    page.on("console", _noting(troubles, is_error, lambda said: said.text))
     page.on("pageerror", _noting(troubles, lambda error: True, str))
     page.on("request", _noting(troubles, lambda sent: _leaves(sent.url, served), lambda sent: sent.url))
     try:

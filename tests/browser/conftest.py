@@ -1,4 +1,4 @@
-"""One browser for all of these tests, one server for each database, databases written once for all processes."""
+"""One browser for these tests, one server for each database, databases that are written only once."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser.databases import WRITERS
 from browsing import launched, looking_at
 from playwright.sync_api import Browser, Page, expect
 from ui_serving import Served, environment, serving
+
+from browser.databases import WRITERS
 
 PATIENCE_MS = 20_000  # a busy machine is not a bug
 

@@ -1,4 +1,4 @@
-"""Write the databases the page is looked at with: `python -m browser.databases NAME FILE`, one process each."""
+"""The databases the page is looked at with: `python -m browser.databases NAME FILE` writes one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from contextlib import closing
 from pathlib import Path
 
 from browser import graphs
-
 from hypergraph import AsyncRunner, SqliteCheckpointer, SyncRunner
 from hypergraph.cli.demo import run_demo
 
@@ -61,7 +60,9 @@ def write_hostile(file: Path) -> None:
     for number, text in enumerate(graphs.NASTY):
         options = {"workflow_id": f"attack-{number}", "tags": {"note": text}, "error_handling": "continue"}
         runner.run(graphs.hostile, bait=text, **options)
-    runner.map(graphs.hostile, bait=graphs.NASTY, map_over="bait", workflow_id="many", error_handling="continue")
+    runner.map(
+        graphs.hostile, bait=graphs.NASTY, map_over="bait", workflow_id="many", error_handling="continue"
+    )
     asyncio.run(store.close())
     with closing(sqlite3.connect(file)) as database, database:
         keys = [key for (key,) in database.execute("SELECT key FROM workflows WHERE id LIKE 'attack%'")]

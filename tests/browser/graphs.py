@@ -1,4 +1,4 @@
-"""The graphs whose runs the page is looked at with; `hypergraph ui --app browser.graphs:NAME` may run them."""
+"""The graphs whose runs the page is looked at with, and which a server of a test may run."""
 
 from __future__ import annotations
 

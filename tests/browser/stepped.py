@@ -1,4 +1,4 @@
-"""A run that goes on when it is told to: `python -m browser.stepped FILE ID` takes a step for each line it reads."""
+"""A run that waits for words: `python -m browser.stepped FILE ID` takes a step for each line it reads."""
 
 from __future__ import annotations
 

@@ -5,17 +5,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browser.conftest import Look
-from browser.panels import Panels
 from browsing import looking_at
 from playwright.sync_api import Browser, Page, expect
 from ui_serving import Served, serving
 
+from browser.conftest import Look
+from browser.panels import Panels
+
 pytestmark = pytest.mark.slow
 
-APPS = [
-    word for name in ("answers", "shares", "newsletter") for word in ("--app", f"browser.graphs:{name}")
-]
+APPS = [word for name in ("answers", "shares", "newsletter") for word in ("--app", f"browser.graphs:{name}")]
 
 
 @pytest.fixture(scope="module")

@@ -2,8 +2,9 @@
 
 import re
 
-from browser.conftest import Look
 from playwright.sync_api import Page, expect
+
+from browser.conftest import Look
 
 
 def ids(page: Page) -> list[str]:
@@ -21,7 +22,9 @@ def test_workflows_are_filtered_searched_and_sorted_and_the_address_remembers_it
         expect(page.locator("tbody tr")).to_have_count(4)
         page.get_by_role("button", name="Workflow", exact=True).click()
         page.get_by_role("button", name="Workflow ↓").click()
-        expect(page.get_by_role("columnheader", name="Workflow ↑")).to_have_attribute("aria-sort", "ascending")
+        expect(page.get_by_role("columnheader", name="Workflow ↑")).to_have_attribute(
+            "aria-sort", "ascending"
+        )
         assert ids(page) == ["tea", "tea-b", "tea-c", "tea-d"]
         expect(page).to_have_url(re.compile("graph=answers&sort=id-up"))
         page.reload()

@@ -7,10 +7,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from browser.panels import Panels
 from browsing import looking_at
 from playwright.sync_api import Browser, expect
 from ui_serving import environment, serving
+
+from browser.panels import Panels
 
 pytestmark = pytest.mark.slow
 
@@ -41,15 +42,15 @@ def test_a_run_appears_grows_and_ends_while_it_is_looked_at(browser: Browser, tm
         expect(page.get_by_role("status")).to_have_text("live")
         loaded: list[str] = []
         page.on("framenavigated", lambda frame: loaded.append(frame.url))
-        with stepped(database, "now") as process:
-            row = page.get_by_role("row").filter(has_text="now")
+        with stepped(database, "growing") as process:
+            row = page.get_by_role("row").filter(has_text="growing")
             expect(row).to_contain_text("active")
-            page.get_by_role("link", name="now").click()
+            page.get_by_role("link", name="growing").click()
             expect(page.locator(".title .badge")).to_have_text("active")
-            shown = Panels(page, "wf=now")
+            shown = Panels(page, "wf=growing")
             for count, word in enumerate(("one", "two", "three"), 1):
                 say(process, word)
-                expect(shown.row("listen", count)).to_be_visible()
+                expect(shown.row("listen")).to_have_count(count)
                 expect(shown.value("heard")).to_contain_text(f"'{word}'")
                 expect(shown.slider).to_have_value(str(2 * count))
             say(process, "stop")

@@ -1,10 +1,11 @@
 """20,000 steps are as smooth as 200."""
 
 import pytest
+from playwright.sync_api import Page, expect
+
 from browser.conftest import Look
 from browser.databases import LONG, SHORT
 from browser.panels import Panels
-from playwright.sync_api import Page, expect
 
 pytestmark = pytest.mark.slow
 

@@ -3,9 +3,10 @@
 import re
 
 import pytest
+from playwright.sync_api import expect
+
 from browser.conftest import Look
 from browser.panels import Panels
-from playwright.sync_api import expect
 
 pytestmark = pytest.mark.slow
 
@@ -34,7 +35,9 @@ def test_a_failed_item_opens_at_its_failing_step(look: Look) -> None:
     with look("long") as page:
         shown = Panels(page, "wf=batch")
         shown.rows.get_by_role("link").first.click()
-        expect(page.get_by_label("Error", exact=True)).to_contain_text("TimeoutError: nobody answered ticket 13")
+        expect(page.get_by_label("Error", exact=True)).to_contain_text(
+            "TimeoutError: nobody answered ticket 13"
+        )
         expect(page.get_by_role("link", name="inside batch")).to_be_visible()
 
 

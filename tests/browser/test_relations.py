@@ -3,9 +3,10 @@
 import re
 
 import pytest
+from playwright.sync_api import expect
+
 from browser.conftest import Look
 from browser.panels import Panels
-from playwright.sync_api import expect
 
 pytestmark = pytest.mark.slow
 
@@ -56,7 +57,8 @@ def test_the_critical_path_and_usual_times_show_where_time_goes(look: Look) -> N
         expect(shown.rows.locator(".critical").first).to_be_visible()
         page.get_by_role("button", name="More").click()
         page.get_by_role("menuitem", name="Bottleneck").click()
-        path = page.get_by_role("table", name="Nodes on the critical path").get_by_role("row")
+        table = page.get_by_role("table", name="Nodes on the critical path")
+        path = table.get_by_role("row")
         expect(path.filter(has_text=re.compile("writing / draft"))).to_be_visible()
         shares = [int(text) for text in re.findall(r"(\d+)%", " ".join(path.all_inner_texts()))]
         assert shares == sorted(shares, reverse=True)
@@ -64,5 +66,5 @@ def test_the_critical_path_and_usual_times_show_where_time_goes(look: Look) -> N
         expect(nodes.get_by_role("columnheader", name=re.compile("^p95$"))).to_be_visible()
         counted = nodes.get_by_role("row").filter(has_text=re.compile("^writing"))
         expect(counted.get_by_role("cell").nth(5)).to_have_text("47")
-        page.get_by_role("table", name="Nodes on the critical path").get_by_role("link", name="writing", exact=True).click()
+        table.get_by_role("link", name="writing", exact=True).click()
         expect(shown.box("writing")).to_have_attribute("aria-pressed", "true")

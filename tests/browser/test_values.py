@@ -3,9 +3,10 @@
 import re
 
 import pytest
+from playwright.sync_api import Locator, expect
+
 from browser.conftest import Look
 from browser.panels import Panels
-from playwright.sync_api import Locator, expect
 
 pytestmark = pytest.mark.slow
 

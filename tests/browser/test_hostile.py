@@ -1,0 +1,59 @@
+"""Whatever stands in a store is text: it never becomes an element, runs, or hides."""
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from browser.checking import found, go
+from browser.conftest import Look
+from browser.graphs import MARKUP, NASTY
+
+pytestmark = pytest.mark.slow
+
+
+def spelled(text: str) -> str:
+    """Return a text as the page shows it, with what cannot be seen spelled out."""
+    return re.sub(r"[^ -~]", lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+@pytest.mark.parametrize("text", NASTY, ids=range(len(NASTY)))
+def test_names_values_and_errors_stay_text_in_every_panel(look: Look, text: str) -> None:
+    with look("hostile") as page:
+        expect(page.locator("tbody tr")).to_have_count(len(NASTY) + 1)
+        assert found(page, "injected") == []
+        go(page, "workflow", ".error-line", wf=text)
+        expect(page.locator(".trouble")).to_contain_text(MARKUP)
+        page.locator(".state .key .line").last.click()
+        page.locator(".state .inside .line").nth(1).click()
+        expect(page.locator(".state .inside .inside").first).to_contain_text(NASTY[1])
+        assert found(page, "injected") == []
+        page.get_by_role("slider").press("Home")
+        page.get_by_role("tab", name="changed").click()
+        page.locator(".change").first.wait_for()
+        page.locator(".state .origin button").first.click()
+        expect(page.get_by_role("tree", name="outputs")).to_contain_text(spelled(text))
+        assert found(page, "injected") == []
+
+
+def views(page: Page, text: str, other: str) -> list[str]:
+    wrong: list[str] = []
+    for view, params, shows in (
+        ("compare", {"a": text, "b": other}, ".change"),
+        ("compare", {"a": text}, ".chooser"),
+        ("lineage", {"of": text}, ".family-row"),
+        ("bottleneck", {"of": text}, ".stats-panel"),
+        ("workflow", {"wf": "many"}, ".row-item"),
+        ("stats", {}, ".stats-panel tr"),
+        ("", {"search": text}, "main .panel"),
+        ("workflow", {"wf": f"{text} is not there"}, ".failure"),
+    ):
+        go(page, view, shows, **params)
+        wrong += [f"{view}: {one}" for one in found(page, "injected")]
+    return wrong
+
+
+@pytest.mark.parametrize("number", [0, 1, 6, 7])
+def test_names_values_and_errors_stay_text_in_every_view(look: Look, number: int) -> None:
+    with look("hostile", but="404 (Not Found)") as page:
+        assert views(page, NASTY[number], NASTY[number - 1]) == []
