@@ -69,14 +69,14 @@ function StatsPanel({ graph, since, workflow }) {
   const { data, error } = useAnswer("stats", { graph, since });
   const items = data?.items ?? [];
   const most = Math.max(1, ...items.map((/** @type {any} */ item) => item.p95_ms ?? 0));
-  const own = workflow && Object.fromEntries(workflow.nodes.map((/** @type {any} */ node) => [node.node, node]));
+  const own = workflow && new Map(workflow.nodes.map((/** @type {any} */ node) => [node.node, node]));
   return html`<${Panel} title="nodes in all runs" note=${graph ? `of ${cut(graph, 40)}` : "of every graph"} class="stats-panel">
     ${error ? html`<${Failure} error=${error} />` : null}
     ${data && !items.length ? html`<p class="empty">No step was recorded.</p>` : null}
     ${items.length ? html`<div class="scroll"><table class="plain-table" aria-label="Nodes in all runs"><thead><tr><th scope="col">node</th>
       <th scope="col"><span class="legend"><i class="swatch p50"></i>p50 <i class="swatch p95"></i>p95${own ? html` <i class="swatch own"></i>this run` : null}</span></th>
       <th scope="col" class="num">p50</th><th scope="col" class="num">p95</th>${own ? html`<th scope="col" class="num">this run</th>` : null}<th scope="col" class="num">count</th><th scope="col" class="num">failed</th><th scope="col" class="num">cached</th><th scope="col" class="num">total</th></tr></thead>
-      <tbody>${items.slice(0, 500).map((/** @type {any} */ item) => html`<${StatsRow} key=${item.node} item=${item} most=${most} own=${own && (own[item.node] ?? null)} />`)}</tbody></table></div>` : null}
+      <tbody>${items.slice(0, 500).map((/** @type {any} */ item) => html`<${StatsRow} key=${item.node} item=${item} most=${most} own=${own && (own.get(item.node) ?? null)} />`)}</tbody></table></div>` : null}
   <//>`;
 }
 
@@ -94,7 +94,7 @@ export function BottleneckPage() {
 /** @param {{name: string, label: string, hint: string}} props */
 function Filter({ name, label, hint }) {
   const set = (/** @type {any} */ event) => go({ view: "stats", params: { ...route.peek().params, [name]: event.target.value.trim() } });
-  return html`<label class="field"><span>${label}</span><input type="search" value=${route.value.params[name] ?? ""} placeholder=${hint} spellcheck="false" onChange=${set} /></label>`;
+  return html`<label class="field"><span>${label}</span><input type="search" value=${route.value.params[name] ?? ""} placeholder=${hint} spellcheck=${false} onChange=${set} /></label>`;
 }
 
 /** The view of all workflows. */

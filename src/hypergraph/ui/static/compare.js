@@ -45,7 +45,7 @@ function Chooser({ a }) {
   if (error) return html`<${Failure} error=${error} />`;
   return html`<${Panel} title=${`compare ${cut(a, 50)} with`} label="The other workflow" class="chooser">
     <form class="dialog-fields padded" onSubmit=${choose}>
-      <label class="field wide"><span>its id</span><input type="search" autofocus value=${text} placeholder="id of another workflow" spellcheck="false" onInput=${(/** @type {any} */ event) => setText(event.target.value)} /></label>
+      <label class="field wide"><span>its id</span><input type="search" autofocus value=${text} placeholder="id of another workflow" spellcheck=${false} onInput=${(/** @type {any} */ event) => setText(event.target.value)} /></label>
       <button type="submit" class="primary" disabled=${!text.trim()}>compare</button>
     </form>
     ${rows.length ? html`<table class="plain-table" aria-label="Workflows to compare with"><tbody>${rows.map((one) => html`<tr key=${one.id}>

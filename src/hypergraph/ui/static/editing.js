@@ -45,7 +45,7 @@ function Editor({ name, text, note, onEdit, onDrop }) {
   return html`<div class="editor">
     <div class="editor-head"><label for="edit-${name}" class="v-key">${cut(name, 60)}</label><span class="note">${note}</span><span class="gap"></span>
       <button type="button" class="link" onClick=${onDrop}>leave as it was</button></div>
-    <textarea id="edit-${name}" class="mono" rows=${lines} spellcheck="false" value=${text} aria-invalid=${problem !== null}
+    <textarea id="edit-${name}" class="mono" rows=${lines} spellcheck=${false} value=${text} aria-invalid=${problem !== null}
       onInput=${(/** @type {any} */ event) => onEdit(event.target.value)}></textarea>
     ${problem && html`<p class="problem note" role="alert">${plain(problem)}</p>`}
   </div>`;
@@ -87,18 +87,19 @@ function NewName({ onAdd }) {
 export function ValueEdits({ id, at, edits, onChange }) {
   const { data, error } = useAnswer("state", { id, at });
   const items = /** @type {any[]} */ (data?.items ?? []);
-  const types = Object.fromEntries(items.map((item) => [item.name, item.type]));
+  const types = new Map(items.map((item) => [item.name, item.type ?? ""]));
   const noteOf = (/** @type {string} */ name) => {
-    if (!(name in types)) return "new";
-    return AS_THEY_ARE.has(types[name]) ? plain(types[name]) : `was ${plain(types[name])}, becomes what JSON can say`;
+    const type = types.get(name);
+    if (type === undefined) return "new";
+    return AS_THEY_ARE.has(type) ? plain(type) : `was ${plain(type)}, becomes what JSON can say`;
   };
   const drop = (/** @type {string} */ name) => onChange(Object.fromEntries(Object.entries(edits).filter(([other]) => other !== name)));
   return html`<fieldset class="edits"><legend>values ${at === null ? "" : `after superstep ${at}`}</legend>
     ${error ? html`<${Failure} error=${error} />` : null}
     ${Object.entries(edits).map(([name, text]) => html`<${Editor} key=${name} name=${name} text=${text} note=${noteOf(name)}
       onEdit=${(/** @type {string} */ next) => onChange({ ...edits, [name]: next })} onDrop=${() => drop(name)} />`)}
-    ${items.filter((item) => !(item.name in edits)).map((item) => html`<${Offer} key=${item.name} item=${item}
+    ${items.filter((item) => !Object.hasOwn(edits, item.name)).map((item) => html`<${Offer} key=${item.name} item=${item}
       onOpen=${async () => onChange({ ...edits, [item.name]: await asJson(id, item.name, at) })} />`)}
-    <${NewName} onAdd=${(/** @type {string} */ name) => onChange({ ...edits, [name]: edits[name] ?? "null" })} />
+    <${NewName} onAdd=${(/** @type {string} */ name) => onChange({ ...edits, [name]: Object.hasOwn(edits, name) ? edits[name] : "null" })} />
   </fieldset>`;
 }

@@ -24,7 +24,7 @@ export function ForkDialog({ workflow, superstep, last }) {
     <p class="soft">A new workflow begins with the history up to a superstep, and runs on from there with what you change.</p>
     <div class="dialog-fields">
       <label class="field"><span>after superstep, 0 to ${last}</span><input type="number" min="0" max=${last} value=${at} onInput=${(/** @type {any} */ event) => setAt(event.target.valueAsNumber)} /></label>
-      <label class="field wide"><span>its id</span><input value=${name} placeholder="chosen by the server" autocomplete="off" spellcheck="false" onInput=${(/** @type {any} */ event) => setName(event.target.value)} /></label>
+      <label class="field wide"><span>its id</span><input value=${name} placeholder="chosen by the server" autocomplete="off" spellcheck=${false} onInput=${(/** @type {any} */ event) => setName(event.target.value)} /></label>
     </div>
     ${valid ? html`<${ValueEdits} id=${workflow.id} at=${at} edits=${edits} onChange=${setEdits} />` : html`<p class="problem">There is no such superstep.</p>`}
   <//>`;

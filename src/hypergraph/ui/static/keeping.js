@@ -22,8 +22,8 @@ export function TagDialog({ workflow }) {
   const [value, setValue] = useState("");
   const all = name.trim() ? { ...tags, [name.trim()]: value } : tags;
   const save = async () => {
-    const remove = Object.keys(workflow.tags).filter((one) => !(one in all));
-    const set = Object.fromEntries(Object.entries(all).filter(([one, text]) => workflow.tags[one] !== text));
+    const remove = Object.keys(workflow.tags).filter((one) => !Object.hasOwn(all, one));
+    const set = Object.fromEntries(Object.entries(all).filter(([one, text]) => !Object.hasOwn(workflow.tags, one) || workflow.tags[one] !== text));
     const saved = await post("tag", { id: workflow.id, set, remove });
     if (detail.peek()?.id === workflow.id) detail.value = { ...detail.peek(), tags: saved.tags };
   };
@@ -71,7 +71,7 @@ export function ImportDialog() {
     <p class="soft">A file that <span class="mono">hypergraph export</span> or this page wrote as JSON or JSON lines. Nothing in it is run.</p>
     <div class="dialog-fields">
       <label class="field wide"><span>file</span><input type="file" accept=".json,.jsonl,application/json" onChange=${(/** @type {any} */ event) => setFile(event.target.files[0] ?? null)} /></label>
-      <label class="field wide"><span>its id here</span><input value=${name} placeholder="as in the file" autocomplete="off" spellcheck="false" onInput=${(/** @type {any} */ event) => setName(event.target.value)} /></label>
+      <label class="field wide"><span>its id here</span><input value=${name} placeholder="as in the file" autocomplete="off" spellcheck=${false} onInput=${(/** @type {any} */ event) => setName(event.target.value)} /></label>
     </div>
   <//>`;
 }

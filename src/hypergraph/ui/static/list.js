@@ -83,7 +83,7 @@ function Field({ name, label, hint, wide = false }) {
     timer.current = setTimeout(() => filter({ [name]: event.target.value.trim() }), TYPING_MS);
   };
   return html`<label class="field ${wide ? "wide" : ""}"><span>${label}</span>
-    <input type="search" name=${name} value=${text} placeholder=${hint} autocomplete="off" spellcheck="false" onInput=${typed} />
+    <input type="search" name=${name} value=${text} placeholder=${hint} autocomplete="off" spellcheck=${false} onInput=${typed} />
   </label>`;
 }
 
