@@ -104,10 +104,14 @@ class _Packing:
 
     def _steps(self, run: Workflow) -> list[StepRecord]:
         """Return the steps with their values, by superstep and index."""
-        found = sorted(self.store.read_steps(run.id), key=lambda step: (step.superstep, step.index))
-        kept = found[: self.steps_left]
+        upto: int | None = None
+        if run.step_count > self.steps_left:
+            first = self.store.read_page(run.id, limit=self.steps_left) if self.steps_left else []
+            upto = first[-1].superstep if first else -1
+        found = self.store.read_steps(run.id, upto=upto) if upto != -1 else []
+        kept = sorted(found, key=lambda step: (step.superstep, step.index))[: self.steps_left]
         self.steps_left -= len(kept)
-        self.steps_left_out += len(found) - len(kept)
+        self.steps_left_out += max(0, run.step_count - len(kept))
         return kept
 
     def _graph(self, run: Workflow, *, overlay: bool) -> Document | None:
