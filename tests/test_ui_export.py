@@ -180,6 +180,8 @@ def test_the_slider_works_in_a_file(opened: Opened) -> None:
     slider.focus()
     slider.press("Home")
     expect(opened.page.get_by_text("status as of superstep 0")).to_be_visible()
+    opened.page.get_by_role("link", name="All workflows").click()
+    opened.page.get_by_role("link", name="refine-1").click()
     opened.page.get_by_role("button", name="copy").click()
     expect(opened.page.get_by_role("dialog")).to_contain_text("Nothing was left out")
 

@@ -91,7 +91,6 @@ export function WorkflowActions({ workflow, superstep }) {
 
 /** Above the list. */
 export function ListActions() {
-  if (about.value?.offline) return null;
   return html`<a class="button" href=${format({ view: "stats", params: {} })}>nodes</a>
     <${ActionButton} label="import" why=${whyNoChange()} onClick=${() => openDialog(ImportDialog)} />`;
 }

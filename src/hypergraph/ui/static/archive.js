@@ -117,10 +117,8 @@ export class Archive {
     return { schema: "hypergraph.about/1", version: "", database: "", read_only: true, graphs: [], offline: { root, made_at, notes } };
   }
 
-  /** @param {any} params */
-  _workflows({ parent }) {
-    const all = Object.values(this.document.runs).map((run) => run.workflow);
-    const items = all.filter((found) => (parent ? found.parent === parent : found.id === this.document.root));
+  _workflows() {
+    const items = Object.values(this.document.runs).map((run) => run.workflow); // the one it is about comes first
     return { schema: "hypergraph.workflows/1", items, total: items.length, next_cursor: null };
   }
 

@@ -13,6 +13,7 @@ function CopyDialog({ told }) {
   <//>`;
 }
 
+/** At the right of every header. */
 export function CopyNote() {
   const told = about.value.offline;
   return html`<button type="button" title="Made on ${moment(told.made_at)}" onClick=${() => openDialog(CopyDialog, { told })}>${told.notes.length ? "copy, shortened" : "copy"}</button>`;

@@ -13,12 +13,13 @@ import { registerAction, registerListAction, registerOverEverything, registerVie
 import { ListActions, WorkflowActions } from "hg/actions.js";
 import { BottleneckPage, StatsPage } from "hg/bottleneck.js";
 import { ComparePage } from "hg/compare.js";
+import { Contents } from "hg/contents.js";
 import { DialogPlace } from "hg/dialogs.js";
 import { LineagePage } from "hg/lineage.js";
 import { List } from "hg/list.js";
 import { WorkflowPage } from "hg/workflow.js";
 
-registerView("list", List);
+registerView("list", isServed() ? List : Contents);
 registerView("workflow", WorkflowPage);
 registerView("bottleneck", BottleneckPage);
 if (isServed()) {
