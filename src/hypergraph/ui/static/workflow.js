@@ -67,9 +67,9 @@ export function WorkflowPage() {
   const found = detail.value;
   if (failure.value || id === null) {
     const error = failure.value ?? new Error("No workflow is named in the address");
-    return html`<${Frame} title=${html`<span class="mono id">${cut(id ?? "", 60)}</span>`}><${Failure} error=${error} /><p class="empty"><a href="#/">All workflows</a></p><//>`;
+    return html`<${Frame} title=${html`<h1>workflow</h1><span class="mono id">${cut(id ?? "", 60)}</span>`}><${Failure} error=${error} /><p class="empty"><a href="#/">All workflows</a></p><//>`;
   }
-  const title = found ? html`<${Title} found=${found} />` : html`<span class="mono id">${cut(id, 60)}</span>`;
+  const title = found ? html`<${Title} found=${found} />` : html`<h1>workflow</h1><span class="mono id">${cut(id, 60)}</span>`;
   const isMap = found?.children.is_map ?? false;
   const kinds = `workflow-page ${isMap ? "of-map" : ""} ${isMap && selection.step.value !== null ? "with-step" : ""}`;
   return html`<${Frame} title=${title} actions=${found && html`<${Actions} found=${found} />`} class=${kinds}>
