@@ -17,23 +17,30 @@ def spelled(text: str) -> str:
     return re.sub(r"[^ -~]", lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
-@pytest.mark.parametrize("text", NASTY, ids=range(len(NASTY)))
-def test_names_values_and_errors_stay_text_in_every_panel(look: Look, text: str) -> None:
+def walk_through(page: Page, text: str) -> None:
+    """Look at everything that a workflow's page tells of one attack."""
+    go(page, "workflow", ".error-line", wf=text)
+    expect(page.locator(".title .id")).to_contain_text(spelled(text)[:30])
+    expect(page.locator(".trouble")).to_contain_text(MARKUP)
+    page.locator(".state .key .line").last.click()
+    page.locator(".state .inside .line").nth(1).click()
+    expect(page.locator(".state .inside .inside").first).to_contain_text(NASTY[1])
+    assert found(page, "injected") == []
+    page.get_by_role("slider").press("Home")
+    page.get_by_role("tab", name="changed").click()
+    page.locator(".change").first.wait_for()
+    page.locator(".state .origin button").first.click()
+    expect(page.get_by_role("tree", name="outputs")).to_contain_text(spelled(text))
+    assert found(page, "injected") == []
+
+
+@pytest.mark.parametrize("texts", [NASTY[:5], NASTY[5:]], ids=["markup", "characters"])
+def test_names_values_and_errors_stay_text_in_every_panel(look: Look, texts: list[str]) -> None:
     with look("hostile") as page:
         expect(page.locator("tbody tr")).to_have_count(len(NASTY) + 1)
         assert found(page, "injected") == []
-        go(page, "workflow", ".error-line", wf=text)
-        expect(page.locator(".trouble")).to_contain_text(MARKUP)
-        page.locator(".state .key .line").last.click()
-        page.locator(".state .inside .line").nth(1).click()
-        expect(page.locator(".state .inside .inside").first).to_contain_text(NASTY[1])
-        assert found(page, "injected") == []
-        page.get_by_role("slider").press("Home")
-        page.get_by_role("tab", name="changed").click()
-        page.locator(".change").first.wait_for()
-        page.locator(".state .origin button").first.click()
-        expect(page.get_by_role("tree", name="outputs")).to_contain_text(spelled(text))
-        assert found(page, "injected") == []
+        for text in texts:
+            walk_through(page, text)
 
 
 def views(page: Page, text: str, other: str) -> list[str]:
@@ -53,7 +60,7 @@ def views(page: Page, text: str, other: str) -> list[str]:
     return wrong
 
 
-@pytest.mark.parametrize("number", [0, 1, 6, 7])
+@pytest.mark.parametrize("number", [1, 6, 7])
 def test_names_values_and_errors_stay_text_in_every_view(look: Look, number: int) -> None:
     with look("hostile", but="404 (Not Found)") as page:
         assert views(page, NASTY[number], NASTY[number - 1]) == []
