@@ -1,6 +1,8 @@
 """A workflow in one HTML file: it opens without a server, answers as one does, and lets nothing in or out."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -11,7 +13,7 @@ from browsing import apart, browser
 from cli import Cli
 from cli_stories import stories
 from playwright.sync_api import Browser, Page, expect
-from ui_serving import Served, serving, write_story
+from ui_serving import Served, environment, serving, write_story
 
 from hypergraph import Graph, SqliteCheckpointer, SyncRunner, node
 from hypergraph.ui import packed as packing
@@ -235,6 +237,23 @@ def test_equal_values_take_their_room_once_and_long_ones_are_cut() -> None:
     assert place is not None
     assert trees.found[place]["m"] == 1
     assert len(json.dumps(trees.found[place])) < 100_000
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_heavy_values_are_read_one_by_one_and_told_alike(
+    store: SqliteCheckpointer, monkeypatch: pytest.MonkeyPatch, story: str
+) -> None:
+    light = packed(store, story)
+    monkeypatch.setattr(packing, "_HEAVY", -1)
+    heavy = packed(store, story)
+    assert (heavy["runs"], heavy["values"]) == (light["runs"], light["values"])
+
+
+def test_a_file_needs_no_extra() -> None:
+    code = (
+        "import sys; sys.modules['starlette'] = sys.modules['uvicorn'] = None; import hypergraph.ui.exporting"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment())
 
 
 def test_there_is_no_file_of_what_is_unknown(store: SqliteCheckpointer) -> None:

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
-from hypergraph.checkpointers import Checkpointer, StepRecord, Workflow
+from hypergraph.checkpointers import Checkpointer, StepRecord, StepStatus, Workflow
 from hypergraph.checkpointers.clock import now
 from hypergraph.checkpointers.filters import Query
 from hypergraph.checkpointers.payloads import Payload
@@ -31,6 +31,7 @@ from hypergraph.views.workflows import iso
 RUNS, STEPS, ITEMS = 1_000, 20_000, 1_000  # that one document holds
 _TURNS = 100  # times that inputs were given
 _DEPTH = 3  # levels of nested graphs that the page draws open
+_HEAVY = 50_000_000  # bytes of values about, beyond which they are read one by one while there is room
 _PATHS = 50  # nested runs of which the critical path is found
 
 Document = dict[str, Any]
@@ -88,10 +89,10 @@ class _Packing:
             waiting.extend(taken)
 
     def _run(self, run: Workflow) -> Document:
-        steps = self._steps(run)
+        table = _Table(self.store, run, self.trees)
+        steps = self._steps(run, values=not table.is_heavy)
         is_map = not steps and run.step_count == 0
         place = run.id == self.root.id or run.item is None
-        table = _Table(self.store, run, self.trees)
         return {
             "workflow": {**glance(self.store, run.id), "forks": []},
             "columns": columns(self.store, run.id, limit=max(1, len(steps))),
@@ -102,13 +103,13 @@ class _Packing:
             "steps": [table.step(step) for step in steps],
         }
 
-    def _steps(self, run: Workflow) -> list[StepRecord]:
-        """Return the steps with their values, by superstep and index."""
+    def _steps(self, run: Workflow, *, values: bool) -> list[StepRecord]:
+        """Return the steps by superstep and index."""
         upto: int | None = None
         if run.step_count > self.steps_left:
             first = self.store.read_page(run.id, limit=self.steps_left) if self.steps_left else []
             upto = first[-1].superstep if first else -1
-        found = self.store.read_steps(run.id, upto=upto) if upto != -1 else []
+        found = self.store.read_steps(run.id, upto=upto, values=values) if upto != -1 else []
         kept = sorted(found, key=lambda step: (step.superstep, step.index))[: self.steps_left]
         self.steps_left -= len(kept)
         self.steps_left_out += max(0, run.step_count - len(kept))
@@ -135,6 +136,12 @@ class _Table:
 
     def __init__(self, store: Checkpointer, run: Workflow, trees: Trees) -> None:
         self.store, self.run, self.trees = store, run, trees
+        latest = [payload for payload in store.state_payloads(run.id) if is_at_hand(payload)]
+        self._latest = {  # which people look for first: they get the room before all others
+            (payload.idx, payload.name): trees.place_of(store.decode(run.id, payload)) for payload in latest
+        }
+        sizes = [len(part.data or b"") for payload in latest for part in (payload, *payload.parts)]
+        self.is_heavy = sum(sizes) / max(1, len(latest)) * run.step_count > _HEAVY
 
     def given(self) -> list[list[Any]]:
         """Return what was given from outside: name, version, the superstep before which, and the value."""
@@ -159,6 +166,8 @@ class _Table:
 
     def step(self, step: StepRecord) -> Document:
         """Return a step without what the columns tell, and without what is empty."""
+        if step.values is None and (step.status is StepStatus.PAUSED or not self.trees.is_full):
+            step = self.store.read_step(self.run.id, step.index) or step
         told = {
             "in": [[jsonable(name), version] for name, version in step.input_versions.items()],
             "out": [self._made(step, name) for name in self._names(step)],
@@ -171,7 +180,7 @@ class _Table:
             "retry_of": step.retry_of,
             "partial": step.partial,
         }
-        return {name: value for name, value in told.items() if value not in (None, [], False)}
+        return {name: value for name, value in told.items() if not _is_empty(value)}
 
     def _names(self, step: StepRecord) -> list[str]:
         return list(dict.fromkeys([*step.output_versions, *(step.values or ()), *step.lost]))
@@ -181,7 +190,10 @@ class _Table:
         values, version = step.values or {}, step.output_versions.get(name)
         if name in step.lost:
             return [jsonable(name), version, jsonable(step.lost[name]), 0]
+        if (step.index, name) in self._latest:
+            return [jsonable(name), version, self._latest[step.index, name], 0]
         if name not in values:
+            self.trees.left_out += self.is_heavy
             return [jsonable(name), version, None, 0]
         if self._is_outside(step, name):
             return [jsonable(name), version, NOT_FETCHED, 1]
@@ -194,3 +206,7 @@ class _Table:
             return False
         payloads = self.store.state_payloads(self.run.id, step.superstep)
         return any((p.idx, p.name) == (step.index, name) and not is_at_hand(p) for p in payloads)
+
+
+def _is_empty(value: object) -> bool:
+    return value is None or value is False or value == []

@@ -9,11 +9,13 @@ import msgspec
 
 from hypergraph.display import jsonable
 from hypergraph.views.structures import content_of
-from hypergraph.views.values import describe, part_at
+from hypergraph.views.values import describe, part_at, short_text
 
-_ROOM = 16_000_000  # bytes of all trees
-_PARTS, _CHARACTERS = 2_000, 20_000  # of one value
+_ROOM = 10_000_000  # bytes of all trees
+_MISSES = 20  # values that found no room, after which no other is tried
+_PARTS, _CHARACTERS = 1_000, 20_000  # of one value
 _DEEPEST = 60
+_LEAVES = {int, float, bool, type(None)}
 
 Tree = dict[str, Any]
 _encode = msgspec.json.Encoder().encode
@@ -30,16 +32,25 @@ class Trees:
         self.found: list[Tree] = []
         self.left_out = 0
         self._places: dict[bytes, int] = {}
-        self._room = _ROOM
+        self._room, self._misses = _ROOM, 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is no use in trying another value."""
+        return self._misses >= _MISSES
 
     def place_of(self, value: object) -> int | None:
         """Return the place of a value among `found`, None where there is no room for it."""
+        if self.is_full:
+            self.left_out += 1
+            return None
         tree = _Planting().tree(value)
         encoded = _encode(tree)
         if encoded in self._places:
             return self._places[encoded]
         if len(encoded) > self._room:
             self.left_out += 1
+            self._misses += 1
             return None
         self._room -= len(encoded)
         self._places[encoded] = len(self.found)
@@ -55,6 +66,8 @@ class _Planting:
 
     def tree(self, value: object, depth: int = 0) -> Tree:
         self._parts -= 1
+        if type(value) in _LEAVES:
+            return {"t": type(value).__name__, "s": short_text(value), "v": jsonable(value)}
         seen = describe(value, limit=0, characters=max(0, self._characters))
         tree: Tree = {"t": seen["type"], "s": seen["text"]}
         if seen["size"] is not None:
