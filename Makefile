@@ -12,7 +12,7 @@ RUN := .venv/bin/python
 INSTALL := PIP_DISABLE_PIP_VERSION_CHECK=1 $(RUN) -m pip install --quiet --editable
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check prove soak bench clean browser
+.PHONY: help demo test check prove soak bench pictures clean browser
 
 help: ## list what can be made
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' Makefile
@@ -59,6 +59,9 @@ soak: .venv/.dev ## the same, ten times as much
 bench: .venv/.package ## measure the overhead per node
 	@echo "==> measuring (about half a minute; peers are compared where they are installed)"
 	@$(RUN) -m benchmarks.run
+
+pictures: .venv/.dev browser ## photograph the web page for its documentation
+	@CHROMIUM="$(CHROMIUM)" PYTHONPATH=src:tests $(RUN) docs/make_images.py
 
 clean: ## remove .venv and everything else that was made
 	@echo "==> removing .venv, caches and builds"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import sqlite3
 import sys
@@ -89,7 +90,7 @@ def _plant(database: sqlite3.Connection, key: int, text: str) -> None:
 
 def write_demo(file: Path) -> None:
     """What `hypergraph demo` leaves."""
-    run_demo(str(file), sys.stderr)
+    run_demo(str(file), io.StringIO())
 
 
 WRITERS: dict[str, Callable[[Path], None]] = {
