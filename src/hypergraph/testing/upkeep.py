@@ -53,7 +53,6 @@ class IdTests:
         assert asyncio.run(store.delete("a_b")) == 2
         assert {found.id for found in store.workflows()} == {"axb", "a%"}
 
-
     def test_names_begin_with_a_text_and_no_pattern(self, store: Checkpointer) -> None:
         for name in ("a_b", "axb", "a%", "a_b/c", "b", "aé"):
             told(store, workflow_id=name, parent_id="a_b" if "/" in name else None)
@@ -154,7 +153,6 @@ class UpkeepTests:
         assert [found.id for found in store.workflows()] == ["active"]
         with pytest.raises(ValueError, match="older_than"):
             asyncio.run(store.prune())
-
 
     def test_tags_are_set_and_taken_off_whoever_is_at_work(self, store: Checkpointer) -> None:
         told(store)
