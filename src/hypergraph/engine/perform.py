@@ -160,7 +160,8 @@ def _delay(node: Any, retry: RetryPolicy | None, error: BaseException, detail: D
     """Return after how many seconds a failed node is called again, None if it is not."""
     if isinstance(error, WorkerLostError):  # no failure of the function: other rules than those for retries
         was_lost, detail.lost_worker = detail.lost_worker, True
-        return 0.0 if node.on_worker_loss == "rerun" and not was_lost else None
+        again = node.on_worker_loss == "rerun" and not (was_lost or error.is_final)
+        return 0.0 if again else None
     if retry is None or isinstance(error, NotPicklableError) or not retry.wants(error, detail.attempts):
         return None
     return retry.delay_before(detail.attempts + 1)

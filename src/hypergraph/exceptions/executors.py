@@ -24,11 +24,15 @@ class RemoteError(HypergraphError):
 
 
 class WorkerLostError(HypergraphError):
-    """A worker died while it called a node; what the call did is not known."""
+    """A worker died while it called a node; what the call did is not known.
 
-    def __init__(self, message: str | None = None, *, node_name: str = "") -> None:
+    `is_final` says that the executor would not do any better if it was asked once more.
+    """
+
+    def __init__(self, message: str | None = None, *, node_name: str = "", is_final: bool = False) -> None:
         super().__init__(message)
         self.node_name = node_name
+        self.is_final = is_final
 
 
 class NotPicklableError(HypergraphError, TypeError):

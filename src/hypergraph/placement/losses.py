@@ -12,29 +12,29 @@ from hypergraph.exceptions import WorkerLostError, safe_text
 # run, so a cancelled one was dropped by its executor.
 _LOST = {
     *("KilledWorker", "CommClosedError", "WorkerCrashedError", "RayActorError", "NodeDiedError"),
-    *("OwnerDiedError", "RaySystemError", "LocalRayletDiedError", "BrokenExecutor", "CancelledError"),
+    *("OwnerDiedError", "LocalRayletDiedError"),
 }
 
 
 def loss_of(error: Exception, executor: Executor, path: str) -> WorkerLostError | None:
     """Return what to raise for an executor's error if it means that a worker died, else None."""
-    if not (
-        isinstance(error, BrokenExecutor | CancelledError)
-        or _LOST.intersection(kind.__name__ for kind in type(error).__mro__)
-    ):
+    names = {kind.__name__ for kind in type(error).__mro__}
+    if not (isinstance(error, BrokenExecutor | CancelledError) or _LOST & names):
         return None
     why = f"{type(error).__name__}: {safe_text(error)}".rstrip(": ")
-    if isinstance(error, BrokenExecutor) and _loky(executor) is None:
+    stays_broken = isinstance(error, BrokenExecutor) and _loky(executor) is None
+    if stays_broken:
         why += (
             f"\nHow to fix: a broken {type(executor).__name__} stays broken. Make a new one and run again "
-            "(with a store finished steps are kept), or use an executor that replaces workers: loky, Dask, Ray."
+            "(a store keeps finished steps), or use an executor that replaces workers: loky, Dask, Ray."
         )
-    return loss(path, why)
+    return loss(path, why, is_final=stays_broken or "KilledWorker" in names)  # Dask has tried that often
 
 
-def loss(path: str, why: str) -> WorkerLostError:
+def loss(path: str, why: str, *, is_final: bool) -> WorkerLostError:
     """Return the error for a call whose worker is gone."""
-    return WorkerLostError(f"The worker that called node {path!r} died: {why}", node_name=path)
+    text = f"The worker that called node {path!r} died: {why}"
+    return WorkerLostError(text, node_name=path, is_final=is_final)
 
 
 def renewed(executor: Executor) -> Executor:

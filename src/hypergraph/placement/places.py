@@ -113,7 +113,8 @@ def _opened(reply: Reply, path: str, step: Step) -> Any:
     if kind == DONE:
         return pickle.loads(rest[0])  # noqa: S301 - from a worker of the user's own executor
     if kind == AGAIN:
-        raise loss(path, "the executor began the call again on another worker, and it must not be repeated")
+        why = "its executor began the call again on another worker, and it must not be repeated"
+        raise loss(path, why, is_final=True)
     if kind == UNPICKLABLE:
         part, why = rest
         output = _output_of(step, part)

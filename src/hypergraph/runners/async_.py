@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
@@ -250,6 +251,7 @@ class AsyncRunner(BaseRunner):
     # -- the parts -------------------------------------------------------------------------------------
 
     def _kernel(self, graph: Graph, options: Options) -> AsyncKernel:
+        asyncio.get_running_loop()  # raises now, and not when something is under way
         places = Places(self._executor, graph) if self._executor is not None else None
         return AsyncKernel(checked(options).max_concurrency, offload_all=self._offload_sync, places=places)
 

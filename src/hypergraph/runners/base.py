@@ -124,13 +124,11 @@ class BaseRunner(ABC):
         run = scope.root = Run(scope, admission, values)
         return run
 
-    @abstractmethod
-    def _kernel(self, graph: Graph, options: Options) -> Kernel:
-        """Return how to wait in a call about this graph."""
+    def _kernel(self, graph: Graph, options: Options) -> Kernel:  # how to wait in a call about this graph
+        raise NotImplementedError
 
-    @abstractmethod
-    def _observer(self, dispatcher: EventDispatcher) -> EventObserver:
-        """Return what makes events for a dispatcher."""
+    def _observer(self, dispatcher: EventDispatcher) -> EventObserver:  # what makes events for a dispatcher
+        raise NotImplementedError
 
     def _begin(
         self, graph: Graph, values: Mapping[str, Any] | None, keywords: dict[str, Any], options: Options

@@ -1,0 +1,1 @@
+"""What connects the package with other systems; each module needs an extra of its own."""
