@@ -32,7 +32,7 @@ def copy_history(connection: Connection, key: int, workflow_id: str, new: NewWor
         f"INSERT INTO vals (workflow, {values}) SELECT ?, {values} FROM vals {where}",  # noqa: S608 - fixed names
         (key, *bounds),
     )
-    rows = connection.execute(f"SELECT {steps} FROM steps {where}", bounds).fetchall()  # noqa: S608 - as above
+    rows = connection.execute(f"SELECT {steps} FROM steps {where} ORDER BY superstep, idx", bounds).fetchall()  # noqa: S608 - as above
     connection.executemany(
         f"INSERT INTO steps (workflow, {steps}) VALUES ({', '.join('?' * len(STEP_COLUMNS))})",  # noqa: S608 - as above
         ((key, *row[:-1], copied_extra(row[-1], origin, workflow_id)) for row in rows),

@@ -21,7 +21,7 @@ from hypergraph.checkpointers.types import StepRecord, StepStatus, Turn, Workflo
 _LAST = 2**62  # no superstep comes after it
 _STEPS = f"SELECT {', '.join(STEP_COLUMNS)} FROM steps WHERE workflow = :key AND superstep <= :upto"  # noqa: S608 - fixed names
 # The names are found by jumping from one to the next.
-_NAMES = """
+NAMES = """
 WITH RECURSIVE names (name) AS (
     SELECT (SELECT name FROM vals WHERE workflow = :key AND kind = :kind ORDER BY name LIMIT 1)
     UNION ALL
@@ -29,16 +29,16 @@ WITH RECURSIVE names (name) AS (
             ORDER BY name LIMIT 1)
     FROM names WHERE names.name IS NOT NULL)
 """
-_PAYLOAD = "v.name, v.version, v.format, v.checksum, v.data, v.superstep, v.idx, v.base"
-_PAYLOADS = f"SELECT v.node, {_PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = :kind"  # noqa: S608 - fixed names
+PAYLOAD = "v.name, v.version, v.format, v.checksum, v.data, v.superstep, v.idx, v.base"
+_PAYLOADS = f"SELECT v.node, {PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = :kind"  # noqa: S608 - fixed names
 # Of a part of the history nothing later is touched.
-_EARLIER = f"""{_NAMES}
-SELECT v.node, {_PAYLOAD} FROM names JOIN vals AS v
+_EARLIER = f"""{NAMES}
+SELECT v.node, {PAYLOAD} FROM names JOIN vals AS v
     ON v.workflow = :key AND v.kind = :kind AND v.name = names.name AND v.superstep <= :upto
 """  # noqa: S608 - fixed names
 # The newest row of each name is one seek from above.
-STATE = f"""{_NAMES}
-SELECT {_PAYLOAD} FROM names JOIN vals AS v
+STATE = f"""{NAMES}
+SELECT {PAYLOAD} FROM names JOIN vals AS v
     ON v.workflow = :key AND v.kind = :kind AND v.name = names.name AND (v.superstep, v.idx, v.node) = (
         SELECT superstep, idx, node FROM vals
         WHERE workflow = :key AND kind = :kind AND name = names.name AND superstep <= :upto
@@ -52,16 +52,16 @@ SELECT name, version, format, checksum, data, superstep, idx, base FROM (
 WHERE place = 1
 """
 _CHAIN = f"""
-SELECT {_PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = :kind AND v.name = :name
+SELECT {PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = :kind AND v.name = :name
 AND v.superstep >= :base AND v.superstep < :superstep ORDER BY v.superstep, v.idx
 """  # noqa: S608 - fixed names
 _NEXT = f"""
-SELECT {_PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = :kind AND v.name = :name
+SELECT {PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = :kind AND v.name = :name
 AND v.base IS NOT NULL AND v.superstep = (SELECT min(superstep) FROM vals
     WHERE workflow = :key AND kind = :kind AND name = :name AND superstep > :superstep)
 """  # noqa: S608 - fixed names
 _NEWEST = f"""
-SELECT {_PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = :kind AND v.name = :name
+SELECT {PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = :kind AND v.name = :name
 ORDER BY v.superstep DESC, v.idx DESC LIMIT 1
 """  # noqa: S608 - fixed names
 _POSITIONS = """
@@ -171,7 +171,7 @@ def linked(connection: Connection, key: int, kind: int, payload: Payload) -> Pay
 
 def all_payloads(connection: Connection, key: int) -> list[tuple[int, Payload]]:
     """Return every payload of a workflow with its kind."""
-    rows = connection.execute(f"SELECT v.kind, {_PAYLOAD} FROM vals AS v WHERE v.workflow = ?", (key,))  # noqa: S608 - fixed names
+    rows = connection.execute(f"SELECT v.kind, {PAYLOAD} FROM vals AS v WHERE v.workflow = ?", (key,))  # noqa: S608 - fixed names
     return [(kind, payload_of(kind, rest)) for kind, *rest in rows.fetchall()]
 
 

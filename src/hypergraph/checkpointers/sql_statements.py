@@ -63,3 +63,8 @@ OPEN_INTENTS = (
     "SELECT superstep, node, fence FROM intents WHERE workflow = ? AND NOT EXISTS (SELECT 1 FROM steps WHERE "
     "steps.workflow = intents.workflow AND steps.superstep = intents.superstep AND steps.node = intents.node)"
 )
+# Nobody needs to wait for the disk: an owner whose farewell was lost is found dead.
+RELEASE = (
+    "UPDATE workflows SET owner_pid = NULL WHERE key = ? AND fence = ? AND owner_pid IS NOT NULL "
+    "/*+ AND set_config('synchronous_commit', 'off', true) IS NOT NULL */"
+)

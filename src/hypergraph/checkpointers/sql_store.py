@@ -60,6 +60,9 @@ class SqlCheckpointer(SqlReader):
             for claim in taken:  # the lock is ours, but the commit failed
                 database.locks.free(claim.key, claim.fence)
             raise
+        for other in taken:  # a transaction that clashed with another's was tried again
+            if (other.key, other.fence) != (claim.key, claim.fence):
+                database.locks.free(other.key, other.fence)
         if points.hook is not None:
             points.point("claim.taken")
         if claim.existing is None:

@@ -63,8 +63,11 @@ def _family(connection: Connection, database: Database, ids: list[str]) -> list[
 
 def _sweep(connection: Connection) -> bool:
     """Remove some rows of an erased workflow; return whether more may be left, also by a crash."""
-    row = connection.execute("SELECT key FROM erased LIMIT 1").fetchone()
+    row = connection.execute("SELECT key FROM erased LIMIT 1 /*+ FOR UPDATE SKIP LOCKED */").fetchone()
     if row is None:
+        connection.execute(
+            "/*+ LOCK TABLE structures IN SHARE ROW EXCLUSIVE MODE */"
+        )  # until they are in use
         connection.execute(
             "DELETE FROM structures WHERE digest NOT IN "
             "(SELECT structure FROM workflows WHERE structure IS NOT NULL)"

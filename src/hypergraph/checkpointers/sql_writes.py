@@ -35,6 +35,7 @@ from hypergraph.checkpointers.sql_statements import (
     OWNER,
     PUT,
     RECORDED,
+    RELEASE,
     SCRAMBLED,
     STATUS,
     STEP,
@@ -106,7 +107,7 @@ def refuse_if_owned(locks: Locks, workflow_id: str, row: Row) -> None:
 def release(connection: Connection, claim: Ownership) -> None:
     """Say that the owner left in peace."""
     connection.execute(
-        "UPDATE workflows SET owner_pid = NULL WHERE key = ? AND fence = ? AND owner_pid IS NOT NULL",
+        RELEASE,
         (claim.key, claim.fence),
     )
 
