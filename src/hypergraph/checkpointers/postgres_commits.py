@@ -25,7 +25,9 @@ Statement = tuple[str, list[Any]]
 REFUSED = frozenset({LOST, RECORDED, "21000"})  # the last: one step twice in one commit
 _TYPES = {
     **dict.fromkeys(("node", "name", "status", "error", "error_type", "versions", "extra", "format"), "text"),
-    **{"duration_ms": "double precision", "cached": "boolean", "data": "bytea"},
+    "duration_ms": "double precision",
+    "cached": "boolean",
+    "data": "bytea",
 }  # all others are numbers
 _STATUS_NAMES = ("key", "fence", "status", "ended", "duration")
 _SAME = """
@@ -68,10 +70,8 @@ def _text(kind: str, ends: bool, steps: int, values: int) -> str:
         parts.append(f"kept AS ({rows} {replacing(VALUE_COLUMNS, VALUE_KEY)})")
     if ends:
         parts.append("over AS (DELETE FROM intents WHERE workflow = $1 AND EXISTS (SELECT FROM own))")
-    return (
-        f"WITH {', '.join(parts)} SELECT refuse_unless((SELECT count(*) FROM own) = 1, '{LOST}'), "
-        f"refuse_unless({counted} = {steps}, '{RECORDED}')"
-    )
+    checks = f"refuse_unless((SELECT count(*) FROM own) = 1, '{LOST}'), "  # noqa: S608 - fixed names
+    return f"WITH {', '.join(parts)} SELECT {checks} refuse_unless({counted} = {steps}, '{RECORDED}')"
 
 
 def _own(kind: str) -> str:

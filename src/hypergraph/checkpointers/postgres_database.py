@@ -290,7 +290,7 @@ class Database:
         except _Unknown as unknown:
             raise StoreUnavailableError(
                 f"The connection to {self.path} was lost in the middle of a commit, and it is not known "
-                "whether it counts. Try again once the server is there: what is written is not written twice.",
+                "whether it counts. Try again once the server is there: nothing is written twice.",
                 location=self.path,
             ) from unknown.__cause__
         except TROUBLE as error:

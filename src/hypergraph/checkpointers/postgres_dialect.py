@@ -1,4 +1,4 @@
-"""The shared statements as Postgres reads them: other placeholders, and a few that are written differently."""
+"""The shared statements as Postgres reads them: other placeholders, and a few other ways to say it."""
 
 from __future__ import annotations
 

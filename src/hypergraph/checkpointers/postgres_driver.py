@@ -1,7 +1,7 @@
 """The driver of Postgres, which comes with the extra `postgres`, and how values pass through it.
 
 Numbers go as 8 bytes whatever their size, so that a statement is prepared once. A text may hold any
-character: Postgres refuses NUL, so it is written as two others, which are escaped where they occur themselves.
+character: Postgres refuses NUL, so it is written as two others, and so is the first of these.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ except ImportError as error:
     ) from error
 
 from psycopg.adapt import AdaptersMap
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.types.numeric import Int8BinaryDumper
 from psycopg.types.string import StrDumperUnknown, TextBinaryLoader, TextLoader
 
-__all__ = ["ADAPTERS", "escaped", "psycopg", "unescaped"]
+__all__ = ["ADAPTERS", "conninfo_to_dict", "escaped", "make_conninfo", "psycopg", "unescaped"]
 
 _ESCAPE = "\x01"
 

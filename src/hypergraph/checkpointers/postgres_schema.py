@@ -21,7 +21,11 @@ OLDEST = 14  # the major release of the server
 LOST, RECORDED = "HG001", "HG002"  # why a commit is refused: another owner, a step that is there already
 _FOLDED_EVERY = 200  # workflows: so many times a few rows are added up by a list
 _MEASURED_EVERY = 1000  # steps: about so many are counted whenever somebody asks
-_LOCK = "hashtextextended('hypergraph migrations ' || current_schema(), 0)"
+_LOCK = "hypergraph migrations of "
+_THERE = """
+SELECT 1 FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+WHERE nspname = current_schema() AND relname = 'migrations'
+"""
 _LOWER = "lower({} COLLATE {})"
 
 _TABLES = """
@@ -30,8 +34,9 @@ CREATE TABLE workflows (
     status TEXT COLLATE "C" NOT NULL, graph_name TEXT COLLATE "C", graph_hash TEXT, structure BYTEA,
     parent_id TEXT COLLATE "C", parent_superstep BIGINT, node_name TEXT, visit BIGINT NOT NULL, item BIGINT,
     fingerprint TEXT, forked_from TEXT COLLATE "C", forked_at BIGINT, tags TEXT,
-    created_at BIGINT NOT NULL, completed_at BIGINT, duration_ms DOUBLE PRECISION, scrambled INTEGER DEFAULT 0,
-    fence BIGINT NOT NULL, owner_pid BIGINT, owner_host TEXT, owner_since BIGINT, crashes TEXT);
+    created_at BIGINT NOT NULL, completed_at BIGINT, duration_ms DOUBLE PRECISION,
+    scrambled INTEGER DEFAULT 0, fence BIGINT NOT NULL, owner_pid BIGINT, owner_host TEXT, owner_since BIGINT,
+    crashes TEXT);
 CREATE INDEX workflows_without_parent ON workflows (key) WHERE parent_id IS NULL;
 CREATE INDEX workflows_by_status ON workflows (status, key) WHERE parent_id IS NULL;
 CREATE INDEX workflows_by_graph ON workflows (graph_name, key) WHERE parent_id IS NULL;
@@ -49,8 +54,8 @@ CREATE TABLE vals (
     checksum BIGINT NOT NULL, data BYTEA, base BIGINT,
     PRIMARY KEY (workflow, kind, name, superstep, idx, node));
 CREATE TABLE intents (
-    workflow BIGINT NOT NULL, superstep BIGINT NOT NULL, node TEXT COLLATE "C" NOT NULL, fence BIGINT NOT NULL,
-    PRIMARY KEY (workflow, superstep, node));
+    workflow BIGINT NOT NULL, superstep BIGINT NOT NULL, node TEXT COLLATE "C" NOT NULL,
+    fence BIGINT NOT NULL, PRIMARY KEY (workflow, superstep, node));
 CREATE TABLE erased (key BIGINT PRIMARY KEY);
 CREATE TABLE tallies (status TEXT NOT NULL, graph TEXT NOT NULL, workflows BIGINT NOT NULL);
 CREATE TABLE lengths (workflow BIGINT PRIMARY KEY, counted BIGINT NOT NULL, steps BIGINT NOT NULL);
@@ -145,10 +150,7 @@ def applied(connection: psycopg.Connection[Any], location: str) -> int | None:
     Raises:
         SchemaTooNewError: a newer release wrote the tables.
     """
-    there = connection.execute(
-        "SELECT to_regclass(quote_ident(current_schema()) || '.migrations')"
-    ).fetchone()
-    if there is None or there[0] is None:
+    if connection.execute(_THERE).fetchone() is None:
         return None
     row = connection.execute("SELECT max(version) FROM migrations").fetchone()
     found, known = (row and row[0]) or 0, len(MIGRATIONS)
@@ -165,20 +167,29 @@ def applied(connection: psycopg.Connection[Any], location: str) -> int | None:
 
 def migrate(connection: psycopg.Connection[Any], schema: str, location: str) -> None:
     """Bring the tables to today's; `schema` is quoted already. What else raises, `applied` says."""
-    if not connection.execute("SELECT current_schema()").fetchone()[0]:  # type: ignore[index]
-        connection.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
-    while (applied(connection, location) or 0) < len(MIGRATIONS):
-        with connection.transaction():
-            connection.execute(f"SELECT pg_advisory_xact_lock({_LOCK})")
-            done = applied(connection, location)  # another process may have been faster
-            if done is None:
-                connection.execute(
-                    "CREATE TABLE migrations (version BIGINT PRIMARY KEY, applied_at TIMESTAMPTZ)"
-                )
-            if (done or 0) < len(MIGRATIONS):
-                MIGRATIONS[done or 0](connection, schema)
-                connection.execute("INSERT INTO migrations VALUES ($1, now())", [(done or 0) + 1])
-            if points.hook is not None:
-                points.point("migration.before_commit")
+    if applied(connection, location) == len(MIGRATIONS):
+        return
+    # Not inside of the transaction: one that begins before the wait does not see all that happened meanwhile.
+    lock = [_LOCK + schema]
+    connection.execute("SELECT pg_advisory_lock(hashtextextended($1, 0))", lock)
+    try:
+        if connection.execute("SELECT current_schema()").fetchone() == (None,):
+            connection.execute(f"CREATE SCHEMA {schema}")
+        while (applied(connection, location) or 0) < len(MIGRATIONS):
+            _apply_next(connection, schema, location)
+    finally:
+        if not connection.broken:
+            connection.execute("SELECT pg_advisory_unlock(hashtextextended($1, 0))", lock)
+
+
+def _apply_next(connection: psycopg.Connection[Any], schema: str, location: str) -> None:
+    with connection.transaction():
+        done = applied(connection, location)
+        if done is None:
+            connection.execute("CREATE TABLE migrations (version BIGINT PRIMARY KEY, applied_at TIMESTAMPTZ)")
+        MIGRATIONS[done or 0](connection, schema)
+        connection.execute("INSERT INTO migrations VALUES ($1, now())", [(done or 0) + 1])
         if points.hook is not None:
-            points.point("migration.after_commit")
+            points.point("migration.before_commit")
+    if points.hook is not None:
+        points.point("migration.after_commit")
