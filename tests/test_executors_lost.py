@@ -180,6 +180,7 @@ def _two(folder):
     return {"notes": str(folder / "notes"), "x": 1, "armed": str(folder / "armed")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 def test_a_killed_program_resumes_and_repeats_nothing_finished(tmp_path, elsewhere, is_async):
     (tmp_path / "armed").touch()

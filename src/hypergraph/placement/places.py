@@ -84,7 +84,7 @@ class Places:
 
         async def send(function: Callable[..., Reply], *given: Any) -> Reply:
             try:
-                future = renewed(executor).submit(function, *given)
+                future = renewed(executor).submit(function, *given, os.urandom(8))
                 reply: Reply = (await _settled(run, step, future)).result()
                 return reply
             except Exception as error:
