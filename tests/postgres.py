@@ -43,6 +43,11 @@ class Server:
         """Return the address of a database."""
         return str(self._server.get_uri(database))
 
+    @property
+    def folder(self) -> str:
+        """The folder of the socket."""
+        return str(self._server.get_postmaster_info().socket_dir)
+
     def create(self) -> str:
         """Return the address of a new, empty database."""
         name = f"t{os.getpid()}_{next(_numbers)}"
@@ -75,6 +80,7 @@ def dsn_in(folder: Path) -> str:
     return file.read_text()
 
 
-def store_in(folder: Path, **options: Any) -> Any:
-    """Return a store over the database that belongs to a folder."""
-    return stores.PostgresCheckpointer(dsn_in(folder), **options)
+def store_in(folder: Path, *, application: str = "", **options: Any) -> Any:
+    """Return a store over the database of a folder; those of different applications share nothing."""
+    more = f"&application_name={application}" if application else ""
+    return stores.PostgresCheckpointer(dsn_in(folder) + more, **options)

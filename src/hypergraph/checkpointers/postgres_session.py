@@ -126,16 +126,15 @@ def _number_in(address: str) -> int:
 
 
 def _has_ended(driver: Driver) -> bool:
-    """Return whether the other side is gone; nobody writes to a session that waits, except to end it."""
+    """Return whether the other side is gone: a session that waits hears nothing, unless it is ended."""
     if driver.closed:
         return True
     try:
-        if not _is_readable(driver.pgconn.socket):
-            return False
-        driver.pgconn.consume_input()
+        if _is_readable(driver.pgconn.socket):
+            driver.execute("SELECT 1")  # it may have been but a notice
     except (psycopg.Error, OSError, ValueError):
         return True
-    return driver.pgconn.status != psycopg.pq.ConnStatus.OK
+    return False
 
 
 def _is_readable(socket: int) -> bool:
