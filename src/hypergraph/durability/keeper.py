@@ -75,7 +75,7 @@ class WorkflowKeeper:
         """
         if workflow_id is None:
             return given
-        self.batch = self._map_of(workflow_id)
+        self.batch = self._map_of(check_workflow_id(workflow_id, child=True))
         check_workflow_id(workflow_id, child=self.batch is not None)
         if self.wishes.checkpoint is not None:
             point = self.wishes.checkpoint
