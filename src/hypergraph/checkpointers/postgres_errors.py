@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 
 from hypergraph.checkpointers.postgres_driver import psycopg
@@ -49,6 +50,12 @@ _BY_CODE: dict[str, tuple[type[StoreError], str]] = {  # by SQLSTATE, or by the 
     "XX001": (StoreCorruptError, _CORRUPT),
     "XX002": (StoreCorruptError, _CORRUPT),
 }
+# A connection that is refused has no SQLSTATE; where the server speaks another language, its text must do.
+_REFUSALS = (
+    (re.compile(r'database ".*" does not exist'), _MISSING),
+    (re.compile(r"authentication failed|pg_hba|role .* does not exist|no password supplied"), _REFUSED),
+    (re.compile(r"too many clients|connection slots"), _BUSY),
+)
 _NEW_CONNECTION = frozenset({"57P01", "57P02", "57P03", "57P05", "25P03"})
 
 
@@ -67,7 +74,8 @@ def translated(error: Exception, location: str, secret: str = "") -> CheckpointE
     code = getattr(error, "sqlstate", None) or ""
     kind, remedy = _BY_CODE.get(code) or _BY_CODE.get(code[:2]) or (StoreError, "failed")
     if not code and isinstance(error, psycopg.OperationalError | psycopg.InterfaceError | OSError):
-        kind, remedy = StoreUnavailableError, _UNREACHABLE
+        kind = StoreUnavailableError
+        remedy = next((say for seen, say in _REFUSALS if seen.search(str(error))), _UNREACHABLE)
     text = str(error).strip()
     if secret:
         text = text.replace(secret, "***")
