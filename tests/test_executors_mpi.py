@@ -25,7 +25,10 @@ if __name__ == "__main__":
         result = runner.run(Graph([of_this_script, away.where]), x=1)
         print(result["y"], result["pid"] != os.getpid())
         results = runner.map(
-            Graph([away.fail_as]), kind=["needs_two", "value_error"], map_over="kind", error_handling="continue"
+            Graph([away.fail_as]),
+            kind=["needs_two", "value_error"],
+            map_over="kind",
+            error_handling="continue",
         )
         print([type(run.error).__name__ for run in results])
 """
