@@ -115,7 +115,7 @@ def total(query: Query) -> tuple[str, list[Any]]:
         if query.graph is not None:
             parts.append(("graph = ?", ["=" + query.graph]))
         where, values = _joined(parts)
-        return f"SELECT coalesce(sum(workflows), 0) FROM tallies WHERE {where}", values  # noqa: S608 - as below
+        return f"SELECT CAST(coalesce(sum(workflows), 0) AS BIGINT) FROM tallies WHERE {where}", values  # noqa: S608 - as below
     where, values = conditions(query)
     return f"SELECT count(*) FROM workflows WHERE {where}", values  # noqa: S608 - fixed names, bound values
 

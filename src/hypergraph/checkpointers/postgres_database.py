@@ -1,10 +1,9 @@
-"""One store in a Postgres database as this process uses it: a few connections, and the session of its claims.
+"""One store in a Postgres database as this process uses it: transactions that survive a lost connection.
 
 Writes are transactions of one function each. A connection that was lost before anything was committed is
 replaced and the work done again; where the loss came with the commit, nobody knows whether it counts, and
 that is an error, except for commits of a claim: those can be found out, because only we may have made them.
-A server that answered once is waited for a while. Nothing is opened before it is needed, and after a fork
-the child opens its own. Every failure comes out as one of our errors.
+A server that answered once is waited for a while. Every failure comes out as one of our errors.
 """
 
 from __future__ import annotations
@@ -15,59 +14,34 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
-from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from hypergraph.checkpointers import clock, points, postgres_commits, sql_writes
-from hypergraph.checkpointers.columns import EPOCH, MICROSECOND
+from hypergraph.checkpointers import points, postgres_commits, sql_writes
 from hypergraph.checkpointers.commits import Commit
-from hypergraph.checkpointers.forking import watch
-from hypergraph.checkpointers.postgres_address import SERVER_SETTINGS, Address
+from hypergraph.checkpointers.postgres_address import Address
+from hypergraph.checkpointers.postgres_connections import Connections
 from hypergraph.checkpointers.postgres_dialect import Connection
-from hypergraph.checkpointers.postgres_driver import ADAPTERS, psycopg
-from hypergraph.checkpointers.postgres_errors import BAD_ROW, CLASHES, TROUBLE, is_lost, translated
-from hypergraph.checkpointers.postgres_schema import applied, check_server, migrate
-from hypergraph.checkpointers.postgres_session import Driver, OwnerSession
-from hypergraph.exceptions import CheckpointError, StoreUnavailableError
+from hypergraph.checkpointers.postgres_driver import psycopg
+from hypergraph.checkpointers.postgres_errors import BAD_ROW, CLASHES, TROUBLE, is_lost
+from hypergraph.checkpointers.postgres_session import Driver
+from hypergraph.exceptions import StoreUnavailableError
 
 T = TypeVar("T")
 
-_MOST = 10  # connections beside that of the session
 _TRIES = 5  # of a transaction that clashes with others
 _PAUSE = 0.1  # seconds between attempts to reach a server that is gone
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-_TIME = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 
 
 class _Unknown(Exception):
     """The connection was lost together with a commit."""
 
 
-class Database:
-    """The connections of this process to one store; stores of the same address share it."""
+class Database(Connections):
+    """The transactions of this process on one store; stores of the same address share it."""
 
-    timeout = 30.0  # seconds to wait for a connection that others use
     patience = 15.0  # seconds to wait for a server that was there and is gone
     bad_row = BAD_ROW
-
-    def __init__(self, address: Address) -> None:
-        self.address = address
-        self.path = address.shown  # forks go by it
-        self.locks = OwnerSession(partial(connect, address, SERVER_SETTINGS))
-        self.settled: set[tuple[int, int]] = set()
-        self.lock = threading.RLock()
-        self._free = threading.BoundedSemaphore(_MOST)
-        self._idle: list[Driver] = []  # append and pop are atomic
-        self._behind = timedelta()  # by how much our clock is behind the server's
-        self._is_ready = False
-        watch(self)
-
-    def now(self) -> datetime:
-        """Return the time of the server, as far as it differs from ours by more than a question takes."""
-        return clock.now() + self._behind
-
-    # --- transactions -------------------------------------------------------------------------
 
     def write(self, work: Callable[[Connection], T], *, full: bool = False) -> T:
         """Return what the work returns, once everything it wrote is committed; every commit is `full`.
@@ -86,7 +60,7 @@ class Database:
         """
 
         def look() -> T:
-            with self._connection() as driver:
+            with self.lend() as driver:
                 connection = Connection(driver, _READ)
                 try:
                     return work(connection)
@@ -145,13 +119,13 @@ class Database:
         if None in statements:
             return False
         try:
-            with self._connection() as driver:
+            with self.lend() as driver:
                 if points.hook is not None:
                     points.point("write.before_commit")
                 _execute(driver, [found for found in statements if found is not None])
         except psycopg.Error as error:
             if is_lost(error):
-                self._drop_idle()
+                self.drop_idle()
                 raise _Unknown from error
             if error.sqlstate in postgres_commits.REFUSED or error.sqlstate in CLASHES:
                 return False
@@ -170,7 +144,7 @@ class Database:
         raise AssertionError("unreachable")
 
     def _try(self, work: Callable[[Connection], T]) -> T:
-        with self._connection() as driver:
+        with self.lend() as driver:
             connection = Connection(driver, "BEGIN")
             if points.hook is not None:
                 points.point("write.begun")
@@ -185,7 +159,7 @@ class Database:
                 connection.end("COMMIT")
             except psycopg.Error as error:
                 if is_lost(error):
-                    self._drop_idle()
+                    self.drop_idle()
                     raise _Unknown from error
                 raise
         if points.hook is not None:
@@ -194,7 +168,7 @@ class Database:
 
     def _patiently(self, call: Callable[[], T]) -> T:
         """Call something that can be called again as long as it has not returned; wait for a lost server."""
-        give_up = time.monotonic() + self.patience if self._is_ready else 0.0
+        give_up = time.monotonic() + self.patience if self.is_ready else 0.0
         pause = 0.0  # the first time, only the connection may have been stale
         while True:
             try:
@@ -202,85 +176,19 @@ class Database:
             except psycopg.Error as error:
                 if not is_lost(error) or time.monotonic() > give_up:
                     raise
-                self._drop_idle()
+                self.drop_idle()
             time.sleep(pause)
             pause = _PAUSE
-
-    # --- connections --------------------------------------------------------------------------
-
-    @contextmanager
-    def _connection(self) -> Iterator[Driver]:
-        """Lend a connection."""
-        if not self._free.acquire(timeout=self.timeout):
-            raise StoreUnavailableError(
-                f"All {_MOST} connections to {self.path} were in use for {self.timeout:.0f} s; try again.",
-                location=self.path,
-            )
-        driver = None
-        try:
-            driver = self._idle.pop() if self._idle else self._opened()
-            yield driver
-        finally:
-            self._free.release()
-            if driver is not None:
-                if driver.info.transaction_status == psycopg.pq.TransactionStatus.IDLE:
-                    self._idle.append(driver)
-                else:
-                    driver.close()
-
-    def _opened(self) -> Driver:
-        driver = connect(self.address)
-        try:
-            if not self._is_ready:
-                self._prepare(driver)
-        except BaseException:
-            driver.close()
-            raise
-        return driver
-
-    def _prepare(self, driver: Driver) -> None:
-        with self.lock:
-            if self._is_ready:
-                return
-            check_server(driver, self.path)
-            self._behind = _difference(driver)
-            migrate(driver, _quoted(self.address.schema), self.path)
-            self._is_ready = True
 
     def exists(self) -> bool:
         """Return whether there is a store; nothing is created. Raises CheckpointError when that fails."""
         with self._ours():
-            driver = connect(self.address)
-            try:
-                check_server(driver, self.path)
-                return applied(driver, self.path) is not None
-            finally:
-                driver.close()
+            return self.find_store()
 
     def open(self) -> None:
         """Connect and prepare the tables now; raises CheckpointError when that fails."""
-        with self._ours(), self._connection():
+        with self._ours(), self.lend():
             pass
-
-    def close(self) -> None:
-        """Close every connection, but the session that claims need; the next use opens what it needs."""
-        self._drop_idle()
-        self.locks.close()
-
-    def translated(self, error: Exception, location: str | None = None) -> CheckpointError:
-        """Return our error for one of the driver's."""
-        return translated(error, location or self.path, self.address.secret)
-
-    def forget(self) -> None:
-        """Begin anew in the child of a fork, without touching what belongs to the parent."""
-        _PARENTS.extend((*self._idle, self.locks.forget()))
-        self.lock = threading.RLock()
-        self._free = threading.BoundedSemaphore(_MOST)
-        self._idle = []
-
-    def _drop_idle(self) -> None:
-        while self._idle:
-            self._idle.pop().close()
 
     @contextmanager
     def _ours(self) -> Iterator[None]:
@@ -299,28 +207,6 @@ class Database:
     def __reduce__(self) -> tuple[Callable[[Address], Database], tuple[Address]]:
         return database_at, (self.address,)
 
-    def __del__(self) -> None:
-        try:
-            self._drop_idle()
-            self.locks.end()
-        except TROUBLE:
-            pass  # nobody is left to tell
-
-
-def connect(address: Address, settings: dict[str, str] | None = None) -> Driver:
-    """Return a connection whose statements are about the tables of a store; raises the driver's errors."""
-    driver = psycopg.connect(
-        address.conninfo, autocommit=True, cursor_factory=psycopg.RawCursor, context=ADAPTERS
-    )
-    try:
-        wanted = {"search_path": _quoted(address.schema), **(settings or {})}
-        calls = ", ".join(f"set_config(${2 * n + 1}, ${2 * n + 2}, false)" for n in range(len(wanted)))
-        driver.execute(f"SELECT {calls}", [part for pair in wanted.items() for part in pair])
-    except BaseException:
-        driver.close()
-        raise
-    return driver
-
 
 def _execute(driver: Driver, statements: Sequence[postgres_commits.Statement]) -> None:
     if len(statements) == 1:
@@ -331,19 +217,6 @@ def _execute(driver: Driver, statements: Sequence[postgres_commits.Statement]) -
         for found in statements:
             driver.execute(*found, prepare=True)
         driver.execute("COMMIT")
-
-
-def _difference(driver: Driver) -> timedelta:
-    """Return by how much the server's clock is ahead of ours, nothing if it may be right."""
-    asked = datetime.now(UTC)
-    row = driver.execute(_TIME).fetchone()
-    heard = datetime.now(UTC)
-    theirs = EPOCH + row[0] * MICROSECOND if row else asked
-    return timedelta() if asked <= theirs <= heard else theirs - asked - (heard - asked) / 2
-
-
-def _quoted(schema: str) -> str:
-    return '"' + schema.replace('"', '""') + '"'
 
 
 def database_at(address: Address) -> Database:
@@ -357,8 +230,6 @@ def database_at(address: Address) -> Database:
 
 _BY_ADDRESS: weakref.WeakValueDictionary[Address, Database] = weakref.WeakValueDictionary()
 _REGISTRY_LOCK = threading.Lock()
-# Connections a forked child inherited: closing one here would end what the parent relies on.
-_PARENTS: list[Any] = []
 
 
 def _in_child() -> None:
