@@ -389,6 +389,26 @@ def test_a_stop_cancels_what_is_pending_and_does_not_wait_for_what_runs(kind, st
     assert len(left) <= 5  # one with each worker, the others in the queue before them
 
 
+def test_whoever_cancels_a_run_cancels_what_is_pending(stuck, fifo):
+    class Started(RecordingProcessor):
+        def on_event(self, event):
+            super().on_event(event)
+            if len([e for e in self.events if type(e).__name__ == "NodeStartEvent"]) == 20:
+                asyncio.get_running_loop().call_soon(task.cancel)
+
+    async def main():
+        nonlocal task
+        runner = AsyncRunner(executor=stuck)
+        options = {"map_over": "fifo", "event_processors": [Started()]}
+        task = asyncio.create_task(runner.map(Graph([away.wait_for_ever]), fifo=[fifo] * 20, **options))
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    task: Any = None
+    asyncio.run(main())
+    assert len([future for future in stuck.submitted if not future.cancelled()]) <= 5
+
+
 def test_max_concurrency_limits_what_is_under_way():
     most = 0
     at_work: set[Any] = set()

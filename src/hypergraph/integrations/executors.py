@@ -6,6 +6,8 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from typing import Any, TypeVar
 
+__all__ = ["RayExecutor"]
+
 T = TypeVar("T")
 
 

@@ -11,6 +11,7 @@ import contextvars
 import os
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent import futures
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any
 
@@ -26,6 +27,7 @@ from hypergraph.placement.parcels import Parcel
 from hypergraph.plan.steps import Step
 
 Placing = Executor | Mapping[str, Executor]
+_INTERPRETERS: Any = getattr(futures, "InterpreterPoolExecutor", ())  # threads that share no memory
 
 
 class Places:
@@ -53,7 +55,7 @@ class Places:
         Raises what the function raised, RemoteError for an exception that cannot be carried over,
         WorkerLostError, NotPicklableError, CancellationError when the run is to stop meanwhile.
         """
-        if isinstance(executor, ThreadPoolExecutor):
+        if isinstance(executor, ThreadPoolExecutor) and not isinstance(executor, _INTERPRETERS):
             result = await self._in_thread(executor, run, step, superstep)
         else:
             result = await self._across(executor, run, step, superstep)
