@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import logging
 import os
 import signal
 from typing import Any
 
+from hypergraph import integrations
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.options import Option, number
 from hypergraph.cli.screens import say
@@ -45,7 +45,7 @@ def worker(call: Call) -> Reply:
         hint = "Give --db postgresql://user@host/database, or set HYPERGRAPH_DB"
         raise Problem(STORE, f"Workers share a Postgres database, and {call.address} is none", hint)
     try:
-        module = importlib.import_module("hypergraph.integrations.dbos")
+        runner_class = integrations.DBOSRunner
     except ImportError as error:
         raise Problem(USAGE, str(error)) from error
     _, graphs = object_at(given.target)
@@ -55,7 +55,7 @@ def worker(call: Call) -> Reply:
     if given.queue:
         settings["queues"] = given.queue
     try:
-        runner = module.DBOSRunner(call.address, application=given.application)
+        runner = runner_class(call.address, application=given.application)
         found = runner.worker(graphs, executor_id=given.executor_id, **settings)
     except (TypeError, ValueError) as error:
         raise Problem(USAGE, str(error)) from error

@@ -1,1 +1,18 @@
-"""What connects the package with other systems; each module needs an extra of its own."""
+"""What joins the package to other systems, each behind an extra; a module is loaded on first use."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hypergraph.integrations.dbos import DBOSRunner
+
+_LAZY = {"DBOSRunner": "hypergraph.integrations.dbos"}
+
+__all__ = ["DBOSRunner"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(_LAZY[name]), name)

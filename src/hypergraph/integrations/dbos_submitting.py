@@ -91,7 +91,7 @@ class Submissions:
         status = self.ask(dbos_id, load_input=True)
         if status.status not in IN_FLIGHT:
             return False
-        before = Call.of(status.input["args"][0])
+        before, call = Call.of(status.input["args"][0]), Call.of(call.text())  # both as they travel
         same = replace(before, values={}) == replace(call, values={})
         if same and unpacked(self.store, None, before) == unpacked(self.store, None, call):
             return True
