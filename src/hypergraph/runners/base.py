@@ -185,7 +185,6 @@ class BaseRunner(ABC):
         dispatcher = dispatcher_for(options.event_processors)
         observer = self._observer(dispatcher) if dispatcher is not None else None
         self._check_graph(graph)
-        kernel = self._kernel(graph, options)
         if graph.has_interrupts:
             raise needs_interrupts(graph, "map cannot wait for answers: many items cannot share one")
         given = merged_inputs(graph, values, keywords, options)
@@ -199,7 +198,7 @@ class BaseRunner(ABC):
             if options.error_handling != "continue":
                 raise
             admission, refusal = admit_nothing(graph), error  # F11: that is for every item to say
-        scope = self._scope(kernel, options, observer)
+        scope = self._scope(self._kernel(graph, options), options, observer)
         scope.keep(self._keeper(graph, options))
         map_run = scope.root = MapRun(
             scope,
