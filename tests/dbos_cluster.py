@@ -24,8 +24,11 @@ BODIES = "CREATE TABLE bodies (run TEXT, number INT, pid INT)"
 class WorkerProcess:
     """One worker, started by the command line; `stderr` is what it said."""
 
-    def __init__(self, dsn: str, executor_id: str, *options: str, **environment: str) -> None:
-        command = [sys.executable, "-m", "hypergraph", "--db", dsn, "worker", "dbos_graphs:graphs"]
+    def __init__(
+        self, dsn: str, executor_id: str, *options: str, inside: str | None = None, **environment: str
+    ) -> None:
+        prefix = ["ip", "netns", "exec", inside] if inside else []  # a network namespace
+        command = [*prefix, sys.executable, "-m", "hypergraph", "--db", dsn, "worker", "dbos_graphs:graphs"]
         variables = {
             **os.environ,
             "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT / 'tests'}",
@@ -86,12 +89,12 @@ class TestCluster:
         self.runner = DBOSRunner(self.dsn, polling=0.05)
 
     def start(
-        self, *executor_ids: str, options: tuple[str, ...] = (), **environment: str
+        self, *executor_ids: str, options: tuple[str, ...] = (), inside: str | None = None, **environment: str
     ) -> list[WorkerProcess]:
         """Start workers and wait until they work."""
         quick = ("--interval", "0.5", "--patience", "3", *options)
         variables = {"TRACE_DSN": self.dsn, **environment}
-        started = [WorkerProcess(self.dsn, name, *quick, **variables) for name in executor_ids]
+        started = [WorkerProcess(self.dsn, name, *quick, inside=inside, **variables) for name in executor_ids]
         self.workers += started
         return [worker.ready() for worker in started]
 
