@@ -64,9 +64,7 @@ def bodies() -> Bodies:
 @pytest.fixture(params=STORES)
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Checkpointer]:
     """A store of either kind, empty."""
-    made: Checkpointer = (
-        MemoryCheckpointer() if request.param == "memory" else store_at(tmp_path / "runs.db")
-    )
+    made: Checkpointer = MemoryCheckpointer() if request.param == "memory" else store_at(tmp_path / "runs.db")
     yield made
     asyncio.run(made.close())
 
