@@ -6,29 +6,35 @@ from typing import Any, NamedTuple
 
 from hypergraph.checkpointers.postgres_driver import conninfo_to_dict, make_conninfo, psycopg
 
-# A cut line must be noticed on both sides: by who waits for an answer, and by the server that keeps the
-# locks of an owner. Seconds, except for the user timeout, which is in milliseconds.
-_PATIENCE = {"idle": 10, "interval": 5, "count": 3}
-_USER_TIMEOUT = 20_000
+# A cut line must be noticed on both sides: by who waits for an answer, and by the server, which keeps the
+# lock of an owner. Seconds, except for the user timeout, which is in milliseconds.
 _DEFAULTS: dict[str, Any] = {
     "connect_timeout": 10,
     "application_name": "hypergraph",
-    "tcp_user_timeout": _USER_TIMEOUT,
-    **{f"keepalives_{name}": value for name, value in _PATIENCE.items()},
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 20_000,
 }
-SERVER_SETTINGS = {  # the same from the other side
-    "tcp_user_timeout": str(_USER_TIMEOUT),
-    **{f"tcp_keepalives_{name}": str(value) for name, value in _PATIENCE.items()},
+_BOTH_SIDES = {  # what the server calls it
+    "keepalives_idle": "tcp_keepalives_idle",
+    "keepalives_interval": "tcp_keepalives_interval",
+    "keepalives_count": "tcp_keepalives_count",
+    "tcp_user_timeout": "tcp_user_timeout",
 }
 
 
 class Address(NamedTuple):
-    """Where a store is: how to get there, in which schema, how that is shown, and what must not be."""
+    """Where a store is: how to get there, in which schema, how that is shown, and what must not be.
+
+    `settings` are those of the server by which it notices a cut line.
+    """
 
     conninfo: str
     schema: str
     shown: str
     secret: str
+    settings: tuple[tuple[str, str], ...] = ()
 
 
 def address_of(dsn: str, schema: str) -> Address:
@@ -47,7 +53,9 @@ def address_of(dsn: str, schema: str) -> Address:
             'the address is none of a Postgres database; write "postgresql://user@host/database"'
         ) from None
     secret = str(given.get("password") or "")
-    return Address(make_conninfo("", **{**_DEFAULTS, **given}), schema, _shown(given), secret)
+    whole = {**_DEFAULTS, **given}
+    settings = tuple((theirs, str(whole[ours])) for ours, theirs in _BOTH_SIDES.items())
+    return Address(make_conninfo("", **whole), schema, _shown(given), secret, settings)
 
 
 def _shown(given: dict[str, Any]) -> str:

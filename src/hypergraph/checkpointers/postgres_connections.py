@@ -17,7 +17,7 @@ from typing import Any
 from hypergraph.checkpointers import clock
 from hypergraph.checkpointers.columns import EPOCH, MICROSECOND
 from hypergraph.checkpointers.forking import watch
-from hypergraph.checkpointers.postgres_address import SERVER_SETTINGS, Address
+from hypergraph.checkpointers.postgres_address import Address
 from hypergraph.checkpointers.postgres_driver import ADAPTERS, psycopg
 from hypergraph.checkpointers.postgres_errors import translated
 from hypergraph.checkpointers.postgres_schema import applied, check_server, migrate
@@ -38,7 +38,7 @@ class Connections:
     def __init__(self, address: Address) -> None:
         self.address = address
         self.path = address.shown  # forks go by it
-        self.locks = OwnerSession(partial(connect, address, SERVER_SETTINGS))
+        self.locks = OwnerSession(partial(connect, address, for_claims=True))
         self.settled: set[tuple[int, int]] = set()
         self.lock = threading.RLock()
         self._free = threading.BoundedSemaphore(_MOST)
@@ -121,13 +121,13 @@ class Connections:
         _close_all(self._idle)
 
 
-def connect(address: Address, settings: dict[str, str] | None = None) -> Driver:
+def connect(address: Address, *, for_claims: bool = False) -> Driver:
     """Return a connection whose statements are about the tables of a store; raises the driver's errors."""
     driver = psycopg.connect(
         address.conninfo, autocommit=True, cursor_factory=psycopg.RawCursor, context=ADAPTERS
     )
     try:
-        wanted = {"search_path": _quoted(address.schema), **(settings or {})}
+        wanted = {"search_path": _quoted(address.schema), **(dict(address.settings) if for_claims else {})}
         calls = ", ".join(f"set_config(${2 * n + 1}, ${2 * n + 2}, false)" for n in range(len(wanted)))
         driver.execute(f"SELECT {calls}", [part for pair in wanted.items() for part in pair])
     except BaseException:
