@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copyreg
 import multiprocessing
 import os
 import subprocess
@@ -46,7 +47,11 @@ pytestmark = pytest.mark.filterwarnings(
 
 @pytest.fixture(scope="module")
 def processes():
-    with forked(2) as executor:
+    with pytest.MonkeyPatch.context() as patch, forked(2) as executor:
+        for kind in (away.NeedsTwo, away.Holds, away.Refuses, away.Changes, away.Mute):
+            # Dask, once loaded, teaches pickle about the exceptions it finds; here it is to know none of these
+            patch.delitem(copyreg.dispatch_table, kind, raising=False)
+        executor.submit(os.getpid).result()  # forks the workers
         yield executor
 
 
