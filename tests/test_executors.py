@@ -49,7 +49,7 @@ pytestmark = pytest.mark.filterwarnings(
 def processes():
     with pytest.MonkeyPatch.context() as patch, forked(2) as executor:
         for kind in (away.NeedsTwo, away.Holds, away.Refuses, away.Changes, away.Mute):
-            # Dask, once loaded, teaches pickle about the exceptions it finds; here it is to know none of these
+            # Dask, once loaded, teaches pickle about exceptions it finds; here it is to know none of these
             patch.delitem(copyreg.dispatch_table, kind, raising=False)
         executor.submit(os.getpid).result()  # forks the workers
         yield executor
