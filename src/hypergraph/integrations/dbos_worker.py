@@ -109,6 +109,13 @@ class Worker:
         dbos.DBOS.listen_queues([name for queue in settings.queues for name in (queue, maps_of(queue))])
         dbos.DBOS.launch()
 
+    def __enter__(self) -> Worker:
+        self.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
+
     @property
     def address(self) -> str:
         """Where `/health` and `/metrics` are."""
