@@ -42,7 +42,10 @@ def sessions(store: Any, kill: bool = False) -> list[int]:
     """Return the sessions that hold an advisory lock, of which there is one for each owner; end them."""
     with psycopg.connect(store._database.address.conninfo, autocommit=True) as connection:
         end = "pg_terminate_backend(pid, 5000)" if kill else "true"
-        found = connection.execute(f"SELECT pid, {end} FROM pg_locks WHERE locktype = 'advisory'").fetchall()
+        found = connection.execute(
+            f"SELECT pid, {end} FROM pg_locks JOIN pg_database ON pg_database.oid = database "
+            "WHERE locktype = 'advisory' AND datname = current_database()"
+        ).fetchall()
     return [pid for pid, _ in found]
 
 

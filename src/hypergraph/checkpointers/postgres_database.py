@@ -119,7 +119,7 @@ class Database(Connections):
         if None in statements:
             return False
         try:
-            with self.lend() as driver:
+            with self.lend(writing=True) as driver:
                 if points.hook is not None:
                     points.point("write.before_commit")
                 _execute(driver, [found for found in statements if found is not None])
@@ -144,7 +144,7 @@ class Database(Connections):
         raise AssertionError("unreachable")
 
     def _try(self, work: Callable[[Connection], T]) -> T:
-        with self.lend() as driver:
+        with self.lend(writing=True) as driver:
             connection = Connection(driver, "BEGIN")
             if points.hook is not None:
                 points.point("write.begun")
@@ -187,7 +187,7 @@ class Database(Connections):
 
     def open(self) -> None:
         """Connect and prepare the tables now; raises CheckpointError when that fails."""
-        with self._ours(), self.lend():
+        with self._ours(), self.lend(writing=True):
             pass
 
     @contextmanager
