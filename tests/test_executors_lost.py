@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -91,6 +92,22 @@ def test_a_call_that_kills_its_second_worker_too_fails(replacing, notes):
     with pytest.raises(WorkerLostError):
         SyncRunner(executor=replacing).run(Graph([away.die_always]), notes=str(notes))
     assert notes.read_text() == "xx"
+
+
+@pytest.mark.slow
+def test_a_call_that_kills_workers_takes_few_others_along(replacing, notes):
+    def work(x):
+        if x == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return x
+
+    graph = Graph([FunctionNode(work, "work", "y")])
+    results = SyncRunner(executor=replacing).map(
+        graph, x=list(range(40)), map_over="x", error_handling="continue"
+    )
+    lost = [x for x, run in enumerate(results) if run.error is not None]
+    assert 3 in lost
+    assert len(lost) <= 3  # those that were with the pool both times
 
 
 @pytest.mark.slow

@@ -136,6 +136,10 @@ class AsyncKernel:
         """Await two coroutines at the same time; neither outlives the other's failure."""
         await self._all([side, main])
 
+    def turnstile(self, width: int) -> asyncio.Semaphore:
+        """Return something that so many can be inside of at a time."""
+        return asyncio.Semaphore(width)
+
     def signal(self) -> asyncio.Event:
         """Return something to `set()` once and `await wait()` for."""
         return asyncio.Event()

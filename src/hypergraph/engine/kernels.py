@@ -82,6 +82,10 @@ class SyncKernel:
         await side
         await main
 
+    def turnstile(self, width: int) -> Any:
+        """Raise: nobody has to wait for others where nothing runs at the same time."""
+        raise HypergraphError("A sync run without an executor has nobody to hold back.")
+
     def signal(self) -> Any:
         """Raise: there is nothing to wait for where nothing runs at the same time."""
         raise HypergraphError("A sync run has nothing to wait for.")

@@ -12,6 +12,7 @@ from hypergraph.exceptions import reraise
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor, Future
+    from contextlib import AbstractAsyncContextManager
 
     from hypergraph.engine.endings import Detail
     from hypergraph.engine.run import Run
@@ -100,6 +101,9 @@ class Kernel(Protocol):
 
     async def beside(self, main: Coroutine[Any, Any, None], side: Coroutine[Any, Any, None]) -> None:
         """Await two coroutines at the same time; neither outlives the other's failure."""
+
+    def turnstile(self, width: int) -> AbstractAsyncContextManager[Any]:
+        """Return something that so many can be inside of at a time."""
 
     def signal(self) -> Any:
         """Return something to `set()` once and `await wait()` for."""

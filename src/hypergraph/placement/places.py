@@ -13,6 +13,7 @@ import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent import futures
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any
 
 from hypergraph.engine.ports import Carried, pass_on
@@ -40,6 +41,7 @@ class Places:
         self._for_all = executor if isinstance(executor, Executor) else None
         self._by_path: Mapping[str, Executor] = {} if isinstance(executor, Executor) else executor
         self._parcels: dict[str, Parcel] = {}
+        self._turnstiles: dict[int, Any] = {}  # by executor
         if self._by_path and isinstance(graph, Graph):  # what is no graph is refused elsewhere
             _check_paths(self._by_path, graph)
 
@@ -81,7 +83,6 @@ class Places:
         parcel = self._parcels.get(path)
         if parcel is None:
             parcel = self._parcels[path] = Parcel(run, step)
-        arguments = parcel.arguments(run, superstep)
         ticket = "" if step.node.on_worker_loss == "rerun" else f"hypergraph-{os.urandom(16).hex()}"
 
         async def send(function: Callable[..., Reply], *given: Any) -> Reply:
@@ -95,7 +96,22 @@ class Places:
                     raise
                 raise lost from error
 
-        return _opened(await parcel.delivered(run, send, arguments, ticket), path, step)
+        async with self._turnstile(executor, run):
+            arguments = parcel.arguments(run, superstep)
+            reply = await parcel.delivered(run, send, arguments, ticket)
+        return _opened(reply, path, step)
+
+    def _turnstile(self, executor: Executor, run: Run) -> AbstractAsyncContextManager[Any]:
+        """Let no more calls into a pool than keep its workers busy: when it breaks, it loses all of them.
+
+        Clusters lose single calls, and take as many as there are.
+        """
+        if id(executor) not in self._turnstiles:
+            workers = getattr(executor, "_max_workers", None)  # of the pools of processes, loky's among them
+            made = nullcontext() if workers is None else run.scope.kernel.turnstile(2 * workers + 1)
+            self._turnstiles[id(executor)] = made
+        found: AbstractAsyncContextManager[Any] = self._turnstiles[id(executor)]
+        return found
 
 
 async def _settled(run: Run, step: Step, future: Future[Any]) -> Future[Any]:
