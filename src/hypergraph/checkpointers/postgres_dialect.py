@@ -62,33 +62,39 @@ def translated(sql: str) -> tuple[str, tuple[str, ...] | None]:
 
 
 class Connection:
-    """A connection that executes the shared statements; the first one begins the transaction."""
+    """A connection that executes the shared statements; the first one begins the transaction.
+
+    Statements of which nobody sees the outcome wait for the next one, or for the end, and go with it.
+    """
 
     def __init__(self, driver: psycopg.Connection[Any], begin: str) -> None:
         self.driver = driver
-        self._begin: str | None = begin
+        self._begun = False
+        self._waiting: list[tuple[str, Sequence[Any]]] = [(begin, ())]
 
     def execute(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = (), /) -> Any:
         """Execute one statement."""
         text, names = translated(sql)
         values = parameters if names is None else [parameters[name] for name in names]  # type: ignore[call-overload]
-        if self._begin is None:
-            return self.driver.execute(text, values, binary=True)
-        begin, self._begin = self._begin, None
-        with self.driver.pipeline():
-            self.driver.execute(begin)
-            return self.driver.execute(text, values, binary=True)
+        return self._send(text, values)
 
     def executemany(self, sql: str, parameters: Iterable[Any], /) -> None:
-        """Execute one statement for each set of parameters, in one round trip."""
-        rows = list(parameters)
-        if not rows:
-            return
-        if self._begin is not None:
-            self.execute("SELECT 1")
-        self.driver.cursor().executemany(translated(sql)[0], rows)
+        """Execute one statement for each set of parameters, at the latest when the transaction ends."""
+        text, _ = translated(sql)
+        self._waiting += [(text, row) for row in parameters]
 
     def end(self, how: str) -> None:
-        """Commit or roll back, if anything was done."""
-        if self._begin is None:
-            self.driver.execute(how)
+        """Commit, or roll back, if anything was done."""
+        if how == "ROLLBACK":
+            self._waiting.clear()
+        if self._begun or len(self._waiting) > 1:
+            self._send(how, ())
+
+    def _send(self, text: str, values: Sequence[Any]) -> Any:
+        if not self._waiting:
+            return self.driver.execute(text, values, binary=True)
+        waiting, self._waiting, self._begun = self._waiting, [], True
+        with self.driver.pipeline():
+            for earlier, given in waiting:
+                self.driver.execute(earlier, given, binary=True)
+            return self.driver.execute(text, values, binary=True)

@@ -39,7 +39,7 @@ class Connection(Protocol):
         """Execute one statement."""
 
     def executemany(self, sql: str, parameters: Iterable[Any], /) -> object:
-        """Execute one statement for each set of parameters."""
+        """Execute one statement for each set of parameters, at the latest when the transaction ends."""
 
 
 class Locks(Protocol):

@@ -106,10 +106,7 @@ def refuse_if_owned(locks: Locks, workflow_id: str, row: Row) -> None:
 
 def release(connection: Connection, claim: Ownership) -> None:
     """Say that the owner left in peace."""
-    connection.execute(
-        RELEASE,
-        (claim.key, claim.fence),
-    )
+    connection.executemany(RELEASE, [(claim.key, claim.fence)])
 
 
 def commit(connection: Connection, unit: Commit, clock: Clock) -> None:
@@ -214,7 +211,7 @@ def insert(
     """Add a workflow and return its key."""
     kept = structure(new)
     if kept.digest is not None:
-        connection.execute(STRUCTURE, kept)
+        connection.executemany(STRUCTURE, [kept])
     ((key,),) = connection.execute(NEW, new_row(workflow_id, new, time, kept.digest, owner)).fetchall()
     connection.executemany(VALUE, input_rows(key, 0, inputs))
     if new.copies:
