@@ -13,6 +13,7 @@ from pathlib import Path
 
 from benchmarks.durable import durable_bars
 from benchmarks.engine import Bar, engine_bars, memory_bars
+from benchmarks.executors import executor_bars
 from benchmarks.growth import bytes_report, growth_bars
 from benchmarks.peers import peer_report
 from benchmarks.stores import store_bars
@@ -22,6 +23,7 @@ SECTIONS = {
     "Stores that fill, large against small": store_bars,
     "Values to bytes and back, against msgspec alone": value_bars,
     "Values that grow, and large ones": growth_bars,
+    "Calls made elsewhere, against the same calls submitted by hand": executor_bars,
     "Stored runs, against the same rows and bytes committed by hand": durable_bars,
 }
 

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from running import On, OnAsync, OnSync
+from stored import store_at
 
 from hypergraph import END, AsyncRunner, FunctionNode, Graph, SyncRunner, interrupt, node, route
-from hypergraph.checkpointers import SqliteCheckpointer
 from hypergraph.durability import journal
 from hypergraph.exceptions import OwnershipLostError, WorkflowLockedError
 
@@ -44,9 +44,7 @@ def note(place: str) -> None:
 def opened(folder: Path, runner: str, place: str | int | None = None, **policy: Any) -> On:
     """Return a runner of either kind over the store of a folder, where calls are noted too."""
     told(folder, place)
-    made: On = {"sync": OnSync, "async": OnAsync}[runner](
-        checkpointer=SqliteCheckpointer(folder / "w.db", **policy)
-    )
+    made: On = {"sync": OnSync, "async": OnAsync}[runner](checkpointer=store_at(folder / "w.db", **policy))
     return made
 
 
@@ -170,7 +168,7 @@ MAPPED = Graph([*chain_of(2).nodes.values(), double], name="item")
 
 def started(folder: Path, runner: str, what: str, **options: Any) -> Any:
     """Start or resume a workflow of one of the graphs, here and now; return its result."""
-    store = SqliteCheckpointer(folder / "w.db")
+    store = store_at(folder / "w.db")
     made: Any = SyncRunner(checkpointer=store) if runner == "sync" else AsyncRunner(checkpointer=store)
     if what == "map":
         numbers = [100 * item for item in range(ITEMS)]

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 from running import RUNNERS, On, OnAsync, OnSync
+from stored import store_at
 
 from hypergraph import END, Graph, interrupt, node, route
-from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer, SqliteCheckpointer
+from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer
 
 STORES = ("memory", "sqlite")
 
@@ -63,9 +64,7 @@ def bodies() -> Bodies:
 @pytest.fixture(params=STORES)
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Checkpointer]:
     """A store of either kind, empty."""
-    made: Checkpointer = (
-        MemoryCheckpointer() if request.param == "memory" else SqliteCheckpointer(tmp_path / "runs.db")
-    )
+    made: Checkpointer = MemoryCheckpointer() if request.param == "memory" else store_at(tmp_path / "runs.db")
     yield made
     asyncio.run(made.close())
 

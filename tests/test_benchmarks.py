@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks import durable, engine, measure, peers, run
+from benchmarks import durable, engine, executors, measure, peers, run
 from hypergraph import SyncRunner
 from hypergraph.checkpointers import SqliteCheckpointer
 
@@ -29,6 +29,16 @@ def test_every_bar_of_the_engine_is_within_reach(short_slices):
 @pytest.mark.slow
 def test_every_bar_of_stored_runs_is_within_reach(short_slices):
     over = [run.line(bar) for bar in durable.durable_bars() if bar.ratio > FORGIVING * bar.limit]
+    assert not over, "\n".join(over)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of Dask, which is only compared with
+def test_every_bar_of_calls_made_elsewhere_is_within_reach(monkeypatch):
+    monkeypatch.setattr(executors, "ROUNDS", 2)
+    bars = executors.executor_bars()
+    assert len(bars) == 2
+    over = [run.line(bar) for bar in bars if bar.ratio > FORGIVING * bar.limit]
     assert not over, "\n".join(over)
 
 

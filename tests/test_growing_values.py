@@ -472,10 +472,10 @@ def test_a_conversation_in_many_runs_costs_about_what_it_says(tmp_path: Path) ->
 
 def rows_and_bytes(store: SqliteCheckpointer, superstep: int) -> tuple[int, int]:
     """Return what the state at a superstep is made of."""
-    from hypergraph.checkpointers import sqlite_reads
+    from hypergraph.checkpointers import sql_reads
     from hypergraph.checkpointers.schema import OUTPUT
 
-    found = store._database.read(lambda c: sqlite_reads.payloads(c, "w", OUTPUT, superstep))
+    found = store._database.read(lambda c: sql_reads.payloads(c, "w", OUTPUT, superstep))
     parts = [part for payload in found for part in (*payload.parts, payload)]
     artifacts = sum(len(store._encoding._artifact(p.data)) for p in parts if p.is_artifact)
     return len(parts), artifacts + sum(len(part.data or b"") for part in parts)

@@ -68,6 +68,7 @@ MODULES = {
         *("CodecChain", "ArtifactRef", "ArtifactStore", "FileArtifactStore", "MemoryArtifactStore"),
         "ObjectArtifactStore",
     ],
+    "hypergraph.integrations.executors": ["RayExecutor"],
     "hypergraph.testing": ["CheckpointerConformance", "FakeClock", "RecordingProcessor"],
     "hypergraph.viz": ["visualize", "to_mermaid", "MermaidDiagram"],
 }

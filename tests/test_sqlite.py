@@ -19,9 +19,10 @@ from hypergraph.checkpointers import (
     StepStatus,
     Undecodable,
     WorkflowStatus,
+    conditions,
     finding,
     schema,
-    sqlite_reads,
+    sql_reads,
 )
 from hypergraph.checkpointers.database import Database
 from hypergraph.checkpointers.filters import Query, parse
@@ -162,7 +163,7 @@ def test_an_erasure_that_was_interrupted_is_finished_by_the_next(tmp_path: Path)
 
 def plan(path: Path, statement: str, values: Any) -> str:
     connection = sqlite3.connect(path)
-    connection.create_function("contains", 2, finding.contains)
+    connection.create_function("contains", 2, conditions.contains)
     rows = connection.execute("EXPLAIN QUERY PLAN " + statement, values).fetchall()
     connection.close()
     return "\n".join(row[-1] for row in rows)
@@ -170,7 +171,7 @@ def plan(path: Path, statement: str, values: Any) -> str:
 
 def test_state_is_read_by_seeks_alone(tmp_path: Path) -> None:
     store = written(tmp_path / "w.db")
-    found = plan(Path(store.path), sqlite_reads.STATE, {"key": 1, "kind": 0, "upto": 5})
+    found = plan(Path(store.path), sql_reads.STATE, {"key": 1, "kind": 0, "upto": 5})
     scans = [line for line in found.splitlines() if line.startswith("SCAN") and "names" not in line]
     assert [line for line in scans if "CONSTANT ROW" not in line] == [], found
     assert "(workflow=? AND kind=? AND name=? AND superstep<?)" in found
@@ -182,7 +183,7 @@ def test_state_costs_the_same_however_long_the_history(tmp_path: Path) -> None:
         rows = []
         connection = sqlite3.connect(store.path)
         connection.set_progress_handler(lambda: rows.append(1), 1)
-        connection.execute(sqlite_reads.STATE, {"key": 1, "kind": 0, "upto": count // 2}).fetchall()
+        connection.execute(sql_reads.STATE, {"key": 1, "kind": 0, "upto": count // 2}).fetchall()
         connection.close()
         return len(rows)
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import processes
 
-from hypergraph.checkpointers import artifact_files, sqlite_writes
+from hypergraph.checkpointers import artifact_files, sql_writes
 from hypergraph.durability.journal import Journal
 from hypergraph.plan.steps import Step
 
@@ -34,7 +34,7 @@ def _do_not_sync_artifacts() -> None:
 
 def _do_not_check_fences() -> None:
     """Accept writes from an owner that was replaced."""
-    sqlite_writes._OWNED = "SELECT 1 WHERE ? IS NOT NULL AND ? IS NOT NULL"
+    sql_writes.OWNED = "SELECT 1 WHERE ? IS NOT NULL AND ? IS NOT NULL"
 
 
 DEFECTS: dict[str, Callable[[], None]] = {

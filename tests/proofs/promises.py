@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from hypergraph.checkpointers import SqliteCheckpointer, StepRecord, StepStatus, Workflow
 from hypergraph.checkpointers.artifacts import ArtifactRef
+from hypergraph.checkpointers.sql_store import SqlCheckpointer
 from hypergraph.exceptions import ArtifactMissingError
 from hypergraph.values.serializers import Undecodable
 from proofs import sample
@@ -61,7 +62,7 @@ class Seen(NamedTuple):
         )
 
 
-def look(store: SqliteCheckpointer) -> Seen:
+def look(store: SqlCheckpointer) -> Seen:
     """Read everything there is."""
     found = {workflow.id: workflow for workflow in _family(store, store.workflows())}
     return Seen(
@@ -71,9 +72,9 @@ def look(store: SqliteCheckpointer) -> Seen:
     )
 
 
-def flaws_of(store: SqliteCheckpointer, seen: Seen) -> list[str]:
+def flaws_of(store: SqlCheckpointer, seen: Seen) -> list[str]:
     """Say what is wrong with a store by itself."""
-    flaws = [*_damage(store.path), *_unresolved(store)]
+    flaws = [*_damage(store), *_unresolved(store)]
     for name, steps in seen.steps.items():
         flaws += _doubles(name, steps)
         for step in steps:
@@ -129,19 +130,21 @@ def _place(step: StepRecord) -> Place:
     return step.workflow_id, step.superstep, step.node_name
 
 
-def _family(store: SqliteCheckpointer, workflows: Iterable[Workflow]) -> Iterator[Workflow]:
+def _family(store: SqlCheckpointer, workflows: Iterable[Workflow]) -> Iterator[Workflow]:
     for workflow in workflows:
         yield workflow
         yield from _family(store, store.children(workflow.id))
 
 
-def _damage(path: str) -> list[str]:
-    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
+def _damage(store: SqlCheckpointer) -> list[str]:
+    if not isinstance(store, SqliteCheckpointer):
+        return []
+    with closing(sqlite3.connect(f"file:{store.path}?mode=ro", uri=True)) as connection:
         (found,) = connection.execute("PRAGMA integrity_check").fetchone()
     return [] if found == "ok" else [f"integrity: {found}"]
 
 
-def _unresolved(store: SqliteCheckpointer) -> Iterator[str]:
+def _unresolved(store: SqlCheckpointer) -> Iterator[str]:
     artifacts: Any = store._encoding.artifacts
     for text in store.artifact_references():
         try:

@@ -19,9 +19,10 @@ from typing import Any, NamedTuple
 from crashing import note, opened
 from processes import Elsewhere, started
 from running import RUNNERS
+from stored import store_at
 
 from hypergraph import Graph, interrupt, node
-from hypergraph.checkpointers import SqliteCheckpointer, WorkflowStatus
+from hypergraph.checkpointers import WorkflowStatus
 from proofs import rivals, zombies
 from proofs.outcome import Outcome, scaled
 
@@ -85,7 +86,7 @@ def mapped(folder: Path, runner: str, number: str) -> Any:
 
 
 def deleted(folder: Path) -> Any:
-    return asyncio.run(SqliteCheckpointer(folder / "w.db").delete("w"))
+    return asyncio.run(store_at(folder / "w.db").delete("w"))
 
 
 class Race(NamedTuple):
@@ -188,7 +189,7 @@ def one_race(folder: Path, kind: str, runner: str, count: int, seed: int) -> lis
     race.before(folder, runner)
     heard = rivals.at_once([partial(race.rival, folder, runner, str(n)) for n in range(count)], seed)
     wrong = _answers(race, heard) + _effects(race, kind, heard, calls(folder))
-    found = SqliteCheckpointer(folder / "w.db").workflow("w")
+    found = store_at(folder / "w.db").workflow("w")
     if race.workflow and (found is None or found.status is not WorkflowStatus.COMPLETED):
         wrong.append(f"the workflow is {found.status if found else 'gone'}")
     return [f"{text} | heard {heard}" for text in wrong]

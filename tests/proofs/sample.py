@@ -20,9 +20,11 @@ from typing import Any, NamedTuple
 
 import crashing
 from running import On, OnAsync, OnSync
+from stored import store_at
 
 from hypergraph import END, Graph, NodeContext, RetryPolicy, node, route
-from hypergraph.checkpointers import CheckpointPolicy, SqliteCheckpointer
+from hypergraph.checkpointers import CheckpointPolicy
+from hypergraph.checkpointers.sql_store import SqlCheckpointer
 from hypergraph.durability import journal
 
 INPUTS: dict[str, Any] = {"size": 2, "messages": []}
@@ -200,10 +202,10 @@ def scratch() -> Iterator[Path]:
         yield Path(folder)
 
 
-def store_in(folder: Path, **options: Any) -> SqliteCheckpointer:
+def store_in(folder: Path, **options: Any) -> SqlCheckpointer:
     """Return the store of a folder; it has a folder of its own, apart from the lines of the calls."""
     (folder / "store").mkdir(exist_ok=True)
-    return SqliteCheckpointer(folder / "store" / "w.db", **options)
+    return store_at(folder / "store" / "w.db", **options)
 
 
 def run(folder: Path, manner: Manner) -> dict[str, Any]:
@@ -219,7 +221,7 @@ def run(folder: Path, manner: Manner) -> dict[str, Any]:
     return given
 
 
-def _on(manner: Manner, store: SqliteCheckpointer) -> On:
+def _on(manner: Manner, store: SqlCheckpointer) -> On:
     return (OnSync if manner.runner == "sync" else OnAsync)(checkpointer=store)
 
 
@@ -235,7 +237,7 @@ def _work(folder: Path, on: On) -> dict[str, Any]:
     return {"story": result["story"], "checked": result["checked"]}
 
 
-def _tidy_up(manner: Manner, store: SqliteCheckpointer) -> Any:
+def _tidy_up(manner: Manner, store: SqlCheckpointer) -> Any:
     """Run a graph of which little is kept, and one of which nothing is; return what the former gives."""
     brief = copy(store)
     brief.policy = CheckpointPolicy(manner.mode, retention="windowed", window=1)

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from crashing import note, opened
+from stored import store_at
 
 from hypergraph import Graph, node
-from hypergraph.checkpointers import SqliteCheckpointer
+from hypergraph.checkpointers.sql_store import SqlCheckpointer
 from hypergraph.checkpointers.writer import Writer
 from hypergraph.exceptions import WorkflowLockedError
 from proofs.rivals import Child, Heard, hold
@@ -50,10 +51,10 @@ def overtaken(place: str, mode: str, folder: Path, runner: str) -> list[str]:
     """Stop an owner in a body, take over by force, wake it up."""
     owner = Child(partial(run, folder, runner, "1", place, mode))
     owner.wait_until_held()
-    before = SqliteCheckpointer(folder / "w.db").steps("w")
+    before = store_at(folder / "w.db").steps("w")
     locked, _ = Child(partial(run, folder, runner, "2")).hear()
     name, result = Child(partial(run, folder, runner, "2", force=True)).hear()
-    rows = SqliteCheckpointer(folder / "w.db").steps("w")
+    rows = store_at(folder / "w.db").steps("w")
     owner.send(signal.SIGCONT)
     late, _ = owner.hear()
     done = "".join(step.node_name[-1] + "1" for step in before)
@@ -62,7 +63,7 @@ def overtaken(place: str, mode: str, folder: Path, runner: str) -> list[str]:
         *([] if locked == "WorkflowLockedError" else [f"without force: {locked!r}"]),
         *([] if (name, result) == ("", expected) else [f"the successor: {name} {result}, not {expected}"]),
         *([] if late == "OwnershipLostError" else [f"the zombie ended with {late!r}"]),
-        *([] if SqliteCheckpointer(folder / "w.db").steps("w") == rows else ["the zombie left rows"]),
+        *([] if store_at(folder / "w.db").steps("w") == rows else ["the zombie left rows"]),
     ]
 
 
@@ -75,10 +76,10 @@ def outrun(mode: str, folder: Path, runner: str) -> list[str]:
     owner.wait_until_held()
     successor = Child(partial(run, folder, runner, "2", "b", mode, force=True))
     successor.wait_until_held()
-    rows = SqliteCheckpointer(folder / "w.db").steps("w")
+    rows = store_at(folder / "w.db").steps("w")
     owner.send(signal.SIGCONT)
     late, _ = owner.hear()
-    left = SqliteCheckpointer(folder / "w.db").steps("w")
+    left = store_at(folder / "w.db").steps("w")
     successor.send(signal.SIGCONT)
     name, result = successor.hear()
     expected = "a2b2c2" if mode == "exit" else "a1b2c2"
@@ -105,16 +106,16 @@ def followed(folder: Path, runner: str, number: int, expected: Heard) -> list[st
 
 
 def _tell_when_locked(said: int, folder: Path, runner: str) -> Any:
-    original = SqliteCheckpointer.claim
+    original = SqlCheckpointer.claim
 
-    def claim(store: SqliteCheckpointer, *args: Any, **options: Any) -> Any:
+    def claim(store: SqlCheckpointer, *args: Any, **options: Any) -> Any:
         try:
             return original(store, *args, **options)
         except WorkflowLockedError:
             os.write(said, b".")
             raise
 
-    SqliteCheckpointer.claim = claim  # type: ignore[method-assign]
+    SqlCheckpointer.claim = claim  # type: ignore[method-assign]
     return run(folder, runner, "2", wait=True)
 
 

@@ -10,8 +10,10 @@ if TYPE_CHECKING:
     from hypergraph.checkpointers.artifact_objects import ObjectArtifactStore
     from hypergraph.checkpointers.artifacts import ArtifactRef, ArtifactStore, MemoryArtifactStore
     from hypergraph.checkpointers.base import Checkpointer
+    from hypergraph.checkpointers.copying import copy_store
     from hypergraph.checkpointers.memory import MemoryCheckpointer
     from hypergraph.checkpointers.policy import CheckpointPolicy
+    from hypergraph.checkpointers.postgres import PostgresCheckpointer
     from hypergraph.checkpointers.sqlite import SqliteCheckpointer
     from hypergraph.checkpointers.statuses import StepStatus, WorkflowStatus
     from hypergraph.checkpointers.types import Checkpoint, StepRecord, Workflow, WorkflowList
@@ -38,6 +40,8 @@ _LAZY = {
     "Checkpointer": "hypergraph.checkpointers.base",
     "MemoryCheckpointer": "hypergraph.checkpointers.memory",
     "SqliteCheckpointer": "hypergraph.checkpointers.sqlite",
+    "PostgresCheckpointer": "hypergraph.checkpointers.postgres",
+    "copy_store": "hypergraph.checkpointers.copying",
     "Serializer": "hypergraph.values.serializers",
     "JsonSerializer": "hypergraph.values.serializers",
     "MsgpackSerializer": "hypergraph.values.serializers",
@@ -61,6 +65,8 @@ __all__ = [
     "Checkpointer",
     "MemoryCheckpointer",
     "SqliteCheckpointer",
+    "PostgresCheckpointer",
+    "copy_store",
     "CheckpointPolicy",
     # what they hold
     "Checkpoint",

@@ -37,6 +37,11 @@ _CONTAINS = "~"
 OPERATORS = (*_ORDER, _CONTAINS)
 
 
+def contains(found: str | None, part: str) -> bool:
+    """Return whether a text contains another, whatever the case of its letters; SQLite knows ASCII only."""
+    return found is not None and part.lower() in found.lower()
+
+
 class Comparison(NamedTuple):
     """One condition: the attribute of the record, one of `OPERATORS`, and a value of the attribute's type.
 
@@ -56,7 +61,7 @@ class Comparison(NamedTuple):
         if found is None:
             return False
         if self.operator == _CONTAINS:
-            return str(self.value).lower() in str(found).lower()
+            return contains(str(found), str(self.value))
         return _ORDER[self.operator](found, self.value)
 
 

@@ -16,10 +16,13 @@ from time import monotonic
 from typing import TypeVar
 
 from hypergraph.checkpointers import points
-from hypergraph.checkpointers.errors import translated
+from hypergraph.checkpointers.clock import now
+from hypergraph.checkpointers.conditions import contains
+from hypergraph.checkpointers.errors import BAD_ROW, translated
 from hypergraph.checkpointers.forking import watch
 from hypergraph.checkpointers.locks import LockFile
 from hypergraph.checkpointers.schema import migrate, missing_migrations
+from hypergraph.checkpointers.sqlite_files import create_private, identity, in_uri, is_empty
 from hypergraph.exceptions import CheckpointError, StoreUnavailableError
 
 T = TypeVar("T")
@@ -33,6 +36,8 @@ class Database:
     """The connections of this process to one file; stores on the same file share it."""
 
     timeout = 30.0  # seconds to wait for another process that writes
+    bad_row = BAD_ROW
+    now = staticmethod(now)
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -102,6 +107,10 @@ class Database:
             connection.close()
         return result
 
+    def translated(self, error: Exception, location: str | None = None) -> CheckpointError:
+        """Return our error for one of the driver's or the system's."""
+        return translated(error, location or self.path)
+
     def open(self) -> None:
         """Open and prepare the file now; raises CheckpointError when that fails."""
         with self.lock:
@@ -124,7 +133,7 @@ class Database:
     def copy_to(self, path: str) -> None:
         """Write a compact copy, as of one moment; raises FileExistsError rather than overwrite anything."""
         self.open()
-        _create_private(path, exist_ok=False)
+        create_private(path, exist_ok=False)
         connection = self._connect(f"file:{in_uri(self.path)}?mode=ro", uri=True)
         try:
             connection.execute("VACUUM INTO ?", (path,))
@@ -140,7 +149,7 @@ class Database:
         Raises:
             StoreUnavailableError: a claim on that file is under way.
         """
-        if self._identity is not None and self._identity != _identity(self.path):
+        if self._identity is not None and self._identity != identity(self.path):
             if self.locks.in_use:
                 raise StoreUnavailableError(
                     f"{self.path} was removed or replaced while a workflow was being written to it. "
@@ -160,7 +169,7 @@ class Database:
         self.locks.forget()
 
     def _open_writer(self) -> Connection:
-        _create_private(self.path)
+        create_private(self.path)
         connection = self._connect(self.path, uri=False)
         try:
             # Before anything is changed: the file may be another program's or of a newer release.
@@ -172,7 +181,7 @@ class Database:
         except BaseException:
             connection.close()
             raise
-        self._identity = _identity(self.path)
+        self._identity = identity(self.path)
         self._writer = connection
         return connection
 
@@ -196,19 +205,20 @@ class Database:
 
     def open_reader(self) -> Connection:
         """Return a connection of one's own, which can neither write nor checkpoint; close it in the end."""
-        if self._writer is None and (_is_empty(self.path) or os.path.exists(self.path + "-journal")):
+        if self._writer is None and (is_empty(self.path) or os.path.exists(self.path + "-journal")):
             self.open()  # a reader can neither create the file nor undo what a crash left half done
         connection = self._connect(f"file:{in_uri(self.path)}?mode=ro", uri=True)
         try:
             connection.execute("PRAGMA query_only = ON")
             connection.execute("PRAGMA wal_autocheckpoint = 0")
+            connection.create_function("contains", 2, contains, deterministic=True)
             outdated = self._identity is None and missing_migrations(connection, self.path)
         except BaseException:
             connection.close()
             raise
         if outdated:
             self.open()
-        self._identity = self._identity or _identity(self.path)
+        self._identity = self._identity or identity(self.path)
         return connection
 
     def _connect(self, name: str, *, uri: bool) -> Connection:
@@ -248,37 +258,6 @@ def database_at(path: str) -> Database:
         if found is None:
             found = _BY_PATH[real] = Database(real)
         return found
-
-
-def _create_private(path: str, *, exist_ok: bool = True) -> None:
-    try:
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600)
-    except FileExistsError:
-        if exist_ok:
-            return
-        raise
-    try:
-        if hasattr(os, "fchmod"):
-            os.fchmod(file, 0o600)  # whatever the umask; SQLite gives its other files the same mode
-    finally:
-        os.close(file)
-
-
-def in_uri(path: str) -> str:
-    """Return a path as it stands in SQLite's file: addresses."""
-    return path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
-
-
-def _is_empty(path: str) -> bool:
-    return not (os.path.exists(path) and os.path.getsize(path))
-
-
-def _identity(path: str) -> tuple[int, int] | None:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
 
 
 _BY_PATH: weakref.WeakValueDictionary[str, Database] = weakref.WeakValueDictionary()

@@ -40,6 +40,11 @@ _SYSTEM: dict[int, tuple[type[StoreError], str]] = {
     errno.EPERM: (StoreReadOnlyError, _READ_ONLY),
     errno.EIO: (StoreUnavailableError, _DISK),
 }
+# Trouble with what is written; anything else is trouble with the file, and concerns everybody.
+BAD_ROW: tuple[type[Exception], ...] = (
+    *(sqlite3.IntegrityError, sqlite3.DataError, sqlite3.InterfaceError, sqlite3.ProgrammingError),
+    *(OverflowError, UnicodeError),
+)
 _PRIMARY = 0xFF  # the low byte of a SQLite result code; the rest refines it
 
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
-import sqlite3
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hypergraph.checkpointers.columns import WORKFLOW_COLUMNS, Row, micros
 from hypergraph.checkpointers.conditions import OPERATORS, Clause, Comparison
 from hypergraph.checkpointers.filters import Query
 from hypergraph.checkpointers.statuses import WorkflowStatus
 
+if TYPE_CHECKING:  # making a Protocol takes a while, and only the type checker needs it
+    from hypergraph.checkpointers.sql_connections import Connection
+
 _RECENT = "SELECT count(*) FROM steps WHERE steps.workflow = workflows.key"
+_ALL = 2**62  # more than there are
 _TALLIED = Query(limit=None)  # whatever the status and the graph, how many there are is kept
 STEP_COUNT = (  # of a long workflow only the newest steps are counted
     f"coalesce((SELECT steps + ({_RECENT} AND superstep >= counted) FROM lengths "  # noqa: S608 - fixed names
@@ -29,21 +32,17 @@ _STEP_FIELDS = {
     for name in ("status", "duration_ms", "superstep", "attempt", "cached", "error", "error_type")
 }
 
+TAGGED = (
+    "EXISTS (SELECT 1 FROM json_each(workflows.tags) AS tag WHERE tag.key = ? AND tag.value = ?)"  # SQLite's
+)
 SELECT = (
     f"SELECT {', '.join('workflows.' + name for name in WORKFLOW_COLUMNS)}, {STEP_COUNT}, "  # noqa: S608 - fixed names
     "(SELECT node_hashes FROM structures WHERE digest = workflows.structure), workflows.key FROM workflows"
 )
 
 
-def contains(found: str | None, part: str) -> bool:
-    """Return whether a text contains another, whatever the case of its letters; SQLite knows ASCII only."""
-    return found is not None and part.lower() in found.lower()
-
-
-def rows(connection: sqlite3.Connection, query: Query) -> tuple[list[Row], int, str | None]:
+def rows(connection: Connection, query: Query) -> tuple[list[Row], int, str | None]:
     """Return one row of SELECT for each workflow of a page, the number of all, and the next cursor."""
-    if query.where:
-        connection.create_function("contains", 2, contains, deterministic=True)
     found = connection.execute(*page(query)).fetchall()
     (count,) = connection.execute(*total(query)).fetchone()
     more = query.limit is not None and len(found) > query.limit
@@ -67,8 +66,7 @@ def conditions(query: Query) -> tuple[str, list[Any]]:
         if time is not None:
             parts.append((f"workflows.created_at {sign} ?", [micros(time)]))
     for key, value in query.tags.items():
-        known = "SELECT 1 FROM json_each(workflows.tags) AS tag WHERE tag.key = ? AND tag.value = ?"
-        parts.append((f"EXISTS ({known})", [key, value]))
+        parts.append((TAGGED, [key, value]))
     parts += map(_clause, query.where)
     return _joined(parts)
 
@@ -88,7 +86,8 @@ def page(query: Query) -> tuple[str, list[Any]]:
         return f"{SELECT} {rest}", values
     # An index is in order for one status only: the newest of each contain the newest of all.
     each = [_newest(query._replace(statuses=frozenset([status]))) for status in query.statuses]
-    keys = " UNION ALL ".join(f"SELECT * FROM (SELECT key FROM workflows {rest})" for rest, _ in each)  # noqa: S608
+    each_part = "SELECT * FROM (SELECT key FROM workflows {}) AS newest"
+    keys = " UNION ALL ".join(each_part.format(rest) for rest, _ in each)
     return (
         f"{SELECT} WHERE workflows.key IN ({keys}) ORDER BY workflows.key DESC LIMIT ?",
         [*(value for _, values in each for value in values), _limit(query)],
@@ -106,7 +105,7 @@ def _newest(query: Query) -> tuple[str, list[Any]]:
 
 
 def _limit(query: Query) -> int:
-    return -1 if query.limit is None else query.limit + 1
+    return _ALL if query.limit is None else query.limit + 1
 
 
 def total(query: Query) -> tuple[str, list[Any]]:
@@ -116,13 +115,13 @@ def total(query: Query) -> tuple[str, list[Any]]:
         if query.graph is not None:
             parts.append(("graph = ?", ["=" + query.graph]))
         where, values = _joined(parts)
-        return f"SELECT coalesce(sum(workflows), 0) FROM tallies WHERE {where}", values  # noqa: S608 - as below
+        return f"SELECT CAST(coalesce(sum(workflows), 0) AS BIGINT) FROM tallies WHERE {where}", values  # noqa: S608 - as below
     where, values = conditions(query)
     return f"SELECT count(*) FROM workflows WHERE {where}", values  # noqa: S608 - fixed names, bound values
 
 
 def _joined(parts: Sequence[tuple[str, list[Any]]]) -> tuple[str, list[Any]]:
-    return " AND ".join(part for part, _ in parts) or "1", [value for _, given in parts for value in given]
+    return " AND ".join(part for part, _ in parts) or "TRUE", [value for _, given in parts for value in given]
 
 
 def _clause(clause: Clause) -> tuple[str, list[Any]]:
@@ -135,7 +134,7 @@ def _clause(clause: Clause) -> tuple[str, list[Any]]:
 
 def _all(tests: tuple[Comparison, ...], columns: dict[str, str]) -> tuple[str, list[Any]]:
     parts = [_test(columns[test.field], test.operator) for test in tests]
-    return " AND ".join(parts) or "1", [test.value for test in tests]
+    return " AND ".join(parts) or "TRUE", [test.value for test in tests]
 
 
 def _test(column: str, operator: str) -> str:

@@ -28,6 +28,7 @@ class LockFile:
     """The locks of all claims on one database that this process holds."""
 
     def __init__(self, path: str) -> None:
+        self.address = HOST
         self._path = path
         self._file: int | None = None
         self._held: set[tuple[int, int]] = set()

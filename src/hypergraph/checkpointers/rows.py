@@ -1,15 +1,15 @@
-"""Rows of the SQLite tables, and the records they stand for."""
+"""Rows of the tables, and the records they stand for."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgspec
 
-from hypergraph.checkpointers.clock import now
 from hypergraph.checkpointers.columns import EPOCH, MICROSECOND, Row, fields_of, micros, or_corrupt, time_of
 from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.ids import moved
@@ -105,10 +105,10 @@ def structure(new: NewWorkflow) -> Structure:
     return found[2]
 
 
-def new_row(workflow_id: str, new: NewWorkflow, digest: bytes | None, owner: Row) -> Row:
+def new_row(workflow_id: str, new: NewWorkflow, time: datetime, digest: bytes | None, owner: Row) -> Row:
     """Return the row of a new workflow, by NEW_COLUMNS; the owner is fence, process, host and since when."""
     return (
-        *(workflow_id, WorkflowStatus.ACTIVE.value, micros(now()), *owner, new.graph_name, new.graph_hash),
+        *(workflow_id, WorkflowStatus.ACTIVE.value, micros(time), *owner, new.graph_name, new.graph_hash),
         *(digest, new.parent_id, new.parent_superstep, new.node_name, new.visit, new.item, new.fingerprint),
         *(new.forked_from, new.forked_at, _dumps(dict(new.tags)) if new.tags else None),
     )

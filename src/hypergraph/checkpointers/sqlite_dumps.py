@@ -25,8 +25,8 @@ from hypergraph.checkpointers.ids import check_workflow_id, moved
 from hypergraph.checkpointers.refusals import taken
 from hypergraph.checkpointers.rows import STEP_COLUMNS, VALUE_COLUMNS, structure
 from hypergraph.checkpointers.schema import INPUT, OTHER, OUTPUT
+from hypergraph.checkpointers.sql_copies import recode
 from hypergraph.checkpointers.sqlite import SqliteCheckpointer
-from hypergraph.checkpointers.sqlite_copies import recode
 from hypergraph.checkpointers.types import NewWorkflow
 from hypergraph.display import jsonable
 from hypergraph.exceptions import ArtifactMissingError

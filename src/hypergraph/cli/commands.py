@@ -33,6 +33,7 @@ COMMANDS = {
     "run": Command("running", "run a graph and write it down", DO),
     "resume": Command("running", "go on with a run that failed or died, or answer one that waits", DO),
     "fork": Command("running", "begin a workflow with the history of another one", DO),
+    "worker": Command("working", "run what was submitted to a cluster, on Postgres", DO),
     "mcp": Command("serving_agents", "let an agent look, over the Model Context Protocol", LOOK),
     "tag": Command("keeping", "set tags of a workflow, and take others off", KEEP),
     "rm": Command("keeping", "delete workflows and their children", KEEP),

@@ -27,6 +27,15 @@ def graph_at(target: str) -> Graph:
     Raises:
         Problem: there is no such module or attribute, it cannot be imported, or it is no graph.
     """
+    module_name, found = object_at(target)
+    if not isinstance(found, Graph):
+        hint = f"Graphs there: {', '.join(graphs)}" if (graphs := _graphs_in(module_name)) else ""
+        raise Problem(USAGE, f"{target} is of type {type(found).__name__}, not a Graph", hint)
+    return found
+
+
+def object_at(target: str) -> tuple[str, object]:
+    """Return the module and the object that a text means, which may be more than a graph; raises Problem."""
     place = _PLACE.fullmatch(_known_graphs().get(target, target))
     if place is None:
         raise _unknown_name(target)
@@ -37,10 +46,7 @@ def graph_at(target: str) -> Graph:
             found = getattr(found, name)
         except AttributeError:
             raise _no_attribute(found, name, target) from None
-    if not isinstance(found, Graph):
-        hint = f"Graphs there: {', '.join(graphs)}" if (graphs := _graphs_in(module_name)) else ""
-        raise Problem(USAGE, f"{target} is of type {type(found).__name__}, not a Graph", hint)
-    return found
+    return module_name, found
 
 
 def _known_graphs() -> dict[str, str]:

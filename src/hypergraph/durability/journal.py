@@ -20,7 +20,7 @@ from hypergraph.checkpointers.writer import Writer
 from hypergraph.durability.intents import Intents
 from hypergraph.engine.endings import Detail
 from hypergraph.engine.run import Run
-from hypergraph.exceptions import AmbiguousStepError, safe_text
+from hypergraph.exceptions import AmbiguousStepError, WorkerLostError, safe_text
 from hypergraph.plan.outcomes import ABSENT
 from hypergraph.plan.steps import Step
 from hypergraph.records import PauseInfo
@@ -94,7 +94,8 @@ class Journal:
     def failed(self, step: Step, superstep: int, seconds: float, detail: Detail) -> None:
         """Write down a failed step, its error as text; what is ambiguous stays without a record."""
         error = detail.error
-        if self.silent or isinstance(error, AmbiguousStepError):
+        is_open = not step.node.repeatable and (detail.cut_off or isinstance(error, WorkerLostError))
+        if self.silent or is_open or isinstance(error, AmbiguousStepError):
             return
         kind = type(error)
         facts = _uncommon(detail)

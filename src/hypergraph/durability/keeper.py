@@ -62,6 +62,7 @@ class WorkflowKeeper:
         self.named: frozenset[str] = frozenset()  # what the caller gives now, in contrast to what is stored
         self.seen: Stored | None = None  # what was stored when the call began
         self.question: StepRecord | None = None  # what the caller answers, if something was asked
+        self.batch: str | None = None  # the map whose item goes on by itself
         self.has_waited = False
         self.reruns: dict[Run, Stored] = {}  # runs in which nodes run again because of their code
 
@@ -74,7 +75,8 @@ class WorkflowKeeper:
         """
         if workflow_id is None:
             return given
-        check_workflow_id(workflow_id)
+        self.batch = self._map_of(check_workflow_id(workflow_id, child=True))
+        check_workflow_id(workflow_id, child=self.batch is not None)
         if self.wishes.checkpoint is not None:
             point = self.wishes.checkpoint
             self.wishes = self.wishes._replace(history=point.steps)
@@ -103,6 +105,11 @@ class WorkflowKeeper:
             if (n in inputs or n in unmade) and not isinstance(value, Undecodable)
         }
         return {**earlier, **{n: v for n, v in given.items() if n not in self.edits}}
+
+    def _map_of(self, workflow_id: str) -> str | None:
+        """Return the map that there is an item of under this id: the item can go on by itself."""
+        stored = self.store.read_workflow(workflow_id) if "/" in workflow_id else None
+        return stored.parent_id if stored is not None and stored.item is not None else None
 
     # -- around a run -----------------------------------------------------------------------------------
 
@@ -270,7 +277,7 @@ class WorkflowKeeper:
         new = described(run, self.wishes)
         inputs = {name: value for name, value in run.values.items() if name in run.admission.given}
         if run.map_run is None:
-            return replace(new, inputs=inputs)
+            return replace(new, inputs=inputs, parent_id=new.parent_id or self.batch)
         number, key = run.map_run.number_of(run.item_index), self.maps.key_of(run)
         return replace(
             new, inputs=inputs, parent_id=run.map_run.workflow_id, item=number, fingerprint=key, tags={}

@@ -8,9 +8,11 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hypergraph.engine.kernels import is_cancellation
-from hypergraph.engine.ports import Expired
+from hypergraph.engine.ports import Expired, Places
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from hypergraph.engine.scope import Scope
 
 T = TypeVar("T")
@@ -22,11 +24,14 @@ class AsyncKernel:
     concurrent = True
     stride = 0.005
 
-    def __init__(self, max_concurrency: int | None = None, *, offload_all: bool = False) -> None:
+    def __init__(
+        self, max_concurrency: int | None = None, *, offload_all: bool = False, places: Places | None = None
+    ) -> None:
         self.offload_all = offload_all
+        self.places = places
+        self.overlaps = offload_all or places is not None
         self.width = max_concurrency
-        self.quick = max_concurrency is None and not offload_all
-        self._loop = asyncio.get_running_loop()
+        self.quick = max_concurrency is None and not self.overlaps
         self._sleepers: set[asyncio.Future[None]] = set()
         self._limit = asyncio.Semaphore(max_concurrency) if max_concurrency is not None else None
 
@@ -41,19 +46,12 @@ class AsyncKernel:
 
     def wake(self) -> None:
         """End sleeps; safe from any thread."""
-        try:
-            self._loop.call_soon_threadsafe(self._stop_sleeps)
-        except RuntimeError:  # the loop is closed: nobody sleeps on it any more
-            pass
-
-    def _stop_sleeps(self) -> None:
-        for sleeper in self._sleepers:
-            if not sleeper.done():
-                sleeper.set_result(None)
+        for sleeper in list(self._sleepers):
+            _end(sleeper)
 
     async def sleep(self, seconds: float, scope: Scope) -> None:
         """Wait until the time is over, the run must stop or its deadline passes."""
-        self._sleepers.add(sleeper := self._loop.create_future())
+        self._sleepers.add(sleeper := asyncio.get_running_loop().create_future())
         try:
             if scope.stop_request is None:  # later requests find the sleeper
                 await asyncio.wait([sleeper], timeout=min(seconds, scope.remaining()))
@@ -76,7 +74,26 @@ class AsyncKernel:
     async def offload(self, call: Callable[[], T]) -> T:
         """Make a blocking call in a worker thread, with the context variables of the caller."""
         context = contextvars.copy_context()
-        return await self._loop.run_in_executor(None, context.run, call)
+        return await asyncio.get_running_loop().run_in_executor(None, context.run, call)
+
+    async def until(self, future: Future[Any], scope: Scope | None) -> bool:
+        """Wait for a future of an executor; with a scope, no longer than until that is to stop.
+
+        Returns whether it is done. Who is cancelled meanwhile cancels the future, too.
+        """
+        sleeper = asyncio.get_running_loop().create_future()
+        future.add_done_callback(lambda _: _end(sleeper))
+        if scope is not None:
+            self._sleepers.add(sleeper)
+        try:
+            if scope is None or scope.stop_request is None:  # later requests find the sleeper
+                await sleeper
+        except asyncio.CancelledError:
+            future.cancel()
+            raise
+        finally:
+            self._sleepers.discard(sleeper)
+        return future.done()
 
     async def limited(self, call: Callable[[], Awaitable[T]]) -> T:
         """Await a leaf call under the concurrency limit. Leaves wait for no other leaf: no deadlock."""
@@ -102,7 +119,7 @@ class AsyncKernel:
 
     async def flow(self, starts: Sequence[int], run_one: Callable[[int], Awaitable[Sequence[int]]]) -> None:
         """Await calls, starting those that each one sets free as soon as it is done."""
-        tasks = _Tasks(self._loop)
+        tasks = _Tasks()
 
         async def follow(index: int) -> None:
             following: Sequence[int] = (index,)
@@ -119,24 +136,41 @@ class AsyncKernel:
         """Await two coroutines at the same time; neither outlives the other's failure."""
         await self._all([side, main])
 
+    def turnstile(self, width: int) -> asyncio.Semaphore:
+        """Return something that so many can be inside of at a time."""
+        return asyncio.Semaphore(width)
+
     def signal(self) -> asyncio.Event:
         """Return something to `set()` once and `await wait()` for."""
         return asyncio.Event()
 
     async def _all(self, works: Sequence[Coroutine[Any, Any, None]]) -> None:
-        tasks = _Tasks(self._loop)
+        tasks = _Tasks()
         for work in works:
             tasks.start(work)
         await tasks.wait()
 
 
+def _end(sleeper: asyncio.Future[None]) -> None:
+    """End a sleep; safe from any thread."""
+    try:
+        sleeper.get_loop().call_soon_threadsafe(_set, sleeper)
+    except RuntimeError:  # the loop is closed: nobody sleeps on it any more
+        pass
+
+
+def _set(sleeper: asyncio.Future[None]) -> None:
+    if not sleeper.done():
+        sleeper.set_result(None)
+
+
 class _Tasks:
     """Tasks that end together: by the end of the last one, or by the failure of any."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
         self._running: set[asyncio.Task[None]] = set()
-        self._over: asyncio.Future[None] = loop.create_future()
+        self._over: asyncio.Future[None] = self._loop.create_future()
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Start one more."""

@@ -52,7 +52,7 @@ def course_of(run: Run) -> Iterable[tuple[int, Any]]:
         return _unfold(run)
     if admission.course is None:
         admission.course = _Rehearsal(admission).course()
-    if concurrent and run.plan.could_overlap(run.scope.kernel.offload_all):
+    if concurrent and run.plan.could_overlap(run.scope.kernel.overlaps):
         if admission.flow is None:
             admission.flow = Flow(admission.course) if admission.course else False
         if admission.flow and admission.flow.can_overlap():
@@ -63,7 +63,7 @@ def course_of(run: Run) -> Iterable[tuple[int, Any]]:
 def side_flow_of(run: Run) -> SideFlow | None:
     """Return the part of an unfolding run that can go on beside the rest, None if there is none worth it."""
     kernel, plan, admission = run.scope.kernel, run.plan, run.admission
-    if run.fixed or not kernel.concurrent or not plan.could_overlap(kernel.offload_all):
+    if run.fixed or not kernel.concurrent or not plan.could_overlap(kernel.overlaps):
         return None
     if admission.flow is None:
         free = admission.scope & plan.unconcerned()

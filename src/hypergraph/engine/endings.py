@@ -26,6 +26,8 @@ class Detail:
     cached = False
     span_id = ""
     attempts = 1
+    cut_off = False  # by a timeout, in the middle of the call
+    lost_worker = False  # whether a worker died with an earlier attempt
     waited = 0.0  # seconds spent waiting for the concurrency limit
     replayed = False  # restored from history instead of executed
     failed_attempts: tuple[str, ...] = ()  # "Type: message" of each

@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from hypergraph.exceptions import HypergraphError
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from hypergraph.engine.ports import Places
     from hypergraph.engine.scope import Scope
 
 T = TypeVar("T")
@@ -24,7 +27,8 @@ class SyncKernel:
 
     concurrent = False
     quick = True
-    offload_all = False
+    offload_all = overlaps = False
+    places: Places | None = None
     width: int | None = 1
     stride = float("inf")
 
@@ -50,6 +54,10 @@ class SyncKernel:
         """Call right here."""
         return call()
 
+    async def until(self, future: Future[Any], scope: Scope | None) -> bool:
+        """Raise: nothing is called elsewhere where nothing runs at the same time."""
+        raise HypergraphError("A sync run without an executor has nothing to wait for.")
+
     async def limited(self, call: Callable[[], Awaitable[T]]) -> T:
         """Await the call: one at a time is within any limit."""
         return await call()
@@ -73,6 +81,10 @@ class SyncKernel:
         """Await one coroutine after the other; not used, because nothing runs at the same time here."""
         await side
         await main
+
+    def turnstile(self, width: int) -> Any:
+        """Raise: nobody has to wait for others where nothing runs at the same time."""
+        raise HypergraphError("A sync run without an executor has nobody to hold back.")
 
     def signal(self) -> Any:
         """Raise: there is nothing to wait for where nothing runs at the same time."""

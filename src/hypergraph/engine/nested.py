@@ -113,7 +113,7 @@ class MapRun:
     async def _run_items(self) -> None:
         kernel, plan = self.scope.kernel, self.admission.plan
         calls = [partial(self._run_item, index) for index in range(len(self.items))]
-        if kernel.concurrent and (plan.suspends or kernel.offload_all):
+        if kernel.concurrent and (plan.suspends or kernel.overlaps):
             await kernel.together(calls, self._goes_on)
         else:
             for call in calls:

@@ -16,7 +16,14 @@ from hypergraph.engine.endings import Detail
 from hypergraph.engine.ports import NOT_KNOWN, Carried, Expired, PauseExecution, original
 from hypergraph.engine.run import Run
 from hypergraph.engine.scope import clock
-from hypergraph.exceptions import CancellationError, NodeTimeoutError, safe_text
+from hypergraph.exceptions import (
+    CancellationError,
+    NodeTimeoutError,
+    NotPicklableError,
+    WorkerLostError,
+    safe_text,
+)
+from hypergraph.nodes.retry import RetryPolicy
 from hypergraph.plan.calling import inputs_of
 from hypergraph.plan.outcomes import NO_ANSWER
 from hypergraph.plan.steps import Step
@@ -133,10 +140,10 @@ async def _attempts(run: Run, step: Step, superstep: int, detail: Detail) -> Any
         except Exception as raised:
             error = original(raised)
             halted = isinstance(error, CancellationError) and clock() >= scope.halt_at
-            if retry is None or halted or not retry.wants(error, detail.attempts):
+            delay = None if halted else _delay(step.node, retry, error, detail)
+            if delay is None:
                 raise
             detail.failed_attempts += (f"{type(error).__name__}: {safe_text(error)}",)
-            delay = retry.delay_before(detail.attempts + 1)
             if scope.observer is not None:
                 await scope.observer.node_retried(run, step, detail.attempts, error, delay)
             await kernel.sleep(delay, scope)
@@ -147,6 +154,17 @@ async def _attempts(run: Run, step: Step, superstep: int, detail: Detail) -> Any
             if result.__class__ is CoroutineType:
                 refuse_coroutine(step, result)
             return result
+
+
+def _delay(node: Any, retry: RetryPolicy | None, error: BaseException, detail: Detail) -> float | None:
+    """Return after how many seconds a failed node is called again, None if it is not."""
+    if isinstance(error, WorkerLostError):  # no failure of the function: other rules than those for retries
+        was_lost, detail.lost_worker = detail.lost_worker, True
+        again = node.on_worker_loss == "rerun" and not (was_lost or error.is_final)
+        return 0.0 if again else None
+    if retry is None or isinstance(error, NotPicklableError) or not retry.wants(error, detail.attempts):
+        return None
+    return retry.delay_before(detail.attempts + 1)
 
 
 async def _attempt(run: Run, step: Step, superstep: int, detail: Detail, asked: float) -> Any:
@@ -161,6 +179,7 @@ async def _attempt(run: Run, step: Step, superstep: int, detail: Detail, asked: 
     try:
         result = await _result(run, step, superstep, _earlier(timeout, remaining))
     except Expired:
+        detail.cut_off = True
         if clock() >= run.scope.halt_at:
             raise run.scope.halt_error(run.path_of(step.name), was_executing=True) from None
         raise NodeTimeoutError(run.path_of(step.name), timeout or 0.0) from None
@@ -179,6 +198,8 @@ async def _result(run: Run, step: Step, superstep: int, seconds: float | None) -
         if node.is_generator:
             return await kernel.within(_collect_async(run, step, superstep), seconds)
         return await kernel.within(step.invoke(run.values, run, superstep), seconds)
+    if kernel.places is not None and (executor := kernel.places.of(run, step)) is not None:
+        return await kernel.within(kernel.places.call(executor, run, step, superstep), seconds)
     call = partial(_collect if node.is_generator else _invoke, run, step, superstep)
     if kernel.offload_all or getattr(node, "offload", False):
         return await kernel.offload(call)

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 from hypergraph.exceptions import reraise
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor, Future
+    from contextlib import AbstractAsyncContextManager
+
     from hypergraph.engine.endings import Detail
     from hypergraph.engine.run import Run
     from hypergraph.engine.scope import Scope
@@ -59,6 +62,8 @@ class Kernel(Protocol):
     concurrent: bool
     quick: bool  # whether plain functions may be called in place, past `limited` and `offload`
     offload_all: bool
+    overlaps: bool  # whether sync functions can be under way at the same time
+    places: Places | None  # where functions are called, None for here
     width: int | None  # how many leaf calls may be under way, None for any number
     stride: float  # seconds of calls in place after which others are let through
 
@@ -80,6 +85,9 @@ class Kernel(Protocol):
     async def offload(self, call: Callable[[], Any]) -> Any:
         """Make a blocking call off the event loop."""
 
+    async def until(self, future: Future[Any], scope: Scope | None) -> bool:
+        """Wait for a future of an executor, or until the scope is to stop; return whether it is done."""
+
     async def limited(self, call: Callable[[], Awaitable[Any]]) -> Any:
         """Await a leaf call under the concurrency limit."""
 
@@ -94,8 +102,21 @@ class Kernel(Protocol):
     async def beside(self, main: Coroutine[Any, Any, None], side: Coroutine[Any, Any, None]) -> None:
         """Await two coroutines at the same time; neither outlives the other's failure."""
 
+    def turnstile(self, width: int) -> AbstractAsyncContextManager[Any]:
+        """Return something that so many can be inside of at a time."""
+
     def signal(self) -> Any:
         """Return something to `set()` once and `await wait()` for."""
+
+
+class Places(Protocol):
+    """Who calls functions elsewhere."""
+
+    def of(self, run: Run, step: Step) -> Executor | None:
+        """Return the executor that is to call a step, None where the run calls it itself."""
+
+    async def call(self, executor: Executor, run: Run, step: Step, superstep: int) -> Any:
+        """Have an executor call a step, and return what its function returned."""
 
 
 class Observer(Protocol):

@@ -12,6 +12,7 @@
     ├── NodeTimeoutError          one attempt took too long           .node_name .timeout
     ├── CancellationError         the run was asked to stop           .node_name .values .cause .was_executing
     │   └── RunTimeoutError       the run's own time was up           .timeout
+    ├── RemoteError, WorkerLostError, NotPicklableError   between runs and executors: `exceptions.executors`
     └── CheckpointError           the store failed or refused; its tree is drawn in `exceptions.stores`
 
 The text of an error raised without arguments is the docstring of its class. Errors carry their
@@ -26,6 +27,9 @@ from typing import Any, NoReturn
 from hypergraph.exceptions.base import EVIDENCE
 from hypergraph.exceptions.base import HypergraphError as HypergraphError
 from hypergraph.exceptions.base import safe_text as safe_text
+from hypergraph.exceptions.executors import NotPicklableError as NotPicklableError
+from hypergraph.exceptions.executors import RemoteError as RemoteError
+from hypergraph.exceptions.executors import WorkerLostError as WorkerLostError
 from hypergraph.exceptions.stores import AmbiguousStepError as AmbiguousStepError
 from hypergraph.exceptions.stores import ArtifactMissingError as ArtifactMissingError
 from hypergraph.exceptions.stores import CheckpointError as CheckpointError

@@ -3,11 +3,16 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hypergraph.integrations.dbos import DBOSRunner
     from hypergraph.integrations.mcp import agent_server, serve_agents
 
-_LAZY = dict.fromkeys(("agent_server", "serve_agents"), "hypergraph.integrations.mcp")
+_LAZY = {
+    "DBOSRunner": "hypergraph.integrations.dbos",
+    "agent_server": "hypergraph.integrations.mcp",
+    "serve_agents": "hypergraph.integrations.mcp",
+}
 
-__all__ = ["agent_server", "serve_agents"]
+__all__ = ["DBOSRunner", "agent_server", "serve_agents"]
 
 
 def __getattr__(name: str) -> Any:

@@ -134,7 +134,7 @@ class CallableNode(Frozen, HyperNode):
         """Leave out what is read from the function, and name a function that its node has replaced."""
         derived = {*_read(self.func), "_hash"}
         state = {name: value for name, value in self.__dict__.items() if name not in derived}
-        return {**state, "func": _Replaced(self.func)} if _Replaced.applies_to(self.func) else state
+        return {**state, "func": portable(self.func)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(_read(state["func"]), **state)
@@ -171,6 +171,11 @@ class _Replaced:
             return False  # a name in __main__ means something else in another process
         holder = reduce(peek, func.__qualname__.split("."), sys.modules.get(func.__module__))
         return isinstance(holder, CallableNode) and holder.func is func
+
+
+def portable(func: Callable[..., Any]) -> Any:
+    """Return what to pickle for a function of a node: itself, or its name where a node has replaced it."""
+    return _Replaced(func) if _Replaced.applies_to(func) else func
 
 
 def _find(module: str, qualname: str) -> Any:

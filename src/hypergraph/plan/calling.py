@@ -51,12 +51,12 @@ def getter_of(names: tuple[str, ...]) -> Callable[[Mapping[str, Any]], Any] | No
     return itemgetter(*names) if len(names) > 1 else None
 
 
-def prepare_call(node: CallableNode) -> Call:
-    """Return the call of a function that needs more than plain positions."""
-    quick = _context_call(node)
+def prepare_call(node: CallableNode, other: Callable[..., Any] | None = None) -> Call:
+    """Return the call of a function that needs more than plain positions, or of another in its place."""
+    quick = _context_call(node) if other is None else None
     if quick is not None:
         return quick
-    func = node.func
+    func = other or node.func
     names = dict(zip((p.name for p in node.params), node.inputs, strict=True))
     parts = [(p, names.get(p.name, ""), _copier(node, p)) for p in node.signature.parameters]
     spread = any(p.kind is Kinds.VAR_POSITIONAL for p in node.signature.parameters)

@@ -13,7 +13,16 @@ from hypergraph.runs import MapLog, MapResult, NodeStats, RunLog, RunResult
 
 if TYPE_CHECKING:  # without this, type checkers cannot call what `__getattr__` returns
     from hypergraph.runners.async_ import AsyncRunner
+    from hypergraph.runners.async_iteration import Handover as Handover
+    from hypergraph.runners.elsewhere import finish_on_loop as finish_on_loop
+    from hypergraph.runners.elsewhere import kernel_for as kernel_for
+    from hypergraph.runners.elsewhere import steps_on_loop as steps_on_loop
 
+_LAZY = {  # by name, in which module: what an AsyncRunner needs, and a SyncRunner with an executor
+    "AsyncRunner": "async_",
+    "Handover": "async_iteration",
+    **dict.fromkeys(("finish_on_loop", "kernel_for", "steps_on_loop"), "elsewhere"),
+}
 __all__ = [
     "AsyncRunner",
     "BaseRunner",
@@ -37,8 +46,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name == "AsyncRunner":
-        from hypergraph.runners.async_ import AsyncRunner
+    if name in _LAZY:
+        import importlib
 
-        return AsyncRunner
+        return getattr(importlib.import_module(f"hypergraph.runners.{_LAZY[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

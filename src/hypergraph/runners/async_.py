@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
@@ -16,10 +17,11 @@ from hypergraph.engine.run import Run
 from hypergraph.events.dispatcher import EventDispatcher
 from hypergraph.events.processor import EventProcessor
 from hypergraph.graph.graph import Graph
+from hypergraph.placement.places import Places
 from hypergraph.plan.admission import UNSET
 from hypergraph.runners.async_iteration import AsyncRunIterator, Handover, as_task
 from hypergraph.runners.async_observe import AsyncObserver
-from hypergraph.runners.base import BaseRunner, RunnerCapabilities, dispatcher_for
+from hypergraph.runners.base import BaseRunner, RunnerCapabilities
 from hypergraph.runners.handles import MapHandle, RunHandle
 from hypergraph.runners.observe import EventObserver
 from hypergraph.runners.options import (
@@ -36,6 +38,8 @@ from hypergraph.runs.results import MapResult
 from hypergraph.runs.run_result import RunResult
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from hypergraph.checkpointers.base import Checkpointer
     from hypergraph.checkpointers.types import Checkpoint, StepRecord
     from hypergraph.events.types import Event
@@ -48,7 +52,8 @@ _CAPABILITIES = RunnerCapabilities(
 class AsyncRunner(BaseRunner):
     """Run graphs of sync and async nodes on the running event loop.
 
-    With `offload_sync=True` every sync function is called in a worker thread. Raises what SyncRunner raises.
+    With `offload_sync=True` every sync function is called in a worker thread, with `executor=...` by that
+    executor. Raises what SyncRunner raises.
     """
 
     def __init__(
@@ -58,9 +63,10 @@ class AsyncRunner(BaseRunner):
         *,
         max_iterations: int | None = None,
         logger: logging.Logger | None = None,
+        executor: Executor | Mapping[str, Executor] | None = None,
         offload_sync: bool = False,
     ) -> None:
-        super().__init__(cache, checkpointer, max_iterations=max_iterations, logger=logger)
+        super().__init__(cache, checkpointer, max_iterations=max_iterations, logger=logger, executor=executor)
         self._offload_sync = bool(offload_sync)
 
     @property
@@ -161,8 +167,7 @@ class AsyncRunner(BaseRunner):
             await dispatcher.emit_async(event)
             await events.give(event)
 
-        kernel, observer = self._kernel(given), AsyncObserver(deliver)
-        run = self._prepare(kernel, graph, values, keywords, options=given, observer=observer)
+        run = self._prepare(graph, values, keywords, options=given, observer=AsyncObserver(deliver))
         return AsyncRunIterator(
             run,
             events.take(run, lambda: self._drive(run, dispatcher)),
@@ -245,45 +250,13 @@ class AsyncRunner(BaseRunner):
 
     # -- the parts -------------------------------------------------------------------------------------
 
-    def _kernel(self, options: Options) -> AsyncKernel:
-        return AsyncKernel(checked(options).max_concurrency, offload_all=self._offload_sync)
+    def _kernel(self, graph: Graph, options: Options) -> AsyncKernel:
+        asyncio.get_running_loop()  # raises now, and not when something is under way
+        places = Places(self._executor, graph) if self._executor is not None else None
+        return AsyncKernel(checked(options).max_concurrency, offload_all=self._offload_sync, places=places)
 
-    def _observer(self, dispatcher: EventDispatcher | None) -> EventObserver | None:
-        return AsyncObserver(dispatcher.emit_async) if dispatcher is not None else None
-
-    def _begin(
-        self, graph: Graph, values: Mapping[str, Any] | None, keywords: dict[str, Any], options: Options
-    ) -> tuple[Run, EventDispatcher | None]:
-        dispatcher = dispatcher_for(options.event_processors)
-        kernel, observer = self._kernel(options), self._observer(dispatcher)
-        run = self._prepare(kernel, graph, values, keywords, options=options, observer=observer)
-        return run, dispatcher
-
-    def _begin_map(
-        self,
-        graph: Graph,
-        values: Mapping[str, Any] | None,
-        keywords: dict[str, Any],
-        *,
-        options: Options,
-        map_over: str | Sequence[str],
-        map_mode: str,
-        clone: bool | list[str],
-    ) -> tuple[MapRun, EventDispatcher | None]:
-        dispatcher = dispatcher_for(options.event_processors)
-        kernel, observer = self._kernel(options), self._observer(dispatcher)
-        map_run = self._prepare_map(
-            kernel,
-            graph,
-            values,
-            keywords,
-            options=options,
-            observer=observer,
-            map_over=map_over,
-            map_mode=map_mode,
-            clone=clone,
-        )
-        return map_run, dispatcher if map_run.items else None  # no item: nothing begins, nothing is over
+    def _observer(self, dispatcher: EventDispatcher) -> EventObserver:
+        return AsyncObserver(dispatcher.emit_async)
 
     async def _drive(self, run: Run | MapRun, dispatcher: EventDispatcher | None) -> None:
         """Execute to the end on this loop."""

@@ -32,12 +32,14 @@ from hypergraph.records import RunStatus
 from hypergraph.runners.caching import NodeCaching
 from hypergraph.runners.observe import EventObserver
 from hypergraph.runners.options import DEFAULTS, Options, checked, merged_inputs
-from hypergraph.runners.refusals import check_mapped, needs_interrupts
+from hypergraph.runners.refusals import check_mapped, checked_executor, needs_interrupts
 from hypergraph.runs.build import map_result_of, result_of
 from hypergraph.runs.results import MapResult
 from hypergraph.runs.run_result import RunResult
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from hypergraph.checkpointers.base import Checkpointer
 
 _NOTHING: dict[Any, Any] = {}
@@ -66,6 +68,7 @@ class BaseRunner(ABC):
         *,
         max_iterations: int | None = None,
         logger: logging.Logger | None = None,
+        executor: Executor | Mapping[str, Executor] | None = None,
     ) -> None:
         if checkpointer is not None and not hasattr(checkpointer, "claim"):
             raise TypeError(f"checkpointer must be a Checkpointer, got {type(checkpointer).__name__}")
@@ -74,6 +77,7 @@ class BaseRunner(ABC):
         self._max_iterations = max_iterations or DEFAULT_LIMIT
         self._logger = logger
         self._cache = NodeCaching(cache) if cache is not None else None
+        self._executor = checked_executor(executor)
         self._live: set[Scope] = set()
 
     @property
@@ -110,7 +114,7 @@ class BaseRunner(ABC):
 
     def _prepared_before(self, kernel: Kernel, graph: Graph, values: dict[str, Any]) -> Run | None:
         """Return the run of a call without options whose like was checked before, None if there was none."""
-        if self.checkpointer is not None:
+        if self.checkpointer is not None or self._executor is not None:
             return None
         try:
             admission = graph.memo["admissions"][self.__class__, tuple(values)]
@@ -120,9 +124,22 @@ class BaseRunner(ABC):
         run = scope.root = Run(scope, admission, values)
         return run
 
+    def _kernel(self, graph: Graph, options: Options) -> Kernel:  # how to wait in a call about this graph
+        raise NotImplementedError
+
+    def _observer(self, dispatcher: EventDispatcher) -> EventObserver:  # what makes events for a dispatcher
+        raise NotImplementedError
+
+    def _begin(
+        self, graph: Graph, values: Mapping[str, Any] | None, keywords: dict[str, Any], options: Options
+    ) -> tuple[Run, EventDispatcher | None]:
+        """Prepare a run for whoever listens."""
+        dispatcher = dispatcher_for(options.event_processors)
+        observer = self._observer(dispatcher) if dispatcher is not None else None
+        return self._prepare(graph, values, keywords, options=options, observer=observer), dispatcher
+
     def _prepare(
         self,
-        kernel: Kernel,
         graph: Graph,
         values: Mapping[str, Any] | None,
         keywords: dict[str, Any],
@@ -131,7 +148,7 @@ class BaseRunner(ABC):
         observer: EventObserver | None,
     ) -> Run:
         """Check everything that can be checked, and return the run that is to be executed."""
-        given = merged_inputs(graph, values, keywords, options)
+        kernel, given = self._kernel(graph, options), merged_inputs(graph, values, keywords, options)
         keeper = self._keeper(graph, options)
         if keeper is not None:
             given = keeper.inputs_for(graph, options.workflow_id, given)
@@ -153,19 +170,20 @@ class BaseRunner(ABC):
             raise ValueError(f"These options need a runner with a checkpointer: {listed}.")
         return durability.WorkflowKeeper(self.checkpointer, Wishes(*options.wishes), graph)
 
-    def _prepare_map(
+    def _begin_map(
         self,
-        kernel: Kernel,
         graph: Graph,
         values: Mapping[str, Any] | None,
         keywords: dict[str, Any],
         *,
         options: Options,
-        observer: EventObserver | None,
         map_over: str | Sequence[str],
         map_mode: str,
         clone: bool | list[str],
-    ) -> MapRun:
+    ) -> tuple[MapRun, EventDispatcher | None]:
+        """Prepare a map for whoever listens."""
+        dispatcher = dispatcher_for(options.event_processors)
+        observer = self._observer(dispatcher) if dispatcher is not None else None
         self._check_graph(graph)
         if graph.has_interrupts:
             raise needs_interrupts(graph, "map cannot wait for answers: many items cannot share one")
@@ -180,7 +198,7 @@ class BaseRunner(ABC):
             if options.error_handling != "continue":
                 raise
             admission, refusal = admit_nothing(graph), error  # F11: that is for every item to say
-        scope = self._scope(kernel, options, observer)
+        scope = self._scope(self._kernel(graph, options), options, observer)
         scope.keep(self._keeper(graph, options))
         map_run = scope.root = MapRun(
             scope,
@@ -191,7 +209,7 @@ class BaseRunner(ABC):
             keep_going=options.error_handling == "continue",
         )
         map_run.workflow_id, map_run.refusal = options.workflow_id, refusal
-        return map_run
+        return map_run, dispatcher if map_run.items else None  # no item: nothing begins, nothing is over
 
     def _admit(self, graph: Graph, names: tuple[str, ...], options: Options) -> Admission:
         plain = (

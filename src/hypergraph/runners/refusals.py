@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
 from typing import Any
 
 from hypergraph.exceptions import IncompatibleRunnerError, MissingInputError
@@ -31,3 +32,15 @@ def check_mapped(graph: Graph, names: Sequence[str], given: Mapping[str, Any]) -
             missing,
             sorted(given),
         )
+
+
+def checked_executor(given: Any) -> Executor | Mapping[str, Executor] | None:
+    """Return what was given as executor. Raises TypeError unless it is one, or a dict of them by node."""
+    executors = list(given.values()) if isinstance(given, Mapping) else [] if given is None else [given]
+    for executor in executors:
+        if not isinstance(executor, Executor):
+            raise TypeError(
+                "executor must be a concurrent.futures.Executor or a dict from node names to such, "
+                f"got {type(executor).__name__}"
+            )
+    return dict(given) if isinstance(given, Mapping) else given

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from hypergraph import runners
 from hypergraph.engine.execute import execute
 from hypergraph.engine.kernels import SyncKernel, finish, hand_out
 from hypergraph.engine.nested import MapRun
+from hypergraph.engine.ports import Kernel
 from hypergraph.engine.run import Run
 from hypergraph.events.dispatcher import EventDispatcher
 from hypergraph.events.processor import EventProcessor
 from hypergraph.graph.graph import Graph
 from hypergraph.plan.admission import UNSET
-from hypergraph.runners.base import BaseRunner, RunnerCapabilities, dispatcher_for
+from hypergraph.runners.base import BaseRunner, RunnerCapabilities
 from hypergraph.runners.handles import MapHandle, RunHandle, in_thread
 from hypergraph.runners.iteration import RunIterator, until_left
 from hypergraph.runners.observe import EventObserver, SyncObserver
@@ -44,7 +46,9 @@ _FOREIGN_TO_MAPS = ONLY_OF_RUNS | {"max_concurrency"}
 class SyncRunner(BaseRunner):
     """Run graphs of sync nodes in the calling thread.
 
-    Raises ValueError for a max_iterations that is not a positive int, TypeError for a cache that is none.
+    With `executor=...` its nodes are called by that executor, what can run at the same time does, and only
+    the calling thread waits. Raises ValueError for a max_iterations that is not a positive int, TypeError for
+    a cache, a checkpointer or an executor that is none.
     """
 
     @property
@@ -143,13 +147,15 @@ class SyncRunner(BaseRunner):
         given, keywords = split_options(options, _FOREIGN)
         dispatcher = EventDispatcher(given.event_processors)
 
+        handover, give = self._outlet()
+
         async def deliver(event: Event) -> None:
             dispatcher.emit(event)
-            await hand_out(event)
+            await give(event)
 
-        run = self._prepare(_KERNEL, graph, values, keywords, options=given, observer=EventObserver(deliver))
+        run = self._prepare(graph, values, keywords, options=given, observer=EventObserver(deliver))
         return RunIterator(
-            run, self._steps(run, dispatcher), lambda: self._conclude(run, given.error_handling)
+            run, self._steps(run, dispatcher, handover), lambda: self._conclude(run, given.error_handling)
         )
 
     def map_iter(
@@ -172,11 +178,13 @@ class SyncRunner(BaseRunner):
             graph, values, keywords, options=given, map_over=map_over, map_mode=map_mode, clone=clone
         )
 
+        handover, give = self._outlet()
+
         async def publish(index: int, run: Run) -> None:
-            await hand_out((index, result_of(run)))
+            await give((index, result_of(run)))
 
         def items() -> Iterator[tuple[int, RunResult]]:
-            yield from until_left(map_run, self._steps(map_run, dispatcher))
+            yield from until_left(map_run, self._steps(map_run, dispatcher, handover))
             self._conclude_map(map_run, given.error_handling)
 
         map_run.publish = publish
@@ -227,56 +235,42 @@ class SyncRunner(BaseRunner):
 
     # -- the parts -------------------------------------------------------------------------------------
 
-    def _begin(
-        self, graph: Graph, values: Mapping[str, Any] | None, keywords: dict[str, Any], options: Options
-    ) -> tuple[Run, EventDispatcher | None]:
-        dispatcher = dispatcher_for(options.event_processors)
-        observer = SyncObserver(dispatcher) if dispatcher is not None else None
-        run = self._prepare(_KERNEL, graph, values, keywords, options=options, observer=observer)
-        return run, dispatcher
+    def _kernel(self, graph: Graph, options: Options) -> Kernel:
+        if self._executor is None:
+            return _KERNEL
+        return runners.kernel_for(self._executor, graph)
 
-    def _begin_map(
-        self,
-        graph: Graph,
-        values: Mapping[str, Any] | None,
-        keywords: dict[str, Any],
-        *,
-        options: Options,
-        map_over: str | Sequence[str],
-        map_mode: str,
-        clone: bool | list[str],
-    ) -> tuple[MapRun, EventDispatcher | None]:
-        dispatcher = dispatcher_for(options.event_processors)
-        observer = SyncObserver(dispatcher) if dispatcher is not None else None
-        map_run = self._prepare_map(
-            _KERNEL,
-            graph,
-            values,
-            keywords,
-            options=options,
-            observer=observer,
-            map_over=map_over,
-            map_mode=map_mode,
-            clone=clone,
-        )
-        return map_run, dispatcher if map_run.items else None  # no item: nothing begins, nothing is over
+    def _observer(self, dispatcher: EventDispatcher) -> EventObserver:
+        return SyncObserver(dispatcher)
 
     def _drive(self, run: Run | MapRun, dispatcher: EventDispatcher | None) -> None:
         """Execute to the end in this thread."""
         live, scope = self._live, run.scope
         live.add(scope)
         try:
-            finish(execute(run) if isinstance(run, Run) else run.execute())
+            work = execute(run) if isinstance(run, Run) else run.execute()
+            if self._executor is None:
+                finish(work)
+            else:
+                runners.finish_on_loop(run, work)
         finally:
             live.discard(scope)
             if dispatcher is not None:
                 dispatcher.shutdown()
 
-    def _steps(self, run: Run | MapRun, dispatcher: EventDispatcher | None) -> Iterator[Any]:
+    def _outlet(self) -> tuple[Any, Callable[[Any], Awaitable[None]]]:
+        """Return what passes things from a run to its consumer, and how a run gives it something."""
+        if self._executor is None:
+            return None, hand_out
+        handover: Any = runners.Handover()
+        return handover, handover.give
+
+    def _steps(self, run: Run | MapRun, dispatcher: EventDispatcher | None, handover: Any) -> Iterator[Any]:
         """Execute, handing out on the way what the run publishes."""
         self._live.add(run.scope)
         try:
-            yield from (execute(run) if isinstance(run, Run) else run.execute()).__await__()
+            work = execute(run) if isinstance(run, Run) else run.execute()
+            yield from work.__await__() if handover is None else runners.steps_on_loop(run, work, handover)
         finally:
             self._live.discard(run.scope)
             if dispatcher is not None:

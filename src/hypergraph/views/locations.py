@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
+from typing import TYPE_CHECKING, Any
 
+import hypergraph.checkpointers as stores  # each is loaded when it is first asked for
 from hypergraph.checkpointers.sqlite_lists import SqliteLists
 from hypergraph.views.problems import STORE, USAGE, Problem
 
+if TYPE_CHECKING:
+    from hypergraph.checkpointers import PostgresCheckpointer
+    from hypergraph.views.workflows import Lists
+
 DEFAULT = "workflows.db"
+_POSTGRES = ("postgres://", "postgresql://")
+_SCHEMA = re.compile(r"(?<=[?&])schema=([^&]*)(?:&|$)")
 
 
 def file_of(address: str, *, must_exist: bool = True) -> str:
@@ -29,6 +38,32 @@ def file_of(address: str, *, must_exist: bool = True) -> str:
     return path
 
 
-def lists_at(address: str) -> SqliteLists:
+def is_postgres(address: str) -> bool:
+    """Return whether an address is one of a Postgres database."""
+    return address.startswith(_POSTGRES)
+
+
+def postgres_at(address: str, *, must_exist: bool = True) -> PostgresCheckpointer:
+    """Return the store in a Postgres database; `?schema=NAME` names another schema than usual.
+
+    Raises:
+        Problem: there is none, the address is none, or the driver is not installed.
+    """
+    named = _SCHEMA.search(address)
+    options: dict[str, Any] = {"schema": named[1]} if named else {}
+    try:
+        store = stores.PostgresCheckpointer(_SCHEMA.sub("", address).rstrip("?&"), **options)
+    except (ImportError, ValueError) as error:
+        raise Problem(USAGE, str(error)) from error
+    if must_exist and not store.exists():
+        raise Problem(
+            STORE,
+            f"There is no store in {store.location}",
+            "A run with this store makes one; ?schema=NAME names another schema",
+        )
+    return store
+
+
+def lists_at(address: str) -> Lists:
     """Return what lists workflows. Raises Problem when there is nothing."""
-    return SqliteLists(file_of(address))
+    return postgres_at(address) if is_postgres(address) else SqliteLists(file_of(address))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 
-from hypergraph.checkpointers.database import in_uri
 from hypergraph.checkpointers.errors import translated
 from hypergraph.checkpointers.schema import missing_migrations
+from hypergraph.checkpointers.sqlite_files import in_uri
 
 
 def read_only(path: str) -> sqlite3.Connection:

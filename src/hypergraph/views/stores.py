@@ -10,16 +10,18 @@ from types import ModuleType
 from typing import Any
 
 from hypergraph.checkpointers import Checkpointer, SqliteCheckpointer
-from hypergraph.views.locations import file_of
+from hypergraph.views.locations import file_of, is_postgres, postgres_at
 from hypergraph.views.problems import USAGE, Problem
 
 
 def store_at(address: str, *, create: bool = False) -> Checkpointer:
-    """Return the store at an address: a file, or module:attribute for one with codecs or keys of its own.
+    """Return the store at an address: a file, a Postgres database, or module:attribute for one with codecs.
 
     Raises:
-        Problem: there is none; unless `create`, in which case a file is made on first use.
+        Problem: there is none; unless `create`, in which case it is made on first use.
     """
+    if is_postgres(address):
+        return postgres_at(address, must_exist=not create)
     if re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", address):
         return _named_store(address)
     return SqliteCheckpointer(file_of(address, must_exist=not create))

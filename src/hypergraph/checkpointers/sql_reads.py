@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
@@ -16,14 +15,13 @@ from hypergraph.checkpointers.payloads import Payload, since_whole
 from hypergraph.checkpointers.reading import Position, StepTally, position_of
 from hypergraph.checkpointers.rows import STEP_COLUMNS, record_of, workflow_of
 from hypergraph.checkpointers.schema import INPUT, OTHER, OUTPUT
+from hypergraph.checkpointers.sql_connections import Connection
 from hypergraph.checkpointers.types import StepRecord, StepStatus, Turn, Workflow
-
-Connection = sqlite3.Connection
 
 _LAST = 2**62  # no superstep comes after it
 _STEPS = f"SELECT {', '.join(STEP_COLUMNS)} FROM steps WHERE workflow = :key AND superstep <= :upto"  # noqa: S608 - fixed names
 # The names are found by jumping from one to the next.
-_NAMES = """
+NAMES = """
 WITH RECURSIVE names (name) AS (
     SELECT (SELECT name FROM vals WHERE workflow = :key AND kind = :kind ORDER BY name LIMIT 1)
     UNION ALL
@@ -31,16 +29,16 @@ WITH RECURSIVE names (name) AS (
             ORDER BY name LIMIT 1)
     FROM names WHERE names.name IS NOT NULL)
 """
-_PAYLOAD = "v.name, v.version, v.format, v.checksum, v.data, v.superstep, v.idx, v.base"
-_PAYLOADS = f"SELECT v.node, {_PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = :kind"  # noqa: S608 - fixed names
+PAYLOAD = "v.name, v.version, v.format, v.checksum, v.data, v.superstep, v.idx, v.base"
+_PAYLOADS = f"SELECT v.node, {PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = :kind"  # noqa: S608 - fixed names
 # Of a part of the history nothing later is touched.
-_EARLIER = f"""{_NAMES}
-SELECT v.node, {_PAYLOAD} FROM names JOIN vals AS v
+_EARLIER = f"""{NAMES}
+SELECT v.node, {PAYLOAD} FROM names JOIN vals AS v
     ON v.workflow = :key AND v.kind = :kind AND v.name = names.name AND v.superstep <= :upto
 """  # noqa: S608 - fixed names
 # The newest row of each name is one seek from above.
-STATE = f"""{_NAMES}
-SELECT {_PAYLOAD} FROM names JOIN vals AS v
+STATE = f"""{NAMES}
+SELECT {PAYLOAD} FROM names JOIN vals AS v
     ON v.workflow = :key AND v.kind = :kind AND v.name = names.name AND (v.superstep, v.idx, v.node) = (
         SELECT superstep, idx, node FROM vals
         WHERE workflow = :key AND kind = :kind AND name = names.name AND superstep <= :upto
@@ -50,20 +48,20 @@ SELECT {_PAYLOAD} FROM names JOIN vals AS v
 _FOLD = """
 SELECT name, version, format, checksum, data, superstep, idx, base FROM (
     SELECT *, row_number() OVER (PARTITION BY name ORDER BY idx DESC, superstep DESC, node DESC) AS place
-    FROM vals WHERE workflow = :key AND kind = :kind AND superstep <= :upto)
+    FROM vals WHERE workflow = :key AND kind = :kind AND superstep <= :upto) AS ranked
 WHERE place = 1
 """
 _CHAIN = f"""
-SELECT {_PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = :kind AND v.name = :name
+SELECT {PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = :kind AND v.name = :name
 AND v.superstep >= :base AND v.superstep < :superstep ORDER BY v.superstep, v.idx
 """  # noqa: S608 - fixed names
 _NEXT = f"""
-SELECT {_PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = :kind AND v.name = :name
+SELECT {PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = :kind AND v.name = :name
 AND v.base IS NOT NULL AND v.superstep = (SELECT min(superstep) FROM vals
     WHERE workflow = :key AND kind = :kind AND name = :name AND superstep > :superstep)
 """  # noqa: S608 - fixed names
 _NEWEST = f"""
-SELECT {_PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = :kind AND v.name = :name
+SELECT {PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = :kind AND v.name = :name
 ORDER BY v.superstep DESC, v.idx DESC LIMIT 1
 """  # noqa: S608 - fixed names
 _POSITIONS = """
@@ -71,13 +69,16 @@ SELECT superstep, idx FROM steps WHERE workflow = :key AND superstep <= :upto
 AND superstep >= :since AND (superstep > :since OR idx > :after) ORDER BY superstep, idx LIMIT :limit
 """
 _TALLIES = """
-SELECT node, status, cached, count(*), total(duration_ms), min(idx), max(idx), max(superstep)
+SELECT node, status, cached, count(*), coalesce(sum(duration_ms), 0.0), min(idx), max(idx), max(superstep)
 FROM steps WHERE workflow = ? GROUP BY node, status, cached ORDER BY min(idx)
 """
 _FOLLOWING = """
 SELECT node FROM steps WHERE workflow = :key AND superstep = (
     SELECT min(superstep) FROM steps WHERE workflow = :key AND superstep > :after)
 ORDER BY idx
+"""
+_IDS = """
+SELECT id FROM workflows WHERE id >= ? AND id < ? AND coalesce(parent_id, '') = ? ORDER BY id LIMIT ?
 """
 _KEY = "SELECT key, scrambled FROM workflows WHERE id = ?"
 
@@ -97,6 +98,14 @@ def key_of(connection: Connection, workflow_id: str) -> int | None:
     return None if row is None else int(row[0])
 
 
+def locked_key(connection: Connection, workflow_id: str) -> int | None:
+    """Return the key of a workflow, to which nobody commits anything before this transaction ends."""
+    row = connection.execute(
+        "SELECT key FROM workflows WHERE id = ? /*+ FOR UPDATE */", (workflow_id,)
+    ).fetchone()
+    return None if row is None else int(row[0])
+
+
 def workflow(connection: Connection, workflow_id: str) -> Workflow | None:
     """Return a workflow."""
     row = connection.execute(f"{finding.SELECT} WHERE id = ?", (findable(workflow_id),)).fetchone()
@@ -105,7 +114,7 @@ def workflow(connection: Connection, workflow_id: str) -> Workflow | None:
 
 def artifact_references(connection: Connection) -> list[str]:
     """Return the references to artifacts that values hold."""
-    rows = connection.execute("SELECT data FROM vals WHERE substr(format, -1) = '@' AND data IS NOT NULL")
+    rows = connection.execute("SELECT data FROM vals WHERE format LIKE '%@' AND data IS NOT NULL")
     return [data.decode("utf-8", "replace") for (data,) in rows if isinstance(data, bytes)]
 
 
@@ -162,7 +171,7 @@ def linked(connection: Connection, key: int, kind: int, payload: Payload) -> Pay
 
 def all_payloads(connection: Connection, key: int) -> list[tuple[int, Payload]]:
     """Return every payload of a workflow with its kind."""
-    rows = connection.execute(f"SELECT v.kind, {_PAYLOAD} FROM vals AS v WHERE v.workflow = ?", (key,))  # noqa: S608 - fixed names
+    rows = connection.execute(f"SELECT v.kind, {PAYLOAD} FROM vals AS v WHERE v.workflow = ?", (key,))  # noqa: S608 - fixed names
     return [(kind, payload_of(kind, rest)) for kind, *rest in rows.fetchall()]
 
 
@@ -252,10 +261,10 @@ def tallies(connection: Connection, workflow_id: str) -> list[StepTally]:
 
 def names(connection: Connection, prefix: str, parent: str | None, limit: int) -> list[str]:
     """Return ids that begin with a text; a range of them, because an id may look like any pattern."""
-    found = connection.execute(
-        "SELECT id FROM workflows WHERE id >= ?1 AND id < ?1 || ?2 AND parent_id IS ?3 ORDER BY id LIMIT ?4",
-        (findable(prefix), "\U0010ffff", parent, limit),
-    )
+    first = findable(prefix)
+    if first is None:
+        return []
+    found = connection.execute(_IDS, (first, first + "\U0010ffff", parent or "", limit))
     return [workflow_id for (workflow_id,) in found]
 
 

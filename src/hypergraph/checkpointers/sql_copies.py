@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import sqlite3
-
-from hypergraph.checkpointers import sqlite_reads
+from hypergraph.checkpointers import sql_reads
 from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.payloads import Payload, Place, gap
 from hypergraph.checkpointers.rows import STEP_COLUMNS, VALUE_COLUMNS, copied_extra, text
 from hypergraph.checkpointers.schema import OUTPUT
+from hypergraph.checkpointers.sql_connections import Connection
 from hypergraph.checkpointers.types import NewWorkflow, StepRecord
 from hypergraph.exceptions.stores import StoreError
 
-Connection = sqlite3.Connection
 _LAST = 2**62  # no superstep comes after it
 _PLACE = "workflow = ? AND kind = ? AND name = ? AND superstep = ? AND idx = ?"
 _NAMES = "SELECT name FROM vals WHERE workflow = ? AND kind = ? AND superstep = ? AND node = ?"
@@ -22,7 +20,7 @@ _CHANGE = f"UPDATE vals SET format = ?, checksum = ?, data = ?, base = ? WHERE {
 def copy_history(connection: Connection, key: int, workflow_id: str, new: NewWorkflow) -> None:
     """Copy the rows of another workflow under a new key."""
     origin = new.forked_from or ""
-    source = sqlite_reads.key_of(connection, origin)
+    source = sql_reads.locked_key(connection, origin)
     where = "WHERE workflow = ? AND superstep <= ?"
     bounds = (source, _LAST if new.forked_at is None else new.forked_at)
     connection.execute(
@@ -34,7 +32,7 @@ def copy_history(connection: Connection, key: int, workflow_id: str, new: NewWor
         f"INSERT INTO vals (workflow, {values}) SELECT ?, {values} FROM vals {where}",  # noqa: S608 - fixed names
         (key, *bounds),
     )
-    rows = connection.execute(f"SELECT {steps} FROM steps {where}", bounds).fetchall()  # noqa: S608 - as above
+    rows = connection.execute(f"SELECT {steps} FROM steps {where} ORDER BY superstep, idx", bounds).fetchall()  # noqa: S608 - as above
     connection.executemany(
         f"INSERT INTO steps (workflow, {steps}) VALUES ({', '.join('?' * len(STEP_COLUMNS))})",  # noqa: S608 - as above
         ((key, *row[:-1], copied_extra(row[-1], origin, workflow_id)) for row in rows),
@@ -43,7 +41,7 @@ def copy_history(connection: Connection, key: int, workflow_id: str, new: NewWor
 
 def recode(connection: Connection, key: int, origin: str, workflow_id: str, encoding: Encoding) -> None:
     """Bind copied values to the workflow they are in now; what cannot be read stays as it is."""
-    for kind, payload in sqlite_reads.all_payloads(connection, key):
+    for kind, payload in sql_reads.all_payloads(connection, key):
         try:
             bound = encoding.moved(payload, origin, workflow_id)
         except StoreError:
@@ -71,7 +69,7 @@ def make_later_whole(connection: Connection, key: int, record: StepRecord, encod
     """Let values stand by themselves that extend those of a step which is about to be written or replaced."""
     replaced = connection.execute(_NAMES, (key, OUTPUT, record.superstep, record.node_name)).fetchall()
     for name in {name for (name,) in replaced} | {*record.output_versions, *(record.values or ())}:
-        for later in sqlite_reads.extending(connection, key, name, record.superstep):
+        for later in sql_reads.extending(connection, key, name, record.superstep):
             make_whole(connection, key, record.workflow_id, encoding, later)
 
 

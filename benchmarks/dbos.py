@@ -1,0 +1,191 @@
+"""What a cluster of workers costs and survives: `python -m benchmarks.dbos`.
+
+Everything happens on one Postgres server of this program and in worker processes of their own, started as a
+command line starts them. Ratios are of things that ran side by side on that server; the cost of a bare
+INSERT and COMMIT on it is printed beside them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import random
+import statistics
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))  # what starts workers there starts them here
+
+import psycopg
+from dbos_cluster import TestCluster
+from postgres import server
+
+from benchmarks.engine import Bar
+
+_LONG = 300  # nodes of a run whose cost per node is measured
+_BARE = """
+CREATE TABLE bare (workflow BIGINT, superstep BIGINT, node TEXT, data BYTEA,
+PRIMARY KEY (workflow, superstep, node))
+"""
+_SIZE = "SELECT pg_total_relation_size('hypergraph.steps') + pg_total_relation_size('hypergraph.vals')"
+_INTERVAL = 0.5  # seconds between two looks of a worker at the others
+
+
+@contextmanager
+def cluster_of(count: int, **environment: Any) -> Iterator[TestCluster]:
+    """Yield a cluster of that many workers on a database of its own."""
+    cluster = TestCluster()
+    try:
+        variables = {"TRACE_DSN": "", **{name: str(value) for name, value in environment.items()}}
+        cluster.start(*(f"w{number}" for number in range(1, count + 1)), **variables)
+        yield cluster
+    finally:
+        cluster.close()
+
+
+def wait_for_the_disk() -> None:
+    """Let the server of the tests wait for its disk, as any other does."""
+    with psycopg.connect(server().dsn(), autocommit=True) as connection:
+        connection.execute("ALTER SYSTEM RESET fsync")
+        connection.execute("SELECT pg_reload_conf()")
+
+
+def bare(connection: psycopg.Connection[Any], workflow: int, rows: int) -> float:
+    """Return the seconds that one row takes, inserted and committed by hand."""
+    insert, data = "INSERT INTO bare VALUES (%s, %s, %s, %s)", b"1"
+    started = time.perf_counter()
+    for number in range(rows):
+        connection.execute(insert, [workflow, number, f"n{number}", data], prepare=True)
+    return (time.perf_counter() - started) / rows
+
+
+def cost() -> dict[str, float]:
+    """Return what a node and a run cost beside a bare row, in seconds."""
+    nodes, rows, latencies = [], [], []  # medians count: a disk is not the same from one moment to the next
+    with cluster_of(1, NODES=_LONG, NODE_SECONDS=0) as cluster:
+        cluster.connection.execute(_BARE)
+        for number in range(8):
+            rows.append(bare(cluster.connection, number, _LONG))
+            result = cluster.runner.run("chain", {"run": "x", "v0": 0}, workflow_id=f"long{number}")
+            assert result[f"v{_LONG}"] == _LONG
+            stored = cluster.runner.checkpointer.workflow(f"long{number}")
+            assert stored is not None
+            nodes.append((stored.duration_ms or 0) / 1000 / _LONG)
+            started = time.perf_counter()
+            cluster.runner.run("doubling", {"x": number})
+            latencies.append(time.perf_counter() - started)
+        size = cluster.one(_SIZE)
+    return {
+        "bare row": statistics.median(rows),
+        "node": statistics.median(nodes),
+        "run": statistics.median(latencies),
+        "bytes per step": size / (8 * _LONG),
+    }
+
+
+def throughput(workers: int, runs: int = 48) -> float:
+    """Return the runs of ten sleeping nodes that so many workers end in a second, four at once in each."""
+    with cluster_of(workers, NODE_SECONDS=0.05) as cluster:
+        cluster.runner.queue("hypergraph", worker_concurrency=4)
+        for number in range(runs):
+            name = f"r{number}"
+            cluster.runner.submit("chain", {"run": name, "v0": 0}, workflow_id=name)
+        for number in range(runs):
+            cluster.runner.result(f"r{number}")
+        took = cluster.one("SELECT max(completed_at) - min(started_at_epoch_ms) FROM dbos.workflow_status")
+        return runs / (took / 1000)
+
+
+def survive(runs: int, every: float, seed: int) -> dict[str, float]:
+    """Kill a random worker now and then while two of them work; return what came of it."""
+    draw = random.Random(seed)  # noqa: S311 - it picks victims
+    kills, in_flight, takeovers = 0, 0, []
+    with cluster_of(0) as cluster:
+        alive = cluster.start("a1", "a2", NODE_SECONDS="0.1")  # these tell which bodies ran
+        names = [f"r{number}" for number in range(runs)]
+        for name in names:
+            cluster.runner.submit("chain", {"run": name, "v0": 0}, workflow_id=name)
+        count = "SELECT count(*) FROM dbos.workflow_status WHERE status = %s"
+        taken = count + " AND executor_id = %s"
+        started = time.perf_counter()
+        while cluster.one(count, "SUCCESS") < runs:
+            time.sleep(every * draw.uniform(0.7, 1.3))
+            if cluster.one(count, "SUCCESS") >= runs:
+                break
+            victim = draw.choice(alive)
+            alive.remove(victim)
+            victim.kill()
+            at = time.perf_counter()
+            in_flight += cluster.one(taken, "PENDING", victim.executor_id)
+            cluster.until(
+                partial(lambda name: not cluster.one(taken, "PENDING", name), victim.executor_id), 60
+            )
+            takeovers.append(time.perf_counter() - at)
+            kills += 1
+            alive += cluster.start(f"b{kills}", NODE_SECONDS="0.1")
+        took = time.perf_counter() - started
+        for name in names:
+            assert cluster.runner.result(name)["v10"] == 10
+        recorded = cluster.recorded()
+        return {
+            "seconds": took,
+            "kills": kills,
+            "completed": cluster.one(count, "SUCCESS"),
+            "steps recorded": len(recorded),
+            "steps recorded twice": sum(1 for found in recorded.values() if found > 1),
+            "nodes in flight at a kill": in_flight,
+            "bodies repeated": cluster.repeated(),
+            "slowest takeover": max(takeovers, default=0.0),
+        }
+
+
+def cluster_bars(found: dict[str, Any]) -> list[Bar]:
+    """Return what must hold."""
+    costs, kills = found["cost"], found["kills"]
+    repeated = kills["bodies repeated"] / max(1, kills["nodes in flight at a kill"])
+    return [
+        Bar("a node of DBOSRunner, against a bare INSERT and COMMIT", costs["node"] / costs["bare row"], 3),
+        Bar("ideal speed-up of two workers, against what it was", 2 / found["speed-up"], 2 / 1.8),
+        Bar("steps recorded twice", kills["steps recorded twice"], 0),
+        Bar("bodies repeated, against nodes in flight", repeated, 1),
+        Bar("slowest takeover, in intervals", kills["slowest takeover"] / _INTERVAL, 3),
+    ]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measure, print, and return 0 if everything holds."""
+    parser = argparse.ArgumentParser(description="Measure a cluster of workers, and kill some.")
+    parser.add_argument("--runs", type=int, default=200, help="runs of ten nodes while workers are killed")
+    parser.add_argument("--every", type=float, default=1.0, help="seconds between two kills")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--json", type=Path, help="also write the figures to this file")
+    options = parser.parse_args(arguments)
+    print(f"Python {platform.python_version()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
+    wait_for_the_disk()
+    found: dict[str, Any] = {"cost": cost()}
+    for name, value in found["cost"].items():
+        print(f"{name}: {value:.0f}" if "bytes" in name else f"{name}: {value * 1e3:.3f} ms")
+    one, two = throughput(1), throughput(2)
+    found |= {"runs a second": [one, two], "speed-up": two / one}
+    print(f"runs a second: {one:.1f} by one worker, {two:.1f} by two")
+    found["kills"] = survive(options.runs, options.every, options.seed)
+    print("kills:", {name: round(value, 2) for name, value in found["kills"].items()})
+    bars = cluster_bars(found)
+    for bar in bars:
+        print(line(bar))
+    if options.json:
+        options.json.write_text(json.dumps(found, indent=2))
+    return 0 if all(bar.holds for bar in bars) else 1
+
+
+if __name__ == "__main__":
+    from benchmarks.run import line
+
+    sys.exit(main())

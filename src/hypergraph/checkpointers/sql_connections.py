@@ -1,0 +1,91 @@
+"""What the statements of a store ask of its database, whichever it is.
+
+Statements are written once, with `?` or `:name` for parameters, in the SQL that SQLite and Postgres share.
+What stands between `/*+` and `*/` is a comment to SQLite; Postgres reads it: there, a transaction does
+not have the whole database to itself, so rows that must stay as they are have to be locked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from typing import Any, Protocol, TypeVar
+
+from hypergraph.exceptions import CheckpointError
+
+T = TypeVar("T")
+
+
+class Rows(Protocol):
+    """What a statement found."""
+
+    @property
+    def rowcount(self) -> int:
+        """How many rows were written."""
+
+    def fetchone(self) -> Any:
+        """Return the next row, None after the last."""
+
+    def fetchall(self) -> list[Any]:
+        """Return all rows."""
+
+    def __iter__(self) -> Iterator[Any]: ...
+
+
+class Connection(Protocol):
+    """A connection inside of a transaction."""
+
+    def execute(self, sql: str, parameters: Any = ..., /) -> Rows:
+        """Execute one statement."""
+
+    def executemany(self, sql: str, parameters: Iterable[Any], /) -> object:
+        """Execute one statement for each set of parameters, at the latest when the transaction ends."""
+
+
+class Locks(Protocol):
+    """Who lives."""
+
+    @property
+    def address(self) -> str:
+        """What the row of a workflow says about an owner in this process, beside its number."""
+
+    def hold(self, key: int, fence: int) -> None:
+        """Let others know that the owner of a new claim lives."""
+
+    def free(self, key: int, fence: int) -> None:
+        """Take that back."""
+
+    def holds(self, key: int, fence: int) -> bool:
+        """Return whether the claim is one of this process."""
+
+    def lives(self, key: int, fence: int, pid: int, address: str) -> bool:
+        """Return whether the owner of that claim is still there."""
+
+
+class Database(Protocol):
+    """The connections of this process to one database."""
+
+    settled: set[tuple[int, int]]  # claims whose workflow has an end on record
+    bad_row: tuple[type[Exception], ...]  # trouble with what is written, not with the database
+
+    @property
+    def locks(self) -> Locks:
+        """The claims of this process."""
+
+    def now(self) -> datetime:
+        """Return the time that rows are written with."""
+
+    def write(self, work: Callable[[Connection], T], *, full: bool = False) -> T:
+        """Return what the work returns, once everything it wrote is committed."""
+
+    def read(self, work: Callable[[Connection], T]) -> T:
+        """Return what the work returns; all it reads is of one moment."""
+
+    def translated(self, error: Exception, location: str | None = None) -> CheckpointError:
+        """Return our error for one of the driver's."""
+
+    def open(self) -> None:
+        """Open and prepare the database now."""
+
+    def close(self) -> None:
+        """Close every connection; the next use opens what it needs."""

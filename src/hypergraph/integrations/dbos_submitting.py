@@ -1,0 +1,188 @@
+"""Submitting, and waiting for the end: which call of a workflow this is, whether it was submitted already.
+
+What was submitted and has not ended is not submitted again: the same call is the same submission, another one
+is refused. Two who submit at once cannot both be the n-th call, because its id is taken once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Literal
+
+from hypergraph import Graph
+from hypergraph.checkpointers import Checkpointer
+from hypergraph.checkpointers.ids import check_workflow_id
+from hypergraph.checkpointers.tags import check_tags
+from hypergraph.exceptions import WorkflowError, WorkflowLockedError
+from hypergraph.integrations.dbos_address import dbos
+from hypergraph.integrations.dbos_calls import (
+    IN_FLIGHT,
+    MAP,
+    Call,
+    attempt_id,
+    checked_options,
+    name_of,
+    packed,
+    unpacked,
+)
+from hypergraph.integrations.dbos_cluster import Cluster
+from hypergraph.integrations.dbos_results import stored_map, stored_result
+from hypergraph.records import fresh_run_id
+
+ErrorHandling = Literal["raise", "continue"]
+_SOON = 0.01  # seconds until an outcome is looked for again, at first
+
+
+class Submissions:
+    """What was submitted to one cluster."""
+
+    def __init__(self, cluster: Cluster, store: Checkpointer) -> None:
+        self.cluster = cluster
+        self.store = store
+
+    def call(
+        self,
+        graph: Graph | str,
+        workflow_id: str | None,
+        values: Mapping[str, Any] | None,
+        options: Mapping[str, Any],
+        tags: Mapping[str, str] | None,
+    ) -> Call:
+        """Return a call; raises what `DBOSRunner.submit` raises for a wrong one."""
+        own = check_workflow_id(workflow_id if workflow_id is not None else fresh_run_id())
+        given = checked_options(options)
+        if tags is not None:
+            check_tags(tags)
+            given["tags"] = dict(tags)
+        return Call(name_of(graph), own, packed(self.store, own, values or {}), given)
+
+    def enqueue(self, kind: str, call: Call, queue: str, **more: Any) -> str:
+        """Put a call into a queue and return the id that DBOS has for it.
+
+        Raises:
+            WorkflowLockedError: the workflow has not ended, and was called with something else.
+        """
+        attributes = call.options.get("tags")
+        while True:
+            last = self.last_attempt(call.workflow_id)
+            if last and self._is_under_way(attempt_id(call.workflow_id, last), replace(call, attempt=last)):
+                return attempt_id(call.workflow_id, last)
+            call = replace(call, attempt=last + 1)
+            given = {name: value for name, value in more.items() if value is not None}
+            try:
+                handle = self.cluster.client.enqueue(
+                    {
+                        **given,
+                        **({"attributes": attributes} if attributes else {}),
+                        "workflow_name": kind,
+                        "queue_name": queue,
+                        "workflow_id": attempt_id(call.workflow_id, call.attempt),
+                        "workflow_id_reuse_policy": "reject",
+                    },
+                    call.text(),
+                )
+            except dbos.error.DBOSWorkflowIDInUseError:
+                continue  # somebody was faster
+            return str(handle.get_workflow_id())
+
+    def _is_under_way(self, dbos_id: str, call: Call) -> bool:
+        status = self.ask(dbos_id, load_input=True)
+        if status.status not in IN_FLIGHT:
+            return False
+        before, call = Call.of(status.input["args"][0]), Call.of(call.text())  # both as they travel
+        same = replace(before, values={}) == replace(call, values={})
+        if same and unpacked(self.store, None, before) == unpacked(self.store, None, call):
+            return True
+        raise WorkflowLockedError(
+            f"Workflow {call.workflow_id!r} was submitted with other values or options and has not ended. "
+            "Wait for its end or cancel it, then submit again.",
+            workflow_id=call.workflow_id,
+        )
+
+    def last_attempt(self, workflow_id: str) -> int:
+        """Return the number of the last call of a workflow, 0 if there was none."""
+        low, high = 0, 1
+        while self._exists(workflow_id, high):
+            low, high = high, high * 2
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self._exists(workflow_id, middle) else (low, middle)
+        return low
+
+    def _exists(self, workflow_id: str, attempt: int) -> bool:
+        return bool(self.cluster.found([attempt_id(workflow_id, attempt)]))
+
+    def ask(self, dbos_id: str, **load: bool) -> Any:
+        """Return what DBOS knows of a call. Raises WorkflowError if there is none."""
+        found = self.cluster.found([dbos_id], **load)
+        if dbos_id not in found:
+            raise WorkflowError(f"Nothing was submitted as {dbos_id!r}.", workflow_id=dbos_id)
+        return found[dbos_id]
+
+    def outcome(self, dbos_id: str, timeout: float | None) -> Any:
+        """Wait for the end of a call and return what DBOS knows of it.
+
+        Raises:
+            TimeoutError: it has not ended in time.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        pause = _SOON
+        while (status := self.ask(dbos_id)).status in IN_FLIGHT:
+            if deadline is not None and time.monotonic() > deadline:
+                raise TimeoutError(f"{dbos_id!r} is {status.status} after {timeout} s; it goes on.")
+            time.sleep(pause)
+            pause = min(pause * 1.5, self.cluster.polling)
+        return self.ask(dbos_id, load_output=True)
+
+    def result(self, workflow_id: str, status: Any, graph: Graph | None, handling: ErrorHandling) -> Any:
+        """Return the result of a call that has ended. Raises WorkflowError for a failure under "raise"."""
+        if status.name == MAP and status.status in ("SUCCESS", "CANCELLED"):
+            attempt = self.last_attempt(workflow_id)
+
+            def why(item: str) -> str:
+                return str(self.ask(attempt_id(item, attempt), load_output=True).error)
+
+            results = stored_map(self.store, workflow_id, graph, why)
+            failed = [result for result in results if result.failed]
+            if failed and handling == "raise":
+                raise failed[0].error or WorkflowError(workflow_id=workflow_id)
+            return results
+        result = stored_result(self.store, workflow_id, status, graph)
+        if result.error is not None and handling == "raise":
+            raise result.error
+        return result
+
+
+class Submitted:
+    """A run or a map that was submitted; anybody who knows its id can ask the same of a `DBOSRunner`."""
+
+    def __init__(self, submissions: Submissions, workflow_id: str, dbos_id: str, graph: Graph | str) -> None:
+        self._submissions = submissions
+        self._graph = None if isinstance(graph, str) else graph
+        self.workflow_id = workflow_id
+        self.dbos_id = dbos_id
+
+    @property
+    def status(self) -> str:
+        """The status that DBOS has: ENQUEUED, DELAYED, PENDING, SUCCESS, ERROR or CANCELLED."""
+        return str(self._submissions.ask(self.dbos_id).status)
+
+    @property
+    def done(self) -> bool:
+        """Whether it has ended, whichever way; a run that waits for an answer has."""
+        return self.status not in IN_FLIGHT
+
+    def result(self, *, timeout: float | None = None, error_handling: ErrorHandling = "raise") -> Any:
+        """Wait for the end and return the result.
+
+        Raises:
+            WorkflowError: it failed, under "raise".
+            TimeoutError: it has not ended in time; it goes on.
+        """
+        status = self._submissions.outcome(self.dbos_id, timeout)
+        return self._submissions.result(self.workflow_id, status, self._graph, error_handling)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.workflow_id!r})"

@@ -1,0 +1,280 @@
+"""A worker: takes runs from queues, looks after the runs of workers that died, and leaves in good order.
+
+It lives as long as its session (see `dbos_presence`). Every round of its watch it says so, asks which of its
+runs were cancelled, and puts the runs of dead workers back into their queues. To leave, it takes no more
+runs, lets those under way end, and gives those that do not end in time to others, between two nodes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from hypergraph import Graph
+from hypergraph.exceptions import HypergraphError
+from hypergraph.integrations.dbos_address import dbos
+from hypergraph.integrations.dbos_calls import MAP, NAMES, RUN, SCHEDULED, Call, maps_of
+from hypergraph.integrations.dbos_cluster import VERSION, Cluster
+from hypergraph.integrations.dbos_maps import DrainedError, run_map
+from hypergraph.integrations.dbos_metrics import Metrics, series, serve
+from hypergraph.integrations.dbos_presence import ExecutorInUseError, Presence, session_name
+from hypergraph.integrations.dbos_running import Running, outcome
+
+logger = logging.getLogger("hypergraph.worker")
+_HAND_OVER = 10  # seconds in which nodes under way may end, after the time to drain
+
+
+@dataclass(frozen=True)
+class WorkerSettings:
+    """How a worker works: its queues, how often it looks after others, how long it waits for what."""
+
+    executor_id: str
+    queues: Sequence[str]
+    interval: float = 1.0
+    patience: float = 30.0
+    drain: float = 20.0
+    host: str = "127.0.0.1"
+    port: int = 0
+    log_level: str = "WARNING"
+
+
+class Worker:
+    """One worker in this process; DBOS allows no second one."""
+
+    current: Worker | None = None
+
+    def __init__(self, cluster: Cluster, graphs: Mapping[str, Graph], settings: WorkerSettings) -> None:
+        self.cluster = cluster
+        self.settings = settings
+        self.metrics = Metrics(self._gauges)
+        self.store = cluster.store(session_name(settings.executor_id))
+        self.running = Running(self.store, graphs, self.metrics)
+        self.presence = Presence(
+            cluster.dsn, cluster.application, settings.executor_id, patience=settings.patience
+        )
+        self.is_draining = False
+        self.has_lost_its_id = False
+        self._leave = threading.Event()
+        self._watcher = threading.Thread(target=self._watch, name="hypergraph-watch", daemon=True)
+        self._server: Any = None
+
+    # -- coming and leaving ----------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin to work.
+
+        Raises:
+            ExecutorInUseError: another worker with this id lives.
+            RuntimeError: this process has a worker already.
+            OSError: the port is in use.
+        """
+        if Worker.current is not None:
+            raise RuntimeError("This process has a worker already; start another process.")
+        self.presence.begin()
+        try:
+            self.store.open()
+            for queue in self.settings.queues:
+                self.cluster.declare_if_missing(queue)
+            self._server = serve(self.settings.host, self.settings.port, self.metrics, self.health)
+            Worker.current = self
+            _register()
+            self._launch()
+        except BaseException:
+            self._end()
+            raise
+        self._watcher.start()
+
+    def _launch(self) -> None:
+        settings, cluster = self.settings, self.cluster
+        name = session_name(settings.executor_id)
+        dbos.DBOS(
+            config={
+                "name": cluster.application,
+                "system_database_url": cluster.url,
+                "executor_id": settings.executor_id,
+                "application_version": VERSION,
+                "serializer": dbos.DBOSPortableJSONSerializer(),
+                "db_engine_kwargs": {"connect_args": {"application_name": name}},
+                "scheduler_polling_interval_sec": settings.interval,
+                "run_migrations": False,  # the client has made the tables
+                "log_level": settings.log_level,
+            }
+        )
+        dbos.DBOS.listen_queues([name for queue in settings.queues for name in (queue, maps_of(queue))])
+        dbos.DBOS.launch()
+
+    def __enter__(self) -> Worker:
+        self.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
+
+    @property
+    def address(self) -> str:
+        """Where `/health` and `/metrics` are."""
+        host, port = self._server.server_address[:2]
+        return f"http://{host}:{port}"
+
+    def leave(self) -> None:
+        """Ask the worker to leave; safe in a signal handler."""
+        self._leave.set()
+
+    def wait(self) -> None:
+        """Return when the worker was asked to leave, or must."""
+        self._leave.wait()
+
+    def stop(self) -> None:
+        """Take no more runs, let those under way end or give them to others, and end."""
+        self.is_draining = True
+        self._leave.set()
+        logger.info("draining: %d runs under way", len(self.running.live))
+        hand_over = threading.Timer(self.settings.drain, self._hand_over)
+        hand_over.start()
+        try:
+            dbos.DBOS.destroy(workflow_completion_timeout_sec=int(self.settings.drain) + _HAND_OVER)
+        finally:
+            hand_over.cancel()
+            self._end()
+
+    def _hand_over(self) -> None:
+        self.running.is_handing_over = True
+        for dbos_id in self.running.live:
+            self.running.stop(dbos_id)
+
+    def _end(self) -> None:
+        self.is_draining = True
+        self._leave.set()
+        Worker.current = None
+        self.running.close()
+        self.presence.end()
+        self.cluster.close()
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
+
+    # -- looking after others --------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        while Worker.current is self:
+            try:
+                self.presence.beat()
+                self._stop_cancelled()
+                if not self.is_draining:
+                    self._recover()
+            except ExecutorInUseError as error:
+                logger.error("leaving: %s", error)
+                self.has_lost_its_id = True
+                self._leave.set()
+                return
+            except Exception as error:  # whatever it is, the next round may be better
+                self.metrics.count("hypergraph_watch_errors_total")
+                if Worker.current is self:
+                    logger.warning("looking after others failed: %s: %s", type(error).__name__, error)
+            threading.Event().wait(self.settings.interval)
+
+    def _stop_cancelled(self) -> None:
+        for dbos_id in self.cluster.found(self.running.live, status="CANCELLED"):
+            self.running.stop(dbos_id)
+
+    def _recover(self) -> None:
+        """Put the runs of dead workers back; one of those that notice does it."""
+        others = {status.executor_id for status in self.cluster.pending(name=NAMES)}
+        for executor_id in sorted(others - {self.settings.executor_id, None}):
+            with self.presence.mourning(executor_id) as is_dead:
+                if not is_dead:
+                    continue
+                taken = self.cluster.pending(name=NAMES, executor_id=executor_id)
+                count = self.cluster.put_back(taken)
+            if count:
+                logger.warning("worker %s is dead: %d runs are back in their queues", executor_id, count)
+                self.metrics.count("hypergraph_recovered_total", count)
+
+    # -- what it says about itself ---------------------------------------------------------------------
+
+    def health(self) -> dict[str, Any]:
+        """Return whether this worker works, and why not."""
+        age = self.presence.age
+        is_late = age > max(self.settings.patience, 3 * self.settings.interval)
+        problem = "draining" if self.is_draining else "no contact with the database" if is_late else None
+        return {
+            "ok": problem is None,
+            "problem": problem,
+            "executor_id": self.settings.executor_id,
+            "live": len(self.running.live),
+            "heartbeat_age": round(age, 3),
+        }
+
+    def _gauges(self) -> Mapping[str, float]:
+        found = {
+            "hypergraph_runs_live": len(self.running.live),
+            "hypergraph_lock_losses_total": self.presence.losses,
+            "hypergraph_heartbeat_age_seconds": self.presence.age,
+            "hypergraph_draining": float(self.is_draining),
+        }
+        with suppress(Exception):  # the others are worth knowing, all the more when the database is gone
+            for queue in self.settings.queues:
+                found[series("hypergraph_queue_waiting", queue=queue)] = self.cluster.waiting(queue)
+        return found
+
+    # -- calls -----------------------------------------------------------------------------------------
+
+    async def run(self, dbos_id: str, call: Call) -> str:
+        """Run a call and return how it ended."""
+        result = await self.running.run(dbos_id, call)
+        if result.stopped and self.running.is_handing_over:
+            await asyncio.to_thread(self._give_away, dbos_id)
+        return outcome(result)
+
+    async def map(self, dbos_id: str, call: Call) -> str:
+        """Run a map and return how it ended."""
+        graph = self.running.graph_of(call)
+        try:
+            return await run_map(self.cluster, self.store, graph, call, lambda: self.is_draining)
+        except DrainedError:
+            await asyncio.to_thread(self._give_away, dbos_id)
+            return ""
+        except (HypergraphError, ValueError, TypeError) as error:
+            raise dbos.PortableWorkflowError(
+                f"{type(error).__name__}: {error}", type(error).__name__
+            ) from error
+
+    def _give_away(self, dbos_id: str) -> None:
+        count = self.cluster.put_back(self.cluster.found([dbos_id]).values())
+        self.metrics.count("hypergraph_handed_over_total", count)
+
+
+def _current() -> Worker:
+    if Worker.current is None:
+        raise RuntimeError("This process has no worker any more.")
+    return Worker.current
+
+
+def _own_id() -> str:
+    return str(dbos.DBOS.workflow_id)
+
+
+@lru_cache(maxsize=1)
+def _register() -> None:
+    """Tell DBOS what its workflows are; once per process, whoever works."""
+
+    async def run(text: str) -> str:
+        return await _current().run(_own_id(), Call.of(text))
+
+    async def map(text: str) -> str:
+        return await _current().map(_own_id(), Call.of(text))
+
+    async def scheduled(at: str, text: str) -> str:
+        call, own = Call.of(text), _own_id()
+        return await _current().run(own, replace(call, workflow_id=own, sealed=call.workflow_id))
+
+    functions: dict[str, Callable[..., Any]] = {RUN: run, MAP: map, SCHEDULED: scheduled}
+    for name, function in functions.items():
+        # How often a run may kill its process, the store decides.
+        dbos.DBOS.workflow(name=name, max_recovery_attempts=None)(function)

@@ -1,0 +1,139 @@
+"""Workers in processes of their own, as they are started from a command line, over a real Postgres."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from postgres import server
+
+from hypergraph.integrations.dbos import DBOSRunner
+
+ROOT = Path(__file__).parent.parent
+BODIES = "CREATE TABLE bodies (run TEXT, number INT, pid INT)"
+
+
+class WorkerProcess:
+    """One worker, started by the command line; `stderr` is what it said."""
+
+    def __init__(
+        self, dsn: str, executor_id: str, *options: str, inside: str | None = None, **environment: str
+    ) -> None:
+        prefix = ["ip", "netns", "exec", inside] if inside else []  # a network namespace
+        command = [*prefix, sys.executable, "-m", "hypergraph", "--db", dsn, "worker", "dbos_graphs:graphs"]
+        variables = {
+            **os.environ,
+            "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT / 'tests'}",
+            "PYTHONWARNINGS": "ignore",
+            **environment,
+        }
+        self.executor_id = executor_id
+        self.said: list[str] = []
+        self.process = subprocess.Popen(
+            [*command, "--executor-id", executor_id, *options],
+            env=variables,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def ready(self) -> WorkerProcess:
+        """Wait until it works."""
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.said.append(line)
+            if found := re.search(r"works; (http\S+)/health", line):
+                self.address = found[1]
+                os.set_blocking(self.process.stderr.fileno(), False)
+                return self
+        raise AssertionError(f"worker {self.executor_id} ended: {''.join(self.said)}")
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        self.process.send_signal(number)
+
+    def kill(self) -> None:
+        """Kill it, as a machine that fails does."""
+        self.process.kill()
+        self.process.wait()
+
+    def leave(self, timeout: float = 30) -> int:
+        """Ask it to leave and return its exit code."""
+        self.signal(signal.SIGTERM)
+        return self.process.wait(timeout)
+
+    def rest(self) -> str:
+        """Return everything it said, once it has ended."""
+        assert self.process.stderr is not None
+        os.set_blocking(self.process.stderr.fileno(), True)
+        return "".join(self.said) + self.process.stderr.read()
+
+
+class TestCluster:
+    """A database, a runner on it, and the workers a test has started."""
+
+    __test__ = False
+
+    def __init__(self, dsn: str | None = None) -> None:
+        self.dsn = dsn or server().create()
+        self.workers: list[WorkerProcess] = []
+        self.connection = psycopg.connect(self.dsn, autocommit=True)
+        self.connection.execute(BODIES)
+        self.runner = DBOSRunner(self.dsn, polling=0.05)
+
+    def start(
+        self, *executor_ids: str, options: tuple[str, ...] = (), inside: str | None = None, **environment: str
+    ) -> list[WorkerProcess]:
+        """Start workers and wait until they work."""
+        quick = ("--interval", "0.5", "--patience", "3", *options)
+        variables = {"TRACE_DSN": self.dsn, **environment}
+        started = [WorkerProcess(self.dsn, name, *quick, inside=inside, **variables) for name in executor_ids]
+        self.workers += started
+        return [worker.ready() for worker in started]
+
+    def all(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Return the rows that a query finds."""
+        return self.connection.execute(query, values).fetchall()
+
+    def one(self, query: str, *values: Any) -> Any:
+        """Return the only value that a query finds."""
+        return self.all(query, *values)[0][0]
+
+    def until(self, holds: Callable[[], Any], seconds: float = 30) -> Any:
+        """Wait until something holds, and return it."""
+        give_up = time.monotonic() + seconds
+        while not (found := holds()):
+            assert time.monotonic() < give_up, "it did not come to pass"
+            time.sleep(0.01)
+        return found
+
+    def close(self) -> None:
+        """End all workers and connections."""
+        for worker in self.workers:
+            if worker.process.poll() is None:
+                worker.signal(signal.SIGCONT)
+                worker.kill()
+            assert worker.process.stderr is not None
+            worker.process.stderr.close()
+        self.runner.close()
+        self.connection.close()
+
+    def recorded(self) -> dict[tuple[str, str], int]:
+        """Return how often each step of a run was recorded."""
+        found = self.all(
+            "SELECT w.id, s.node, count(*) FROM hypergraph.steps s JOIN hypergraph.workflows w "
+            "ON w.key = s.workflow GROUP BY 1, 2"
+        )
+        return {(run, node): count for run, node, count in found}
+
+    def repeated(self) -> int:
+        """Return how many bodies ran more than once, counted by how often they did."""
+        found = self.all("SELECT count(*) - 1 FROM bodies GROUP BY run, number HAVING count(*) > 1")
+        return sum(count for (count,) in found)

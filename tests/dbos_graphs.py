@@ -1,0 +1,71 @@
+"""Graphs for workers in processes of their own; what bodies ran, they tell a table that nobody else writes.
+
+`trace(run, node)` adds a row before it returns, in a connection of its own: it counts bodies, whatever
+becomes of the steps.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+import psycopg
+
+from hypergraph import Graph, interrupt, node
+
+NODES = int(os.environ.get("NODES", "10"))
+PAUSE = float(os.environ.get("NODE_SECONDS", "0.02"))
+_connections: dict[int, Any] = {}
+
+
+def _trace(run: str, number: int) -> None:
+    connection = _connections.get(os.getpid())
+    if connection is None or connection.closed:
+        address = os.environ["TRACE_DSN"]
+        connection = _connections[os.getpid()] = psycopg.connect(address, autocommit=True)
+    connection.execute("INSERT INTO bodies VALUES (%s, %s, %s)", [run, number, os.getpid()])
+
+
+@node(output_name="after")
+def link(run: str, before: int) -> int:
+    """Tell that the body of a node ran, and take a while."""
+    if os.environ.get("TRACE_DSN"):
+        _trace(run, before)
+    if PAUSE:
+        time.sleep(PAUSE)
+    return before + 1
+
+
+@node(output_name="doubled")
+def double(x: int) -> int:
+    """A node of one line."""
+    return x * 2
+
+
+@node(output_name="quotient")
+def divide(x: int) -> float:
+    """A node that may fail."""
+    return 10 / x
+
+
+@interrupt(output_name="answer")
+def ask(doubled: int) -> None:
+    """A question."""
+
+
+@node(output_name="decided")
+async def decide(answer: str) -> str:
+    """An async node."""
+    return answer.upper()
+
+
+def _link(number: int) -> Any:
+    return link.with_name(f"n{number}").with_inputs(before=f"v{number}").with_outputs(after=f"v{number + 1}")
+
+
+chain = Graph([_link(number) for number in range(NODES)], name="chain")
+doubling = Graph([double], name="doubling")
+dividing = Graph([divide], name="dividing")
+asking = Graph([double, ask, decide], name="asking")
+graphs = [chain, doubling, dividing, asking]

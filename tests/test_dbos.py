@@ -1,0 +1,227 @@
+"""Graphs submitted to a worker in another process, through DBOS on a real Postgres."""
+
+from __future__ import annotations
+
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+
+pytest.importorskip("dbos")
+
+import dbos_graphs
+from dbos_cluster import TestCluster, WorkerProcess
+
+from hypergraph import Graph, node
+from hypergraph.checkpointers import AesGcmCodec, PostgresCheckpointer
+from hypergraph.exceptions import CheckpointError, WorkflowError, WorkflowLockedError
+from hypergraph.integrations.dbos import DBOSRunner
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[TestCluster]:
+    found = TestCluster()
+    found.start("w1")
+    try:
+        yield found
+    finally:
+        found.close()
+
+
+def test_a_run_elsewhere_gives_the_result_of_a_run_here(cluster: TestCluster) -> None:
+    result = cluster.runner.run(dbos_graphs.doubling, {"x": 21}, workflow_id="run")
+    assert (result["doubled"], result.workflow_id) == (42, "run")
+    assert result.completed
+
+
+def test_its_history_is_in_the_store_and_its_values_nowhere_else(cluster: TestCluster) -> None:
+    cluster.runner.run("doubling", {"x": 4711}, workflow_id="history", tags={"team": "a"})
+    stored = cluster.runner.checkpointer.workflow("history")
+    assert stored is not None
+    assert (stored.status.value, stored.tags, stored.step_count) == ("completed", {"team": "a"}, 1)
+    output = cluster.one("SELECT output FROM dbos.workflow_output WHERE workflow_uuid = 'history'")
+    assert "9422" not in output
+
+
+def test_nothing_in_the_tables_of_dbos_is_pickled(cluster: TestCluster) -> None:
+    cluster.runner.run("doubling", {"x": 1}, workflow_id="portable")
+    found = cluster.all("SELECT DISTINCT serialization FROM dbos.workflow_status")
+    assert found == [("portable_json",)]
+
+
+def test_a_failed_run_says_why_and_goes_on_when_submitted_again(cluster: TestCluster) -> None:
+    with pytest.raises(WorkflowError, match="ZeroDivisionError: division by zero"):
+        cluster.runner.run("dividing", {"x": 0}, workflow_id="failing")
+    failed = cluster.runner.result("failing", error_handling="continue")
+    assert failed.failed
+    assert cluster.runner.run("dividing", {"x": 5}, workflow_id="failing")["quotient"] == 2.0
+
+
+def test_a_question_pauses_a_run_and_an_answer_ends_it(cluster: TestCluster) -> None:
+    paused = cluster.runner.run(dbos_graphs.asking, {"x": 1}, workflow_id="asking")
+    assert paused.paused
+    assert paused.pause.node_name == "ask"
+    done = cluster.runner.run(dbos_graphs.asking, {"answer": "yes"}, workflow_id="asking")
+    assert done["decided"] == "YES"
+
+
+def test_a_map_runs_each_item_as_a_child_of_the_map(cluster: TestCluster) -> None:
+    results = cluster.runner.map("doubling", {"x": [1, 2, 3]}, map_over="x", workflow_id="batch")
+    assert results["doubled"] == [2, 4, 6]
+    store = cluster.runner.checkpointer
+    assert [child.id for child in store.workflows(parent="batch")] == [f"batch/item-{i}" for i in (2, 1, 0)]
+    assert store.workflow("batch").status.value == "completed"  # type: ignore[union-attr]
+
+
+def test_a_map_that_failed_in_part_runs_the_rest_when_submitted_again(cluster: TestCluster) -> None:
+    submit = partial(cluster.runner.submit_map, "dividing", map_over="x", workflow_id="partly")
+    results = submit({"x": [1, 0]}).result(error_handling="continue")
+    assert [result.status.value for result in results] == ["completed", "failed"]
+    assert "ZeroDivisionError" in str(results[1].error)
+    with pytest.raises(WorkflowError, match="ItemChangedError: Item 1"):
+        submit({"x": [1, 2]}).result()
+    assert len(cluster.runner.checkpointer.steps("partly/item-0")) == 1
+
+
+def test_the_same_submission_twice_is_one(cluster: TestCluster) -> None:
+    submit = partial(cluster.runner.submit, "doubling", queue="nobody", workflow_id="twice")
+    first = submit({"x": 1})
+    assert submit({"x": 1}).dbos_id == first.dbos_id == "twice"
+    with pytest.raises(WorkflowLockedError, match="has not ended"):
+        submit({"x": 2})
+    assert cluster.runner.cancel("twice")
+    assert submit({"x": 2}).dbos_id == "twice/2"
+
+
+def test_what_waits_is_never_begun_after_it_was_cancelled(cluster: TestCluster) -> None:
+    submitted = cluster.runner.submit("doubling", {"x": 1}, queue="nobody", workflow_id="cancelled")
+    assert not submitted.done
+    assert cluster.runner.cancel("cancelled")
+    assert submitted.result().stopped
+    assert not cluster.runner.cancel("cancelled")
+
+
+def test_what_runs_stops_between_two_nodes_and_can_go_on(cluster: TestCluster) -> None:
+    values = {"run": "stopping", "v0": 0}
+    submitted = cluster.runner.submit("chain", values, workflow_id="stopping")
+    cluster.until(lambda: cluster.one("SELECT count(*) FROM bodies WHERE run = 'stopping'"))
+    cluster.runner.cancel("stopping")
+    store = cluster.runner.checkpointer
+    cluster.until(lambda: store.workflow("stopping").status.value != "active")  # type: ignore[union-attr]
+    assert submitted.result().stopped
+    assert cluster.runner.run("chain", values, workflow_id="stopping")["v10"] == 10
+    assert cluster.one("SELECT count(*) FROM bodies WHERE run = 'stopping'") == dbos_graphs.NODES
+
+
+def test_a_graph_that_the_worker_lacks_is_named(cluster: TestCluster) -> None:
+    with pytest.raises(WorkflowError, match=r"no graph 'doublin'\. Did you mean 'doubling'"):
+        cluster.runner.run("doublin", {"x": 1})
+
+
+def test_what_cannot_travel_is_refused_before_anything_is_submitted(cluster: TestCluster) -> None:
+    with pytest.warns(UserWarning, match="x"), pytest.raises(TypeError, match="'x' cannot be stored"):
+        cluster.runner.submit("doubling", {"x": object()})
+    with pytest.raises(TypeError, match="event_processors cannot be given"):
+        cluster.runner.submit("doubling", {"x": 1}, event_processors=[])
+    with pytest.raises(ValueError, match="name"):
+        cluster.runner.submit(Graph([node(output_name="y")(lambda x: x).with_name("f")]), {"x": 1})
+    with pytest.raises(CheckpointError, match="cannot be a workflow id"):
+        cluster.runner.submit("doubling", {"x": 1}, workflow_id="a/b")
+
+
+def test_waiting_ends_in_time_and_the_run_does_not(cluster: TestCluster) -> None:
+    submitted = cluster.runner.submit("doubling", {"x": 1}, queue="nobody", workflow_id="waiting")
+    with pytest.raises(TimeoutError, match="ENQUEUED"):
+        submitted.result(timeout=0.01)
+    assert not submitted.done
+
+
+def test_nothing_is_known_of_what_was_never_submitted(cluster: TestCluster) -> None:
+    with pytest.raises(WorkflowError, match="Nothing was submitted as 'never'"):
+        cluster.runner.result("never")
+    assert not cluster.runner.cancel("never")
+
+
+def test_encrypted_values_are_encrypted_on_their_way_too(cluster: TestCluster) -> None:
+    codec = AesGcmCodec(b"0" * 32)
+    runner = DBOSRunner(cluster.dsn, store=partial(PostgresCheckpointer, codec=codec), queue="nobody")
+    runner.submit("doubling", {"x": "secret"}, workflow_id="encrypted")
+    runner.close()
+    inputs = cluster.all("SELECT * FROM dbos.workflow_input WHERE workflow_uuid = 'encrypted'")
+    assert inputs
+    assert "secret" not in str(inputs)
+
+
+def test_a_store_that_writes_later_is_refused() -> None:
+    with pytest.raises(ValueError, match='durability="sync"'):
+        DBOSRunner("postgresql://nowhere/x", store=partial(PostgresCheckpointer, durability="async"))
+
+
+def test_an_address_that_is_none_is_refused_without_showing_it() -> None:
+    with pytest.raises(ValueError, match="none of a Postgres database") as caught:
+        DBOSRunner("postgresql://user:hidden@host:port:1/x y")
+    assert "hidden" not in str(caught.value)
+
+
+def test_a_queue_bounds_how_many_run_at_once(cluster: TestCluster) -> None:
+    cluster.runner.queue("limited", concurrency=3)
+    cluster.runner.queue("limited", concurrency=1)  # workers follow
+    assert cluster.one("SELECT concurrency FROM dbos.queues WHERE name = 'limited'") == 1
+    with pytest.raises(ValueError, match="concurrency"):
+        cluster.runner.queue("limited", concurrency=1, worker_concurrency=2)
+
+
+def test_a_schedule_submits_runs_of_its_own(cluster: TestCluster) -> None:
+    cluster.runner.schedule("often", "doubling", "* * * * * *", {"x": 3})
+    find = "SELECT id FROM hypergraph.workflows WHERE id LIKE 'sched-often-%%' AND status = 'completed'"
+    ((found,), *_) = cluster.until(lambda: cluster.all(find))
+    cluster.runner.unschedule("often")
+    assert cluster.runner.checkpointer.state(found)["doubled"] == 6
+    with pytest.raises(ValueError, match="cron"):
+        cluster.runner.schedule("never", "doubling", "now and then")
+
+
+def test_a_worker_tells_how_it_is(cluster: TestCluster) -> None:
+    def get(path: str) -> str:
+        with urllib.request.urlopen(cluster.workers[0].address + path) as answer:
+            return str(answer.read().decode())
+
+    cluster.runner.run("doubling", {"x": 1})
+    assert '"ok": true' in get("/health")
+    metrics = get("/metrics")
+    assert 'hypergraph_runs_total{status="completed"}' in metrics
+    assert "# TYPE hypergraph_runs_live gauge" in metrics
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        get("/dump")
+
+
+def test_an_executor_id_in_use_is_refused(cluster: TestCluster) -> None:
+    second = WorkerProcess(cluster.dsn, "w1")
+    assert second.process.wait(60) == 2
+    said = second.rest()
+    assert "A worker with the executor id 'w1' lives" in said
+    second.process.stderr.close()  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("--db", "a.db", "worker", "dbos_graphs:graphs", "--executor-id", "x"), 3, "share a Postgres"),
+        (("--db", "postgresql://x", "worker", "dbos_graphs:grafs", "--executor-id", "x"), 1, "no 'grafs'"),
+        (("--db", "postgresql://x", "worker", "dbos_graphs:NODES", "--executor-id", "x"), 2, "int"),
+        (("--db", "postgresql://x", "worker", "dbos_graphs:graphs", "--executor-id", "x" * 41), 2, "1 to 40"),
+        (("--db", "postgresql://x", "worker", "dbos_graphs:graphs"), 2, "--executor-id must be given"),
+    ],
+)
+def test_a_worker_that_cannot_work_says_why(
+    arguments: tuple[str, ...], code: int, said: str, capsys: Any
+) -> None:
+    from hypergraph.cli import main
+
+    assert main(arguments) == code
+    assert said in capsys.readouterr().err
