@@ -75,7 +75,7 @@ def looking_at(browser: Browser, served: Served, *, but: str = "\n", **context: 
         yield page
     finally:
         opened.close()
-    assert troubles == []
+    assert troubles == [], troubles
 
 
 def _noting(troubles: list[str], is_one: Callable[[Any], bool], words: Callable[[Any], str]) -> Any:

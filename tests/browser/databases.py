@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import shutil
 import sqlite3
 import sys
 from collections.abc import Callable
@@ -42,6 +43,9 @@ def write_stories(file: Path) -> None:
     broken = {"source": {"rows": 6, "name": "table"}, "by": 0}
     runner.run(graphs.shares, broken, workflow_id="broken", error_handling="continue")
     runner.run(graphs.deep_shares, broken, workflow_id="deep", error_handling="continue")
+    runner.run(graphs.fetching, url="tea.example", workflow_id="retried", error_handling="continue")
+    runner.run(graphs.library, size=1_900, workflow_id="lost")
+    shutil.rmtree(f"{file}-artifacts")
     runner.run(graphs.library, size=2_000, workflow_id="library")
     runner.run(graphs.answers, question="tea", workflow_id="tea")
     for before, after in (("tea", "tea-b"), ("tea-b", "tea-c"), ("tea-c", "tea-d")):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypergraph import END, Graph, interrupt, node, route
+from hypergraph import END, Graph, RetryPolicy, interrupt, node, route
 
 MARKUP = '<img src="x" onerror="harmed=1">'
 NASTY = [
@@ -139,6 +139,14 @@ def count(shelf: dict[str, Any]) -> int:
 
 
 library = Graph([collect, count], name="library")
+
+
+@node(output_name="page", retry=RetryPolicy(max_attempts=3, initial_delay=0))
+def fetch(url: str) -> str:
+    raise ConnectionError(f"{url} is busy")
+
+
+fetching = Graph([fetch], name="fetching")
 
 
 @node(output_name="spoils")

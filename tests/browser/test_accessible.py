@@ -87,7 +87,7 @@ def test_a_failed_run_is_found_and_understood_by_keys_alone(look: Look) -> None:
     with look("stories") as page:
         tab_to(page, page.get_by_role("button", name="failed"))
         page.keyboard.press("Enter")
-        expect(page.locator("tbody tr")).to_have_count(2)
+        expect(page.locator("tbody tr")).to_have_count(3)
         tab_to(page, page.get_by_role("link", name="broken"))
         page.keyboard.press("Enter")
         expect(page.get_by_label("Error", exact=True)).to_be_visible()

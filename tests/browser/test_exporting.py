@@ -39,7 +39,7 @@ def offline(browser: Browser) -> Iterator[Page]:
     page.on("request", lambda sent: sent.url.startswith(("file:", "data:")) or troubles.append(sent.url))
     yield page
     context.close()
-    assert troubles == []
+    assert troubles == [], troubles
 
 
 def test_a_workflow_is_one_file_that_opens_offline_and_travels_in_time(

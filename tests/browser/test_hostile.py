@@ -64,3 +64,27 @@ def views(page: Page, text: str, other: str) -> list[str]:
 def test_names_values_and_errors_stay_text_in_every_view(look: Look, number: int) -> None:
     with look("hostile", but="404 (Not Found)") as page:
         assert views(page, NASTY[number], NASTY[number - 1]) == []
+
+
+BLOCKED = """async () => {
+  const blocked = [];
+  addEventListener("securitypolicyviolation", (event) => blocked.push(event.effectiveDirective));
+  const add = (name, more) => document.body.append(Object.assign(document.createElement(name), more));
+  add("script", { textContent: "harmed = 1" });
+  add("style", { textContent: "body { display: none }" });
+  add("base", { href: "/elsewhere" });
+  const button = document.createElement("button");
+  button.setAttribute("onclick", "harmed = 1");
+  button.click();
+  const moment = () => new Promise((done) => setTimeout(done, 20));
+  for (let look = 0; look < 100 && blocked.length < 4; look++) await moment();
+  return { blocked, harmed: window.harmed ?? null };
+}"""
+
+
+def test_the_policy_of_the_page_blocks_what_nobody_of_us_wrote(look: Look) -> None:
+    with look("stories", but="Content Security Policy") as page:
+        page.locator("tbody tr").first.wait_for()
+        seen = page.evaluate(BLOCKED)
+        assert seen["harmed"] is None
+        assert set(seen["blocked"]) == {"script-src-elem", "script-src-attr", "style-src-elem", "base-uri"}

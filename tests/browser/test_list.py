@@ -2,9 +2,13 @@
 
 import re
 
+import pytest
 from playwright.sync_api import Page, expect
 
+from browser.checking import go
 from browser.conftest import Look
+
+pytestmark = pytest.mark.slow
 
 
 def ids(page: Page) -> list[str]:
@@ -15,8 +19,15 @@ def test_workflows_are_filtered_searched_and_sorted_and_the_address_remembers_it
     with look("stories") as page:
         expect(page.get_by_role("link", name="tea-d", exact=True)).to_be_visible()
         page.get_by_role("button", name="failed").click()
-        expect(page.locator("tbody tr")).to_have_count(2)
-        assert sorted(ids(page)) == ["broken", "deep"]
+        expect(page.locator("tbody tr")).to_have_count(3)
+        assert sorted(ids(page)) == ["broken", "deep", "retried"]
+        page.get_by_label("Search").fill("busy")
+        expect(page.locator("tbody tr")).to_have_count(1)
+        page.get_by_label("Search").fill("")
+        page.get_by_label("Where").fill("node:divide status=failed")
+        expect(page.get_by_role("link", name="broken")).to_be_visible()
+        expect(page.locator("tbody tr")).to_have_count(1)
+        page.get_by_label("Where").fill("")
         page.get_by_role("button", name="failed").click()
         page.get_by_label("Graph").fill("answers")
         expect(page.locator("tbody tr")).to_have_count(4)
@@ -30,3 +41,23 @@ def test_workflows_are_filtered_searched_and_sorted_and_the_address_remembers_it
         page.reload()
         expect(page.locator("tbody tr")).to_have_count(4)
         assert ids(page) == ["tea", "tea-b", "tea-c", "tea-d"]
+
+
+def test_a_long_list_comes_in_pages(look: Look) -> None:
+    with look("long") as page:
+        go(page, "", "tbody tr", parent="batch")
+        expect(page.get_by_text("50 of 1,000 workflows")).to_be_visible()
+        page.get_by_role("button", name="Show 100 more").click()
+        expect(page.get_by_text("150 of 1,000 workflows")).to_be_visible()
+        expect(page.locator("tbody tr")).to_have_count(150)
+        assert len(set(ids(page))) == 150
+        page.get_by_role("button", name="failed").click()
+        expect(page.get_by_text("10 of 10 workflows")).to_be_visible()
+
+
+def test_a_condition_that_cannot_be_read_says_why(look: Look) -> None:
+    with look("stories", but="400 (Bad Request)") as page:
+        page.get_by_label("Where").fill("duration >")
+        expect(page.get_by_role("alert")).to_be_visible()
+        page.get_by_label("Where").fill("")
+        expect(page.get_by_role("link", name="tea-d", exact=True)).to_be_visible()

@@ -51,3 +51,11 @@ def test_a_long_text_is_read_on_demand(look: Look) -> None:
         text.get_by_role("button", name="show more of").click()
         grown = "([text, before]) => text.textContent.length > before"
         page.wait_for_function(grown, arg=[long.element_handle(), before])
+
+
+def test_a_value_that_is_gone_says_so(look: Look) -> None:
+    with look("stories", but="404 (Not Found)") as page:
+        Panels(page, "wf=lost&key=shelf")
+        key = page.locator('[data-key="shelf"]')
+        expect(key.locator(".problem").first).to_be_visible()
+        expect(page.locator('[data-key="count"] .v-preview')).to_have_text("1900")

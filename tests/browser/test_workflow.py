@@ -106,6 +106,14 @@ def test_one_click_in_the_list_leads_to_what_the_failing_step_took(look: Look) -
         expect(outputs.get_by_role("treeitem").first).to_contain_text("loaded")
 
 
+def test_attempts_are_counted_and_each_failure_is_told(look: Look) -> None:
+    with look("stories") as page:
+        shown = Panels(page, "wf=retried")
+        expect(page.get_by_label("Error", exact=True)).to_contain_text("ConnectionError: tea.example is busy")
+        expect(page.get_by_label("Error", exact=True)).to_contain_text("attempt 2: ")
+        expect(shown.row("fetch")).to_contain_text("↻3")
+
+
 def test_what_a_paused_run_waits_for_is_selected(look: Look) -> None:
     with look("stories") as page:
         page.get_by_role("link", name="newsletter").click()
