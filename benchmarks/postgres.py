@@ -20,9 +20,9 @@ from benchmarks.measure import Case, measure
 from hypergraph import SyncRunner
 from hypergraph.checkpointers import PostgresCheckpointer
 
-LENGTH = 20
+LENGTH = 100
 LIMIT = 2.0
-ROUNDS = 20
+ROUNDS = 10
 
 
 def cases(dsn: str) -> list[Case]:
