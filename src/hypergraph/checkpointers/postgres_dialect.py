@@ -75,8 +75,9 @@ class Connection:
     def execute(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = (), /) -> Any:
         """Execute one statement."""
         text, names = translated(sql)
-        values = parameters if names is None else [parameters[name] for name in names]  # type: ignore[call-overload]
-        return self._send(text, values)
+        if isinstance(parameters, Mapping):
+            parameters = [parameters[name] for name in names or ()]
+        return self._send(text, parameters)
 
     def executemany(self, sql: str, parameters: Iterable[Any], /) -> None:
         """Execute one statement for each set of parameters, at the latest when the transaction ends."""
