@@ -1,7 +1,8 @@
 """A database with one workflow of each kind: what people look at with the command line.
 
-`python cli_stories.py FILE` writes it. Time passes only where a node says so, and all of it was two hundred
-days ago, so that every screen is the same each time: ages have three digits, durations are exact.
+`python cli_stories.py FILE` writes it; the address of a Postgres database does as well. Time passes only
+where a node says so, and all of it was two hundred days ago, so that every screen is the same each time: ages
+have three digits, durations are exact.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from cli import ENVIRONMENT, Cli
 
 import hypergraph.durability.journal
 from hypergraph import END, AsyncRunner, Graph, SyncRunner, interrupt, node, route
-from hypergraph.checkpointers import SqliteCheckpointer, clock
+from hypergraph.checkpointers import clock
 from hypergraph.engine import execute, flow, nested, perform, run, scope
+from hypergraph.views.stores import store_at
 
 DAYS_AGO = 200
 
@@ -236,10 +238,10 @@ def parse(page: str) -> str:
 hostile = Graph([fetch, parse], name="hostile\x1b[31m")
 
 
-def tell(path: str) -> None:
-    """Write all stories into a file."""
+def tell(address: str) -> None:
+    """Write all stories into a file or a database."""
     time.rule()
-    store = SqliteCheckpointer(path)
+    store = store_at(address, create=True)
     runner = SyncRunner(checkpointer=store)
 
     def go(graph: Graph, values: dict[str, Any], name: str, **more: Any) -> None:

@@ -13,7 +13,7 @@ from cli_stories import stories
 
 from hypergraph import Graph, SyncRunner, node
 from hypergraph.checkpointers import AesGcmCodec, SqliteCheckpointer
-from hypergraph.checkpointers.sqlite_dumps import dump
+from hypergraph.checkpointers.sql_dumps import dump
 from hypergraph.views.exports import SCHEMA, exported, imported
 from hypergraph.views.problems import Problem
 

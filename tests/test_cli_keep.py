@@ -15,7 +15,8 @@ from cli_stories import stories
 from hypergraph import Graph, SyncRunner, node
 from hypergraph.checkpointers import SqliteCheckpointer
 from hypergraph.checkpointers.types import NewWorkflow
-from hypergraph.views.databases import activities, check, database
+from hypergraph.views.databases import activities, database
+from hypergraph.views.databases_check import check
 from hypergraph.views.health import health
 
 __all__ = ["stories"]
@@ -88,7 +89,7 @@ def test_a_backup_opens_like_the_original_and_overwrites_nothing(mine: Cli, tmp_
 
 def test_info_and_check_of_a_sound_store(mine: Cli) -> None:
     found = mine.json("db", "info")
-    assert found == database(mine.database)
+    assert found == database(SqliteCheckpointer(mine.database))
     assert (found["workflows"]["failed"], found["children"], found["schema_version"]) == (2, 10, 1)
     assert "Database: FILE" in mine.settled(mine("db", "info").out)
     mine.golden("db-check", "db", "check")
@@ -104,13 +105,13 @@ def test_a_check_finds_damaged_values_rows_and_lost_artifacts(tmp_path: Path) ->
 
     store = SqliteCheckpointer(tmp_path / "x.db")
     SyncRunner(checkpointer=store).run(Graph([grow]), n=1, workflow_id="big")
-    assert check(store, store.path)["items"] == []
+    assert check(store)["items"] == []
     with sqlite3.connect(store.path) as connection:
         connection.execute("UPDATE vals SET data = x'00' WHERE name = 'n'")
         connection.execute("UPDATE steps SET versions = 'nonsense'")
     connection.close()
     shutil.rmtree(store.path + "-artifacts")
-    found = [item["what"] for item in check(store, store.path)["items"]]
+    found = [item["what"] for item in check(store)["items"]]
     assert any("value 'n' of superstep 0 is damaged" in what for what in found)
     assert any("makes no sense" in what for what in found)
     assert any("the file is gone" in what for what in found)
@@ -133,7 +134,7 @@ def test_the_doctor_looks_at_the_store(mine: Cli, tmp_path: Path) -> None:
         item["check"] for item in found["items"]
     }
     assert "All is well" in mine("doctor").out
-    assert "is not there yet" in Cli(tmp_path / "new.db")("doctor").out
+    assert "new.db yet; hypergraph run makes it" in Cli(tmp_path / "new.db")("doctor").out
     (tmp_path / "odd.db").write_text("this is no database" * 90)
     assert Cli(tmp_path / "odd.db").json("doctor", code=3)["trouble"] == 1
 
@@ -154,7 +155,7 @@ def test_a_workflow_that_nobody_runs_any_more_is_told_from_one_at_work(tmp_path:
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"claimed\n"
-        found = {item["id"]: item["alive"] for item in activities(store.path)}
+        found = {item["id"]: item["alive"] for item in activities(store)}
         findings = {item["check"]: item["detail"] for item in health(store.path)["items"]}
     assert found == {"alive": True, "dead": False}
     assert findings["at work"] == "alive"

@@ -14,7 +14,7 @@ from hypergraph.cli.commands import COMMANDS
 from hypergraph.cli.frame import options_of
 from hypergraph.cli.help import manual, overview, spelled, usage
 from hypergraph.cli.options import FOR_ALL, Option
-from hypergraph.views.sql import VIEWS
+from hypergraph.views.sql_views import VIEWS
 
 DOCS = Path(__file__).parent.parent / "docs"
 
@@ -48,7 +48,7 @@ def sql_reference() -> str:
     parts = []
     for view, columns in VIEWS.items():
         parts += [f"## {view}\n", "| Column | |", "|---|---|"]
-        parts += [f"| `{name}` | {text} |" for name, (text, _) in columns.items()]
+        parts += [f"| `{name}` | {column.what} |" for name, column in columns.items()]
         parts.append("")
     return "\n".join(parts).rstrip() + "\n"
 

@@ -14,7 +14,8 @@ from cli_stories import stories
 from hypergraph.exceptions import CheckpointError
 from hypergraph.views import sql
 from hypergraph.views.problems import Problem
-from hypergraph.views.sql import VIEWS, rows
+from hypergraph.views.sql import rows
+from hypergraph.views.sql_views import VIEWS
 
 __all__ = ["stories"]
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple
+from zlib import crc32
 
 from hypergraph.checkpointers import sql_reads
+from hypergraph.checkpointers.artifacts import ArtifactRef
+from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.filters import Query
 from hypergraph.checkpointers.refusals import taken
 from hypergraph.checkpointers.rows import NEW_COLUMNS, STEP_COLUMNS, VALUE_COLUMNS
@@ -13,7 +16,7 @@ from hypergraph.checkpointers.sql_connections import Connection
 from hypergraph.checkpointers.sql_statements import STEP_KEY, STRUCTURE, inserting
 from hypergraph.checkpointers.sql_store import SqlCheckpointer
 from hypergraph.checkpointers.sql_upkeep import copy_artifacts
-from hypergraph.exceptions import CheckpointError
+from hypergraph.exceptions import ArtifactMissingError, CheckpointError
 
 _OWNERS = ("owner_pid", "owner_host", "owner_since")  # nobody is at work on the copy
 _WORKFLOW_COLUMNS = (
@@ -48,17 +51,19 @@ def copy_store(
     """Copy workflows with their children, by default all of them, and return the ids of those copied.
 
     Each workflow is copied as of one moment, and is in the target whole or not at all. The source stays as
-    it is. After an interruption, `skip_existing` goes on with what is missing.
+    it is. After an interruption, `skip_existing` goes on with what is missing. Values that the source has in
+    artifacts go into rows where the target has no artifact store.
 
     Raises:
-        CheckpointError: there is no such workflow, the target has one of that id, or it lacks an artifact
-            store for values that the source keeps outside its rows.
+        CheckpointError: there is no such workflow, the target has one of that id, or lacks its parent.
     """
     wanted = _all_ids(source) if ids is None else _families(source, ids)
     there = {workflow_id for workflow_id in wanted if target.read_workflow(workflow_id) is not None}
     if there and not skip_existing:
         raise taken(min(there))
     missing = [workflow_id for workflow_id in wanted if workflow_id not in there]
+    if ids is not None:
+        _check_parents(source, target, missing)
     return [workflow_id for workflow_id in missing if _copy(source, target, workflow_id)]
 
 
@@ -87,19 +92,38 @@ def _families(source: SqlCheckpointer, ids: Iterable[str]) -> list[str]:
     return list(found)
 
 
+def _check_parents(source: SqlCheckpointer, target: SqlCheckpointer, ids: list[str]) -> None:
+    chosen = set(ids)
+    for workflow_id in ids:
+        found = source.read_workflow(workflow_id)
+        parent = found.parent_id if found else None
+        if parent is not None and parent not in chosen and target.read_workflow(parent) is None:
+            raise CheckpointError(f"Workflow {workflow_id!r} is a part of {parent!r}: copy that one.")
+
+
 def _copy(source: SqlCheckpointer, target: SqlCheckpointer, workflow_id: str) -> bool:
     rows = source._database.read(lambda connection: _read(connection, workflow_id))
     if rows is None:  # deleted meanwhile
         return False
-    references = rows.references()
-    if references and target._encoding.artifacts is None:
-        raise CheckpointError(
-            f"Workflow {workflow_id!r} has values in an artifact store, and the target has none to copy them "
-            "to; give it an artifact_store."
-        )
-    copy_artifacts(source._encoding, target._encoding, references)
+    if target._encoding.artifacts is None:
+        rows.parts["vals"][:] = (_inside(source._encoding, row) for row in rows.parts["vals"])
+    else:
+        copy_artifacts(source._encoding, target._encoding, rows.references())
     target._database.write(lambda connection: _write(connection, rows))
     return True
+
+
+def _inside(encoding: Encoding, row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return a row of a value with its content in it; what is gone stays a reference to what is gone."""
+    fields = dict(zip(VALUE_COLUMNS[1:], row, strict=True))
+    if encoding.artifacts is None or fields["data"] is None or not fields["format"].endswith("@"):
+        return row
+    try:
+        data = encoding.artifacts.get(ArtifactRef.from_text(bytes(fields["data"]).decode()))
+    except ArtifactMissingError:
+        return row
+    changes = {"format": fields["format"].removesuffix("@"), "checksum": crc32(data), "data": data}
+    return tuple({**fields, **changes}.values())
 
 
 def _read(connection: Connection, workflow_id: str) -> _Rows | None:
@@ -118,7 +142,10 @@ def _read(connection: Connection, workflow_id: str) -> _Rows | None:
     )
     parts = {table: found(columns[1:], f"{table} WHERE workflow") for table, columns in _PARTS.items()}
     cached = STEP_COLUMNS.index("cached") - 1
-    parts["steps"] = [(*row[:cached], bool(row[cached]), *row[cached + 1 :]) for row in parts["steps"]]
+    # A store counts steps as they come, superstep by superstep.
+    parts["steps"] = [
+        (*row[:cached], bool(row[cached]), *row[cached + 1 :]) for row in sorted(parts["steps"])
+    ]
     return _Rows(workflow, structures[0] if structures else None, parts)
 
 

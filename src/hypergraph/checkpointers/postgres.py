@@ -16,6 +16,7 @@ from hypergraph.checkpointers.policy import Durability, Retention
 from hypergraph.checkpointers.postgres_address import address_of
 from hypergraph.checkpointers.postgres_database import Database, database_at
 from hypergraph.checkpointers.postgres_dialect import asked
+from hypergraph.checkpointers.postgres_schema import MIGRATIONS
 from hypergraph.checkpointers.redaction import Redact
 from hypergraph.checkpointers.sql_store import SqlCheckpointer, policy_of
 from hypergraph.checkpointers.sqlite import SqliteCheckpointer
@@ -81,7 +82,14 @@ class PostgresCheckpointer(SqlCheckpointer):
         Raises:
             CheckpointError: the server cannot be reached, or is too old.
         """
-        return self._database.exists()
+        return self._database.version() is not None
+
+    def schema_versions(self) -> tuple[int, int]:
+        """Return the version of the tables, 0 without any, and the one this release writes.
+
+        Nothing is created or changed. Raises CheckpointError as `exists` does.
+        """
+        return self._database.version() or 0, len(MIGRATIONS)
 
     def find(self, query: Query) -> tuple[list[Workflow], int, str | None]:
         """Return the workflows asked for, newest first, the number of all, and the next cursor."""

@@ -98,12 +98,12 @@ class Connections:
             migrate(driver, _quoted(self.address.schema), self.path)
             self.is_ready = True
 
-    def find_store(self) -> bool:
-        """Return whether there is a store; nothing is created. Raises the driver's errors, and ours."""
+    def find_version(self) -> int | None:
+        """Return the version of the tables, None without any. Raises the driver's errors, and ours."""
         driver = connect(self.address, {})
         try:
             check_server(driver, self.path)
-            return applied(driver, self.path) is not None
+            return applied(driver, self.path)
         finally:
             driver.close()
 

@@ -180,10 +180,10 @@ class Database(Connections):
             time.sleep(pause)
             pause = _PAUSE
 
-    def exists(self) -> bool:
-        """Return whether there is a store; nothing is created. Raises CheckpointError when that fails."""
+    def version(self) -> int | None:
+        """Return the version of the tables, None without any. Raises CheckpointError when that fails."""
         with self._ours():
-            return self.find_store()
+            return self.find_version()
 
     def open(self) -> None:
         """Connect and prepare the tables now; raises CheckpointError when that fails."""

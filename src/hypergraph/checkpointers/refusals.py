@@ -43,6 +43,11 @@ def taken(workflow_id: str) -> CheckpointError:
     return CheckpointError(f"Workflow {workflow_id!r} exists already; choose another id or delete it.")
 
 
+def is_taken(error: CheckpointError) -> bool:
+    """Return whether an error is that of creating what exists."""
+    return "exists already" in str(error)
+
+
 def unknown(workflow_id: str) -> CheckpointError:
     """Return the error for changing what does not exist."""
     return CheckpointError(f"There is no workflow {workflow_id!r}; create it first.")

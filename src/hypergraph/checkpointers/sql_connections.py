@@ -65,6 +65,7 @@ class Locks(Protocol):
 class Database(Protocol):
     """The connections of this process to one database."""
 
+    path: str  # the file, or the address without its password
     settled: set[tuple[int, int]]  # claims whose workflow has an end on record
     bad_row: tuple[type[Exception], ...]  # trouble with what is written, not with the database
 

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import os
-
-from hypergraph.checkpointers import SqliteCheckpointer
+from hypergraph.checkpointers import copy_store
+from hypergraph.checkpointers.refusals import is_taken
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.options import Option
 from hypergraph.cli.screens import as_json, quoted
 from hypergraph.display import Table, jsonable, plural
-from hypergraph.views.databases import MigratedView, check, database, schema_version
-from hypergraph.views.exports import copied, file_behind, sqlite_only
+from hypergraph.exceptions import CheckpointError
+from hypergraph.views.databases import MigratedView, database, schema_versions
+from hypergraph.views.databases_check import check
 from hypergraph.views.health import health
 from hypergraph.views.health import version as version_view
-from hypergraph.views.locations import file_of
+from hypergraph.views.locations import is_postgres, without_password
 from hypergraph.views.naming import resolve
 from hypergraph.views.problems import REFUSED, Problem
 from hypergraph.views.schemas import SCHEMAS, full_name, json_schema
-from hypergraph.views.stores import store_at
+from hypergraph.views.stores import location_of, sql_only, store_at
 from hypergraph.views.upkeep import Written
 
 db_info_options: tuple[Option, ...] = ()
@@ -25,8 +25,9 @@ db_check_options: tuple[Option, ...] = ()
 db_migrate_options: tuple[Option, ...] = ()
 db_copy_options = (
     Option("FROM", "a database", needed=True),
-    Option("TO", "another one; a new file, or one that has none of these workflows", needed=True),
+    Option("TO", "another one; a new one, or one that has none of these workflows", needed=True),
     Option("--workflow", "copy only this workflow and what is below it", "WF", many=True),
+    Option("--skip-existing", "leave out what is there already, to go on after an interruption"),
 )
 doctor_options: tuple[Option, ...] = ()
 version_options: tuple[Option, ...] = ()
@@ -35,7 +36,7 @@ schema_options = (Option("NAME", "which document; without it, all names are list
 
 def db_info(call: Call) -> Reply:
     """Say how large a store is and what is in it."""
-    found = database(file_behind(call.address))
+    found = database(sql_only(store_at(call.address)))
     rows = [
         ("size", _size(found["bytes"])),
         ("schema", f"{found['schema_version']} of {found['newest_version']}"),
@@ -50,8 +51,7 @@ def db_info(call: Call) -> Reply:
 
 def db_check(call: Call) -> Reply:
     """Look for damage: pages, rows, values, artifacts."""
-    store = sqlite_only(store_at(call.address))
-    found = check(store, store.path)
+    found = check(sql_only(store_at(call.address)))
     looked_at = [plural(found["workflows"], "workflow"), plural(found["values"], "value")]
     table = Table(
         ("Where", "Damage"),
@@ -68,51 +68,46 @@ def db_check(call: Call) -> Reply:
 
 def db_migrate(call: Call) -> Reply:
     """Bring a store to the schema of this release."""
-    store = sqlite_only(store_at(call.address))
-    path, before = store.path, schema_version(store.path)
+    store = sql_only(store_at(call.address))
+    path, before = location_of(store), schema_versions(store).found
     store.open()
     store.shut()
     document: MigratedView = {
         "schema": "hypergraph.migrated/1",
         "path": jsonable(path),
         "before": before,
-        "after": schema_version(path),
+        "after": schema_versions(store).found,
     }
     change = "nothing to do" if before == document["after"] else f"was {before}"
     return Reply(document, tuple, [f"Database: {path}", f"schema {document['after']}", change])
 
 
 def db_copy(call: Call) -> Reply:
-    """Copy a whole store, or some workflows of it, to another file."""
+    """Copy a whole store, or some workflows of it, into another one."""
     given = call.options
-    source = SqliteCheckpointer(file_of(getattr(given, "from")))
-    path = file_of(given.to, must_exist=False)
-    if os.path.exists(path) or given.workflow:
-        wanted = [resolve(source, text) for text in given.workflow]
-        wanted = wanted or [found.id for found in source.workflows(limit=None)][::-1]
-        target = SqliteCheckpointer(path)
-        taken = [workflow_id for workflow_id in wanted if target.read_workflow(workflow_id) is not None]
-        if taken:
-            message = f"{path} has {plural(len(taken), 'workflow')} of the same id; nothing was copied"
-            raise Problem(REFUSED, message, "Copy others with --workflow, or to another file", taken[:10])
-        copied(source, target, wanted)
-        count: int | None = len(wanted)
-    else:
-        source.save_copy(path)
-        count = None
+    source, target = sql_only(store_at(getattr(given, "from"))), sql_only(store_at(given.to, create=True))
+    wanted = [resolve(source, text) for text in given.workflow] or None
+    try:
+        ids = copy_store(source, target, wanted, skip_existing=given.skip_existing)
+    except CheckpointError as error:
+        if not is_taken(error):
+            raise
+        hint = "Copy others with --workflow, or what is missing with --skip-existing"
+        raise Problem(REFUSED, f"Nothing was copied: {error}", hint) from error
+    address = without_password(given.to)
     document: Written = {
         "schema": "hypergraph.written/1",
-        "file": jsonable(path),
-        "format": "sqlite",
-        "workflows": count,
+        "file": jsonable(location_of(target)),
+        "format": "postgres" if is_postgres(given.to) else "sqlite",
+        "workflows": len(ids),
     }
-    what = "everything" if count is None else plural(count, "workflow")
-    return Reply(document, tuple, [f"Copied {what} to {path}"], [quoted("hypergraph", "--db", path, "ls")])
+    header = [f"Copied {plural(len(ids), 'workflow')}, children included, to {address}"]
+    return Reply(document, tuple, header, [quoted("hypergraph", "--db", address, "ls")])
 
 
 def doctor(call: Call) -> Reply:
     """Look whether everything is there that runs need."""
-    found = health(file_of(call.address, must_exist=False))
+    found = health(call.address)
     rows = [(item["check"], item["status"], item["detail"]) for item in found["items"]]
     header = ["All is well" if not found["trouble"] else plural(found["trouble"], "trouble")]
     return Reply(

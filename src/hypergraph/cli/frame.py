@@ -18,6 +18,7 @@ from hypergraph.cli.options import FOR_ALL, Option, parse
 from hypergraph.cli.screens import Screen
 from hypergraph.display import did_you_mean
 from hypergraph.exceptions import HypergraphError
+from hypergraph.views.locations import without_password
 from hypergraph.views.problems import AMBIGUOUS, NOT_FOUND, REFUSED, STORE, USAGE, Problem, problem_of
 
 _CODES = {NOT_FOUND: 1, AMBIGUOUS: 1, USAGE: 2, STORE: 3, REFUSED: 4}
@@ -59,7 +60,7 @@ def _run(arguments: list[str], screen: Screen) -> int:
         print(manual(name, options_of(name)))
         return 0
     reply = _action(name)(Call(given))
-    screen.show(reply, given.db)
+    screen.show(reply, without_password(given.db) if given.db else None)
     return reply.code
 
 

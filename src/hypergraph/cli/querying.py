@@ -6,13 +6,16 @@ import csv
 import sys
 from typing import Any
 
+from hypergraph.checkpointers import SqliteCheckpointer
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.options import Option, number
 from hypergraph.cli.screens import say
 from hypergraph.display import Table, bounded, escape, plural
-from hypergraph.views.exports import file_behind
+from hypergraph.views import sql_postgres
 from hypergraph.views.problems import USAGE, Problem
-from hypergraph.views.sql import VIEWS, Rows, rows
+from hypergraph.views.sql import rows
+from hypergraph.views.sql_views import VIEWS, Rows
+from hypergraph.views.stores import sql_only, store_at
 
 _SHOWN, _MOST = 20, 10_000
 _CELL = 200
@@ -37,7 +40,11 @@ def sql(call: Call) -> Reply:
         raise Problem(USAGE, "--limit must be at least 1")
     if given.csv and (given.json or given.jsonl):
         raise Problem(USAGE, "--csv and --json exclude each other")
-    found = rows(file_behind(call.address), given.statement, limit=limit)
+    store = sql_only(store_at(call.address))
+    if isinstance(store, SqliteCheckpointer):
+        found = rows(store.path, given.statement, limit=limit)
+    else:
+        found = sql_postgres.rows(store, given.statement, limit=limit)
     note = f"More than {plural(limit, 'row')}; --limit N shows more" if found["truncated"] else ""
     if machine and note:
         say(note)

@@ -49,7 +49,7 @@ class Screen:
             print(self._laid_out(reply))
         for number, command in enumerate(reply.next[:2]):
             lead = "     " if number else "\nnext:"
-            if database:
+            if database and " --db " not in command:
                 command = command.replace("hypergraph", quoted("hypergraph", "--db", database), 1)  # noqa: PLW2901 - the same command
             print(self._dim(f"{lead} {escape(command)}"))
 

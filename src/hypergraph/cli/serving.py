@@ -15,6 +15,7 @@ from hypergraph.cli.options import Option, number
 from hypergraph.cli.screens import say
 from hypergraph.cli.targets import graph_at
 from hypergraph.views.health import version
+from hypergraph.views.locations import without_password
 from hypergraph.views.problems import USAGE, Problem
 
 _HOST = "127.0.0.1"
@@ -42,7 +43,8 @@ def ui(call: Call) -> Reply:
     store.read_workflow("")  # what is no store is better refused now than by every answer
     with process.listening_socket(given.port) as listening:
         port, token = listening.getsockname()[1], secrets.token_urlsafe(32)
-        setup = server.Setup(store, call.address, token, port, version()["version"], graphs, given.read_only)
+        shown = without_password(call.address).partition("?")[0]
+        setup = server.Setup(store, shown, token, port, version()["version"], graphs, given.read_only)
         address = f"http://{_HOST}:{port}/?token={token}"
         print(address, flush=True)
         say("Whoever has this address can see everything in the database. Ctrl-C stops.")

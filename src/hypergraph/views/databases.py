@@ -1,42 +1,48 @@
-"""A SQLite store as a file: how large it is, what is in it, who is at work on it, what is damaged.
+"""A store as a database: how large it is, what is in it, which schema it has, who is at work on it.
 
-All of it is read on a connection of its own that cannot write.
+A file is read on a connection of its own that cannot write, Postgres in a transaction that cannot.
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from typing import TypedDict
-from zlib import crc32
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import TYPE_CHECKING, NamedTuple, TypedDict, TypeVar, cast
 
-from hypergraph.checkpointers import ArtifactRef, Checkpointer
+from hypergraph.checkpointers import ArtifactRef, SqliteCheckpointer
 from hypergraph.checkpointers.errors import translated
-from hypergraph.checkpointers.filters import Query
-from hypergraph.checkpointers.locks import LockFile
-from hypergraph.checkpointers.reading import START, position_of
 from hypergraph.checkpointers.schema import MIGRATIONS, number
+from hypergraph.checkpointers.sql_connections import Connection
+from hypergraph.checkpointers.sql_store import SqlCheckpointer
 from hypergraph.display import jsonable
-from hypergraph.exceptions import ArtifactMissingError, CheckpointError
 from hypergraph.views.readonly import read_only
+from hypergraph.views.stores import location_of
 
-_PAGE = 500  # workflows looked at together
-_MOST = 100  # problems that are listed
+if TYPE_CHECKING:
+    from hypergraph.checkpointers import PostgresCheckpointer
+
+T = TypeVar("T")
+
 _ACTIVE = """
 SELECT id, key, fence, owner_pid, owner_host FROM workflows
 WHERE status = 'active' AND parent_id IS NULL ORDER BY key DESC LIMIT ?
 """
+_TALLIES = "SELECT status, count(*) FROM workflows WHERE parent_id IS NULL GROUP BY status ORDER BY status"
+_POSTGRES_SIZE = """
+SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class
+WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r'
+"""
 
 
 class DatabaseView(TypedDict):
-    """A store as a file, and what is in it."""
+    """A store as a database, and what is in it."""
 
     schema: str  # hypergraph.database/1
-    path: str
-    bytes: int  # of the file, with what is on its way into it
-    artifacts: int  # files outside of it
+    path: str  # the file, or the address without its password
+    bytes: int  # of the file, with what is on its way into it; of the tables and their indexes
+    artifacts: int  # outside of it
     artifact_bytes: int
     schema_version: int
     newest_version: int  # that this release knows
@@ -82,164 +88,93 @@ class Activity(TypedDict):
     pid: int | None
 
 
-def database(path: str) -> DatabaseView:
+class Versions(NamedTuple):
+    """Of the tables of a store, and of those that this release writes."""
+
+    found: int
+    newest: int
+
+
+def database(store: SqlCheckpointer) -> DatabaseView:
     """Return how large a store is and what is in it. Raises CheckpointError when it cannot be read."""
-    with _opened(path) as connection:
-        tallies = connection.execute(
-            "SELECT status, count(*) FROM workflows WHERE parent_id IS NULL GROUP BY status ORDER BY status"
-        ).fetchall()
-        artifacts = list(_files(path + "-artifacts"))
+    versions = schema_versions(store)
+    artifacts = list(_artifact_sizes(store))
+
+    def look(connection: Connection) -> DatabaseView:
         return {
             "schema": "hypergraph.database/1",
-            "path": jsonable(path),
-            "bytes": sum(os.path.getsize(path + end) for end in ("", "-wal") if os.path.exists(path + end)),
+            "path": jsonable(location_of(store)),
+            "bytes": _size(store, connection),
             "artifacts": len(artifacts),
-            "artifact_bytes": sum(map(os.path.getsize, artifacts)),
-            "schema_version": number(connection, "user_version"),
-            "newest_version": len(MIGRATIONS),
-            "workflows": dict(tallies),
-            "children": _count(connection, "workflows WHERE parent_id IS NOT NULL"),
-            "steps": _count(connection, "steps"),
-            "values": _count(connection, "vals"),
+            "artifact_bytes": sum(artifacts),
+            "schema_version": versions.found,
+            "newest_version": versions.newest,
+            "workflows": dict(connection.execute(_TALLIES).fetchall()),
+            "children": count_of(connection, "workflows WHERE parent_id IS NOT NULL"),
+            "steps": count_of(connection, "steps"),
+            "values": count_of(connection, "vals"),
         }
 
-
-def schema_version(path: str) -> int:
-    """Return the version of the tables. Raises CheckpointError when the file cannot be read."""
-    with _opened(path) as connection:
-        return number(connection, "user_version")
+    return looked(store, look)
 
 
-def check(store: Checkpointer, path: str) -> CheckView:
-    """Look at everything: pages, rows, the checksum of every value, and whether artifacts are there.
-
-    Raises:
-        CheckpointError: the file cannot be read at all.
-    """
-    references = list(store.artifact_references())
-    found = _Findings()
-    with _opened(path) as connection:
-        found.add_all("the file", _damaged_pages(connection))
-        values = _count(connection, "vals")
-        for workflow, name, superstep in _damaged_values(connection):
-            found.add(f"workflow {workflow}", f"value {name!r} of superstep {superstep} is damaged")
-    workflows = _check_rows(store, found)
-    for reference in references:
-        _check_artifact(store, reference, found)
-    return {
-        "schema": "hypergraph.check/1",
-        "path": jsonable(path),
-        "workflows": workflows,
-        "values": values,
-        "artifacts": len(references),
-        "items": found.listed,
-        "truncated": found.count > len(found.listed),
-    }
+def schema_versions(store: SqlCheckpointer) -> Versions:
+    """Return the version of the tables, 0 without any. Raises CheckpointError when they cannot be read."""
+    if isinstance(store, SqliteCheckpointer):
+        return Versions(_of_file(store.path, lambda file: number(file, "user_version")), len(MIGRATIONS))
+    return Versions(*cast("PostgresCheckpointer", store).schema_versions())
 
 
-def activities(path: str, limit: int = 100) -> list[Activity]:
+def activities(store: SqlCheckpointer, limit: int = 100) -> list[Activity]:
     """Return the workflows that are under way, newest first; one that nobody is at work on has crashed."""
-    with _opened(path) as connection:
-        rows = connection.execute(_ACTIVE, (limit,)).fetchall()
-    has_locks = os.path.exists(path + "-lock")
-    locks = LockFile(path + "-lock")
+    rows = looked(store, lambda connection: connection.execute(_ACTIVE, (limit,)).fetchall())
+    # Where nobody ever claimed anything, asking would make the file of locks.
+    may_live = not isinstance(store, SqliteCheckpointer) or os.path.exists(store.path + "-lock")
+    locks = store._database.locks
     try:
         return [
             {
                 "id": jsonable(workflow_id),
-                "alive": bool(pid and has_locks and locks.lives(key, fence, pid, host)),
+                "alive": bool(pid and may_live and locks.lives(key, fence, pid, host)),
                 "pid": pid,
             }
             for workflow_id, key, fence, pid, host in rows
         ]
-    except OSError as error:
-        raise translated(error, path) from error
-    finally:
-        locks.close()
+    except Exception as error:  # of the system, or of a driver that is not always installed
+        raise store._database.translated(error) from error
 
 
-class _Findings:
-    """Damage, of which only the first is listed."""
-
-    def __init__(self) -> None:
-        self.listed: list[Damage] = []
-        self.count = 0
-
-    def add(self, where: str, what: str) -> None:
-        self.count += 1
-        if len(self.listed) < _MOST:
-            self.listed.append({"where": jsonable(where), "what": jsonable(what)})
-
-    def add_all(self, where: str, several: list[str]) -> None:
-        for what in several:
-            self.add(where, what)
+def looked(store: SqlCheckpointer, look: Callable[[Connection], T]) -> T:
+    """Return what a look at the tables returns. Raises CheckpointError when they cannot be read."""
+    if isinstance(store, SqliteCheckpointer):
+        return _of_file(store.path, look)
+    return store._database.read(look)
 
 
-@contextmanager
-def _opened(path: str) -> Iterator[sqlite3.Connection]:
+def count_of(connection: Connection, what: str) -> int:
+    """Return how many rows there are."""
+    return int(connection.execute(f"SELECT count(*) FROM {what}").fetchone()[0])  # noqa: S608 - fixed names
+
+
+def _of_file(path: str, look: Callable[[sqlite3.Connection], T]) -> T:
     try:
         with closing(read_only(path)) as connection:
             connection.execute("PRAGMA query_only = ON")
-            yield connection
+            return look(connection)
     except (sqlite3.Error, OSError) as error:
         raise translated(error, path) from error
 
 
-def _count(connection: sqlite3.Connection, what: str) -> int:
-    return int(connection.execute(f"SELECT count(*) FROM {what}").fetchone()[0])  # noqa: S608 - fixed names
+def _size(store: SqlCheckpointer, connection: Connection) -> int:
+    if isinstance(store, SqliteCheckpointer):
+        files = [store.path + end for end in ("", "-wal")]
+        return sum(os.path.getsize(file) for file in files if os.path.exists(file))
+    return int(connection.execute(_POSTGRES_SIZE).fetchone()[0])
 
 
-def _files(folder: str) -> Iterator[str]:
-    for parent, _, names in os.walk(folder):
-        yield from (os.path.join(parent, name) for name in names)
-
-
-def _damaged_pages(connection: sqlite3.Connection) -> list[str]:
-    found = [text for (text,) in connection.execute(f"PRAGMA integrity_check({_MOST})")]
-    return [] if found == ["ok"] else found
-
-
-def _damaged_values(connection: sqlite3.Connection) -> Iterator[tuple[str, str, int]]:
-    rows = connection.execute(
-        "SELECT id, name, superstep, checksum, data FROM vals JOIN workflows ON key = workflow "
-        "WHERE data IS NOT NULL"
-    )
-    for workflow, name, superstep, checksum, data in rows:
-        if not isinstance(data, bytes) or crc32(data) != checksum:
-            yield workflow, name, superstep
-
-
-def _check_rows(store: Checkpointer, found: _Findings) -> int:
-    query, looked_at = Query(top_level=False, limit=_PAGE), 0
-    while True:
-        try:
-            page, _, cursor = store.find(query)
-        except CheckpointError as error:
-            found.add("the table of workflows", str(error))
-            return looked_at
-        for workflow in page:
-            looked_at += 1
-            try:
-                _read_all(store, workflow.id)
-                _ = workflow.graph
-            except (CheckpointError, ValueError) as error:
-                found.add(f"workflow {workflow.id}", str(error))
-        if cursor is None:
-            return looked_at
-        query = query._replace(cursor=cursor)
-
-
-def _read_all(store: Checkpointer, workflow_id: str) -> None:
-    """Read every step, a page at a time. Raises CheckpointError for one that makes no sense."""
-    after = START
-    while page := store.read_page(workflow_id, after=after, limit=_PAGE):
-        after = position_of(page[-1])
-
-
-def _check_artifact(store: Checkpointer, reference: str, found: _Findings) -> None:
-    try:
-        ref = ArtifactRef.from_text(reference)
-        if store.artifact_store is None or not store.artifact_store.exists(ref):
-            found.add(f"artifact {ref.key[:12]}", "the file is gone; what refers to it cannot be read")
-    except ArtifactMissingError as error:
-        found.add("an artifact", str(error))
+def _artifact_sizes(store: SqlCheckpointer) -> Iterator[int]:
+    if isinstance(store, SqliteCheckpointer):
+        for parent, _, names in os.walk(store.path + "-artifacts"):
+            yield from (os.path.getsize(os.path.join(parent, name)) for name in names)
+    else:
+        yield from (ArtifactRef.from_text(text).size for text in set(store.artifact_references()))

@@ -7,17 +7,18 @@ can make it run code.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
 
-from hypergraph.checkpointers import Checkpointer, SqliteCheckpointer
+from hypergraph.checkpointers import Checkpointer
 from hypergraph.checkpointers.dumps import Part, ValuePart
-from hypergraph.checkpointers.sqlite_dumps import dump, load
+from hypergraph.checkpointers.refusals import is_taken
+from hypergraph.checkpointers.sql_dumps import dump, load
 from hypergraph.exceptions import ArtifactMissingError, CheckpointError, InvalidWorkflowIdError
 from hypergraph.views.problems import REFUSED, USAGE, Problem
-from hypergraph.views.stores import store_at
+from hypergraph.views.stores import sql_only
 from hypergraph.views.upkeep import Imported
 
 SCHEMA = "hypergraph.export/1"
@@ -46,7 +47,7 @@ def exported(store: Checkpointer, workflow_id: str, *, lines: bool) -> Iterator[
     Raises:
         Problem: the store is of a kind that cannot be exported.
     """
-    parts = dump(sqlite_only(store), workflow_id)
+    parts = dump(sql_only(store), workflow_id)
     if lines:
         yield from (_encode(part) + b"\n" for part in ({"schema": SCHEMA}, *parts))
         return
@@ -73,43 +74,16 @@ def imported(
             "If you trust where it comes from: --allow-pickle",
         )
     try:
-        ids = load(sqlite_only(store), parts, name=name)
+        ids = load(sql_only(store), parts, name=name)
     except InvalidWorkflowIdError as error:
         raise Problem(USAGE, str(error)) from error
     except (ValueError, ArtifactMissingError) as error:
         raise Problem(USAGE, f"This export cannot be imported: {error}") from error
     except CheckpointError as error:
-        if "exists already" not in str(error):
+        if not is_taken(error):
             raise
         raise Problem(REFUSED, str(error), "Import it under another id: --as NEW") from error
     return {"schema": "hypergraph.imported/1", "ids": ids}
-
-
-def copied(source: Checkpointer, target: Checkpointer, workflow_ids: Iterable[str]) -> list[str]:
-    """Copy workflows with everything below them into another store, and return all ids.
-
-    Raises:
-        Problem: an id is taken there.
-    """
-    ids: list[str] = []
-    for workflow_id in workflow_ids:
-        try:
-            ids += load(sqlite_only(target), dump(sqlite_only(source), workflow_id))
-        except ValueError as error:
-            raise Problem(REFUSED, f"Workflow {workflow_id!r} cannot be copied: {error}") from error
-    return ids
-
-
-def sqlite_only(store: Checkpointer) -> SqliteCheckpointer:
-    """Return the store if it is of the kind that parts can be read from. Raises Problem."""
-    if isinstance(store, SqliteCheckpointer):
-        return store
-    raise Problem(USAGE, f"This needs a SqliteCheckpointer, not {type(store).__name__}")
-
-
-def file_behind(address: str) -> str:
-    """Return the path of the SQLite file at an address of any kind. Raises Problem."""
-    return sqlite_only(store_at(address)).path
 
 
 def _is_pickled(part: Part) -> bool:

@@ -10,10 +10,17 @@ from collections.abc import Iterator
 from importlib import metadata
 from typing import TypedDict
 
+from hypergraph.checkpointers import SqliteCheckpointer
+from hypergraph.checkpointers.clock import now
+from hypergraph.checkpointers.sql_store import SqlCheckpointer
 from hypergraph.display import jsonable, plural
 from hypergraph.exceptions import CheckpointError
-from hypergraph.views.databases import activities, database
+from hypergraph.views.databases import Versions, activities, database, looked, schema_versions
+from hypergraph.views.problems import STORE, Problem
+from hypergraph.views.stores import location_of, sql_only, store_at
 
+_SKEW = 1.0  # seconds by which two clocks may differ
+_MAY_WRITE = "SELECT NOT pg_is_in_recovery() AND has_table_privilege('workflows', 'INSERT')"
 OK, MISSING, TROUBLE = "ok", "missing", "TROUBLE"
 _EXTRAS = {
     "viz": ("networkx",),
@@ -58,9 +65,9 @@ class VersionView(TypedDict):
     sqlite: str
 
 
-def health(path: str) -> HealthView:
-    """Look at everything that runs and stores need."""
-    items = [*_installed(), *_extras(), *_store(path)]
+def health(address: str) -> HealthView:
+    """Look at everything that runs and stores need, and at the store at an address."""
+    items = [*_installed(), *_extras(), *_store(address)]
     return {
         "schema": "hypergraph.doctor/1",
         "items": items,
@@ -104,28 +111,59 @@ def _extras() -> Iterator[Finding]:
         yield _finding(f"extra {extra}", MISSING if missing else OK, detail)
 
 
-def _store(path: str) -> Iterator[Finding]:
-    if not os.path.exists(path):
-        yield _finding("store", MISSING, f"{path} is not there yet; hypergraph run makes it")
-        return
+def _store(address: str) -> Iterator[Finding]:
     try:
-        found = database(path)
-        active = activities(path)
+        store = sql_only(store_at(address))
+        versions = schema_versions(store)
+        found = database(store)
+        active = activities(store)
+        may_write = _may_write(store)
+    except Problem as problem:
+        is_new = problem.code == STORE
+        detail = f"{problem.message} yet; hypergraph run makes it" if is_new else problem.message
+        yield _finding("store", MISSING if is_new else TROUBLE, detail)
+        return
     except CheckpointError as error:
         yield _finding("store", TROUBLE, str(error))
         return
     total = sum(found["workflows"].values())
-    yield _finding("store", OK, f"{path}: {plural(total, 'workflow')}, schema {found['schema_version']}")
-    if not os.access(path, os.W_OK) or not os.access(os.path.dirname(os.path.abspath(path)), os.W_OK):
-        yield _finding(
-            "writing", TROUBLE, "the file or its folder is read-only: nothing can be run or changed"
-        )
+    yield _finding("store", OK, f"{location_of(store)}: {plural(total, 'workflow')}")
+    yield _schema(versions)
+    yield from _clock(store)
+    if not may_write:
+        yield _finding("writing", TROUBLE, "it is read-only for this user: nothing can be run or changed")
     alive = [item["id"] for item in active if item["alive"]]
     crashed = [item["id"] for item in active if not item["alive"]]
     yield _finding("at work", OK, _listed(alive) or "nobody")
     if crashed:
         detail = f"{_listed(crashed)}: nobody is at work on them; hypergraph resume goes on with each"
         yield _finding("left active", TROUBLE, detail)
+
+
+def _schema(versions: Versions) -> Finding:
+    detail = f"version {versions.found}"
+    if versions.found < versions.newest:
+        detail += f" of {versions.newest}; hypergraph db migrate, or the next run, brings it there"
+    return _finding("schema", OK, detail)
+
+
+def _clock(store: SqlCheckpointer) -> Iterator[Finding]:
+    """Compare the clock of this machine with that of the server, whose time is written; a file has none."""
+    if isinstance(store, SqliteCheckpointer):
+        return
+    ahead = (store._database.now() - now()).total_seconds()
+    if abs(ahead) < _SKEW:
+        yield _finding("clock", OK, "that of the database and of this machine agree")
+        return
+    which = "ahead of" if ahead > 0 else "behind"
+    detail = f"that of the database is {abs(ahead):.1f} s {which} this machine's: ages are wrong by as much"
+    yield _finding("clock", TROUBLE, detail)
+
+
+def _may_write(store: SqlCheckpointer) -> bool:
+    if isinstance(store, SqliteCheckpointer):
+        return os.access(store.path, os.W_OK) and os.access(os.path.dirname(store.path), os.W_OK)
+    return bool(looked(store, lambda connection: connection.execute(_MAY_WRITE).fetchone()[0]))
 
 
 def _listed(ids: list[str], most: int = 5) -> str:

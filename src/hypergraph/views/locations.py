@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 DEFAULT = "workflows.db"
 _POSTGRES = ("postgres://", "postgresql://")
+_PASSWORD = re.compile(r"(?<=[?&])(?:ssl)?password=[^&]*(?:&|$)")
+_PASSWORD_BEFORE = re.compile(r"^(postgres(?:ql)?://[^:@/?]*):.*@")
 _SCHEMA = re.compile(r"(?<=[?&])schema=([^&]*)(?:&|$)")
 
 
@@ -41,6 +43,13 @@ def file_of(address: str, *, must_exist: bool = True) -> str:
 def is_postgres(address: str) -> bool:
     """Return whether an address is one of a Postgres database."""
     return address.startswith(_POSTGRES)
+
+
+def without_password(address: str) -> str:
+    """Return an address that may be shown, and works where the password is kept elsewhere."""
+    if not is_postgres(address):
+        return address
+    return _PASSWORD.sub("", _PASSWORD_BEFORE.sub(r"\1@", address)).rstrip("?&")
 
 
 def postgres_at(address: str, *, must_exist: bool = True) -> PostgresCheckpointer:

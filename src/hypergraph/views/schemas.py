@@ -24,7 +24,7 @@ from hypergraph.views.lineage import LineageView
 from hypergraph.views.problems import NOT_FOUND, Problem
 from hypergraph.views.runs import RunView
 from hypergraph.views.search import SearchPage
-from hypergraph.views.sql import Rows
+from hypergraph.views.sql_views import Rows
 from hypergraph.views.state import SavedValue, StateView
 from hypergraph.views.stats import StatsView
 from hypergraph.views.step import StepDetail

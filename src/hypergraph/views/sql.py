@@ -2,6 +2,7 @@
 
 The connection is read-only three times: by the mode of the file, by `query_only`, and by an authorizer that
 admits SELECT over the views alone. The tables below them are no part of the promise and cannot be read.
+`sql_postgres` answers for Postgres.
 """
 
 from __future__ import annotations
@@ -9,67 +10,12 @@ from __future__ import annotations
 import secrets
 import sqlite3
 from contextlib import closing
-from typing import Any, TypedDict
 
-from hypergraph.checkpointers import StepStatus
 from hypergraph.checkpointers.errors import translated
-from hypergraph.checkpointers.schema import INPUT, OUTPUT
-from hypergraph.display import jsonable
 from hypergraph.views.problems import REFUSED, USAGE, Problem
 from hypergraph.views.readonly import read_only
+from hypergraph.views.sql_views import VIEWS, Rows, answer, selection
 
-_TIME = "strftime('%Y-%m-%dT%H:%M:%fZ', {column} / 1000000.0, 'unixepoch')"
-_CREATED, _COMPLETED = _TIME.format(column="t.created_at"), _TIME.format(column="t.completed_at")
-# The columns of each view, with what they are and where they come from; the documentation says the same.
-VIEWS: dict[str, dict[str, tuple[str, str]]] = {
-    "workflows": {
-        "id": ("the id", "t.id"),
-        "status": ("active, completed, failed, paused, stopped or partial", "t.status"),
-        "graph": ("the name of the graph", "t.graph_name"),
-        "created_at": ("when, ISO 8601 in UTC", _CREATED),
-        "completed_at": ("when it ended", _COMPLETED),
-        "duration_ms": ("the time it ran", "t.duration_ms"),
-        "steps": ("how many", "(SELECT count(*) FROM main.steps AS s WHERE s.workflow = t.key)"),
-        "parent": ("the workflow that it is a part of", "t.parent_id"),
-        "node": ("the node of the parent that it is a run of", "t.node_name"),
-        "item": ("of a map", "t.item"),
-        "forked_from": ("the workflow whose history it began with", "t.forked_from"),
-        "forked_at": ("up to which superstep", "t.forked_at"),
-        "tags": ("as a JSON object", "coalesce(t.tags, '{}')"),
-    },
-    "steps": {
-        "workflow": ("the id of the workflow", "w.id"),
-        "superstep": ("the superstep", "t.superstep"),
-        "step": ("the index, which counts over the workflow", "t.idx"),
-        "node": ("the node", "t.node"),
-        "status": (", ".join(status.value for status in StepStatus), "t.status"),
-        "created_at": ("when it began, ISO 8601 in UTC", _CREATED),
-        "completed_at": ("when it ended", _COMPLETED),
-        "duration_ms": ("the time it took", "t.duration_ms"),
-        "cached": ("1 if the cache had it", "t.cached"),
-        "attempt": ("which attempt, from 1 on", "t.attempt"),
-        "error_type": ("the type of the exception", "t.error_type"),
-        "error": ("its message", "t.error"),
-        "decision": ("of a gate, as JSON", "json_extract(t.extra, '$.decision')"),
-        "child": ("the workflow of a nested graph", "json_extract(t.extra, '$.child_workflow_id')"),
-    },
-    "vals": {
-        "workflow": ("the id of the workflow", "w.id"),
-        "kind": (
-            "output, input, or other: of steps that did not complete",
-            f"CASE t.kind WHEN {OUTPUT} THEN 'output' WHEN {INPUT} THEN 'input' ELSE 'other' END",
-        ),
-        "name": ("the name of the value; empty for a question", "t.name"),
-        "superstep": ("of its step; the one before which an input was given", "t.superstep"),
-        "node": ("the node that made it; empty for inputs", "t.node"),
-        "version": ("counts up with every new value", "t.version"),
-        "format": ("how it is encoded; after a !, why it is not stored", "t.format"),
-        "stored": ("1 if it is", "t.data IS NOT NULL"),
-        "artifact": ("1 if it is outside of the file", "t.format LIKE '%@'"),
-        "bytes": ("the size in the file", "coalesce(length(t.data), 0)"),
-    },
-}
-_OWNER = " JOIN main.workflows AS w ON w.key = t.workflow"
 _READS = frozenset(
     {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
 )
@@ -80,15 +26,6 @@ _TROUBLE = frozenset(
 )
 _PRIMARY = 0xFF  # the low byte of a result code; the rest refines it
 _EVERY = 20_000  # instructions after which somebody may interrupt
-
-
-class Rows(TypedDict):
-    """What a question in SQL found."""
-
-    schema: str  # hypergraph.sql/1
-    columns: list[str]
-    items: list[dict[str, Any]]  # by column; bytes as text
-    truncated: bool  # there are more rows
 
 
 def rows(path: str, statement: str, *, limit: int) -> Rows:
@@ -108,13 +45,8 @@ def rows(path: str, statement: str, *, limit: int) -> Rows:
             raise _problem(error, guard, path) from error
         if cursor.description is None:
             raise Problem(USAGE, "This is no question: give a SELECT")
-        names = _distinct([column[0] for column in cursor.description])
-    return {
-        "schema": "hypergraph.sql/1",
-        "columns": names,
-        "items": [dict(zip(names, map(_plain, row), strict=True)) for row in found[:limit]],
-        "truncated": len(found) > limit,
-    }
+        names = [column[0] for column in cursor.description]
+    return answer(names, found, limit)
 
 
 class _Guard:
@@ -151,12 +83,9 @@ class _Guard:
 def _connection(path: str, guard: _Guard) -> sqlite3.Connection:
     connection = read_only(path)
     try:
-        for view, columns in VIEWS.items():
-            listed = ", ".join(f'{source} AS "{name}"' for name, (_, source) in columns.items())
-            inner = guard.inner[view]
-            source = f"main.{view} AS t{'' if view == 'workflows' else _OWNER}"
-            connection.execute(f"CREATE TEMP VIEW {inner} AS SELECT {listed} FROM {source}")  # noqa: S608 - fixed names
-            connection.execute(f"CREATE TEMP VIEW {view} AS SELECT * FROM temp.{inner}")  # noqa: S608 - as above
+        for view, inner in guard.inner.items():
+            connection.execute(f"CREATE TEMP VIEW {inner} AS {selection(view, 'main')}")
+            connection.execute(f"CREATE TEMP VIEW {view} AS SELECT * FROM temp.{inner}")  # noqa: S608 - fixed names
         for function in _TABLE_FUNCTIONS:  # made on first use, which the authorizer would not admit
             connection.execute(f"SELECT 1 FROM {function}('[]')")  # noqa: S608 - fixed names
         connection.execute("PRAGMA query_only = ON")
@@ -187,18 +116,3 @@ def _problem(error: Exception, guard: _Guard, path: str) -> BaseException:
     if code & _PRIMARY in _TROUBLE:
         return translated(error, path)
     return Problem(USAGE, f"SQLite says: {error}", "hypergraph sql --help lists the views and their columns")
-
-
-def _distinct(names: list[str]) -> list[str]:
-    found: dict[str, None] = {}
-    for name in names:
-        chosen, count = jsonable(name), 1
-        while chosen in found:
-            count += 1
-            chosen = f"{jsonable(name)}:{count}"
-        found[chosen] = None
-    return list(found)
-
-
-def _plain(value: Any) -> Any:
-    return jsonable(value.hex() if isinstance(value, bytes) else value)

@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from hypergraph.checkpointers import Checkpointer, SqliteCheckpointer
+from hypergraph.checkpointers.sql_store import SqlCheckpointer
 from hypergraph.views.locations import file_of, is_postgres, postgres_at
 from hypergraph.views.problems import USAGE, Problem
 
@@ -25,6 +26,18 @@ def store_at(address: str, *, create: bool = False) -> Checkpointer:
     if re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", address):
         return _named_store(address)
     return SqliteCheckpointer(file_of(address, must_exist=not create))
+
+
+def sql_only(store: Checkpointer) -> SqlCheckpointer:
+    """Return the store if it has tables, which is what the question is about. Raises Problem."""
+    if isinstance(store, SqlCheckpointer):
+        return store
+    raise Problem(USAGE, f"This needs a store in a database, not a {type(store).__name__}")
+
+
+def location_of(store: SqlCheckpointer) -> str:
+    """Return where a store is, as people may see it: a file, or an address without its password."""
+    return store._database.path
 
 
 def import_here(name: str) -> ModuleType:

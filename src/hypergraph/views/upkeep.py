@@ -39,12 +39,12 @@ class Collected(TypedDict):
 
 
 class Written(TypedDict):
-    """A file that was written."""
+    """A file, or a database, that was written."""
 
     schema: str  # hypergraph.written/1
-    file: str
-    format: str  # sqlite, json, jsonl or html
-    workflows: int | None  # None: all of the store
+    file: str  # of a database its address, without the password
+    format: str  # sqlite, postgres, json, jsonl or html
+    workflows: int | None  # None: all of the store; of a copy, children included
 
 
 class Forked(TypedDict):

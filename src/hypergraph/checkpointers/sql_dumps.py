@@ -1,11 +1,12 @@
-"""Parts of workflows out of the tables of a SQLite store, and into those of another one."""
+"""Parts of workflows out of the tables of a store, and into those of another one, whatever the database."""
 
 from __future__ import annotations
 
 import json
-import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
+from typing import Any, cast
+from zlib import crc32
 
 import msgspec
 
@@ -25,13 +26,13 @@ from hypergraph.checkpointers.ids import check_workflow_id, moved
 from hypergraph.checkpointers.refusals import taken
 from hypergraph.checkpointers.rows import STEP_COLUMNS, VALUE_COLUMNS, structure
 from hypergraph.checkpointers.schema import INPUT, OTHER, OUTPUT
+from hypergraph.checkpointers.sql_connections import Connection
 from hypergraph.checkpointers.sql_copies import recode
-from hypergraph.checkpointers.sqlite import SqliteCheckpointer
+from hypergraph.checkpointers.sql_statements import STEP_KEY, STRUCTURE, inserting
+from hypergraph.checkpointers.sql_store import SqlCheckpointer
 from hypergraph.checkpointers.types import NewWorkflow
 from hypergraph.display import jsonable
 from hypergraph.exceptions import ArtifactMissingError
-
-Connection = sqlite3.Connection
 
 _KINDS: dict[str, int] = {"output": OUTPUT, "input": INPUT, "other": OTHER}
 _ROLES: dict[int, Any] = {kind: role for role, kind in _KINDS.items()}
@@ -44,11 +45,12 @@ _STEPS = f"SELECT {', '.join(STEP_COLUMNS[1:])} FROM steps WHERE workflow = ? OR
 _VALUES = f"SELECT {', '.join(VALUE_COLUMNS[1:])} FROM vals WHERE workflow = ?"  # noqa: S608 - as above
 _INTENTS = "SELECT superstep, node FROM intents WHERE workflow = ?"
 _CHILDREN = "SELECT id FROM workflows WHERE parent_id = ? ORDER BY key"
-_ANNOUNCED = ("workflow", "superstep", "node", "fence")
 _LOADED = (*WORKFLOW_COLUMNS, "scrambled", "structure", "fence")
+_ADD = f"{inserting('workflows', _LOADED)} ON CONFLICT (id) DO NOTHING RETURNING key"
+_PARTS = {"steps": STEP_COLUMNS, "vals": VALUE_COLUMNS, "intents": (*STEP_KEY, "fence")}
 
 
-def dump(store: SqliteCheckpointer, workflow_id: str) -> list[Part]:
+def dump(store: SqlCheckpointer, workflow_id: str) -> list[Part]:
     """Return a workflow and everything below it, as of one moment; artifacts that are gone are left out.
 
     Raises:
@@ -121,40 +123,46 @@ def _artifacts(encoding: Encoding, parts: Iterable[Part]) -> Iterator[ArtifactPa
             continue  # the value cannot be read there, as it cannot be read here
 
 
-def load(store: SqliteCheckpointer, parts: Sequence[Part], *, name: str | None = None) -> list[str]:
+def load(store: SqlCheckpointer, parts: Sequence[Part], *, name: str | None = None) -> list[str]:
     """Put parts into a store, all or none, and return the ids; the first is that of the root, or `name`.
 
     Raises:
         ValueError: the parts do not fit together.
         CheckpointError: there is a workflow of one of the ids, an id cannot be one, or the store fails.
     """
-    root = next((part for part in parts if isinstance(part, WorkflowPart)), None)
-    if root is None or not isinstance(parts[0], WorkflowPart):
+    root = parts[0] if parts else None
+    if not isinstance(root, WorkflowPart):
         raise ValueError("it does not begin with a workflow")
-    for part in parts:
-        if isinstance(part, ArtifactPart):
-            _keep_artifact(store._encoding, part)
+    inside = dict(_kept_artifacts(store._encoding, parts))
     _check_values(store, parts, renamed=name not in (None, root.id))
 
     def work(connection: Connection) -> list[str]:
         try:
-            return list(_loaded(connection, store._encoding, parts, root, name or root.id))
-        except sqlite3.IntegrityError as error:
-            raise ValueError(f"something is in it twice ({error})") from error
+            return list(_loaded(connection, store._encoding, parts, name or root.id, inside))
+        except store._database.bad_row as error:
+            reason = str(error).partition("\n")[0]
+            raise ValueError(
+                f"something is in it twice, or is nothing that can be stored ({reason})"
+            ) from error
 
     return store._database.write(work, full=True)
 
 
-def _keep_artifact(encoding: Encoding, part: ArtifactPart) -> None:
-    ref = ArtifactRef.from_text(part.reference)
-    if encoding.artifacts is None:
-        raise ValueError("it has large values, and this store has no place for them")
-    if ArtifactRef.of(part.data, storage=ref.storage, content_type=ref.content_type) != ref:
-        raise ValueError(f"the artifact {ref.key[:12]}... does not have the content that its name says")
-    encoding.artifacts.put(part.data, content_type=ref.content_type)
+def _kept_artifacts(encoding: Encoding, parts: Iterable[Part]) -> Iterator[tuple[bytes, bytes]]:
+    """Put artifacts where the store has them; yield those that must go into rows, by their references."""
+    for part in parts:
+        if not isinstance(part, ArtifactPart):
+            continue
+        ref = ArtifactRef.from_text(part.reference)
+        if ArtifactRef.of(part.data, storage=ref.storage, content_type=ref.content_type) != ref:
+            raise ValueError(f"the artifact {ref.key[:12]}... does not have the content that its name says")
+        if encoding.artifacts is None:
+            yield part.reference.encode(), part.data
+        else:
+            encoding.artifacts.put(part.data, content_type=ref.content_type)
 
 
-def _check_values(store: SqliteCheckpointer, parts: Iterable[Part], *, renamed: bool) -> None:
+def _check_values(store: SqlCheckpointer, parts: Iterable[Part], *, renamed: bool) -> None:
     bound = any(isinstance(part, ValuePart) and "+aesgcm/" in part.format for part in parts)
     if renamed and bound and not store._encoding.chain.encrypts:
         raise ValueError(
@@ -163,8 +171,14 @@ def _check_values(store: SqliteCheckpointer, parts: Iterable[Part], *, renamed: 
 
 
 def _loaded(
-    connection: Connection, encoding: Encoding, parts: Iterable[Part], root: WorkflowPart, name: str
+    connection: Connection,
+    encoding: Encoding,
+    parts: Sequence[Part],
+    name: str,
+    inside: Mapping[bytes, bytes],
 ) -> Iterator[str]:
+    root = cast(WorkflowPart, parts[0])
+    rows: dict[str, list[tuple[Any, ...]]] = {table: [] for table in _PARTS}
     key, renamed = 0, []
     for part in parts:
         if isinstance(part, WorkflowPart):
@@ -173,14 +187,18 @@ def _loaded(
             renamed.append((key, part.id, called))
             yield called
         elif isinstance(part, StepPart):
-            _insert(connection, "steps", STEP_COLUMNS, (key, *_step_row(part, root.id, name)))
+            rows["steps"].append((key, *_step_row(part, root.id, name)))
         elif isinstance(part, ValuePart):
-            _insert(connection, "vals", VALUE_COLUMNS, (key, *_value_row(part)))
+            rows["vals"].append((key, *_value_row(part, inside)))
         elif isinstance(part, AnnouncedPart):
-            _insert(connection, "intents", _ANNOUNCED, (key, part.superstep, part.node, 0))
+            rows["intents"].append((key, part.superstep, part.node, 0))
+    rows["steps"].sort(key=itemgetter(0, 1))  # stores count steps as they come, superstep by superstep
+    for table, columns in _PARTS.items():
+        connection.executemany(inserting(table, columns), rows[table])
     if encoding.chain.encrypts and name != root.id:
         for key, before, called in renamed:
             recode(connection, key, before, called, encoding)
+    connection.execute("SELECT 1").fetchone()  # what waits to be sent is refused now or never
 
 
 def _add_workflow(
@@ -188,13 +206,9 @@ def _add_workflow(
 ) -> int:
     parent = _parent(connection, part, root, name)
     check_workflow_id(workflow_id, child=parent is not None)
-    if connection.execute("SELECT 1 FROM workflows WHERE id = ?", (workflow_id,)).fetchone():
-        raise taken(workflow_id)
     kept = structure(NewWorkflow(graph=part.graph, node_hashes=part.node_hashes))
     if kept.digest is not None:
-        connection.execute(
-            "INSERT OR IGNORE INTO structures (digest, graph, node_hashes) VALUES (?, ?, ?)", kept
-        )
+        connection.execute(STRUCTURE, kept)
     fields = {field: getattr(part, field) for field in WORKFLOW_COLUMNS}
     alone: dict[str, Any] = dict.fromkeys(("parent_superstep", "node_name", "item")) if parent is None else {}
     changes = {
@@ -210,7 +224,10 @@ def _add_workflow(
         "fence": 0,
     }
     row = {**fields, **alone, **changes}
-    return _insert(connection, "workflows", _LOADED, tuple(row[field] for field in _LOADED))
+    added = connection.execute(_ADD, tuple(row[field] for field in _LOADED)).fetchall()
+    if not added:
+        raise taken(workflow_id)
+    return int(added[0][0])
 
 
 def _parent(connection: Connection, part: WorkflowPart, root: WorkflowPart, name: str) -> str | None:
@@ -248,13 +265,10 @@ def _step_row(part: StepPart, origin: str, name: str) -> tuple[Any, ...]:
     )
 
 
-def _value_row(part: ValuePart) -> tuple[Any, ...]:
-    return (
-        *(_KINDS[part.role], part.name, part.superstep, part.index, part.node, part.version, part.format),
-        *(part.checksum, part.data, part.base),
-    )
-
-
-def _insert(connection: Connection, table: str, columns: Sequence[str], row: Sequence[Any]) -> int:
-    statement = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"  # noqa: S608 - fixed names
-    return connection.execute(statement, row).lastrowid or 0
+def _value_row(part: ValuePart, inside: Mapping[bytes, bytes]) -> tuple[Any, ...]:
+    content = inside.get(part.data or b"") if part.format.endswith("@") else None
+    kept = (part.format, part.checksum, part.data)
+    if content is not None:
+        kept = (part.format.removesuffix("@"), crc32(content), content)
+    place = (_KINDS[part.role], part.name, part.superstep, part.index, part.node, part.version)
+    return (*place, *kept, part.base)
