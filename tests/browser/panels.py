@@ -9,11 +9,12 @@ from playwright.sync_api import Locator, Page, expect
 
 
 class Panels:
-    """One opened workflow."""
+    """One workflow: the one that is open, or that of an address."""
 
-    def __init__(self, page: Page, address: str) -> None:
+    def __init__(self, page: Page, address: str = "") -> None:
         self.page = page
-        open_workflow(page, address)
+        if address:
+            open_workflow(page, address)
         self.slider = page.get_by_role("slider", name="Superstep")
         self.rows = page.get_by_role("treegrid", name="Steps")
         self.state = page.get_by_role("tree", name=re.compile("^Values as of"))

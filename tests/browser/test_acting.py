@@ -30,7 +30,8 @@ def served(databases: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture
 def page(browser: Browser, served: Served) -> Iterator[Page]:
-    with looking_at(browser, served) as opened:
+    late = "404 (Not Found)"  # who hears of a deletion may ask for what is gone before the page has left it
+    with looking_at(browser, served, but=late) as opened:
         yield opened
 
 

@@ -47,7 +47,7 @@ def test_a_run_appears_grows_and_ends_while_it_is_looked_at(browser: Browser, tm
             expect(row).to_contain_text("active")
             page.get_by_role("link", name="growing").click()
             expect(page.locator(".title .badge")).to_have_text("active")
-            shown = Panels(page, "wf=growing")
+            shown = Panels(page)
             for count, word in enumerate(("one", "two", "three"), 1):
                 say(process, word)
                 expect(shown.row("listen")).to_have_count(count)

@@ -109,7 +109,7 @@ async function markCritical(id, steps, isOpen) {
 /** @param {string} id @param {() => boolean} isOpen */
 async function load(id, isOpen) {
   const summary = get("workflow", { id }).then((answer) => {
-    if (isOpen()) detail.value = answer; // the header does not wait for the steps
+    if (isOpen()) detail.value ??= answer; // the header does not wait for the steps; a later look may be quicker
     return answer;
   });
   const [found] = await Promise.all([summary, loadRun(id)]);
@@ -155,9 +155,11 @@ function open(id) {
 }
 
 let busy = false;
+let again = false; // something changed while the last look was on its way
 
 /** Look again at what may have changed. @param {string} id */
 async function refresh(id) {
+  again = busy;
   if (busy) return;
   busy = true;
   const isOpen = () => selection.workflow.peek() === id;
@@ -173,6 +175,8 @@ async function refresh(id) {
     // the next change tries again
   } finally {
     busy = false;
+    const now = selection.workflow.peek();
+    if (again && now !== null) refresh(now);
   }
 }
 
