@@ -35,6 +35,12 @@ CREATE TABLE bare (workflow BIGINT, superstep BIGINT, node TEXT, data BYTEA,
 PRIMARY KEY (workflow, superstep, node))
 """
 _SIZE = "SELECT pg_total_relation_size('hypergraph.steps') + pg_total_relation_size('hypergraph.vals')"
+_RUN_SIZE = """
+SELECT sum(pg_total_relation_size(c.oid))::float8
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind = 'r' AND (n.nspname = 'dbos' OR (n.nspname = 'hypergraph' AND c.relname = 'workflows'))
+"""
+_SHORT = 500  # runs of one node
 _INTERVAL = 0.5  # seconds between two looks of a worker at the others
 
 
@@ -81,12 +87,20 @@ def cost() -> dict[str, float]:
             started = time.perf_counter()
             cluster.runner.run("doubling", {"x": number})
             latencies.append(time.perf_counter() - started)
-        size = cluster.one(_SIZE)
+        size, before = cluster.one(_SIZE), cluster.one(_RUN_SIZE)
+        started = time.perf_counter()
+        submitted = [cluster.runner.submit("doubling", {"x": number}) for number in range(_SHORT)]
+        for each in submitted:
+            each.result()
+        short = (time.perf_counter() - started) / _SHORT
+        run_size = (cluster.one(_RUN_SIZE) - before) / _SHORT
     return {
         "bare row": statistics.median(rows),
         "node": statistics.median(nodes),
         "run": statistics.median(latencies),
+        "one of many short runs": short,
         "bytes per step": size / (8 * _LONG),
+        "bytes per run": run_size,
     }
 
 

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +23,7 @@ BODIES = "CREATE TABLE bodies (run TEXT, number INT, pid INT)"
 
 
 class WorkerProcess:
-    """One worker, started by the command line; `stderr` is what it said."""
+    """One worker, started by the command line; what it says goes to a file, which never fills up."""
 
     def __init__(
         self, dsn: str, executor_id: str, *options: str, inside: str | None = None, **environment: str
@@ -36,24 +37,22 @@ class WorkerProcess:
             **environment,
         }
         self.executor_id = executor_id
-        self.said: list[str] = []
+        self.said = tempfile.TemporaryFile("a+")  # noqa: SIM115 - closed with the worker
         self.process = subprocess.Popen(
             [*command, "--executor-id", executor_id, *options],
             env=variables,
-            stderr=subprocess.PIPE,
-            text=True,
+            stdout=subprocess.DEVNULL,
+            stderr=self.said,
         )
 
     def ready(self) -> WorkerProcess:
         """Wait until it works."""
-        assert self.process.stderr is not None
-        for line in self.process.stderr:
-            self.said.append(line)
-            if found := re.search(r"works; (http\S+)/health", line):
+        while self.process.poll() is None:
+            if found := re.search(r"works; (http\S+)/health", self.words()):
                 self.address = found[1]
-                os.set_blocking(self.process.stderr.fileno(), False)
                 return self
-        raise AssertionError(f"worker {self.executor_id} ended: {''.join(self.said)}")
+            time.sleep(0.02)
+        raise AssertionError(f"worker {self.executor_id} ended: {self.words()}")
 
     def signal(self, number: signal.Signals) -> None:
         """Send it a signal."""
@@ -69,11 +68,17 @@ class WorkerProcess:
         self.signal(signal.SIGTERM)
         return self.process.wait(timeout)
 
-    def rest(self) -> str:
-        """Return everything it said, once it has ended."""
-        assert self.process.stderr is not None
-        os.set_blocking(self.process.stderr.fileno(), True)
-        return "".join(self.said) + self.process.stderr.read()
+    def words(self) -> str:
+        """Return everything it has said."""
+        self.said.seek(0)
+        return self.said.read()
+
+    def close(self) -> None:
+        """End it, whatever it does."""
+        if self.process.poll() is None:
+            self.signal(signal.SIGCONT)
+            self.kill()
+        self.said.close()
 
 
 class TestCluster:
@@ -84,9 +89,16 @@ class TestCluster:
     def __init__(self, dsn: str | None = None) -> None:
         self.dsn = dsn or server().create()
         self.workers: list[WorkerProcess] = []
-        self.connection = psycopg.connect(self.dsn, autocommit=True)
+        self.connection: Any = None
+        self.connect()
         self.connection.execute(BODIES)
         self.runner = DBOSRunner(self.dsn, polling=0.05)
+
+    def connect(self) -> None:
+        """Connect with the database, again if the server was restarted."""
+        if self.connection is not None:
+            self.connection.close()
+        self.connection = psycopg.connect(self.dsn, autocommit=True)
 
     def start(
         self, *executor_ids: str, options: tuple[str, ...] = (), inside: str | None = None, **environment: str
@@ -117,11 +129,7 @@ class TestCluster:
     def close(self) -> None:
         """End all workers and connections."""
         for worker in self.workers:
-            if worker.process.poll() is None:
-                worker.signal(signal.SIGCONT)
-                worker.kill()
-            assert worker.process.stderr is not None
-            worker.process.stderr.close()
+            worker.close()
         self.runner.close()
         self.connection.close()
 

@@ -20,11 +20,19 @@ _connections: dict[int, Any] = {}
 
 
 def _trace(run: str, number: int) -> None:
-    connection = _connections.get(os.getpid())
-    if connection is None or connection.closed:
-        address = os.environ["TRACE_DSN"]
-        connection = _connections[os.getpid()] = psycopg.connect(address, autocommit=True)
-    connection.execute("INSERT INTO bodies VALUES (%s, %s, %s)", [run, number, os.getpid()])
+    while True:
+        try:
+            _connection().execute("INSERT INTO bodies VALUES (%s, %s, %s)", [run, number, os.getpid()])
+            return
+        except psycopg.OperationalError:  # the server is restarted now and then
+            _connections.clear()
+            time.sleep(0.1)
+
+
+def _connection() -> Any:
+    if os.getpid() not in _connections:
+        _connections[os.getpid()] = psycopg.connect(os.environ["TRACE_DSN"], autocommit=True)
+    return _connections[os.getpid()]
 
 
 @node(output_name="after")

@@ -203,9 +203,9 @@ def test_a_worker_tells_how_it_is(cluster: TestCluster) -> None:
 def test_an_executor_id_in_use_is_refused(cluster: TestCluster) -> None:
     second = WorkerProcess(cluster.dsn, "w1")
     assert second.process.wait(60) == 2
-    said = second.rest()
+    said = second.words()
     assert "A worker with the executor id 'w1' lives" in said
-    second.process.stderr.close()  # type: ignore[union-attr]
+    second.close()
 
 
 @pytest.mark.parametrize(

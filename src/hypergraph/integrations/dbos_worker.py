@@ -41,7 +41,7 @@ class WorkerSettings:
     drain: float = 20.0
     host: str = "127.0.0.1"
     port: int = 0
-    log_level: str = "WARNING"
+    log_level: str = "ERROR"  # of DBOS, which repeats itself at every poll while the database is away
 
 
 class Worker:
@@ -100,6 +100,7 @@ class Worker:
                 "executor_id": settings.executor_id,
                 "application_version": VERSION,
                 "serializer": dbos.DBOSPortableJSONSerializer(),
+                "sys_db_pool_size": 10,
                 "db_engine_kwargs": {"connect_args": {"application_name": name}},
                 "scheduler_polling_interval_sec": settings.interval,
                 "run_migrations": False,  # the client has made the tables
