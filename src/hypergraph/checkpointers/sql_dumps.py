@@ -42,8 +42,10 @@ SELECT key, {", ".join(WORKFLOW_COLUMNS)}, scrambled, graph, node_hashes
 FROM workflows LEFT JOIN structures ON digest = structure WHERE id = ?
 """  # noqa: S608 - fixed names
 _STEPS = f"SELECT {', '.join(STEP_COLUMNS[1:])} FROM steps WHERE workflow = ? ORDER BY superstep, idx"  # noqa: S608 - as above
-_VALUES = f"SELECT {', '.join(VALUE_COLUMNS[1:])} FROM vals WHERE workflow = ?"  # noqa: S608 - as above
-_INTENTS = "SELECT superstep, node FROM intents WHERE workflow = ?"
+_VALUES = f"""
+SELECT {", ".join(VALUE_COLUMNS[1:])} FROM vals WHERE workflow = ? ORDER BY kind, name, superstep, idx, node
+"""  # noqa: S608 - as above
+_INTENTS = "SELECT superstep, node FROM intents WHERE workflow = ? ORDER BY superstep, node"
 _CHILDREN = "SELECT id FROM workflows WHERE parent_id = ? ORDER BY key"
 _LOADED = (*WORKFLOW_COLUMNS, "scrambled", "structure", "fence")
 _ADD = f"{inserting('workflows', _LOADED)} ON CONFLICT (id) DO NOTHING RETURNING key"

@@ -16,7 +16,13 @@ from hypergraph.views.sql_views import VIEWS, Rows, answer, selection
 
 SECONDS = 30  # that a question may take
 _FIRST_WORD = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/|\()*(\w*)", re.DOTALL)
-_QUESTIONS = frozenset({"select", "with", "values", "table"})
+# What else a statement may begin with; the server would only say that it is no part of a question.
+_COMMANDS = re.compile(
+    "abort|alter|analyze|begin|call|checkpoint|close|cluster|comment|commit|copy|create|deallocate|declare|"
+    "delete|discard|do|drop|end|execute|explain|fetch|grant|import|insert|listen|load|lock|merge|move|notify|"
+    "prepare|reassign|refresh|reindex|release|reset|revoke|rollback|savepoint|security|set|show|start|"
+    "truncate|unlisten|update|vacuum"
+)
 _LIMITS = "SELECT set_config('statement_timeout', ?, true), set_config('search_path', 'pg_catalog', true)"
 _WRITES = frozenset({"0A000", "42501"})  # not in a part of a question, not allowed
 _TRANSACTION = "25"  # it can only read
@@ -54,7 +60,7 @@ def _check(statement: str) -> None:
     word = found[1].lower() if found else ""
     if "\0" in statement or not word:
         raise Problem(USAGE, "This is no question: give a SELECT")
-    if word not in _QUESTIONS:
+    if _COMMANDS.fullmatch(word):
         raise _refused(f"{word.upper()} is no question")
 
 
