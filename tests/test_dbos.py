@@ -17,10 +17,12 @@ from dbos_cluster import TestCluster, WorkerProcess
 
 from hypergraph import Graph, node
 from hypergraph.checkpointers import AesGcmCodec, PostgresCheckpointer
-from hypergraph.exceptions import CheckpointError, WorkflowError, WorkflowLockedError
+from hypergraph.exceptions import CheckpointError, StoreUnavailableError, WorkflowError, WorkflowLockedError
 from hypergraph.integrations.dbos import DBOSRunner
 
 pytestmark = pytest.mark.slow
+
+NOWHERE = "postgresql://ann:hidden@127.0.0.1:1/x"
 
 
 @pytest.fixture(scope="module")
@@ -168,6 +170,18 @@ def test_an_address_that_is_none_is_refused_without_showing_it() -> None:
     assert "hidden" not in str(caught.value)
 
 
+def test_a_database_that_cannot_be_reached_is_an_error_of_ours() -> None:
+    with pytest.raises(StoreUnavailableError, match="cannot be reached") as caught:
+        DBOSRunner(NOWHERE).submit("doubling", {"x": 1})
+    assert "hidden" not in str(caught.value)
+
+
+def test_a_node_that_exits_ends_its_run_and_no_other(cluster: TestCluster) -> None:
+    with pytest.raises(WorkflowError, match="node leave panicked: 3"):
+        cluster.runner.run("leaving", {"x": 3})
+    assert cluster.runner.run("doubling", {"x": 1})["doubled"] == 2
+
+
 def test_a_queue_bounds_how_many_run_at_once(cluster: TestCluster) -> None:
     cluster.runner.queue("limited", concurrency=3)
     cluster.runner.queue("limited", concurrency=1)  # workers follow
@@ -215,6 +229,7 @@ def test_an_executor_id_in_use_is_refused(cluster: TestCluster) -> None:
         (("--db", "postgresql://x", "worker", "dbos_graphs:grafs", "--executor-id", "x"), 1, "no 'grafs'"),
         (("--db", "postgresql://x", "worker", "dbos_graphs:NODES", "--executor-id", "x"), 2, "int"),
         (("--db", "postgresql://x", "worker", "dbos_graphs:graphs", "--executor-id", "x" * 41), 2, "1 to 40"),
+        (("--db", NOWHERE, "worker", "dbos_graphs:graphs", "--executor-id", "x"), 3, "cannot be reached"),
         (("--db", "postgresql://x", "worker", "dbos_graphs:graphs"), 2, "--executor-id must be given"),
     ],
 )
