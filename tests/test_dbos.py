@@ -72,6 +72,34 @@ def test_a_question_pauses_a_run_and_an_answer_ends_it(cluster: TestCluster) -> 
     assert done["decided"] == "YES"
 
 
+def test_a_turn_or_a_fork_that_is_repeated_by_another_worker_is_one(cluster: TestCluster) -> None:
+    runner, store = cluster.runner, cluster.runner.checkpointer
+    runner.run("doubling", {"x": 1}, workflow_id="turns")
+    runner.run("doubling", {"x": 1}, workflow_id="turns", new_turn=True)
+    runner.run("doubling", workflow_id="forked", fork_from=("turns", 0))
+    before = [len(store.steps(name)) for name in ("turns", "forked")]
+    assert before == [2, 1]
+    # As if the worker had died after its last step, before it could say so.
+    cluster.connection.execute(
+        "UPDATE dbos.workflow_status SET status = 'PENDING', executor_id = 'dead' "
+        "WHERE workflow_uuid IN ('turns/2', 'forked')"
+    )
+    assert runner.result("turns", timeout=30)["doubled"] == 2
+    assert runner.result("forked", timeout=30)["doubled"] == 2
+    assert [len(store.steps(name)) for name in ("turns", "forked")] == before
+    with pytest.raises(WorkflowError, match="a fork needs a new workflow_id"):
+        runner.submit("doubling", workflow_id="forked", fork_from=("turns", 0))
+
+
+def test_force_forgives_once_when_it_is_submitted(cluster: TestCluster) -> None:
+    cluster.runner.run("doubling", {"x": 1}, workflow_id="forced")
+    set_crashes = "UPDATE hypergraph.workflows SET crashes = %s, status = 'failed' WHERE id = 'forced'"
+    cluster.connection.execute(set_crashes, ['{"double": 3}'])
+    with pytest.raises(WorkflowError, match="CrashLoopError"):
+        cluster.runner.run("doubling", {"x": 2}, workflow_id="forced")
+    assert cluster.runner.run("doubling", {"x": 2}, workflow_id="forced", force=True)["doubled"] == 4
+
+
 def test_a_map_runs_each_item_as_a_child_of_the_map(cluster: TestCluster) -> None:
     results = cluster.runner.map("doubling", {"x": [1, 2, 3]}, map_over="x", workflow_id="batch")
     assert results["doubled"] == [2, 4, 6]

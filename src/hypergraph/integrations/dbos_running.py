@@ -97,11 +97,11 @@ class Running:
             "error_handling": "continue",
         }
         tags = options.pop("tags", None)
-        if isinstance(options.get("fork_from"), list):
-            options["fork_from"] = tuple(options["fork_from"])
         loop = asyncio.get_running_loop()
         try:
             values = unpacked(self.store, graph, call)
+            if {"new_turn", "fork_from"} & options.keys():
+                await asyncio.to_thread(self._drop_what_was_done, call, options)
             if not graph.has_async_nodes and not graph.has_interrupts:
                 work = partial(self._in_thread, call, graph, values, tags=tags, **options)
                 return await loop.run_in_executor(self._threads, work)
@@ -112,6 +112,14 @@ class Running:
         except (HypergraphError, ValueError, TypeError) as error:  # refused before anything ran
             name = type(error).__name__
             raise dbos.PortableWorkflowError(f"{name}: {error}", name) from error
+
+    def _drop_what_was_done(self, call: Call, options: dict[str, Any]) -> None:
+        """Take from a call that is repeated what it has done: it has begun its turn, or the fork."""
+        stored = self.store.read_workflow(call.workflow_id)
+        if stored is not None:
+            options.pop("fork_from", None)
+            if stored.step_count > call.steps:
+                options.pop("new_turn", None)
 
     def _in_thread(self, call: Call, graph: Graph, values: dict[str, Any], **options: Any) -> RunResult:
         try:
