@@ -15,7 +15,8 @@ import random
 import statistics
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -24,10 +25,14 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))  # what starts workers there starts them here
 
 import psycopg
+from dbos import DBOS
 from dbos_cluster import TestCluster
 from postgres import server
 
 from benchmarks.engine import Bar
+from hypergraph import FunctionNode, Graph, SyncRunner
+from hypergraph.checkpointers import PostgresCheckpointer
+from hypergraph.integrations.dbos_address import named, url_of
 
 _LONG = 300  # nodes of a run whose cost per node is measured
 _BARE = """
@@ -94,6 +99,7 @@ def cost() -> dict[str, float]:
             each.result()
         short = (time.perf_counter() - started) / _SHORT
         run_size = (cluster.one(_RUN_SIZE) - before) / _SHORT
+        own = cluster.one("SELECT pg_total_relation_size('hypergraph.workflows')") / (_SHORT + 16)
     return {
         "bare row": statistics.median(rows),
         "node": statistics.median(nodes),
@@ -101,13 +107,79 @@ def cost() -> dict[str, float]:
         "one of many short runs": short,
         "bytes per step": size / (8 * _LONG),
         "bytes per run": run_size,
+        "bytes per run of ours": own,
     }
+
+
+def capacity(clients: int, seconds: float = 2.0) -> float:
+    """Return the bare rows that so many clients commit in a second, each waiting for its own."""
+    dsn, counts, over = server().create(), [], time.perf_counter() + seconds
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute(_BARE)
+
+    def work(client: int) -> None:
+        count = 0
+        with psycopg.connect(dsn, autocommit=True) as connection:
+            while time.perf_counter() < over:
+                bare(connection, client * 1_000_000 + count, 10)
+                count += 10
+        counts.append(count)
+
+    with ThreadPoolExecutor(clients) as threads:
+        list(threads.map(work, range(clients)))
+    return sum(counts) / seconds
+
+
+def bytes_of_values() -> dict[str, float]:
+    """Return the bytes that the server keeps for a byte of a value of 64 KB."""
+    size = 64 * 1024
+    makers: dict[str, Callable[[int], Any]] = {
+        "of random text": lambda number: os.urandom(size // 2).hex(),
+        "of prose": lambda number: (f"{number} the quick brown fox jumps over the lazy dog. " * size)[:size],
+        "of random bytes": lambda number: os.urandom(size),
+    }
+    found = {}
+    for name, make in makers.items():
+        store = PostgresCheckpointer(server().create())
+        graph = Graph([FunctionNode(make, name="make", output_name="value")], name="making")
+        runner = SyncRunner(checkpointer=store)
+        for number in range(20):
+            runner.run(graph, {"number": number}, workflow_id=f"w{number}")
+        with psycopg.connect(store.location) as connection:
+            row = connection.execute("SELECT pg_total_relation_size('hypergraph.vals')").fetchone()
+            found[f"stored bytes for a byte {name}"] = row[0] / (20 * size) if row else 0.0
+        store.shut()
+    return found
+
+
+def steps_of_dbos(steps: int = 200) -> float:
+    """Return the seconds of one step of DBOS, in a workflow of DBOS in this process."""
+
+    def nothing() -> int:
+        return 1
+
+    def workflow() -> None:
+        for _ in range(steps):
+            DBOS.run_step({"name": "nothing"}, nothing)
+
+    url = url_of(named(server().create(), "steps"))
+    DBOS(config={"name": "steps", "system_database_url": url, "log_level": "ERROR"})
+    registered = DBOS.workflow(name="steps")(workflow)
+    DBOS.launch()
+    try:
+        registered()
+        started = time.perf_counter()
+        registered()
+        return (time.perf_counter() - started) / steps
+    finally:
+        DBOS.destroy()
 
 
 def throughput(workers: int, runs: int = 48) -> float:
     """Return the runs of ten sleeping nodes that so many workers end in a second, four at once in each."""
-    with cluster_of(workers, NODE_SECONDS=0.05) as cluster:
-        cluster.runner.queue("hypergraph", worker_concurrency=4)
+    with cluster_of(0) as cluster:
+        cluster.runner.queue("hypergraph", worker_concurrency=4)  # before anybody takes ten
+        cluster.start(*(f"w{number}" for number in range(workers)), TRACE_DSN="", NODE_SECONDS="0.1")
         for number in range(runs):
             name = f"r{number}"
             cluster.runner.submit("chain", {"run": name, "v0": 0}, workflow_id=name)
@@ -186,6 +258,13 @@ def main(arguments: list[str] | None = None) -> int:
     found: dict[str, Any] = {"cost": cost()}
     for name, value in found["cost"].items():
         print(f"{name}: {value:.0f}" if "bytes" in name else f"{name}: {value * 1e3:.3f} ms")
+    found["commits a second"] = [capacity(1), capacity(8)]
+    print("bare commits a second: {:.0f} by one client, {:.0f} by eight".format(*found["commits a second"]))
+    found["bytes"] = bytes_of_values()
+    for name, value in found["bytes"].items():
+        print(f"{name}: {value:.2f}")
+    found["step of DBOS"] = steps_of_dbos()
+    print(f"one step of DBOS: {found['step of DBOS'] * 1e3:.3f} ms")
     one, two = throughput(1), throughput(2)
     found |= {"runs a second": [one, two], "speed-up": two / one}
     print(f"runs a second: {one:.1f} by one worker, {two:.1f} by two")

@@ -30,9 +30,9 @@ class Setting:
     places: int = 10  # runs at once in one worker
     nodes: int = 10
     node: float = 0.2  # what the functions of a node take
-    commit: float = 0.0004  # what writing a node down takes, when nobody else writes
-    overhead: float = 0.015  # what a run takes beside its nodes: submitting, taking, recording its end
-    commits: float = 6000.0  # a second, which the database does at most
+    commit: float = 0.0033  # what writing a node down takes, when nobody else writes
+    overhead: float = 0.028  # what a run takes beside its nodes: submitting, taking, recording its end
+    commits: float = 2340.0  # a second, which the database does at most
     interval: float = 1.0  # between two looks at other workers
     polling: float = 0.1
     seconds: float = 600.0  # for which runs arrive
@@ -192,8 +192,9 @@ def measured(file: Path | None) -> Setting:
     base = Setting("")
     if file is None:
         return base
-    costs = json.loads(file.read_text())["cost"]
-    return replace(base, commit=costs["node"], overhead=costs["run"])
+    found = json.loads(file.read_text())
+    costs, commits = found["cost"], found["commits a second"][-1]
+    return replace(base, commit=costs["node"], overhead=costs["one of many short runs"], commits=commits)
 
 
 def main(arguments: list[str] | None = None) -> int:

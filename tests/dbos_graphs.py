@@ -57,6 +57,12 @@ def divide(x: int) -> float:
     return 10 / x
 
 
+@node(output_name="left")
+def leave(x: int) -> int:
+    """A node that would end its process."""
+    raise SystemExit(x)
+
+
 @interrupt(output_name="answer")
 def ask(doubled: int) -> None:
     """A question."""
@@ -76,4 +82,5 @@ chain = Graph([_link(number) for number in range(NODES)], name="chain")
 doubling = Graph([double], name="doubling")
 dividing = Graph([divide], name="dividing")
 asking = Graph([double, ask, decide], name="asking")
-graphs = [chain, doubling, dividing, asking]
+leaving = Graph([leave], name="leaving")
+graphs = [chain, doubling, dividing, asking, leaving]

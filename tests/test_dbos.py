@@ -17,10 +17,12 @@ from dbos_cluster import TestCluster, WorkerProcess
 
 from hypergraph import Graph, node
 from hypergraph.checkpointers import AesGcmCodec, PostgresCheckpointer
-from hypergraph.exceptions import CheckpointError, WorkflowError, WorkflowLockedError
+from hypergraph.exceptions import CheckpointError, StoreUnavailableError, WorkflowError, WorkflowLockedError
 from hypergraph.integrations.dbos import DBOSRunner
 
 pytestmark = pytest.mark.slow
+
+NOWHERE = "postgresql://ann:hidden@127.0.0.1:1/x"
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +70,34 @@ def test_a_question_pauses_a_run_and_an_answer_ends_it(cluster: TestCluster) -> 
     assert paused.pause.node_name == "ask"
     done = cluster.runner.run(dbos_graphs.asking, {"answer": "yes"}, workflow_id="asking")
     assert done["decided"] == "YES"
+
+
+def test_a_turn_or_a_fork_that_is_repeated_by_another_worker_is_one(cluster: TestCluster) -> None:
+    runner, store = cluster.runner, cluster.runner.checkpointer
+    runner.run("doubling", {"x": 1}, workflow_id="turns")
+    runner.run("doubling", {"x": 1}, workflow_id="turns", new_turn=True)
+    runner.run("doubling", workflow_id="forked", fork_from=("turns", 0))
+    before = [len(store.steps(name)) for name in ("turns", "forked")]
+    assert before == [2, 1]
+    # As if the worker had died after its last step, before it could say so.
+    cluster.connection.execute(
+        "UPDATE dbos.workflow_status SET status = 'PENDING', executor_id = 'dead' "
+        "WHERE workflow_uuid IN ('turns/2', 'forked')"
+    )
+    assert runner.result("turns", timeout=30)["doubled"] == 2
+    assert runner.result("forked", timeout=30)["doubled"] == 2
+    assert [len(store.steps(name)) for name in ("turns", "forked")] == before
+    with pytest.raises(WorkflowError, match="a fork needs a new workflow_id"):
+        runner.submit("doubling", workflow_id="forked", fork_from=("turns", 0))
+
+
+def test_force_forgives_once_when_it_is_submitted(cluster: TestCluster) -> None:
+    cluster.runner.run("doubling", {"x": 1}, workflow_id="forced")
+    set_crashes = "UPDATE hypergraph.workflows SET crashes = %s, status = 'failed' WHERE id = 'forced'"
+    cluster.connection.execute(set_crashes, ['{"double": 3}'])
+    with pytest.raises(WorkflowError, match="CrashLoopError"):
+        cluster.runner.run("doubling", {"x": 2}, workflow_id="forced")
+    assert cluster.runner.run("doubling", {"x": 2}, workflow_id="forced", force=True)["doubled"] == 4
 
 
 def test_a_map_runs_each_item_as_a_child_of_the_map(cluster: TestCluster) -> None:
@@ -168,6 +198,18 @@ def test_an_address_that_is_none_is_refused_without_showing_it() -> None:
     assert "hidden" not in str(caught.value)
 
 
+def test_a_database_that_cannot_be_reached_is_an_error_of_ours() -> None:
+    with pytest.raises(StoreUnavailableError, match="cannot be reached") as caught:
+        DBOSRunner(NOWHERE).submit("doubling", {"x": 1})
+    assert "hidden" not in str(caught.value)
+
+
+def test_a_node_that_exits_ends_its_run_and_no_other(cluster: TestCluster) -> None:
+    with pytest.raises(WorkflowError, match="node leave panicked: 3"):
+        cluster.runner.run("leaving", {"x": 3})
+    assert cluster.runner.run("doubling", {"x": 1})["doubled"] == 2
+
+
 def test_a_queue_bounds_how_many_run_at_once(cluster: TestCluster) -> None:
     cluster.runner.queue("limited", concurrency=3)
     cluster.runner.queue("limited", concurrency=1)  # workers follow
@@ -215,6 +257,7 @@ def test_an_executor_id_in_use_is_refused(cluster: TestCluster) -> None:
         (("--db", "postgresql://x", "worker", "dbos_graphs:grafs", "--executor-id", "x"), 1, "no 'grafs'"),
         (("--db", "postgresql://x", "worker", "dbos_graphs:NODES", "--executor-id", "x"), 2, "int"),
         (("--db", "postgresql://x", "worker", "dbos_graphs:graphs", "--executor-id", "x" * 41), 2, "1 to 40"),
+        (("--db", NOWHERE, "worker", "dbos_graphs:graphs", "--executor-id", "x"), 3, "cannot be reached"),
         (("--db", "postgresql://x", "worker", "dbos_graphs:graphs"), 2, "--executor-id must be given"),
     ],
 )

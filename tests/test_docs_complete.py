@@ -15,7 +15,15 @@ REFERENCE = {page: page.read_text(encoding="utf-8") for page in sorted((DOCS / "
 PUBLIC_MODULES = [
     *("cache", "events", "events.rich_progress", "events.types", "exceptions", "graph", "graph.validation"),
     *("nodes.base", "nodes.function", "nodes.gate", "nodes.graph_node", "nodes.interrupt"),
-    *("integrations.executors", "runners", "runners.async_", "runners.sync", "testing", "viz"),
+    *(
+        "integrations.dbos",
+        "integrations.executors",
+        "runners",
+        "runners.async_",
+        "runners.sync",
+        "testing",
+        "viz",
+    ),
 ]
 CALLS = [
     getattr(runner, call)

@@ -48,7 +48,7 @@ def worker(call: Call) -> Reply:
         runner_class = integrations.DBOSRunner
     except ImportError as error:
         raise Problem(USAGE, str(error)) from error
-    _, graphs = object_at(given.target)
+    graphs: Any = object_at(given.target)[1]  # the runner says what is wrong with it
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     names = ("interval", "patience", "drain", "host", "port")
     settings: dict[str, Any] = {name: getattr(given, name) for name in names}

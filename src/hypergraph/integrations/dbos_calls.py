@@ -41,6 +41,7 @@ class Call:
     map_over: Sequence[str] = ()
     map_mode: str = "zip"
     attempt: int = 1
+    steps: int = 0  # that the workflow had when it was submitted
     sealed: str = ""  # the id that the values were encoded for, if it is another
 
     def text(self) -> str:

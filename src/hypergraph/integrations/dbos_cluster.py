@@ -11,7 +11,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from sqlalchemy.exc import DBAPIError, OperationalError
+
 from hypergraph.checkpointers import PostgresCheckpointer
+from hypergraph.exceptions import CheckpointError, StoreUnavailableError
 from hypergraph.integrations.dbos_address import dbos, named, url_of
 from hypergraph.integrations.dbos_calls import maps_of
 
@@ -51,16 +54,28 @@ class Cluster:
 
     @property
     def client(self) -> Any:
-        """The client of DBOS, connected on first use."""
+        """The client of DBOS, connected on first use.
+
+        Raises:
+            CheckpointError: the database cannot be reached, or refuses to have the tables of DBOS.
+        """
         with self._lock:
             if self._client is None:
-                dbos.DBOS.migrate(self.url)
-                self._client = dbos.DBOSClient(
-                    system_database_url=self.url,
-                    serializer=dbos.DBOSPortableJSONSerializer(),
-                    application_name=self.application,
-                )
+                self._client = self._connected()
             return self._client
+
+    def _connected(self) -> Any:
+        try:
+            dbos.DBOS.migrate(self.url)
+            return dbos.DBOSClient(
+                system_database_url=self.url,
+                serializer=dbos.DBOSPortableJSONSerializer(),
+                application_name=self.application,
+            )
+        except OperationalError as error:
+            raise StoreUnavailableError(f"The database cannot be reached: {error.orig}") from error
+        except DBAPIError as error:
+            raise CheckpointError(f"The database refuses the tables of DBOS: {error.orig}") from error
 
     def close(self) -> None:
         """Close the connections of the client."""

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from hypergraph.exceptions import HypergraphError
+from hypergraph.exceptions import HypergraphError, StoreUnavailableError
 from hypergraph.integrations.dbos_address import named, psycopg
 
 logger = logging.getLogger("hypergraph.worker")
@@ -62,6 +62,7 @@ class Presence:
         self.losses = 0
         self._driver: psycopg.Connection[Any] | None = None
         self._lock = threading.Lock()
+        self._is_over = False
         self._beaten = time.monotonic()
 
     def begin(self) -> None:
@@ -69,13 +70,21 @@ class Presence:
 
         Raises:
             ExecutorInUseError: another worker has it.
-            psycopg.Error: the server cannot be reached.
+            StoreUnavailableError: the server cannot be reached.
         """
-        with self._lock:
-            self._open()
+        try:
+            with self._lock:
+                self._open()
+        except psycopg.Error as error:
+            raise StoreUnavailableError(f"The database cannot be reached: {error}") from error
 
     def beat(self) -> None:
-        """Say that this worker lives, in a new session if the last one was lost; raises what `begin` does."""
+        """Say that this worker lives, in a new session if the last one was lost.
+
+        Raises:
+            ExecutorInUseError: another worker has the lock by now.
+            psycopg.Error: the server cannot be reached.
+        """
         with self._lock:
             try:
                 self._open().execute("SELECT 1")
@@ -117,13 +126,16 @@ class Presence:
             time.sleep(0.01)
 
     def end(self) -> None:
-        """Free the lock."""
+        """Free the lock, for good."""
         with self._lock:
+            self._is_over = True
             self._close()
 
     def _open(self) -> psycopg.Connection[Any]:
         if self._driver is not None and not self._driver.closed:
             return self._driver
+        if self._is_over:
+            raise RuntimeError("this worker has ended")
         driver = psycopg.connect(self._conninfo, autocommit=True)
         try:
             key, give_up = _key(self._application, self.executor_id), time.monotonic() + _MOURNING

@@ -21,7 +21,7 @@ from typing import Any
 from hypergraph import AsyncRunner, Graph, RunResult, SyncRunner
 from hypergraph.checkpointers import Checkpointer
 from hypergraph.display import did_you_mean
-from hypergraph.exceptions import CheckpointError, OwnershipLostError, StoreUnavailableError
+from hypergraph.exceptions import HypergraphError, OwnershipLostError, StoreUnavailableError
 from hypergraph.integrations.dbos_address import dbos
 from hypergraph.integrations.dbos_calls import Call, unpacked
 from hypergraph.integrations.dbos_metrics import Metrics
@@ -97,22 +97,41 @@ class Running:
             "error_handling": "continue",
         }
         tags = options.pop("tags", None)
-        if isinstance(options.get("fork_from"), list):
-            options["fork_from"] = tuple(options["fork_from"])
         loop = asyncio.get_running_loop()
         try:
             values = unpacked(self.store, graph, call)
+            if {"new_turn", "fork_from"} & options.keys():
+                await asyncio.to_thread(self._drop_what_was_done, call, options)
             if not graph.has_async_nodes and not graph.has_interrupts:
-                work = partial(self._sync.run, graph, values, tags=tags, **options)
+                work = partial(self._in_thread, call, graph, values, tags=tags, **options)
                 return await loop.run_in_executor(self._threads, work)
-            coroutine = self._async.run(graph, values, tags=tags, **options)
+            coroutine = self._on_loop(call, graph, values, tags=tags, **options)
             return await loop.create_task(coroutine, context=contextvars.Context())
         except (OwnershipLostError, StoreUnavailableError) as error:
             return _failed(call, error)
-        except (CheckpointError, ValueError, TypeError) as error:  # refused before anything ran
-            raise dbos.PortableWorkflowError(
-                f"{type(error).__name__}: {error}", type(error).__name__
-            ) from error
+        except (HypergraphError, ValueError, TypeError) as error:  # refused before anything ran
+            name = type(error).__name__
+            raise dbos.PortableWorkflowError(f"{name}: {error}", name) from error
+
+    def _drop_what_was_done(self, call: Call, options: dict[str, Any]) -> None:
+        """Take from a call that is repeated what it has done: it has begun its turn, or the fork."""
+        stored = self.store.read_workflow(call.workflow_id)
+        if stored is not None:
+            options.pop("fork_from", None)
+            if stored.step_count > call.steps:
+                options.pop("new_turn", None)
+
+    def _in_thread(self, call: Call, graph: Graph, values: dict[str, Any], **options: Any) -> RunResult:
+        try:
+            return self._sync.run(graph, values, **options)
+        except KeyboardInterrupt as error:  # of a node: it ends its run, not the loop of all others
+            return _failed(call, error)
+
+    async def _on_loop(self, call: Call, graph: Graph, values: dict[str, Any], **options: Any) -> RunResult:
+        try:
+            return await self._async.run(graph, values, **options)
+        except KeyboardInterrupt as error:
+            return _failed(call, error)
 
     @contextmanager
     def _registered(self, dbos_id: str, workflow_id: str) -> Iterator[None]:
@@ -139,5 +158,5 @@ def outcome(result: RunResult) -> str:
     return json.dumps({"status": result.status.value, "names": names})
 
 
-def _failed(call: Call, error: Exception) -> RunResult:
+def _failed(call: Call, error: BaseException) -> RunResult:
     return RunResult({}, RunStatus.FAILED, workflow_id=call.workflow_id, error=error)

@@ -15,6 +15,7 @@ from hypergraph import Graph
 from hypergraph.checkpointers import Checkpointer
 from hypergraph.checkpointers.ids import check_workflow_id
 from hypergraph.checkpointers.tags import check_tags
+from hypergraph.checkpointers.types import NewWorkflow
 from hypergraph.exceptions import WorkflowError, WorkflowLockedError
 from hypergraph.integrations.dbos_address import dbos
 from hypergraph.integrations.dbos_calls import (
@@ -56,7 +57,28 @@ class Submissions:
         if tags is not None:
             check_tags(tags)
             given["tags"] = dict(tags)
-        return Call(name_of(graph), own, packed(self.store, own, values or {}), given)
+        steps = self._prepared(own, given)
+        return Call(name_of(graph), own, packed(self.store, own, values or {}), given, steps=steps)
+
+    def _prepared(self, workflow_id: str, options: dict[str, Any]) -> int:
+        """Do now what must not happen again when the call is repeated; return how many steps there are.
+
+        A worker that dies leaves its call to another, which must neither forgive its crashes nor begin one
+        more turn.
+        """
+        if not {"force", "new_turn", "fork_from"} & options.keys():
+            return 0
+        stored = self.store.read_workflow(workflow_id)
+        if stored is None:
+            options.pop("force", None)
+            return 0
+        if options.get("fork_from") is not None:
+            raise WorkflowError(
+                f"Workflow {workflow_id!r} exists; a fork needs a new workflow_id.", workflow_id=workflow_id
+            )
+        if options.pop("force", False):
+            self.store.release(self.store.claim(workflow_id, NewWorkflow(), force=True))
+        return stored.step_count
 
     def enqueue(self, kind: str, call: Call, queue: str, **more: Any) -> str:
         """Put a call into a queue and return the id that DBOS has for it.
@@ -92,7 +114,7 @@ class Submissions:
         if status.status not in IN_FLIGHT:
             return False
         before, call = Call.of(status.input["args"][0]), Call.of(call.text())  # both as they travel
-        same = replace(before, values={}) == replace(call, values={})
+        same = replace(before, values={}, steps=0) == replace(call, values={}, steps=0)
         if same and unpacked(self.store, None, before) == unpacked(self.store, None, call):
             return True
         raise WorkflowLockedError(

@@ -61,6 +61,7 @@ class Worker:
         self.is_draining = False
         self.has_lost_its_id = False
         self._leave = threading.Event()
+        self._ended = threading.Event()
         self._watcher = threading.Thread(target=self._watch, name="hypergraph-watch", daemon=True)
         self._server: Any = None
 
@@ -71,6 +72,7 @@ class Worker:
 
         Raises:
             ExecutorInUseError: another worker with this id lives.
+            CheckpointError: the database cannot be reached, or refuses.
             RuntimeError: this process has a worker already.
             OSError: the port is in use.
         """
@@ -86,6 +88,7 @@ class Worker:
             _register()
             self._launch()
         except BaseException:
+            dbos.DBOS.destroy()
             self._end()
             raise
         self._watcher.start()
@@ -152,6 +155,7 @@ class Worker:
     def _end(self) -> None:
         self.is_draining = True
         self._leave.set()
+        self._ended.set()
         Worker.current = None
         self.running.close()
         self.presence.end()
@@ -163,7 +167,7 @@ class Worker:
     # -- looking after others --------------------------------------------------------------------------
 
     def _watch(self) -> None:
-        while Worker.current is self:
+        while not self._ended.is_set():
             try:
                 self.presence.beat()
                 self._stop_cancelled()
@@ -176,9 +180,9 @@ class Worker:
                 return
             except Exception as error:  # whatever it is, the next round may be better
                 self.metrics.count("hypergraph_watch_errors_total")
-                if Worker.current is self:
+                if not self._ended.is_set():
                     logger.warning("looking after others failed: %s: %s", type(error).__name__, error)
-            threading.Event().wait(self.settings.interval)
+            self._ended.wait(self.settings.interval)
 
     def _stop_cancelled(self) -> None:
         for dbos_id in self.cluster.found(self.running.live, status="CANCELLED"):
