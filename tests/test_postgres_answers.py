@@ -112,6 +112,10 @@ def test_every_command_is_asked_somewhere() -> None:
     assert COMMANDS.keys() == OTHERS | {words(line)[0] for line in QUESTIONS}
 
 
+def test_what_is_for_files_says_so_in_one_line(both: Both) -> None:
+    assert said(both.postgres, "demo", code=2).err.count("\n") == 1
+
+
 def test_the_next_page_follows_the_first(both: Both) -> None:
     first = both.postgres.json_here("ls", "--limit", 5)
     second = both.postgres.json_here("ls", "--limit", 5, "--cursor", first["next_cursor"])

@@ -51,7 +51,7 @@ COMMANDS = {
     "db-info": Command("databases", "how large the store is and what is in it", KEEP),
     "db-check": Command("databases", "look for damage: pages, rows, values, artifacts", KEEP),
     "db-migrate": Command("databases", "bring the store to the schema of this release", KEEP),
-    "db-copy": Command("databases", "copy a store, or some workflows, to another file", KEEP),
+    "db-copy": Command("databases", "copy workflows from one store into another, of any kind", KEEP),
     "demo": Command("telling", "run a pipeline that fails, waits, is killed and goes on", DO),
     "completion": Command("completing", "a script that completes commands in a shell", KEEP),
     "doctor": Command("databases", "look whether everything is there that runs need", KEEP),

@@ -51,7 +51,7 @@ class Given:
 
 
 FOR_ALL = (
-    Option("--db", "the database: a file; by default $HYPERGRAPH_DB, pyproject.toml, ./workflows.db", "URL"),
+    Option("--db", "a file or postgresql://...; else $HYPERGRAPH_DB, pyproject.toml, ./workflows.db", "URL"),
     Option("--json", "answer with one JSON document"),
     Option("--jsonl", "answer with one JSON document a line"),
     Option("--help", "show this", short="-h"),

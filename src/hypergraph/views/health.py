@@ -15,11 +15,12 @@ from hypergraph.checkpointers.clock import now
 from hypergraph.checkpointers.sql_store import SqlCheckpointer
 from hypergraph.display import jsonable, plural
 from hypergraph.exceptions import CheckpointError
-from hypergraph.views.databases import Versions, activities, database, looked, schema_versions
+from hypergraph.views.databases import Versions, activities, looked, schema_versions
 from hypergraph.views.problems import STORE, Problem
 from hypergraph.views.stores import location_of, sql_only, store_at
 
 _SKEW = 1.0  # seconds by which two clocks may differ
+_TOTAL = "SELECT coalesce(sum(workflows), 0) FROM tallies"
 _MAY_WRITE = "SELECT NOT pg_is_in_recovery() AND has_table_privilege('workflows', 'INSERT')"
 OK, MISSING, TROUBLE = "ok", "missing", "TROUBLE"
 _EXTRAS = {
@@ -115,7 +116,7 @@ def _store(address: str) -> Iterator[Finding]:
     try:
         store = sql_only(store_at(address))
         versions = schema_versions(store)
-        found = database(store)
+        total = looked(store, lambda connection: int(connection.execute(_TOTAL).fetchone()[0]))
         active = activities(store)
         may_write = _may_write(store)
     except Problem as problem:
@@ -126,7 +127,6 @@ def _store(address: str) -> Iterator[Finding]:
     except CheckpointError as error:
         yield _finding("store", TROUBLE, str(error))
         return
-    total = sum(found["workflows"].values())
     yield _finding("store", OK, f"{location_of(store)}: {plural(total, 'workflow')}")
     yield _schema(versions)
     yield from _clock(store)
