@@ -12,7 +12,7 @@ RUN := .venv/bin/python
 INSTALL := PIP_DISABLE_PIP_VERSION_CHECK=1 $(RUN) -m pip install --quiet --editable
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check prove soak bench pictures clean browser
+.PHONY: help demo test check prove soak cluster bench pictures clean browser
 
 help: ## list what can be made
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' Makefile
@@ -55,6 +55,12 @@ prove: .venv/.dev ## crash, tear, race and corrupt stored runs; print what held
 soak: .venv/.dev ## the same, ten times as much
 	@echo "==> proving (about three quarters of an hour)"
 	@$(RUN) tests/prove.py --scale 10
+
+cluster: .venv/.dev ## nodes on Ray and MPI, and lines that are cut; installs half a gigabyte, needs root for the lines
+	@echo "==> installing Ray and MPI into .venv"
+	@$(INSTALL) '.[cluster]'
+	@echo "==> tests: pytest tests/cluster"
+	@$(RUN) -m pytest -q tests/cluster
 
 bench: .venv/.package ## measure the overhead per node
 	@echo "==> measuring (about half a minute; peers are compared where they are installed)"
