@@ -11,15 +11,12 @@ from postgres import server
 from proofs import kills, races
 
 SLICE = 0.02
-# A fork is claimed, given back and claimed again: in between, a rival may look at it, and both give up.
-RACES = {name: race for name, race in races.RACES.items() if "fork" not in name}
 
 
 @pytest.fixture
 def on_postgres(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let all processes of a suite use a database of the server."""
     monkeypatch.setenv(stored.DSN, server().create())
-    monkeypatch.setattr(races, "RACES", RACES)
 
 
 @pytest.mark.slow

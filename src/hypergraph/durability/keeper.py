@@ -63,7 +63,7 @@ class WorkflowKeeper:
         self.seen: Stored | None = None  # what was stored when the call began
         self.question: StepRecord | None = None  # what the caller answers, if something was asked
         self.batch: str | None = None  # the map whose item goes on by itself
-        self.has_waited = False
+        self.has_waited = self.has_forked = False
         self.reruns: dict[Run, Stored] = {}  # runs in which nodes run again because of their code
 
     def inputs_for(
@@ -123,7 +123,9 @@ class WorkflowKeeper:
         fresh = self._must_be_new(run)
         workflow_id = run.workflow_id = run.place()
         if self.origin is not None and _is_outermost(run):
-            self._fork(run, self.origin)
+            if not self.has_forked:
+                self._fork(run, self.origin)
+                self.has_forked = True
         elif not fresh:
             stored = self._stored(run)
             if stored is not None and self._is_over(run, stored):
@@ -131,9 +133,10 @@ class WorkflowKeeper:
         try:
             claim = self.store.claim(workflow_id, self._described(run), force=self.wishes.force)
         except WorkflowLockedError:
-            if not self.wishes.wait:
+            # A rival that came too late to fork holds it for a moment, only to find that out.
+            if not (self.wishes.wait or self.has_forked):
                 raise
-            self.has_waited, self.seen = True, None
+            self.has_waited, self.seen = not self.has_forked, None
             return None
         if claim.existing is None:
             run.journal = Journal(self.store, claim, run, self.writer)
