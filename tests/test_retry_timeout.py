@@ -380,7 +380,7 @@ def test_a_map_has_one_deadline_for_all_items(on: On) -> None:
         wait_for_the_deadline(ctx)
         return x
 
-    result = on.map(Graph([slow]), {"x": [1, 2, 3]}, map_over="x", timeout=0.001, error_handling="continue")
+    result = on.map(Graph([slow]), {"x": [1, 2, 3]}, map_over="x", timeout=0.2, error_handling="continue")
     assert seen == [1]
     assert result.status.value == "stopped"
 

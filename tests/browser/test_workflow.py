@@ -77,9 +77,10 @@ def test_time_is_travelled_by_slider_keys_and_play(look: Look) -> None:
 def test_any_two_supersteps_are_compared(look: Look) -> None:
     with look("stories") as page:
         shown = Panels(page, "wf=loop&at=7&tab=changes")
+        change = page.get_by_role("article", name="n changed")
+        expect(change.locator(".removed pre")).to_have_text("3")  # the page is ready to be typed into
         page.get_by_role("spinbutton", name="after").fill("1")
         page.get_by_role("spinbutton", name="after").press("Enter")
-        change = page.get_by_role("article", name="n changed")
         expect(change.locator(".removed pre")).to_have_text("1")
         expect(change.locator(".added pre")).to_have_text("4")
         shown.row("bump", 6).click(modifiers=["Shift"])
