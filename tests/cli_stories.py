@@ -24,6 +24,17 @@ from hypergraph.engine import execute, flow, nested, perform, run, scope
 from hypergraph.views.stores import store_at
 
 DAYS_AGO = 200
+# A workflow of each kind.
+STORIES = [
+    "batch-1",
+    "support-1",
+    "nightly-1",
+    "refine-1",
+    "offer-1",
+    "order-457",
+    "order-456-retry",
+    "hostile-1",
+]
 
 
 class Time:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from cli import Cli
-from cli_stories import stories
+from cli_stories import STORIES, stories
 
 from hypergraph import Graph, SyncRunner, node
 from hypergraph.checkpointers import AesGcmCodec, SqliteCheckpointer
@@ -18,17 +18,6 @@ from hypergraph.views.exports import SCHEMA, exported, imported
 from hypergraph.views.problems import Problem
 
 __all__ = ["stories"]
-
-STORIES = [
-    "batch-1",
-    "support-1",
-    "nightly-1",
-    "refine-1",
-    "offer-1",
-    "order-457",
-    "order-456-retry",
-    "hostile-1",
-]
 
 
 def text_of(store: SqliteCheckpointer, workflow_id: str, *, lines: bool = False) -> bytes:

@@ -13,7 +13,7 @@ import pytest
 from agents import Agent, agent
 from postgres import psycopg, server
 from test_postgres_scaling import filled
-from ui_serving import Served, loop, serving, write_story
+from ui_serving import ASKED, Served, loop, serving, write_story
 
 from hypergraph import SyncRunner
 from hypergraph.checkpointers import PostgresCheckpointer
@@ -24,24 +24,6 @@ from hypergraph.views.schemas import json_schema
 pytestmark = pytest.mark.slow  # a server takes a second to start
 
 APPS = [word for name in ("loop", "review", "inverse") for word in ("--app", f"ui_serving:{name}")]
-ASKED: dict[str, dict[str, Any]] = {
-    "workflows": {"search": "loop"},
-    "workflow": {"id": "outer-1"},
-    "steps": {"id": "loop-1", "limit": 3},
-    "step": {"id": "loop-1", "index": 1},
-    "columns": {"id": "loop-1"},
-    "items": {"id": "map-1"},
-    "state": {"id": "loop-1", "at": 2},
-    "value": {"id": "loop-1", "key": "n"},
-    "changes": {"id": "loop-1", "first": 0, "second": 4},
-    "diff": {"a": "loop-1", "b": "health"},
-    "why": {"id": "loop-1", "key": "n"},
-    "stats": {},
-    "errors": {},
-    "timeline": {"id": "outer-1"},
-    "lineage": {"id": "loop-1"},
-    "graph": {"id": "outer-1", "depth": 1},
-}
 TOOLS: dict[str, dict[str, Any]] = {
     "list_workflows": {"status": "failed"},
     "show_workflow": {"workflow_id": "map-1"},

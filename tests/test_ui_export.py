@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from browsing import apart, browser
 from cli import Cli
-from cli_stories import stories
+from cli_stories import STORIES, stories
 from playwright.sync_api import Browser, Page, expect
 from ui_serving import Served, environment, serving, write_story
 
@@ -28,16 +28,6 @@ from hypergraph.views.workflow import workflow
 
 __all__ = ["browser", "stories"]  # fixtures
 
-STORIES = [
-    "batch-1",
-    "support-1",
-    "nightly-1",
-    "refine-1",
-    "offer-1",
-    "order-457",
-    "order-456-retry",
-    "hostile-1",
-]
 ASK = "([name, params]) => import('hg/api.js').then((api) => api.get(name, params))"
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from ui_serving import IDS, Served, command, environment, loop, serving, write_story
+from ui_serving import ASKED, IDS, Served, command, environment, loop, serving, write_story
 
 from hypergraph import SqliteCheckpointer, SyncRunner
 from hypergraph.ui.questions import QUESTIONS
@@ -34,25 +34,6 @@ def server(database: Path) -> Iterator[Served]:
 
 
 # --- questions ----------------------------------------------------------------------------------------
-
-ASKED = {
-    "workflows": {},
-    "workflow": {"id": "loop-1"},
-    "steps": {"id": "loop-1"},
-    "step": {"id": "loop-1", "index": 1},
-    "columns": {"id": "loop-1"},
-    "items": {"id": "map-1"},
-    "state": {"id": "loop-1", "at": 2},
-    "value": {"id": "loop-1", "key": "n"},
-    "changes": {"id": "loop-1", "first": 0, "second": 4},
-    "diff": {"a": "loop-1", "b": "health"},
-    "why": {"id": "loop-1", "key": "n"},
-    "stats": {},
-    "errors": {},
-    "timeline": {"id": "outer-1"},
-    "lineage": {"id": "loop-1"},
-    "graph": {"id": "outer-1", "depth": 1},
-}
 
 
 def test_every_question_is_asked_here() -> None:

@@ -24,6 +24,27 @@ SECRET = "a value that no log may hold"
 IDS = ["health", "..", "%2e%2e", 'it\'s "quoted" & <b>', "ünïcødé ☃", "a b+c?d=e#f", "x') OR 1=1--"]
 
 
+# One question of each kind, about the runs of `write_story`.
+ASKED: dict[str, dict[str, Any]] = {
+    "workflows": {},
+    "workflow": {"id": "loop-1"},
+    "steps": {"id": "loop-1"},
+    "step": {"id": "loop-1", "index": 1},
+    "columns": {"id": "loop-1"},
+    "items": {"id": "map-1"},
+    "state": {"id": "loop-1", "at": 2},
+    "value": {"id": "loop-1", "key": "n"},
+    "changes": {"id": "loop-1", "first": 0, "second": 4},
+    "diff": {"a": "loop-1", "b": "health"},
+    "why": {"id": "loop-1", "key": "n"},
+    "stats": {},
+    "errors": {},
+    "timeline": {"id": "outer-1"},
+    "lineage": {"id": "loop-1"},
+    "graph": {"id": "outer-1", "depth": 1},
+}
+
+
 @node(output_name="n")
 def bump(n: int) -> int:
     return n + 1
