@@ -210,22 +210,12 @@ def test_a_node_that_exits_ends_its_run_and_no_other(cluster: TestCluster) -> No
     assert cluster.runner.run("doubling", {"x": 1})["doubled"] == 2
 
 
-def test_a_queue_bounds_how_many_run_at_once(cluster: TestCluster) -> None:
+def test_a_queue_is_changed_by_declaring_it_again(cluster: TestCluster) -> None:
     cluster.runner.queue("limited", concurrency=3)
-    cluster.runner.queue("limited", concurrency=1)  # workers follow
+    cluster.runner.queue("limited", concurrency=1)
     assert cluster.one("SELECT concurrency FROM dbos.queues WHERE name = 'limited'") == 1
     with pytest.raises(ValueError, match="concurrency"):
         cluster.runner.queue("limited", concurrency=1, worker_concurrency=2)
-
-
-def test_a_schedule_submits_runs_of_its_own(cluster: TestCluster) -> None:
-    cluster.runner.schedule("often", "doubling", "* * * * * *", {"x": 3})
-    find = "SELECT id FROM hypergraph.workflows WHERE id LIKE 'sched-often-%%' AND status = 'completed'"
-    ((found,), *_) = cluster.until(lambda: cluster.all(find))
-    cluster.runner.unschedule("often")
-    assert cluster.runner.checkpointer.state(found)["doubled"] == 6
-    with pytest.raises(ValueError, match="cron"):
-        cluster.runner.schedule("never", "doubling", "now and then")
 
 
 def test_a_worker_tells_how_it_is(cluster: TestCluster) -> None:
