@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from hypergraph import Graph, node
 from hypergraph.checkpointers import AesGcmCodec, PostgresCheckpointer
 from hypergraph.exceptions import CheckpointError, StoreUnavailableError, WorkflowError, WorkflowLockedError
 from hypergraph.integrations.dbos import DBOSRunner
+from hypergraph.views.health import health
 
 pytestmark = pytest.mark.slow
 
@@ -216,6 +218,14 @@ def test_a_queue_is_changed_by_declaring_it_again(cluster: TestCluster) -> None:
     assert cluster.one("SELECT concurrency FROM dbos.queues WHERE name = 'limited'") == 1
     with pytest.raises(ValueError, match="concurrency"):
         cluster.runner.queue("limited", concurrency=1, worker_concurrency=2)
+
+
+def test_the_doctor_tells_who_works_and_what_waits(cluster: TestCluster) -> None:
+    cluster.runner.submit("doubling", {"x": 1}, queue="nobody", workflow_id="patient")
+    found = {each["check"]: each["detail"] for each in health(cluster.dsn)["items"]}
+    assert found["workers"] == "w1"
+    assert re.search(r"nobody: \d+ runs?, the oldest for \d+ s", found["queues"])
+    assert re.fullmatch(r"tables of version \d+; the package is 3\..*", found["dbos"])
 
 
 def test_a_worker_tells_how_it_is(cluster: TestCluster) -> None:
