@@ -33,7 +33,7 @@ INSIDE = "SELECT count(*) FROM held WHERE gate = %s AND ended IS NULL"
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[TestCluster]:
-    found = TestCluster()
+    found = TestCluster(quick=True)
     found.connection.execute(HELD)
     found.runner.queue("pair", concurrency=2)
     found.runner.queue("single", concurrency=1)
