@@ -7,6 +7,7 @@ becomes of the steps.
 from __future__ import annotations
 
 import os
+import threading
 import time
 from typing import Any
 
@@ -63,6 +64,18 @@ def leave(x: int) -> int:
     raise SystemExit(x)
 
 
+@node(output_name="said")
+def complain(x: int) -> int:
+    """A node that fails with a text which cannot be written as it is."""
+    raise ValueError("\ud800 and \0")
+
+
+@node(output_name="lock")
+def lock(x: int) -> object:
+    """A node whose output cannot be stored."""
+    return threading.Lock()
+
+
 @interrupt(output_name="answer")
 def ask(doubled: int) -> None:
     """A question."""
@@ -94,4 +107,6 @@ dividing = Graph([divide], name="dividing")
 asking = Graph([double, ask, decide], name="asking")
 leaving = Graph([leave], name="leaving")
 holding = Graph([hold], name="holding")
-graphs = [chain, doubling, dividing, asking, leaving, holding]
+complaining = Graph([complain], name="complaining")
+locking = Graph([lock, double], name="locking")
+graphs = [chain, doubling, dividing, asking, leaving, holding, complaining, locking]

@@ -67,6 +67,17 @@ def test_a_failed_run_says_why_and_goes_on_when_submitted_again(cluster: TestClu
     assert cluster.runner.run("dividing", {"x": 5}, workflow_id="failing")["quotient"] == 2.0
 
 
+def test_a_failure_whose_text_cannot_be_written_is_told_as_well_as_it_can(cluster: TestCluster) -> None:
+    with pytest.raises(WorkflowError, match=r"ValueError: \\ud800 and"):
+        cluster.runner.submit("complaining", {"x": 1}).result(timeout=30)
+
+
+def test_an_output_that_cannot_be_stored_is_told_and_the_others_come_back(cluster: TestCluster) -> None:
+    result = cluster.runner.run("locking", {"x": 2})
+    assert result["doubled"] == 4
+    assert "did not store it" in result["lock"].reason
+
+
 def test_a_question_pauses_a_run_and_an_answer_ends_it(cluster: TestCluster) -> None:
     paused = cluster.runner.run(dbos_graphs.asking, {"x": 1}, workflow_id="asking")
     assert paused.paused

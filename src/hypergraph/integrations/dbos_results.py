@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from hypergraph import Graph, MapResult, RunResult
-from hypergraph.checkpointers import Checkpointer, StepStatus, WorkflowStatus
+from hypergraph.checkpointers import Checkpointer, StepStatus, Undecodable, WorkflowStatus
 from hypergraph.exceptions import WorkflowError
 from hypergraph.integrations.dbos_calls import typed
 from hypergraph.runners import RunStatus
@@ -18,6 +18,8 @@ _STATUSES = {
     WorkflowStatus.STOPPED: RunStatus.STOPPED,
     WorkflowStatus.FAILED: RunStatus.FAILED,
 }
+# What a node keeps to itself on purpose, and what no serializer of the store can encode.
+_NOT_STORED = "the run made it and did not store it; only what is stored comes back from a worker"
 
 
 def stored_result(store: Checkpointer, workflow_id: str, status: Any, graph: Graph | None) -> RunResult:
@@ -73,11 +75,9 @@ def _failure(store: Checkpointer, workflow_id: str) -> str | None:
 
 
 def _values(store: Checkpointer, workflow_id: str, names: Iterable[str]) -> dict[str, Any]:
-    wanted = set(names)
-    if not wanted:
-        return {}
-    state = store.look_at_state(workflow_id)
-    return {name: state[name] for name in names if name in state}
+    wanted = list(names)
+    state = store.look_at_state(workflow_id) if wanted else {}
+    return {name: state[name] if name in state else Undecodable(_NOT_STORED) for name in wanted}
 
 
 def _pause(store: Checkpointer, workflow_id: str) -> Any:

@@ -20,8 +20,8 @@ from typing import Any
 
 from hypergraph import AsyncRunner, Graph, RunResult, SyncRunner
 from hypergraph.checkpointers import Checkpointer
-from hypergraph.display import did_you_mean
-from hypergraph.exceptions import HypergraphError, OwnershipLostError, StoreUnavailableError
+from hypergraph.display import did_you_mean, jsonable
+from hypergraph.exceptions import HypergraphError, OwnershipLostError, StoreUnavailableError, safe_text
 from hypergraph.integrations.dbos_address import dbos
 from hypergraph.integrations.dbos_calls import Call, unpacked
 from hypergraph.integrations.dbos_metrics import Metrics
@@ -110,8 +110,7 @@ class Running:
         except (OwnershipLostError, StoreUnavailableError) as error:
             return _failed(call, error)
         except (HypergraphError, ValueError, TypeError) as error:  # refused before anything ran
-            name = type(error).__name__
-            raise dbos.PortableWorkflowError(f"{name}: {error}", name) from error
+            raise told(error) from error
 
     def _drop_what_was_done(self, call: Call, options: dict[str, Any]) -> None:
         """Take from a call that is repeated what it has done: it has begun its turn, or the fork."""
@@ -151,11 +150,14 @@ def outcome(result: RunResult) -> str:
     """
     names: Any = list(result.values)
     if result.failed:
-        error = result.error
-        raise dbos.PortableWorkflowError(
-            f"{type(error).__name__}: {error}", type(error).__name__, data={"names": names}
-        )
+        raise told(result.error, names=names)
     return json.dumps({"status": result.status.value, "names": names})
+
+
+def told(error: object, **data: Any) -> Exception:
+    """Return the error that DBOS records: a text that can be written, whatever the exception says."""
+    name = jsonable(type(error).__name__)
+    return dbos.PortableWorkflowError(f"{name}: {jsonable(safe_text(error))}", name, data=data or None)
 
 
 def _failed(call: Call, error: BaseException) -> RunResult:

@@ -24,7 +24,7 @@ from hypergraph.integrations.dbos_cluster import VERSION, Cluster
 from hypergraph.integrations.dbos_maps import DrainedError, run_map
 from hypergraph.integrations.dbos_metrics import Metrics, series, serve
 from hypergraph.integrations.dbos_presence import ExecutorInUseError, Presence, session_name
-from hypergraph.integrations.dbos_running import Running, outcome
+from hypergraph.integrations.dbos_running import Running, outcome, told
 
 logger = logging.getLogger("hypergraph.worker")
 _HAND_OVER = 10  # seconds in which nodes under way may end, after the time to drain
@@ -246,9 +246,7 @@ class Worker:
             await asyncio.to_thread(self._give_away, dbos_id)
             return ""
         except (HypergraphError, ValueError, TypeError) as error:
-            raise dbos.PortableWorkflowError(
-                f"{type(error).__name__}: {error}", type(error).__name__
-            ) from error
+            raise told(error) from error
 
     def _give_away(self, dbos_id: str) -> None:
         count = self.cluster.put_back(self.cluster.found([dbos_id]).values())
