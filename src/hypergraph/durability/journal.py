@@ -203,9 +203,9 @@ def _fixed_versions(run: Run, step: Step) -> _Versions:
     """Return the versions in a run whose course is fixed: what is made is made once."""
     admission = run.admission
     if step.index not in admission.versions:
-        made = {name for index in admission.scope for name in run.plan.steps[index].outputs}
+        given, made = admission.given, admission.made
         admission.versions[step.index] = (
-            {n: int(n in admission.given or n in made) for n in step.node.inputs if n in run.values},
+            {n: int(n in given or n in made) for n in step.node.inputs if n in run.values},
             dict.fromkeys(step.outputs, 1),
             dict.fromkeys(step.wait_for, 1),
         )
