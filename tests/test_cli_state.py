@@ -176,6 +176,24 @@ def test_a_watch_ends_when_nobody_reads_any_more(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_watch_ends_when_the_process_at_work_is_killed(tmp_path: Path) -> None:
+    database = tmp_path / "slow.db"
+    with at_work(database, 1) as run, watching(database, "slow-1") as watch:
+        assert Cli(database).json("show", "slow-1")["alive"] is True
+        assert watch.stdout is not None
+        assert "first" in watch.stdout.readline()
+        run.kill()
+        run.communicate()
+        out, _ = watch.communicate(timeout=60)
+        assert "nobody is at work on it" in out
+        assert watch.returncode == 1
+    shown = Cli(database)("show", "slow-1")
+    assert "active, but nobody is at work on it" in shown.out
+    assert "resume slow-1 MODULE:GRAPH" in shown.out
+    assert Cli(database).json("show", "slow-1")["alive"] is False
+
+
+@pytest.mark.slow
 def test_workflows_at_work_are_listed(tmp_path: Path) -> None:
     database = tmp_path / "slow.db"
     with at_work(database, 1) as run:

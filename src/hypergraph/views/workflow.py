@@ -13,6 +13,7 @@ from hypergraph.checkpointers.filters import Query
 from hypergraph.checkpointers.reading import StepTally
 from hypergraph.display import jsonable
 from hypergraph.views.children import few_children, fields_of
+from hypergraph.views.databases import is_alive
 from hypergraph.views.errors import ErrorGroup, ErrorPage, FirstError, errors, first_error
 from hypergraph.views.records import known
 from hypergraph.views.state import upcoming
@@ -59,6 +60,7 @@ class WorkflowDetail(WorkflowSummary):
     """One workflow, without its values."""
 
     schema: str  # hypergraph.workflow/1
+    alive: bool | None  # of an active one, whether somebody is at work on it; if not, its process has ended
     counts: dict[str, int]  # steps by status
     nodes: list[NodeRow]  # in order of first execution; of a map those of its items, unless they are too many
     first_error: FirstError | None
@@ -80,6 +82,7 @@ def workflow(store: Checkpointer, wf: str) -> WorkflowDetail:
     return {
         **summary(fields_of(found)),
         "schema": "hypergraph.workflow/1",
+        "alive": is_alive(store, wf) if found.status is WorkflowStatus.ACTIVE else None,
         "counts": _by_status(tallies),
         "nodes": list(_node_rows(tallies or _of_items(store, children, wf))),
         "first_error": first_error(store, found, tallies),
