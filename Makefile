@@ -66,7 +66,8 @@ bench: .venv/.package ## measure the overhead per node
 	@echo "==> measuring (about half a minute; peers are compared where they are installed)"
 	@$(RUN) -m benchmarks.run
 
-pictures: .venv/.dev browser ## photograph the web page for its documentation
+pictures: .venv/.dev browser ## draw the graphs and photograph the web page for the documentation
+	@PYTHONPATH=src:tests $(RUN) docs/make_graph_images.py
 	@CHROMIUM="$(CHROMIUM)" PYTHONPATH=src:tests $(RUN) docs/make_images.py
 
 clean: ## remove .venv and everything else that was made
