@@ -66,7 +66,7 @@ def follow(example: str, place: Path) -> Terminal:
         if block.language == "bash":
             printed = "".join(_type(terminal, line) for line in block.text.splitlines())
             if answer := answers.get(id(block)):
-                assert shows(answer, printed), f"README.md:{answer.line} of {example}; printed was:\n{printed}"
+                assert shows(answer, printed), f"{example}/README.md:{answer.line}: {printed}"
     return terminal
 
 
