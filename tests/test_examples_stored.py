@@ -14,29 +14,38 @@ pytestmark = pytest.mark.slow  # every command is a process of its own
 
 
 def test_approval_is_asked_for_and_given_in_other_processes(tmp_path: Path) -> None:
-    terminal = follow("approval", tmp_path)
-    store = SqliteCheckpointer(terminal.folder / "expenses.db")
-    visits = [(step.node_name, step.status.value) for step in store.steps("trip")]
-    assert visits == [
-        (name, "completed")
-        for name in ("check", "ask_manager", "obey", "ask_employee", "check", "ask_manager", "obey", "pay")
-    ]
-    assert store.state("chair")["outcome"].startswith("nothing paid")
-    why = terminal("hypergraph --db expenses.db why trip outcome")
-    assert "outcome  ← pay (step 7), because obey (step 6) chose it" in why
-    assert "correction  ← ask_employee (step 3)" in why
+    with follow("approval", tmp_path) as type_in:
+        store = SqliteCheckpointer(type_in.folder / "expenses.db")
+        visits = [(step.node_name, step.status.value) for step in store.steps("trip")]
+        assert visits == [
+            (name, "completed")
+            for name in (
+                "check",
+                "ask_manager",
+                "obey",
+                "ask_employee",
+                "check",
+                "ask_manager",
+                "obey",
+                "pay",
+            )
+        ]
+        assert store.state("chair")["outcome"].startswith("nothing paid")
+        why = type_in("hypergraph --db expenses.db why trip outcome")
+        assert "outcome  ← pay (step 7), because obey (step 6) chose it" in why
+        assert "correction  ← ask_employee (step 3)" in why
 
 
 def test_order_saga_has_each_effect_once_and_would_notice_a_second(tmp_path: Path) -> None:
-    terminal = follow("order_saga", tmp_path)
-    store = SqliteCheckpointer(terminal.folder / "orders.db")
-    assert [workflow.status.value for workflow in store.workflows()] == ["completed", "completed"]
-    assert store.state("pot")["repayment"] == "receipt for refund pot"
-    for number, moment in enumerate(("after ship", "before charge", "after release")):
-        address = "the moon" if "release" in moment else "Ulm"
-        terminal(f"python main.py order-{number} '{address}' --kill '{moment}'", code=137)
-        terminal(f"python main.py order-{number}")
-    assert "17 effects, each of them once" in terminal("python main.py")
-    with sqlite3.connect(terminal.folder / "services.db") as ledger:
-        ledger.execute("INSERT INTO effects SELECT * FROM effects WHERE deed = 'ship'")
-    assert "AssertionError" in terminal("python main.py", code=1)
+    with follow("order_saga", tmp_path) as type_in:
+        store = SqliteCheckpointer(type_in.folder / "orders.db")
+        assert [workflow.status.value for workflow in store.workflows()] == ["completed", "completed"]
+        assert store.state("pot")["repayment"] == "receipt for refund pot"
+        for number, moment in enumerate(("after ship", "before charge", "after release")):
+            address = "the moon" if "release" in moment else "Ulm"
+            type_in(f"python main.py order-{number} '{address}' --kill '{moment}'", code=137)
+            type_in(f"python main.py order-{number}")
+        assert "17 effects, each of them once" in type_in("python main.py")
+        with sqlite3.connect(type_in.folder / "services.db") as ledger:
+            ledger.execute("INSERT INTO effects SELECT * FROM effects WHERE deed = 'ship'")
+        assert "AssertionError" in type_in("python main.py", code=1)
