@@ -12,6 +12,7 @@ from hypergraph.checkpointers.commits import FINISHED, Commit, Ownership
 from hypergraph.checkpointers.filters import Moment, Query, moment
 from hypergraph.checkpointers.ids import check_workflow_id
 from hypergraph.checkpointers.offload import in_thread
+from hypergraph.checkpointers.parameters import explained_store
 from hypergraph.checkpointers.payloads import EncodedStep
 from hypergraph.checkpointers.tags import check_tags
 from hypergraph.checkpointers.types import NewWorkflow, StepRecord, WorkflowStatus
@@ -21,6 +22,7 @@ from hypergraph.exceptions import CheckpointError
 __all__ = ["Checkpointer", "Commit", "EncodedStep", "NewWorkflow", "Ownership"]
 
 
+@explained_store
 class Checkpointer(Verbs):
     """Keep workflows, their steps and values, beyond the run that made them.
 

@@ -289,3 +289,10 @@ def annotate(error: BaseException, note: str) -> None:
         error.add_note(_NOTE_PREFIX + note)
     except Exception:  # noqa: S110 - a note is a courtesy
         pass
+
+
+__all__ = [  # every error of the tree, whichever module it is written in
+    name
+    for name, thing in globals().items()
+    if isinstance(thing, type) and issubclass(thing, HypergraphError)
+]

@@ -14,6 +14,7 @@ from hypergraph.display import did_you_mean
 from hypergraph.nodes.callable_node import CallableNode
 from hypergraph.nodes.fingerprint import sha256
 from hypergraph.nodes.names import Names, got, require_name
+from hypergraph.nodes.parameters import explained_node
 from hypergraph.records import Decision
 
 
@@ -107,6 +108,7 @@ def _checked_target(target: Any) -> Target:
     return target  # type: ignore[no-any-return]  # it is END or text
 
 
+@explained_node
 class RouteNode(GateNode):
     """Choose among named targets.
 
@@ -176,6 +178,7 @@ class RouteNode(GateNode):
         return f"RouteNode({self._label()}, targets={self.targets})"
 
 
+@explained_node
 class IfElseNode(GateNode):
     """Choose between two targets by True and False.
 
@@ -236,6 +239,7 @@ class IfElseNode(GateNode):
         return f"IfElseNode({self._label()}, true={self.when_true}, false={self.when_false})"
 
 
+@explained_node
 def route(
     targets: Targets,
     *,
@@ -267,6 +271,7 @@ def route(
     )
 
 
+@explained_node
 def ifelse(
     when_true: Target,
     when_false: Target,

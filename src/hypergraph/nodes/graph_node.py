@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from hypergraph.nodes.base import Frozen, HyperNode
 from hypergraph.nodes.names import Names, as_names, got, require_name
+from hypergraph.nodes.parameters import explained_node
 from hypergraph.nodes.signatures import MISSING
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ _ITEM_NAME = re.compile(r"item-\d+")
 MapMode = Literal["zip", "product"]
 
 
+@explained_node
 class GraphNode(Frozen, HyperNode):
     """Run a whole graph as one node.
 
@@ -110,6 +112,7 @@ class GraphNode(Frozen, HyperNode):
                 )
         return self._copy(outputs=names, inner_outputs=tuple(self._liftable[name] for name in names))
 
+    @explained_node
     def map_over(
         self,
         *params: str,

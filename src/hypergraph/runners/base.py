@@ -32,6 +32,7 @@ from hypergraph.records import RunStatus
 from hypergraph.runners.caching import NodeCaching
 from hypergraph.runners.observe import EventObserver
 from hypergraph.runners.options import DEFAULTS, Options, checked, merged_inputs
+from hypergraph.runners.parameters import explained_runner
 from hypergraph.runners.refusals import check_mapped, checked_executor, needs_interrupts
 from hypergraph.runs.build import map_result_of, result_of
 from hypergraph.runs.results import MapResult
@@ -58,6 +59,7 @@ class RunnerCapabilities:
     supports_checkpointing: bool = False
 
 
+@explained_runner
 class BaseRunner(ABC):
     """Run graphs; abstract. Both runners drive the same engine and differ in how they wait."""
 

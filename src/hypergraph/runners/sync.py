@@ -29,6 +29,7 @@ from hypergraph.runners.options import (
     options_of,
     split_options,
 )
+from hypergraph.runners.parameters import explained_call, explained_runner
 from hypergraph.runs.build import result_of
 from hypergraph.runs.results import MapResult
 from hypergraph.runs.run_result import RunResult
@@ -43,6 +44,7 @@ _FOREIGN = ONLY_OF_MAPS | {"max_concurrency"}  # options that only other calls h
 _FOREIGN_TO_MAPS = ONLY_OF_RUNS | {"max_concurrency"}
 
 
+@explained_runner
 class SyncRunner(BaseRunner):
     """Run graphs of sync nodes in the calling thread.
 
@@ -56,6 +58,7 @@ class SyncRunner(BaseRunner):
         """What this runner can do: cycles; no async nodes and no interrupts."""
         return replace(_CAPABILITIES, supports_checkpointing=self.checkpointer is not None)
 
+    @explained_call
     def run(
         self,
         graph: Graph,
@@ -100,6 +103,7 @@ class SyncRunner(BaseRunner):
         self._drive(run, dispatcher)
         return self._conclude(run, error_handling)
 
+    @explained_call
     def map(
         self,
         graph: Graph,
