@@ -3,7 +3,7 @@
 What may differ between an output on a page and the real one is named here, and nowhere else: durations, the
 ids that runs get by themselves, the width of the columns that hold them; and for what is typed into a
 terminal also the day and time, how long ago that was, the releases that are installed, and the port and the
-secret of the web page.
+secret of the web page, and the order of rows that are sorted by how long things took.
 """
 
 import re
@@ -13,6 +13,7 @@ from pathlib import Path
 FENCE = re.compile(r"(?P<indent> *)(?P<ticks>`{3,})(?P<language>.*)")
 DURATION = re.compile(r"(?<![\w.])(\d+h\d\dm\d\ds|\d+m\d\ds|<?\d+ms|\d+(\.\d+)?s)(?!\w)")
 RUN_ID = re.compile(r"\brun-[0-9a-z]{12}\b")
+BY_TIME = re.compile(r"(?<= A time B runs B time\n ─ ─ ─ ─ ─\n)( .+\n)+")  # rows of `hypergraph diff`
 VARYING_IN_A_TERMINAL = {
     r"\d{4}-\d\d-\d\d \d\d:\d\d \((now|\d+[smh] ago)\)": "WHEN",
     r"^hypergraph [\d.]+ \| Python [\w.+]+ \| SQLite [\d.]+": "RELEASES",
@@ -63,4 +64,4 @@ def comparable_in_a_terminal(output: str) -> str:
     """Leave out besides what differs from day to day, and from machine to machine."""
     for varying, name in VARYING_IN_A_TERMINAL.items():
         output = re.sub(varying, name, output, flags=re.MULTILINE)
-    return comparable(output)
+    return BY_TIME.sub(lambda rows: "\n".join(sorted(rows[0].splitlines())) + "\n", comparable(output) + "\n")

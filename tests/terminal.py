@@ -6,19 +6,25 @@ in which a person would see them.
 """
 
 import os
-import pty
 import select
 import struct
+import sys
 import termios
 import time
 from collections.abc import Mapping
 from fcntl import ioctl
 from pathlib import Path
+from subprocess import Popen
 from types import TracebackType
 
 COLUMNS = 100
 PATIENCE = 100  # seconds for one command; far above the slowest
 _PROMPT = "[the terminal waits] "
+_SHELL = """
+import fcntl, os, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # whose Ctrl-C is heard
+os.execvp("bash", ["bash", "--noprofile", "--norc", "--noediting", "-i"])
+"""
 
 
 class Terminal:
@@ -27,15 +33,12 @@ class Terminal:
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
         quiet = {"TERM": "dumb", "PS1": _PROMPT, "PS2": "", "HISTFILE": "/dev/null", "LANG": "C.UTF-8"}
         settings = {**quiet, "VIRTUAL_ENV_DISABLE_PROMPT": "1", **environment}
-        self._pid, self._line = pty.fork()
-        if self._pid == 0:
-            try:
-                os.chdir(folder)
-                echo_off()
-                shell = ["bash", "--noprofile", "--norc", "--noediting", "-i"]
-                os.execvpe("bash", shell, settings)
-            finally:
-                os._exit(127)
+        self._line, theirs = os.openpty()
+        _make_quiet(theirs)
+        ends = {"stdin": theirs, "stdout": theirs, "stderr": theirs}
+        command = [sys.executable, "-c", _SHELL]
+        self._shell = Popen(command, cwd=folder, env=settings, start_new_session=True, **ends)
+        os.close(theirs)
         self.until(_PROMPT)
 
     def __enter__(self) -> "Terminal":
@@ -45,7 +48,7 @@ class Terminal:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         os.close(self._line)  # hangs up: the shell and what it started end
-        os.waitpid(self._pid, 0)
+        self._shell.wait()
 
     def type(self, command: str, upto: str = _PROMPT) -> str:
         """Type a command and return what it prints; `upto` is for one that goes on: what it prints last."""
@@ -68,9 +71,9 @@ class Terminal:
         return text.removesuffix(_PROMPT)
 
 
-def echo_off() -> None:
-    """Let the terminal of this process not repeat what is typed, and say how wide it is."""
-    settings = termios.tcgetattr(0)
+def _make_quiet(line: int) -> None:
+    """Let a terminal not repeat what is typed, and say how wide it is."""
+    settings = termios.tcgetattr(line)
     settings[3] &= ~termios.ECHO
-    termios.tcsetattr(0, termios.TCSANOW, settings)
-    ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 40, COLUMNS, 0, 0))
+    termios.tcsetattr(line, termios.TCSANOW, settings)
+    ioctl(line, termios.TIOCSWINSZ, struct.pack("HHHH", 40, COLUMNS, 0, 0))
