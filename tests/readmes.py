@@ -37,8 +37,11 @@ class Reader:
 
 
 @contextmanager
-def follow(example: str, place: Path) -> Iterator[Reader]:
-    """Do what the README of an example says, below `place`; then its reader may type more."""
+def follow(example: str, place: Path, varying: str = "(?!)") -> Iterator[Reader]:
+    """Do what the README of an example says, below `place`; then its reader may type more.
+
+    What the pattern `varying` finds may differ from one try to the next.
+    """
     folder = place / example
     ignored = shutil.ignore_patterns("*.db*", "__pycache__")  # what somebody's own tries left behind
     shutil.copytree(EXAMPLES / example, folder, ignore=ignored)
@@ -50,7 +53,9 @@ def follow(example: str, place: Path) -> Iterator[Reader]:
             if block.language == "bash":
                 shown = "".join(reader(line, _code_of(line)) for line in block.text.splitlines())
                 answer = answers.get(id(block))
-                assert answer is None or fits(answer, shown), f"{example}/README.md:{answer.line}: {shown}"
+                assert answer is None or fits(answer, shown, varying), (
+                    f"{example}/README.md:{answer.line}: {shown}"
+                )
         yield reader
 
 
@@ -69,15 +74,16 @@ def _code_of(line: str) -> int:
     return int(told[1]) if told else 0
 
 
-def fits(answer: Block, shown: str) -> bool:
+def fits(answer: Block, shown: str, varying: str) -> bool:
     """Tell whether a block is what was shown."""
     lines = [
         r"(?:.*\n)*?" if line.strip() == "..." else re.escape(line) + r"\n"
-        for line in _settled(answer.text).splitlines()
+        for line in _settled(answer.text, varying)
     ]
-    return re.fullmatch("".join(lines), _settled(shown) + "\n") is not None
+    return re.fullmatch("".join(lines), "".join(f"{line}\n" for line in _settled(shown, varying))) is not None
 
 
-def _settled(text: str) -> str:
-    """Return a text in which columns have no width: what is left out may be what made them wide."""
-    return re.sub("─+", "─", re.sub(" +", " ", comparable_in_a_terminal(text)))
+def _settled(text: str, varying: str) -> list[str]:
+    """Return lines in which columns have no width: what is left out may be what made them wide."""
+    text = re.sub(varying, "VARYING", comparable_in_a_terminal(text))
+    return re.sub("─+", "─", re.sub(" +", " ", text)).strip("\n").splitlines()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -49,3 +50,14 @@ def test_order_saga_has_each_effect_once_and_would_notice_a_second(tmp_path: Pat
         with sqlite3.connect(type_in.folder / "services.db") as ledger:
             ledger.execute("INSERT INTO effects SELECT * FROM effects WHERE deed = 'ship'")
         assert "AssertionError" in type_in("python main.py", code=1)
+
+
+def test_nightly_batch_does_in_the_morning_only_what_is_missing(tmp_path: Path) -> None:
+    with follow("nightly_batch", tmp_path, varying=r"slowest: M\d.*") as type_in:
+        store = SqliteCheckpointer(type_in.folder / "batch.db")
+        items = {item.fingerprint: item for item in store.workflows(parent="monday", limit=None)}
+        assert len(items) == 1001
+        calls = Counter(step.node_name for item in items.values() for step in item.steps)
+        assert calls == {"parse": 1000 + 4 + 1, "look_up_price": 996 + 25 + 3 + 1, "write": 1000}
+        patient = [item for item in items.values() if item.steps[-1].status.value == "completed"]
+        assert sum(any(step.attempt == 2 for step in item.steps) for item in patient) == 139 + 25
