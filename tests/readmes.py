@@ -22,15 +22,17 @@ EXIT_CODE = re.compile(r"# exit code (\d+)")
 
 
 class Reader:
-    """Somebody who types commands in the folder of an example."""
+    """Somebody who types commands in the folder of an example; `screen` is all that was shown so far."""
 
     def __init__(self, folder: Path, terminal: Terminal) -> None:
         self.folder = folder
+        self.screen = ""
         self._terminal = terminal
 
     def __call__(self, command: str, code: int = 0) -> str:
         """Type a command, which must end with that code, and return what the terminal shows."""
         shown = self._terminal.type(command)
+        self.screen += shown
         ended = self._terminal.type("echo $?").strip()
         assert ended == str(code), f"{command} ended with {ended}: {shown}"
         return shown
@@ -43,7 +45,9 @@ def follow(example: str, place: Path, varying: str = "(?!)") -> Iterator[Reader]
     What the pattern `varying` finds may differ from one try to the next.
     """
     folder = place / example
-    ignored = shutil.ignore_patterns("*.db*", "index_cache*", "__pycache__")  # what somebody's own tries left behind
+    ignored = shutil.ignore_patterns(
+        "*.db*", "index_cache*", "__pycache__"
+    )  # what somebody's own tries left behind
     shutil.copytree(EXAMPLES / example, folder, ignore=ignored)
     blocks = blocks_of(folder / "README.md")
     answers = {id(block.after): block for block in blocks if block.language == "text"}

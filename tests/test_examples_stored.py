@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections import Counter
 from pathlib import Path
@@ -61,3 +62,16 @@ def test_nightly_batch_does_in_the_morning_only_what_is_missing(tmp_path: Path) 
         assert calls == {"parse": 1000 + 4 + 1, "look_up_price": 996 + 25 + 3 + 1, "write": 1000}
         patient = [item for item in items.values() if item.steps[-1].status.value == "completed"]
         assert sum(any(step.attempt == 2 for step in item.steps) for item in patient) == 139 + 25
+
+
+def test_long_chat_takes_up_bytes_for_what_was_said(tmp_path: Path) -> None:
+    row = r"(?m)^ *\d+( +[\d,]+){4}$"  # how large a file is depends on the release of SQLite
+    with follow("long_chat", tmp_path, varying=row) as type_in:
+        rows = [found[0].replace(",", "").split() for found in re.finditer(row, type_in.screen)]
+        store = SqliteCheckpointer(type_in.folder / "chat.db")
+        assert (len(store.steps("chat")), len(store.steps("chat-b"))) == (300, 101)
+    assert [row[0] for row in rows] == ["100", "200", "300"]
+    files, lists = [int(row[2]) for row in rows], [int(row[4]) for row in rows]
+    assert files[2] - files[1] < 1.5 * (files[1] - files[0])
+    assert lists[2] - lists[1] > 1.5 * (lists[1] - lists[0])
+    assert files[2] < lists[2] / 10
