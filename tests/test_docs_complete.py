@@ -141,25 +141,5 @@ def test_every_page_is_reached_from_the_index() -> None:
     assert pages - set(re.findall(r"\]\(([\w/.-]+\.md)", index)) == set()
 
 
-@pytest.mark.parametrize(
-    "page", [DOCS.parent / "README.md", *sorted(DOCS.rglob("*.md"))], ids=lambda page: page.name
-)
-def test_links_lead_somewhere(page: Path) -> None:
-    broken = []
-    for target, anchor in re.findall(
-        r"\]\((?!https?:)([^)#\s]*)#?([^)\s]*)\)", page.read_text(encoding="utf-8")
-    ):
-        file = (page.parent / target).resolve() if target else page
-        if not file.exists() or (anchor and anchor not in anchors_of(file)):
-            broken.append(f"{target}#{anchor}")
-    assert broken == []
-
-
-def anchors_of(page: Path) -> set[str]:
-    """Return the anchors that Markdown viewers make of headings."""
-    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
-
-
 def test_a_name_in_plain_prose_does_not_count_as_documented() -> None:
     assert undocumented(["Graph", "chain"], "A Graph is `Graph(nodes)`; a chain is not.") == ["chain"]
