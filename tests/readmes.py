@@ -70,7 +70,8 @@ def _surroundings(programs: Path) -> dict[str, str]:
         program = programs / name
         program.write_text(f'#!/bin/sh\nexec "{sys.executable}" {module} "$@"\n', encoding="utf-8")
         program.chmod(0o755)
-    return ENVIRONMENT | {"PATH": f"{programs}:/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE": "1"}
+    path = {"PATH": f"{programs}:/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE": "1"}
+    return ENVIRONMENT | path | {"NO_COLOR": "1"}
 
 
 def _code_of(line: str) -> int:

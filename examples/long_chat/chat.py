@@ -60,10 +60,10 @@ async def back(turn: int) -> None:
     result = SyncRunner(checkpointer=store).run(chat, values, fork_from=("chat", there), workflow_id="chat-b")
     print(f"instead: {result['messages'][-1]['text']}")
     difference = await store.diff("chat", "chat-b")
-    longer, shorter = difference.changed["messages"]
+    assert difference is not None
     assert difference.first is not None
+    longer, shorter = difference.changed["messages"]
     print(f"they part at step {difference.first.position}: {len(longer)} and {len(shorter)} messages")
-    print(await store.lineage("chat"))
 
 
 if __name__ == "__main__":
