@@ -1,7 +1,7 @@
 """What is public: the names of every public module, and the members of every public class.
 
-A name that several modules export stands on the first page of the reference that has it. What a class inherits
-from another public class is a member there; what it inherits from others counts as its own.
+A name that several modules export stands on the first page of the reference that has it. What a class
+inherits from another public class is a member there; what it inherits from others counts as its own.
 """
 
 import ast
@@ -49,7 +49,11 @@ RETURNED = {  # what calls return or take, and nobody needs to import
     "graph": ["graph.wiring:Edge"],
     "runners": ["runners.iteration:RunIterator", "runners.async_iteration:AsyncRunIterator"],
     "checkpointers": [
-        *("checkpointers.questions:Filters", "checkpointers.history:Origin", "checkpointers.history:Iteration"),
+        *(
+            "checkpointers.questions:Filters",
+            "checkpointers.history:Origin",
+            "checkpointers.history:Iteration",
+        ),
         *("checkpointers.compare:Difference", "checkpointers.compare:Divergence"),
         *("checkpointers.surveys:NodeSurvey", "checkpointers.surveys:Lineage"),
     ],
@@ -146,7 +150,12 @@ class Members:
                 if known is None or attribute.meaning:
                     found[attribute.name] = attribute
         above = {each.name for public in self.public_bases for each in Members(public).attributes}
-        return [attribute for name, attribute in found.items() if name not in above]
+        explained = dict(re.findall(r"^ +(\w+): (.+)", self.kind.__doc__ or "", re.MULTILINE))
+        return [
+            each._replace(meaning=each.meaning or explained.get(name, ""))
+            for name, each in found.items()
+            if name not in above
+        ]
 
 
 def is_method(thing: Any) -> bool:
@@ -167,22 +176,26 @@ def properties(kind: type) -> Iterator[Attribute]:
 
 
 @lru_cache
-def parsed(module: str) -> tuple[dict[str, ast.ClassDef], list[str]]:
-    """Return the classes of a module by name, and its lines."""
-    text = inspect.getsource(importlib.import_module(module))
-    classes = {node.name: node for node in ast.parse(text).body if isinstance(node, ast.ClassDef)}
-    return classes, text.splitlines()
+def lines_of(module: str) -> list[str]:
+    return inspect.getsource(importlib.import_module(module)).splitlines()
+
+
+@lru_cache
+def parsed(module: str) -> ast.Module:
+    return ast.parse("\n".join(lines_of(module)))
 
 
 def source(kind: type) -> tuple[ast.ClassDef, list[str]]:
-    classes, lines = parsed(kind.__module__)
-    return classes[kind.__name__], lines
+    """Return a class as it is written, and the lines of its module."""
+    classes = (node for node in parsed(kind.__module__).body if isinstance(node, ast.ClassDef))
+    return next(node for node in classes if node.name == kind.__name__), lines_of(kind.__module__)
 
 
 def beside(node: ast.stmt, lines: list[str]) -> str:
-    """Return the comment at the end of a statement."""
+    """Return the comment at the end of a statement, or the one right above it."""
     comment = re.search(r"  # (?!noqa|type:)(.*)$", lines[(node.end_lineno or 0) - 1])
-    return comment[1] if comment else ""
+    above = re.fullmatch(r" +# (\w.*)", lines[node.lineno - 2])
+    return comment[1] if comment else above[1] if above else ""
 
 
 def fields(kind: type) -> Iterator[Attribute]:

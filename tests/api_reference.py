@@ -3,16 +3,18 @@
 `HYPERGRAPH_REGOLD=1 pytest tests/test_api_reference.py` writes it anew.
 """
 
+import ast
 import enum
 import inspect
 import re
+import sys
 import textwrap
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, is_typeddict
 
-from api_names import PAGES, Members, contents, homes, loaded
+from api_names import PAGES, Members, contents, homes, loaded, parsed
 
 REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
 GIVEN = {  # made by the package; who gets one need not know how
@@ -34,8 +36,8 @@ def pages() -> dict[str, str]:
 def overview() -> str:
     parts = [
         "# The Python API",
-        "Every public name: where to import it from, and what it is. These pages are written from the signatures "
-        "and docstrings;\n`help(name)` says the same.",
+        "Every public name: where to import it from, and what it is. The pages behind the names\n"
+        "are written from signatures and docstrings; `help(name)` says the same.",
     ]
     for page, things in contents().items():
         rows = ["| Name | Import it from | |", "|---|---|---|"]
@@ -43,7 +45,68 @@ def overview() -> str:
             modules = ", ".join(f"`{module}`" for module in homes().get(name, [])) or "is returned"
             rows.append(f"| [`{name}`](api/{place(name)}) | {modules} | {cell(summary(name, thing))} |")
         parts += [f"## hypergraph.{page}", "\n".join(rows)]
+    types = [f"| `{name}` | {meaning} |" for name, meaning in sorted(types_named_in_signatures().items())]
+    parts += ["## Types that signatures name", "\n".join(["| Type | |", "|---|---|", *types])]
     return "\n\n".join(parts) + "\n"
+
+
+def types_named_in_signatures() -> dict[str, str]:
+    """Return by name what the types of this package are that are not public themselves."""
+    found: dict[str, str] = {}
+    for call in public_calls():
+        function = inspect.unwrap(call.__init__ if inspect.isclass(call) else call)
+        to_do = [(signature("", call), function.__module__ or call.__module__)]
+        while to_do:
+            text, module = to_do.pop()
+            for word in re.findall(r"(?<![\w.'\"])[A-Z]\w+", text):
+                thing = getattr(sys.modules[module], word, None)
+                if word in found or word in public_names():
+                    continue
+                if inspect.isclass(thing) and thing.__module__.startswith("hypergraph"):
+                    found[word] = cell(summary(word, thing))
+                elif definition := defined(word, module):
+                    found[word] = f"`{cell(definition[0])}`"
+                    to_do.append(definition)
+    return found
+
+
+@lru_cache
+def public_names() -> set[str]:
+    return {name for things in contents().values() for name in things}
+
+
+@lru_cache
+def defined(name: str, module: str) -> tuple[str, str] | None:
+    """Return what a type alias means in a module, and in which one it was written; None if it is not ours."""
+    for node in parsed(module).body:
+        target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+        if target is not None and ast.unparse(target) == name:
+            return None if "TypeVar" in ast.unparse(node.value) else (ast.unparse(node.value), module)
+    for node in ast.walk(parsed(module)):
+        if isinstance(node, ast.ImportFrom) and name in [alias.name for alias in node.names]:
+            return defined(name, node.module) if node.module.startswith("hypergraph") else None
+    return None
+
+
+def public_calls() -> Iterator[Any]:
+    """Yield every public function, class that users make, and method."""
+    for things in contents().values():
+        for name, thing in things.items():
+            if inspect.isclass(thing):
+                if (
+                    thing.__name__ == name
+                    and is_made_by_users(name, thing)
+                    and inspect.isfunction(thing.__init__)
+                ):
+                    yield thing
+                yield from Members(thing).methods.values()
+            elif inspect.isroutine(thing):
+                yield thing
+
+
+def is_made_by_users(name: str, kind: type) -> bool:
+    is_protocol = getattr(kind, "_is_protocol", False)
+    return not (name in GIVEN or issubclass(kind, enum.Enum) or is_typeddict(kind) or is_protocol)
 
 
 def written(page: str) -> str:
@@ -112,7 +175,7 @@ def class_entry(name: str, kind: type, page: str, lead: str) -> Iterator[str]:
     if nearest:
         lead += f" Has all that {', '.join(link(base.__name__, page) for base in nearest)} has."
     yield lead
-    if not (name in GIVEN or issubclass(kind, enum.Enum) or is_typeddict(kind) or is_protocol(kind)):
+    if is_made_by_users(name, kind):
         yield signature(name, kind)
     yield from prose(kind)
     if members.attributes:
@@ -143,10 +206,6 @@ def attribute_rows(kind: type, members: Members) -> Iterator[str]:
         middle = f" `{cell(attribute.type)}` |" if attribute.type else " |"
         meaning = "" if issubclass(kind, enum.Enum) else f" {cell(attribute.meaning or '')} |"
         yield f"| `{attribute.name}` |{middle}{meaning}"
-
-
-def is_protocol(kind: type) -> bool:
-    return bool(getattr(kind, "_is_protocol", False))
 
 
 def prose(thing: Any) -> Iterator[str]:

@@ -1,15 +1,71 @@
-"""The reference of the Python API is what the code says of itself: HYPERGRAPH_REGOLD=1 writes it anew."""
+"""The reference of the Python API is what the code says of itself, and the code says enough.
 
+HYPERGRAPH_REGOLD=1 writes the pages anew.
+"""
+
+import enum
+import inspect
 import os
+import re
+from collections.abc import Callable
 
-import api_reference
 import pytest
+from api_names import Members, contents
+from api_reference import PATHS, REFERENCE, pages, public_calls
+
+CLASSES = [
+    thing
+    for things in contents().values()
+    for name, thing in things.items()
+    if inspect.isclass(thing) and thing.__name__ == name
+]
 
 
-@pytest.mark.parametrize("name", api_reference.PATHS)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PATHS)
 def test_a_page_of_the_api_is_what_the_code_says(name: str) -> None:
-    file, text = api_reference.REFERENCE / name, api_reference.pages()[name]
+    file, text = REFERENCE / name, pages()[name]
     if os.environ.get("HYPERGRAPH_REGOLD"):
         file.parent.mkdir(exist_ok=True)
         file.write_text(text, encoding="utf-8")
     assert file.read_text(encoding="utf-8") == text, "HYPERGRAPH_REGOLD=1 writes it anew"
+
+
+def test_every_public_class_and_call_says_what_it_is() -> None:
+    silent = [call for call in public_calls() if not call.__doc__ and not call.__name__.startswith("test_")]
+    assert [thing.__qualname__ for thing in [*silent, *(kind for kind in CLASSES if not kind.__doc__)]] == []
+
+
+def test_every_attribute_of_a_public_class_is_explained() -> None:
+    assert {
+        f"{kind.__name__}.{attribute.name}"
+        for kind in CLASSES
+        if not issubclass(kind, enum.Enum)
+        for attribute in Members(kind).attributes
+        if not attribute.meaning
+    } == set()
+
+
+def unexplained(call: Callable[..., object]) -> set[str]:
+    """Return the keywords that the docstring of a call does not mention."""
+    doc = call.__doc__ or ""
+    return {
+        name
+        for name, parameter in inspect.signature(call).parameters.items()
+        if parameter.kind is parameter.KEYWORD_ONLY and not re.search(rf"\b{name}\b", doc)
+    }
+
+
+def test_every_keyword_of_a_public_call_is_explained() -> None:
+    fields = {kind for kind in CLASSES if hasattr(kind, "__dataclass_fields__")}  # explained as attributes
+    made_by_us = {kind for kind in CLASSES if issubclass(kind, BaseException | enum.Enum)}
+    calls = [call for call in public_calls() if call not in fields | made_by_us]
+    assert len(calls) > 200
+    assert {f"{call.__qualname__}({name}=)" for call in calls for name in unexplained(call)} == set()
+
+
+def test_a_keyword_that_is_not_mentioned_is_found() -> None:
+    def call(*, size: int, colour: str) -> None:
+        """Take a size."""
+
+    assert unexplained(call) == {"colour"}

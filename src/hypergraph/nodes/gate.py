@@ -41,13 +41,13 @@ class GateNode(CallableNode):
 
     abstract = True
     node_type = "BRANCH"
-    targets: list[Target]
-    descriptions: dict[Any, str]
+    targets: list[Target]  # names of nodes, and END, each once
+    descriptions: dict[Any, str]  # what is said about a target, if anything
     cache: bool
     hide: bool
-    default_open: bool
-    multi_target = False
-    fallback: Target | None = None
+    default_open: bool  # whether its targets may begin a cycle before it first ran
+    multi_target = False  # whether it decides on a list
+    fallback: Target | None = None  # the target for None
 
     def _set_up_gate(self, func: Any, name: str | None, targets: Iterable[Target], **options: Any) -> None:
         checked = dict.fromkeys(map(_checked_target, targets))

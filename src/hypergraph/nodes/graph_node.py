@@ -35,10 +35,10 @@ class GraphNode(Frozen, HyperNode):
     graph: Graph
     _indispensable: frozenset[str]
     durability: str
-    inner_inputs: tuple[str, ...]
-    inner_outputs: tuple[str, ...]
-    map_config: tuple[list[str], str, str] | None
-    clone: bool | list[str]
+    inner_inputs: tuple[str, ...]  # the inputs as the inner graph calls them, in the order of `inputs`
+    inner_outputs: tuple[str, ...]  # likewise the outputs
+    map_config: tuple[list[str], str, str] | None  # inputs, mode and error handling of a map
+    clone: bool | list[str]  # what is copied for each item of a map
     _liftable: dict[str, str]  # every output under its current name -> its inner name
 
     def __init__(

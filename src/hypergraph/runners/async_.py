@@ -178,6 +178,7 @@ class AsyncRunner(BaseRunner):
             lambda: self._conclude(run, given.error_handling),
         )
 
+    @explained_call
     def map_iter(
         self,
         graph: Graph,
@@ -227,6 +228,7 @@ class AsyncRunner(BaseRunner):
 
         return RunHandle(run, *as_task(work()))
 
+    @explained_call
     def start_map(
         self,
         graph: Graph,

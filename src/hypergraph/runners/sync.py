@@ -162,6 +162,7 @@ class SyncRunner(BaseRunner):
             run, self._steps(run, dispatcher, handover), lambda: self._conclude(run, given.error_handling)
         )
 
+    @explained_call
     def map_iter(
         self,
         graph: Graph,
@@ -211,6 +212,7 @@ class SyncRunner(BaseRunner):
         future = in_thread(work)
         return RunHandle(run, future.done, future.result)
 
+    @explained_call
     def start_map(
         self,
         graph: Graph,

@@ -42,7 +42,7 @@ class CheckpointerConformance(
     theirs. Otherwise the subclass must be at the top level of a file, because the other processes load it.
     """
 
-    survives_processes: ClassVar[bool] = True
+    survives_processes: ClassVar[bool] = True  # whether data outlives its process
 
     def make_store(self, folder: Path) -> Checkpointer:
         """Return an empty store; called again with the same folder, one over the same data.

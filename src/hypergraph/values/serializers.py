@@ -30,8 +30,8 @@ class Serializer(ABC):
     its own is known by the name of its class.
     """
 
-    id: ClassVar[str]
-    version: ClassVar[int] = 1
+    id: ClassVar[str]  # its name in stored formats
+    version: ClassVar[int] = 1  # of what it writes
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
