@@ -75,3 +75,13 @@ def test_long_chat_takes_up_bytes_for_what_was_said(tmp_path: Path) -> None:
     assert files[2] - files[1] < 1.5 * (files[1] - files[0])
     assert lists[2] - lists[1] > 1.5 * (lists[1] - lists[0])
     assert files[2] < lists[2] / 10
+
+
+def test_nested_graphs_repeat_what_failed_or_all_of_an_atomic_one(tmp_path: Path) -> None:
+    with follow("nested_graphs", tmp_path) as type_in:
+        store = SqliteCheckpointer(type_in.folder / "books.db")
+        calls = Counter(re.findall(r"(?m)^  (\w+ milk)$", type_in.screen))
+        assert calls == {"write milk": 2, "spell milk": 3, "verify milk": 3, "polish milk": 3}
+        steps = [step.node_name for step in store.steps("second/chapters/item-1")]
+        assert steps == ["write", "check", "check", "polish"]
+        assert store.workflow("second/chapters/item-1/check") is None
