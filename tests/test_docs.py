@@ -59,7 +59,7 @@ def run_block(page: Path, block: Block, module: types.ModuleType, runner: asynci
 
 def is_known(command: str) -> bool:
     """Tell whether a reader can type this: targets of make, extras of pip, commands and their options."""
-    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     words = command.partition("#")[0].split()
     if words[:1] == ["hypergraph"]:
