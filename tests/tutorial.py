@@ -4,15 +4,15 @@ A ```python block below a line that ends with "`name.py`:" is a file to save und
 ```bash block are typed one after another; a ```text block right below is what the terminal shows then, and
 without one it shows nothing. `hypergraph ui` goes on until Ctrl-C: the page it serves is asked for before.
 
-`python tests/tutorial.py` (with src and tests in PYTHONPATH) follows docs/tutorial.md and writes what the
-terminal shows into it.
+`python tests/tutorial.py`, part of `make pictures`, follows docs/tutorial.md and writes what the terminal shows
+into it, and what a browser shows into a picture.
 """
 
 import re
 import shlex
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.request import HTTPCookieProcessor, build_opener
 
@@ -21,11 +21,32 @@ from terminal import Terminal
 from wheels import ROOT, collect, offline
 
 PAGE = ROOT / "docs" / "tutorial.md"
+PICTURE = ROOT / "docs" / "images" / "ui-tutorial.png"
 NAMED = re.compile(r"`([\w.]+)`:$")
 SERVING = "Ctrl-C stops.\r\n"
 
 
-def follow(blocks: list[Block], folder: Path) -> Iterator[tuple[Block, str]]:
+def ask_for(address: str) -> None:
+    """Look whether a page is there."""
+    with build_opener(HTTPCookieProcessor()).open(address) as answer:
+        assert "<title>" in answer.read().decode()
+
+
+def photograph(address: str) -> None:
+    """Take the picture of the page: the fork, and what its last step made."""
+    from browsing import launched
+
+    with launched() as browser:
+        page = browser.new_page(viewport={"width": 1280, "height": 640})
+        page.goto(address)
+        page.get_by_text("order-1-cheap").click()
+        page.locator(".change").first.wait_for()
+        page.screenshot(path=PICTURE, animations="disabled", caret="hide")
+
+
+def follow(
+    blocks: list[Block], folder: Path, visit: Callable[[str], None] = ask_for
+) -> Iterator[tuple[Block, str]]:
     """Do what the blocks say in a folder; yield each block that was typed, with what the terminal showed."""
     work = folder / "first-steps"  # the page makes it
     with Terminal(folder, _surroundings(folder)) as terminal:
@@ -35,7 +56,7 @@ def follow(blocks: list[Block], folder: Path) -> Iterator[tuple[Block, str]]:
                 assert name, f"line {block.line}: no line above names the file"
                 (work / name[1]).write_text(block.text, encoding="utf-8")
             elif block.language == "bash":
-                yield block, "".join(_typed(terminal, line) for line in block.text.splitlines())
+                yield block, "".join(_typed(terminal, line, visit) for line in block.text.splitlines())
 
 
 def _surroundings(folder: Path) -> dict[str, str]:
@@ -50,14 +71,13 @@ def _surroundings(folder: Path) -> dict[str, str]:
     return settings | offline(collect(folder / "wheels"))
 
 
-def _typed(terminal: Terminal, line: str) -> str:
-    if line != "hypergraph ui":
+def _typed(terminal: Terminal, line: str, visit: Callable[[str], None]) -> str:
+    if not line.startswith("hypergraph ui"):
         return terminal.type(line)
     shown = terminal.type(line, upto=SERVING)
     address = re.search(r"http://\S+", shown)
     assert address, shown
-    with build_opener(HTTPCookieProcessor()).open(address[0]) as answer:
-        assert "<title>" in answer.read().decode()
+    visit(address[0])
     return shown + terminal.interrupt()
 
 
@@ -78,7 +98,7 @@ def rewrite(page: Path, folder: Path) -> None:
     lines = page.read_text(encoding="utf-8").splitlines()
     blocks = blocks_of(page)
     answers = {id(block.after): block for block in blocks if block.language == "text"}
-    for block, shown in reversed(list(follow(blocks, folder))):
+    for block, shown in reversed(list(follow(blocks, folder, photograph))):
         if old := answers.get(id(block)):
             start = old.line - 1
             lines[start : start + len(old.text.splitlines())] = shown.rstrip("\n").splitlines()
