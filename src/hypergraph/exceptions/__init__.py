@@ -160,7 +160,7 @@ class NodeError(ExecutionError):
         self.partial_state = values if values is not None else {}
         self.node_name = node_name  # with the path of the graphs around it
         self.cause = cause  # the exception itself
-        self.op = op  # "execute", "route", "interrupt", "serialize" or "cancel"
+        self.op = op  # "execute", "route", "interrupt" or "cancel"
         self.superstep = superstep  # the round of the run, from 0
         self.inputs = inputs if inputs is not None else {}
         if item_index is not None:

@@ -7,6 +7,7 @@ descriptions of tools, and not in instructions. Questions are answered in worker
 
 from __future__ import annotations
 
+import inspect
 import logging
 import signal
 from collections.abc import Sequence
@@ -111,7 +112,8 @@ def _version() -> str:
 
 def _add(server: MCPServer[Any], question: Question, annotations: ToolAnnotations) -> None:
     tool = answering(question, _REST.get(question.__name__, _STEPS))
-    server.add_tool(tool, annotations=annotations, structured_output=False)
+    told = inspect.cleandoc(question.__doc__ or "")
+    server.add_tool(tool, description=told, annotations=annotations, structured_output=False)
 
 
 @explained_integration
