@@ -4,8 +4,8 @@ A ```python block below a line that ends with "`name.py`:" is a file to save und
 ```bash block are typed one after another; a ```text block right below is what the terminal shows then, and
 without one it shows nothing. `hypergraph ui` goes on until Ctrl-C: the page it serves is asked for before.
 
-`python tests/tutorial.py`, part of `make pictures`, follows docs/tutorial.md and writes what the terminal shows
-into it, and what a browser shows into a picture.
+`python tests/tutorial.py`, part of `make pictures`, follows docs/tutorial.md and writes what the terminal
+shows into it, and what a browser shows into a picture.
 """
 
 import re
