@@ -8,7 +8,7 @@ from typing import Any
 from burr.core import ApplicationBuilder, State, action, default, expr
 from burr.core.persistence import SQLitePersister
 
-from benchmarks.facts import FAILURE, FORK, LOOPS, NAMES, PAUSE, Facts, Shaky, raises
+from benchmarks.facts import FAILURE, FORK, LOOPS, NAMES, PAUSE, SPELLING, Facts, Shaky, raises
 
 
 def actions(work: Shaky) -> tuple[Any, Any]:
@@ -57,6 +57,18 @@ def loops() -> bool:
     return bool(Program(Shaky(None)).run("w") == 3)
 
 
+def finds_misspelled_names() -> bool:
+    work = Shaky(None)
+
+    @action(reads=["m"], writes=["out"])
+    def finish(state: State) -> State:
+        return state.update(out=state["m"])
+
+    builder = ApplicationBuilder().with_actions(actions(work)[0], finish).with_transitions(("grow", "finish"))
+    builder = builder.with_entrypoint("grow").with_state(n=0)
+    return raises(lambda: builder.build().run(halt_after=["finish"])) and not work.calls
+
+
 def goes_on_after_a_failure() -> bool:
     program = Program(Shaky("finish"))
     failed = raises(lambda: program.run("w"))
@@ -82,6 +94,7 @@ def forks() -> bool:
 FACTS: Facts = {
     NAMES: joins_names,
     LOOPS: loops,
+    SPELLING: finds_misspelled_names,
     FAILURE: goes_on_after_a_failure,
     PAUSE: pauses,
     FORK: forks,

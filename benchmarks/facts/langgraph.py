@@ -9,7 +9,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command, Send, interrupt
 
-from benchmarks.facts import FAILURE, FORK, ITEMS, LOOPS, NAMES, PAUSE, SPELLING, Facts, Shaky, raises
+from benchmarks.facts import FAILURE, FORK, ITEMS, LOOPS, NAMES, PAUSE, SPELLING, TYPES, Facts, Shaky, raises
 
 THREAD: Any = {"configurable": {"thread_id": "w"}}
 
@@ -52,6 +52,16 @@ def finds_misspelled_names() -> bool:
     builder.add_node("one", lambda state: {"sy": [1]})
     builder.add_edge(START, "one")
     return raises(lambda: builder.compile().invoke({"xs": []}))
+
+
+def finds_wrong_types() -> bool:
+    def shout(state: State) -> dict[str, str]:
+        return {"xs": "NOT A LIST"}
+
+    builder = StateGraph(State)
+    builder.add_node("shout", shout)
+    builder.add_edge(START, "shout")
+    return raises(builder.compile)
 
 
 def goes_on_after_a_failure() -> bool:
@@ -99,6 +109,7 @@ FACTS: Facts = {
     NAMES: joins_names,
     LOOPS: loops,
     SPELLING: finds_misspelled_names,
+    TYPES: finds_wrong_types,
     FAILURE: goes_on_after_a_failure,
     ITEMS: repeats_failed_items_only,
     PAUSE: pauses,
