@@ -243,7 +243,7 @@ class Graph(Frozen):
         durability: Literal["nested", "atomic"] = "nested",
         lift: Names = None,
     ) -> GraphNode:
-        """Return this graph as a node; see GraphNode for `name`, `durability`, `lift`, and for what it raises."""
+        """Return this graph as a node; `name`, `durability` and `lift` are those of GraphNode, which see."""
         return GraphNode(self, name, durability=durability, lift=lift)
 
     def _copy(self, **changes: Any) -> Self:
