@@ -223,7 +223,7 @@ def test_all_extras_resolve_together(made: Made) -> None:
     what = f"{made.wheel}[{','.join(EXTRAS)}]"
     command = [sys.executable, "-m", "pip", "install", "--dry-run", "--quiet", "--retries", "1", what]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if re.search(r"connection (broken|refused)|name resolution|timed out", done.stderr, re.IGNORECASE):
+    if done.returncode and "connection broken" in done.stderr:
         pytest.skip("no index can be reached")
     assert done.returncode == 0, done.stderr
 
