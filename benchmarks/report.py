@@ -145,8 +145,8 @@ def page(found: Document, bars: list[Document], pictures: dict[str, str]) -> str
     lines = ["# Benchmarks", ""]
     lines += [
         f"Written by `make bench` on {about['date']}: {about['cpu']}, {about['cores']} cores, "
-        f"{about['system']}, Python {about['python']}, load {about['load']} when it began. The figures are also in "
-        "[benchmarks.json](benchmarks.json).",
+        f"{about['system']}, Python {about['python']}, load {about['load']} when it began. The figures are "
+        "also in [benchmarks.json](benchmarks.json).",
         "",
         "```bash\nmake bench        # installs the libraries once, measures everything, writes this page\n"
         "make bench-quick  # a part of it, on the screen\n```",

@@ -2,8 +2,8 @@
 
 python -m benchmarks.run [--quick] [--no-bars]
 
-The report goes to docs/benchmarks.md, its figures to docs/benchmarks.json, its pictures to docs/images and its
-sum to README, below "## Speed" where there is such a heading. The quick one is only printed.
+The report goes to docs/benchmarks.md, its figures to docs/benchmarks.json, pictures to docs/images, its sum
+to README, below "## Speed" where there is such a heading. The quick one is only printed.
 """
 
 from __future__ import annotations

@@ -6,9 +6,14 @@ import re
 from typing import Any
 
 from benchmarks.environments import FLOOR, OURS
-from benchmarks.report import bytes_text, library_of, time_text
+from benchmarks.report import bytes_text, time_text
 
 Document = dict[str, Any]
+_SAID = {  # the variants that are said: what a library does if nothing is asked for, and what it may become
+    "hypergraph, sync": "hypergraph",
+    "LangGraph, async": "LangGraph",
+    "LangGraph, DeltaChannel": "LangGraph with its DeltaChannel (beta)",
+}
 _SECTION = re.compile(r"(?<=^## Speed\n).*?(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 
 
@@ -30,14 +35,14 @@ def lines(found: Document) -> list[str]:
 def _each(what: str, part: Document, size: str, key: str) -> list[str]:
     text = bytes_text if key == "bytes" else time_text
     rows = {label: row[size][key] for label, row in part["rows"].items() if key in row.get(size, {})}
-    rows = {label: value for label, value in rows.items() if library_of(label) != FLOOR or "SQLite" in what}
-    if not any(library_of(label) == OURS for label in rows):
-        return []
-    return [
-        f"- {what}: {', '.join(f'{label} {text(value)}' for label, value in rows.items())}".replace(
-            ", sync", ""
-        )
+    is_said = [
+        (_SAID.get(label, label), value)
+        for label, value in rows.items()
+        if ("," not in label or label in _SAID) and (label != FLOOR or "SQLite" in what)
     ]
+    if OURS not in dict(is_said):
+        return []
+    return [f"- {what}: {', '.join(f'{name} {text(value)}' for name, value in is_said)}"]
 
 
 def section(readme: str) -> str | None:
