@@ -65,6 +65,8 @@ cluster: .venv/.dev ## nodes on Ray and MPI, and lines that are cut; installs ha
 bench: .venv/.dev ## measure everything beside other libraries, write docs/benchmarks.md
 	@echo "==> measuring (about ten minutes; the first time three more, to install the libraries into .bench)"
 	@$(RUN) -m benchmarks.run
+	@echo "==> trying what docs/explanation/comparison.md says of them"
+	@for python in .bench/*/bin/python; do $$python -m benchmarks.facts || exit 1; done
 
 bench-quick: .venv/.dev ## a part of it in two minutes, only printed; beside the libraries that are in .bench
 	@$(RUN) -m benchmarks.run --quick
