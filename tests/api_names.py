@@ -159,7 +159,8 @@ class Members:
 
 
 def is_method(thing: Any) -> bool:
-    return inspect.isfunction(thing) or isinstance(thing, classmethod | staticmethod)
+    is_fixture = hasattr(thing, "_pytestfixturefunction")  # which some releases of pytest keep as a function
+    return (inspect.isfunction(thing) and not is_fixture) or isinstance(thing, classmethod | staticmethod)
 
 
 def is_the_same(one: Any, other: Any) -> bool:

@@ -40,6 +40,7 @@ class CheckpointerConformance(
 
     `survives_processes = False` leaves out what takes other processes: for stores whose data ends with
     theirs. Otherwise the subclass must be at the top level of a file, because the other processes load it.
+    Tests of its own may take the fixtures `store`, and `other`, which starts a process with the same data.
     """
 
     survives_processes: ClassVar[bool] = True  # whether data outlives its process
