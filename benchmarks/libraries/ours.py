@@ -22,6 +22,12 @@ def chain(size: int) -> Work:
     return lambda: runner.run(graph, {"v0": 0})[f"v{size}"]
 
 
+def chain_result(size: int) -> Work:
+    """Return the whole result, with its log: that is what stays in memory."""
+    graph, runner = chain_of(size, plus_one), SyncRunner()
+    return lambda: runner.run(graph, {"v0": 0})
+
+
 def chain_async(size: int) -> Work:
     graph, runner = chain_of(size, plus_one_async), AsyncRunner()
 
