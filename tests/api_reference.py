@@ -214,7 +214,9 @@ def prose(thing: Any) -> Iterator[str]:
     for section in re.split(r"\n\n(?=(?:Args|Raises):\n)", text):
         heading, _, rest = section.partition(":\n")
         if heading not in ("Args", "Raises"):
-            yield section
+            yield re.sub(
+                r"(?m)(^>>> .*\n(?:.+\n?)*)", lambda lines: f"```text\n{lines[0].rstrip()}\n```\n", section
+            )
             continue
         items = re.findall(r"^(\S.*?): (.*(?:\n +.*)*)", textwrap.dedent(rest), re.MULTILINE)
         head = "| Parameter | Meaning |" if heading == "Args" else "| Raises | When |"

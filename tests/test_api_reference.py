@@ -3,6 +3,7 @@
 HYPERGRAPH_REGOLD=1 writes the pages anew.
 """
 
+import doctest
 import enum
 import inspect
 import os
@@ -10,7 +11,7 @@ import re
 from collections.abc import Callable
 
 import pytest
-from api_names import Members, contents
+from api_names import Members, contents, homes
 from api_reference import PATHS, REFERENCE, pages, public_calls
 
 CLASSES = [
@@ -69,3 +70,27 @@ def test_a_keyword_that_is_not_mentioned_is_found() -> None:
         """Take a size."""
 
     assert unexplained(call) == {"colour"}
+
+
+def examples() -> dict[str, doctest.DocTest]:
+    """Return the docstrings that show something, with every public name at hand."""
+    names = {
+        name: thing for things in contents().values() for name, thing in things.items() if name in homes()
+    }
+    parser = doctest.DocTestParser()
+    found = {
+        thing.__qualname__: parser.get_doctest(thing.__doc__ or "", dict(names), thing.__qualname__, None, 0)
+        for thing in [*CLASSES, *public_calls()]
+    }
+    return {name: test for name, test in found.items() if test.examples}
+
+
+@pytest.mark.parametrize("test", examples().values(), ids=list(examples()))
+def test_an_example_in_a_docstring_does_what_it_says(test: doctest.DocTest) -> None:
+    told: list[str] = []
+    assert doctest.DocTestRunner().run(test, out=told.append).failed == 0, "".join(told)
+
+
+def test_an_example_that_lies_is_found() -> None:
+    test = doctest.DocTestParser().get_doctest(">>> 1 + 1\n3\n", {}, "sum", None, 0)
+    assert doctest.DocTestRunner().run(test, out=lambda text: None).failed == 1

@@ -258,6 +258,9 @@ def _end_name(end: Any) -> Any:
 def chain(*nodes: HyperNode | str | type[END]) -> list[tuple[str, Any]]:
     """Return the edges that join these nodes in a row; END may stand last.
 
+    >>> chain("load", "clean", "split")
+    [('load', 'clean'), ('clean', 'split')]
+
     Raises ValueError for fewer than two nodes or an END in between.
     """
     names = [_end_name(node) for node in nodes]

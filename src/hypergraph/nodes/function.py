@@ -185,6 +185,12 @@ def node(
 ) -> FunctionNode | Callable[[Callable[..., Any]], FunctionNode]:
     """Turn a function into a node; works bare and with arguments.
 
+    >>> @node(output_name="length")
+    ... def measure(text: str) -> int:
+    ...     return len(text)
+    >>> measure.inputs, measure.outputs
+    (('text',), ('length',))
+
     Raises what FunctionNode raises.
     """
     if isinstance(source, (str, tuple)):

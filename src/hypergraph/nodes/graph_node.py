@@ -122,6 +122,10 @@ class GraphNode(Frozen, HyperNode):
     ) -> Self:
         """Return a copy that runs the inner graph once per item of these inputs.
 
+        >>> words = Graph([FunctionNode(len, "measure", "length").with_inputs(obj="word")], name="words")
+        >>> SyncRunner().run(Graph([words.as_node().map_over("word")]), word=["a", "tea"])["length"]
+        [1, 3]
+
         Raises ValueError for unknown or missing names and modes, TypeError for a wrong clone argument.
         """
         if not params:

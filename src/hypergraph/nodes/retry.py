@@ -10,6 +10,10 @@ from dataclasses import dataclass
 class RetryPolicy:
     """Try a failing node again, waiting longer each time.
 
+    >>> policy = RetryPolicy(max_attempts=4, initial_delay=1.0, jitter=0)
+    >>> [policy.delay_before(attempt) for attempt in (2, 3, 4)]
+    [1.0, 2.0, 4.0]
+
     Raises ValueError for numbers out of range and TypeError for a `retry_on` that names no exceptions.
     """
 

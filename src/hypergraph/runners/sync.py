@@ -48,6 +48,12 @@ _FOREIGN_TO_MAPS = ONLY_OF_RUNS | {"max_concurrency"}
 class SyncRunner(BaseRunner):
     """Run graphs of sync nodes in the calling thread.
 
+    >>> double = FunctionNode(lambda number: 2 * number, "double", "twice")
+    >>> SyncRunner().run(Graph([double]), number=4)["twice"]
+    8
+    >>> SyncRunner().map(Graph([double]), number=[1, 2], map_over="number")["twice"]
+    [2, 4]
+
     With `executor=...` its nodes are called by that executor, what can run at the same time does, and only
     the calling thread waits. Raises ValueError for a max_iterations that is not a positive int, TypeError for
     a cache, a checkpointer or an executor that is none.

@@ -113,6 +113,12 @@ class _TreeSerializer(Serializer):
 class JsonSerializer(_TreeSerializer):
     """Store values as JSON: plain data stays plain and readable, other types are tagged.
 
+    >>> serializer = JsonSerializer()
+    >>> serializer.serialize({"price": [1, 2.5]})
+    b'{"price":[1,2.5]}'
+    >>> serializer.deserialize(serializer.serialize((1, 2)))
+    (1, 2)
+
     With `lossy=True` a part that cannot be stored is replaced by its `str()` instead of raising TypeError.
     """
 
