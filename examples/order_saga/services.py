@@ -7,6 +7,7 @@ They stand for services elsewhere. What they did is done, whatever becomes of th
 import os
 import signal
 import sqlite3
+from contextlib import closing
 from typing import NamedTuple
 
 KILL = ""
@@ -20,16 +21,16 @@ class Effect(NamedTuple):
     key: str
 
 
-def _ledger() -> sqlite3.Connection:
-    ledger = sqlite3.connect("services.db", isolation_level=None)
-    ledger.execute("CREATE TABLE IF NOT EXISTS effects (order_id TEXT, deed TEXT, key TEXT)")
-    return ledger
+def _ledger(sql: str, *parameters: str) -> list[tuple[str, ...]]:
+    with closing(sqlite3.connect("services.db", isolation_level=None)) as ledger:
+        ledger.execute("CREATE TABLE IF NOT EXISTS effects (order_id TEXT, deed TEXT, key TEXT)")
+        return ledger.execute(sql, parameters).fetchall()
 
 
 def do(effect: Effect) -> str:
     """Do it, however often it was done before: like most services, this one does not ask."""
     _die_if(f"before {effect.deed}")
-    _ledger().execute("INSERT INTO effects VALUES (?, ?, ?)", effect)
+    _ledger("INSERT INTO effects VALUES (?, ?, ?)", *effect)
     print(f"  {effect.deed} {effect.order_id}", flush=True)
     _die_if(f"after {effect.deed}")
     return f"receipt for {effect.deed} {effect.order_id}"
@@ -42,15 +43,14 @@ def do_once(effect: Effect) -> str:
 
 def find(key: str) -> str | None:
     """Return the receipt of what was done under a key."""
-    found = _ledger().execute("SELECT deed, order_id FROM effects WHERE key = ?", (key,)).fetchone()
-    if not found:
-        return None
-    print(f"  {' '.join(found)}: has happened already", flush=True)
-    return f"receipt for {' '.join(found)}"
+    for deed, order_id in _ledger("SELECT deed, order_id FROM effects WHERE key = ?", key):
+        print(f"  {deed} {order_id}: has happened already", flush=True)
+        return f"receipt for {deed} {order_id}"
+    return None
 
 
 def effects() -> list[Effect]:
-    return [Effect(*row) for row in _ledger().execute("SELECT * FROM effects ORDER BY rowid")]
+    return [Effect(*row) for row in _ledger("SELECT * FROM effects ORDER BY rowid")]
 
 
 def _die_if(moment: str) -> None:
