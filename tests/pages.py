@@ -2,8 +2,8 @@
 
 What may differ between an output on a page and the real one is named here, and nowhere else: durations, the
 ids that runs get by themselves, the width of the columns that hold them; and for what is typed into a
-terminal also the day and time, how long ago that was, the releases that are installed, and the port and the
-secret of the web page, and the order of rows that are sorted by how long things took. Colours are switched off.
+terminal also the day and time, how long ago that was, the releases that are installed, the port and the
+secret of the web page, and the order of rows that are sorted by how long things took. Colours are off.
 """
 
 import re
