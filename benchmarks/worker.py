@@ -45,6 +45,9 @@ class Worker:
 
     def open(self, case: str, size: int) -> dict[str, Any]:
         """Build a case, see that it is right, and warm it up."""
+        most, why = getattr(self._library, "LARGEST", {}).get(case, (size, ""))
+        if size > most:
+            return {"error": why}
         work = self._library.CASES[case](size)
         answer = BY_NAME[group_of(case)].answer(size)
         started = time.perf_counter()

@@ -70,6 +70,9 @@ CASES: dict[str, Callable[[int], Work]] = {
     "failure": failure,
     "parallel": parallel,
 }
+LARGEST = {
+    "chain": (300, "builds a chain of 1,000 for more than half a minute, and then it is a RecursionError"),
+}
 GROWING: dict[str, Any] = {}
 _FILES = "keeps the results of a map in the files of a run folder; no steps, no SQLite"
 DASHES = {
