@@ -9,18 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.measure import Case, measure
+from benchmarks.measure import Case, bare_loop, measure, on_loop, plus_one, plus_one_async
 from hypergraph import END, AsyncRunner, FunctionNode, Graph, NodeContext, SyncRunner, node, route
 
 LOOPS = 500
-
-
-def plus_one(x):
-    return x + 1
-
-
-async def plus_one_async(x):
-    return x + 1
 
 
 def plus_one_in_context(x, context: NodeContext):
@@ -62,19 +54,6 @@ class Bar:
     @property
     def holds(self) -> bool:
         return self.ratio <= self.limit
-
-
-def bare_loop(units: int = 1000) -> Case:
-    def work() -> None:
-        x = 0
-        for _ in range(units):
-            x = plus_one(x)
-
-    return Case("bare call", work, units)
-
-
-def on_loop(loop: asyncio.AbstractEventLoop, coroutine: Callable[[], Any]) -> Callable[[], Any]:
-    return lambda: loop.run_until_complete(coroutine())
 
 
 def engine_bars() -> list[Bar]:

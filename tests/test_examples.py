@@ -1,6 +1,7 @@
 """Every example runs as a reader would run it, and shows what it promises."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -29,6 +30,14 @@ FACTS = {
 
 def test_every_example_has_facts_to_check() -> None:
     assert sorted(path.name for path in EXAMPLES.glob("*.py")) == sorted(FACTS)
+
+
+def test_every_folder_is_tried_as_its_readme_says() -> None:
+    tests = "".join(
+        path.read_text(encoding="utf-8") for path in Path(__file__).parent.glob("test_examples_*.py")
+    )
+    folders = {path.parent.name for path in EXAMPLES.glob("*/*.py")}
+    assert folders == set(re.findall(r'follow\("(\w+)"', tests))
 
 
 @pytest.mark.slow

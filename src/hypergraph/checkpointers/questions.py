@@ -24,9 +24,9 @@ class Filters(TypedDict, total=False):
     """Which workflows to list; every filter given narrows the choice."""
 
     status: Status | Iterable[Status] | None  # one or several
-    graph: str | None
+    graph: str | None  # runs of the graph of this name
     since: Moment | None  # a datetime, an ISO date, or a time ago like "2h"
-    until: Moment | None
+    until: Moment | None  # likewise
     parent: str | None  # the children of this one; without it: workflows that have no parent
     tag: str | Mapping[str, str] | Iterable[str] | None  # "key=value", several of these, or a dict
     where: str | None  # "node:embed duration > 1s", "node:llm_call status=failed", "duration > 5m"
@@ -59,7 +59,10 @@ class Questions(Reader):
         return found and self.printable(found)
 
     def workflows(self, **filters: Unpack[Filters]) -> WorkflowList:
-        """List workflows, newest first; see `Filters` for how to narrow the choice.
+        """List workflows, newest first; `Filters` says what the keywords mean.
+
+        status, graph, since, until, parent, tag and where narrow the choice; limit is 100 unless given, and
+        cursor the `next_cursor` of the page before.
 
         Raises:
             ValueError: a filter cannot be understood.
@@ -86,7 +89,10 @@ class Questions(Reader):
         return await in_thread(self.workflow, workflow_id)
 
     async def list_workflows(self, **filters: Unpack[Filters]) -> WorkflowList:
-        """List workflows, newest first; see `Filters` for how to narrow the choice.
+        """List workflows, newest first; `Filters` says what the keywords mean.
+
+        status, graph, since, until, parent, tag and where narrow the choice; limit is 100 unless given, and
+        cursor the `next_cursor` of the page before.
 
         Raises:
             ValueError: a filter cannot be understood.
@@ -137,7 +143,7 @@ class Questions(Reader):
     async def stats(
         self, *, graph: str | None = None, node: str | None = None, since: Moment | None = None
     ) -> dict[str, NodeSurvey]:
-        """Return count, p50, p95, error and cache rate of each node.
+        """Return count, p50, p95, error and cache rate of each node, or of one `node`, in runs of `graph`.
 
         Raises:
             ValueError: `since` is no point in time.

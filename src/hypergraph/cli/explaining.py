@@ -168,7 +168,8 @@ def _shown(value: Brief | None) -> str:
     if value is None:
         return "—"
     size = "" if value["size"] is None else f" {value['size']}"
-    return f"{value['type']}{size}: {bounded(value['problem'] or value['text'], _VALUE)}"
+    unreadable = value["value"] is None and value["problem"]  # else what it is made of says more
+    return f"{value['type']}{size}: {bounded(unreadable or value['text'], _VALUE)}"
 
 
 # --- why ----------------------------------------------------------------------------------------------
