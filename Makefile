@@ -49,11 +49,11 @@ check: .venv/.dev ## apply the format and the safe fixes, then check lint and ty
 	@$(RUN) -m mypy
 
 prove: .venv/.dev ## crash, tear, race and corrupt stored runs; print what held
-	@echo "==> proving (about five minutes)"
+	@echo "==> proving (about a quarter of an hour)"
 	@$(RUN) tests/prove.py
 
 soak: .venv/.dev ## the same, ten times as much
-	@echo "==> proving (about three quarters of an hour)"
+	@echo "==> proving (about two hours)"
 	@$(RUN) tests/prove.py --scale 10
 
 cluster: .venv/.dev ## nodes on Ray and MPI, and lines that are cut; installs half a gigabyte, needs root for the lines

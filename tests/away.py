@@ -136,6 +136,18 @@ def hold_a_lock(x):
     return x, threading.Lock()
 
 
+class Unloadable:
+    """Can be pickled, and cannot be unpickled."""
+
+    def __reduce__(self):
+        return _raise_value_error, ()
+
+
+@node(output_name="odd")
+def return_unloadable(x):
+    return Unloadable()
+
+
 def note(path, text="x"):
     """Put down that something happened; return how often it has."""
     with open(path, "a") as file:

@@ -74,6 +74,16 @@ async def decide(answer: str) -> str:
     return answer.upper()
 
 
+@node(output_name="held")
+def hold(run: str, gate: int) -> str:
+    """Tell when the body began and ended; between the two, wait as long as somebody keeps the gate closed."""
+    with psycopg.connect(os.environ["TRACE_DSN"], autocommit=True) as connection:
+        connection.execute("INSERT INTO held (run, gate, pid) VALUES (%s, %s, %s)", [run, gate, os.getpid()])
+        connection.execute("SELECT pg_advisory_lock_shared(%s)", [gate])
+        connection.execute("UPDATE held SET ended = clock_timestamp() WHERE run = %s", [run])
+    return run
+
+
 def _link(number: int) -> Any:
     return link.with_name(f"n{number}").with_inputs(before=f"v{number}").with_outputs(after=f"v{number + 1}")
 
@@ -83,4 +93,5 @@ doubling = Graph([double], name="doubling")
 dividing = Graph([divide], name="dividing")
 asking = Graph([double, ask, decide], name="asking")
 leaving = Graph([leave], name="leaving")
-graphs = [chain, doubling, dividing, asking, leaving]
+holding = Graph([hold], name="holding")
+graphs = [chain, doubling, dividing, asking, leaving, holding]

@@ -1,6 +1,6 @@
 """Run the suites of proofs and print what came of each.
 
-python tests/prove.py                             every suite at full size, about three minutes
+python tests/prove.py                             every suite at full size, about a quarter of an hour
 python tests/prove.py --only model --seed 7       one of them, on other cases
 python tests/prove.py --scale 10                  ten times as many cases
 """
@@ -16,7 +16,10 @@ from collections.abc import Iterable
 from types import ModuleType
 
 import proofs
+from proofs import on_postgres
 from proofs.outcome import Outcome
+
+Suite = ModuleType | on_postgres.OnPostgres
 
 
 def suites() -> dict[str, ModuleType]:
@@ -26,7 +29,7 @@ def suites() -> dict[str, ModuleType]:
     return {name: each for name, each in modules.items() if hasattr(each, "NAME") and hasattr(each, "prove")}
 
 
-def proven(suite: ModuleType, scale: float, seed: int) -> Outcome:
+def proven(suite: Suite, scale: float, seed: int) -> Outcome:
     """Run a suite; if it breaks down, that is its failure."""
     outcome = Outcome(suite.NAME)
     with outcome.timed():
@@ -62,7 +65,7 @@ def total(outcomes: Iterable[Outcome]) -> Outcome:
 
 def main() -> int:
     """Do what the command line says; return the exit code."""
-    found = suites()
+    found: dict[str, Suite] = {**suites(), **on_postgres.SUITES}
     parser = argparse.ArgumentParser(description="Prove what is promised of stored runs.")
     parser.add_argument("--scale", type=float, default=1.0, help="1 is full size, 0.05 that of `make test`")
     parser.add_argument("--seed", type=int, default=0, help="other seeds make other cases")

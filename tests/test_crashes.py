@@ -12,9 +12,10 @@ from typing import Any
 import crashing
 import pytest
 from running import RUNNERS
+from stored import store_at
 
 from hypergraph import RunStatus
-from hypergraph.checkpointers import SqliteCheckpointer, StepStatus, WorkflowStatus, locks
+from hypergraph.checkpointers import StepStatus, WorkflowStatus, locks
 
 pytestmark = [
     pytest.mark.slow,
@@ -56,13 +57,13 @@ def repeated(folder: Path) -> dict[str, int]:
 
 
 def recorded(folder: Path, workflow_id: str = "w") -> list[str]:
-    steps = SqliteCheckpointer(folder / "w.db").steps(workflow_id)
+    steps = store_at(folder / "w.db").steps(workflow_id)
     return [step.node_name for step in steps if step.status is StepStatus.COMPLETED]
 
 
 def check_finished(folder: Path, workflow_id: str = "w") -> None:
     """Nothing is recorded twice, indexes have no gaps, and the workflow is at its end."""
-    store = SqliteCheckpointer(folder / "w.db")
+    store = store_at(folder / "w.db")
     workflow, steps = store.workflow(workflow_id), store.steps(workflow_id)
     assert workflow is not None
     assert workflow.status is WorkflowStatus.COMPLETED

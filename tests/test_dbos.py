@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from hypergraph import Graph, node
 from hypergraph.checkpointers import AesGcmCodec, PostgresCheckpointer
 from hypergraph.exceptions import CheckpointError, StoreUnavailableError, WorkflowError, WorkflowLockedError
 from hypergraph.integrations.dbos import DBOSRunner
+from hypergraph.views.health import health
 
 pytestmark = pytest.mark.slow
 
@@ -210,22 +212,20 @@ def test_a_node_that_exits_ends_its_run_and_no_other(cluster: TestCluster) -> No
     assert cluster.runner.run("doubling", {"x": 1})["doubled"] == 2
 
 
-def test_a_queue_bounds_how_many_run_at_once(cluster: TestCluster) -> None:
+def test_a_queue_is_changed_by_declaring_it_again(cluster: TestCluster) -> None:
     cluster.runner.queue("limited", concurrency=3)
-    cluster.runner.queue("limited", concurrency=1)  # workers follow
+    cluster.runner.queue("limited", concurrency=1)
     assert cluster.one("SELECT concurrency FROM dbos.queues WHERE name = 'limited'") == 1
     with pytest.raises(ValueError, match="concurrency"):
         cluster.runner.queue("limited", concurrency=1, worker_concurrency=2)
 
 
-def test_a_schedule_submits_runs_of_its_own(cluster: TestCluster) -> None:
-    cluster.runner.schedule("often", "doubling", "* * * * * *", {"x": 3})
-    find = "SELECT id FROM hypergraph.workflows WHERE id LIKE 'sched-often-%%' AND status = 'completed'"
-    ((found,), *_) = cluster.until(lambda: cluster.all(find))
-    cluster.runner.unschedule("often")
-    assert cluster.runner.checkpointer.state(found)["doubled"] == 6
-    with pytest.raises(ValueError, match="cron"):
-        cluster.runner.schedule("never", "doubling", "now and then")
+def test_the_doctor_tells_who_works_and_what_waits(cluster: TestCluster) -> None:
+    cluster.runner.submit("doubling", {"x": 1}, queue="nobody", workflow_id="patient")
+    found = {each["check"]: each["detail"] for each in health(cluster.dsn)["items"]}
+    assert found["workers"] == "w1"
+    assert re.search(r"nobody: \d+ runs?, the oldest for \d+ s", found["queues"])
+    assert re.fullmatch(r"tables of version \d+; the package is 3\..*", found["dbos"])
 
 
 def test_a_worker_tells_how_it_is(cluster: TestCluster) -> None:

@@ -15,6 +15,8 @@ from dbos_cluster import TestCluster
 from dbos_graphs import NODES
 from postgres import server
 
+from hypergraph.views.health import health
+
 pytestmark = pytest.mark.slow
 
 
@@ -51,6 +53,14 @@ def bodies(cluster: TestCluster) -> int:
 def live_of(cluster: TestCluster, executor_id: str) -> int:
     find = "SELECT count(*) FROM dbos.workflow_status WHERE status = 'PENDING' AND executor_id = %s"
     return int(cluster.one(find, executor_id))
+
+
+def doctor(cluster: TestCluster, check: str) -> tuple[str, str]:
+    """Return what the doctor says about something."""
+    ((status, detail),) = (
+        (each["status"], each["detail"]) for each in health(cluster.dsn)["items"] if each["check"] == check
+    )
+    return status, detail
 
 
 def test_the_runs_of_a_killed_worker_are_taken_over_and_count_once(cluster: TestCluster) -> None:
@@ -91,8 +101,14 @@ def test_a_worker_can_come_back_under_its_id_and_goes_on_with_maps_too(cluster: 
     cluster.until(lambda: bodies(cluster) > 10)
     first.kill()
     assert live_of(cluster, "w1")
+    assert doctor(cluster, "workers") == ("TROUBLE", "nobody, and runs wait: start a worker")
+    trouble, told = doctor(cluster, "recoveries")
+    assert trouble == "TROUBLE"
+    assert re.fullmatch(r"\d+ runs of w1, whose lock is free: start a worker to go on with them", told)
     cluster.start("w1")
+    assert doctor(cluster, "workers") == ("ok", "w1")
     assert submitted.result(timeout=60)[f"v{NODES}"] == [NODES] * 5
+    assert "recoveries" not in {each["check"] for each in health(cluster.dsn)["items"]}
     assert set(cluster.recorded().values()) == {1}
     assert cluster.repeated() <= 5
     assert cluster.runner.checkpointer.workflow("batch").status.value == "completed"  # type: ignore[union-attr]

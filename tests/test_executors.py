@@ -325,6 +325,13 @@ def test_a_result_that_cannot_be_pickled_names_node_and_output(processes):
     assert (caught.value.node_name, caught.value.name) == ("hold_a_lock", "lock")
 
 
+def test_a_result_that_cannot_be_loaded_names_node_and_output(processes):
+    with pytest.raises(
+        NotPicklableError, match=r"'odd' has come back .* cannot be loaded here \(ValueError: boom"
+    ):
+        SyncRunner(executor=processes).run(Graph([away.return_unloadable]), x=1)
+
+
 def test_a_worker_without_the_module_says_which(tmp_path, monkeypatch):
     with forked(1) as executor:
         executor.submit(os.getpid).result()  # it is there before the module is

@@ -15,10 +15,10 @@ import crashing
 import pytest
 from processes import Elsewhere, elsewhere
 from running import RUNNERS
+from stored import store_at
 from test_crashes import calls, check_finished, repeated
 
 from hypergraph import EventProcessor, FunctionNode, Graph, NodeStartEvent, node, route
-from hypergraph.checkpointers import SqliteCheckpointer
 
 __all__ = ["elsewhere"]  # fixture
 
@@ -76,7 +76,7 @@ def run_chain(folder: Path, runner: str, victim: int | None = None, how: str = "
 def check_whole(folder: Path) -> None:
     """Each node is recorded once, in order, with the value it has without any crash."""
     check_finished(folder)
-    steps = SqliteCheckpointer(folder / "w.db").steps("w")
+    steps = store_at(folder / "w.db").steps("w")
     assert [(s.superstep, s.node_name, s.values) for s in steps] == [
         (i, f"n{i}", {f"v{i + 1}": i + 1}) for i in range(LENGTH)
     ]
@@ -191,7 +191,7 @@ def run_larger(folder: Path, runner: str, mode: str, place: int | None = None) -
 
 def written(folder: Path) -> list[Any]:
     """Return every step of every workflow, without times; nodes that overlap begin in any order."""
-    store = SqliteCheckpointer(folder / "w.db")
+    store = store_at(folder / "w.db")
     found, places = [], ["w"]
     for place in places:
         places += [child.id for child in store.workflows(parent=place, limit=None)]

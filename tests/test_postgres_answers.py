@@ -215,6 +215,42 @@ WRITES = [
     "SET TRANSACTION READ WRITE",
     "EXPLAIN ANALYZE SELECT 1",
 ]
+INTERNALS = [
+    "SELECT data FROM hypergraph.vals",
+    "SELECT owner_pid FROM hypergraph.workflows",
+    "SELECT * FROM hypergraph.structures",
+    "WITH workflows AS (SELECT data FROM hypergraph.vals) SELECT data FROM workflows",
+    "SELECT (SELECT data FROM hypergraph.vals LIMIT 1) FROM steps",
+    "SELECT 1 FROM steps WHERE EXISTS (SELECT FROM hypergraph.vals)",
+    "SELECT id FROM workflows UNION ALL SELECT name FROM hypergraph.vals",
+    "SELECT 1) AS a, (SELECT data FROM hypergraph.vals",
+    "TABLE hypergraph.vals",
+    "SELECT rolpassword FROM pg_authid",
+    "SELECT query FROM pg_stat_activity",
+    "SELECT * FROM information_schema.tables",
+    'SELECT U&"d\\0061ta" FROM "hypergraph"."vals"',
+]
+POWERS = [
+    "SELECT pg_sleep(60)",
+    "SELECT set_config('role', 'postgres', false)",
+    "SELECT set_config('statement_timeout', '0', false), count(*) FROM generate_series(1, 100000000000)",
+    "SELECT query_to_xml('SELECT data FROM hypergraph.vals', true, true, '')",
+    "SELECT table_to_xml('hypergraph.vals', true, true, '')",
+    "SELECT database_to_xml(true, true, '')",
+    "SELECT * FROM ts_stat('SELECT to_tsvector(error) FROM hypergraph.steps')",
+    "SELECT pg_read_file('/etc/passwd')",
+    "SELECT * FROM pg_ls_dir('.')",
+    "SELECT lo_import('/etc/passwd')",
+    "SELECT current_setting('data_directory')",
+    "SELECT pg_terminate_backend(pg_backend_pid())",
+    "SELECT pg_advisory_lock(1)",
+    "SELECT pg_notify('a', 'b')",
+    "SELECT nextval('hypergraph.workflows_key_seq')",
+    "SELECT hypergraph.contains('a', 'b')",
+    "SELECT count(*) FROM steps ORDER BY pg_sleep(60)::text",
+    "SELECT max(superstep) FILTER (WHERE pg_sleep(60) IS NULL) FROM steps",
+]
+ROLES = ["SET ROLE postgres", "RESET ROLE", "SET SESSION AUTHORIZATION DEFAULT", "DO $$ BEGIN END $$"]
 NONSENSE = [
     "SELEC 1",
     "SELECT nope FROM workflows",
@@ -229,8 +265,8 @@ NONSENSE = [
 ]
 
 
-@pytest.mark.parametrize("statement", WRITES)
-def test_what_writes_is_refused(both: Both, statement: str) -> None:
+@pytest.mark.parametrize("statement", [*WRITES, *INTERNALS, *POWERS, *ROLES])
+def test_what_is_no_question_about_the_views_is_refused(both: Both, statement: str) -> None:
     refused = json.loads(said(both.postgres, "sql", statement, "--json", code=4).out)["error"]
     assert "nothing was changed" in refused["message"]
     assert both.postgres.json_here("sql", "SELECT count(*) AS n FROM workflows")["items"] == [{"n": 19}]
@@ -257,8 +293,44 @@ def test_answers_in_sql_are_plain_values_and_no_more_than_asked_for(both: Both) 
 
 def test_a_question_that_takes_too_long_is_ended(both: Both, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hypergraph.views.sql_postgres.SECONDS", 0.05)
-    assert "took longer" in said(both.postgres, "sql", "SELECT pg_sleep(60)", code=4).err
+    endless = "SELECT count(*) FROM generate_series(1, 100000000000)"
+    assert "took longer" in said(both.postgres, "sql", endless, code=4).err
     assert both.postgres.json_here("sql", "SELECT 1 AS a")["items"] == [{"a": 1}]
+
+
+def test_a_question_may_compute_whatever_it_likes(both: Both) -> None:
+    statement = (
+        "SELECT w.id, count(*) OVER (), upper(w.status), to_char(now(), 'YYYY') > '2000', "
+        "s.error ~ '^b', tags::jsonb -> 'a', json_agg(s.node ORDER BY s.node), random() < 2, "
+        "row_number() OVER (ORDER BY w.id), pg_typeof(w.id)::text, created.at "
+        "FROM workflows AS w JOIN steps AS s ON s.workflow = w.id, "
+        "LATERAL (SELECT w.created_at::timestamptz AT TIME ZONE 'UTC' AS at) AS created "
+        "WHERE w.id IN (SELECT workflow FROM vals WHERE bytes > 0) "
+        "GROUP BY w.id, w.status, s.error, w.tags, created.at"
+    )
+    assert both.postgres.json_here("sql", statement)["items"]
+
+
+def test_of_an_answer_without_end_the_first_rows_are_told(both: Both) -> None:
+    endless = "WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n) SELECT i FROM n"
+    found = both.postgres.json_here("sql", endless, "--limit", 3)
+    assert [row["i"] for row in found["items"]] == [1, 2, 3]
+    assert found["truncated"]
+
+
+def test_a_user_who_may_only_read_can_ask_as_long_as_views_can_be_made(both: Both) -> None:
+    role = f"reader{os.getpid()}"
+    dsn = f"{both.postgres.database}&user={role}"
+    with psycopg.connect(both.postgres.database, autocommit=True) as connection:
+        (database,) = connection.execute("SELECT current_database()").fetchone()
+        connection.execute(f"CREATE ROLE {role} LOGIN")
+        connection.execute(f"GRANT USAGE ON SCHEMA hypergraph TO {role}")
+        connection.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA hypergraph TO {role}")
+        reader = Cli(dsn, both.postgres.folder)
+        assert reader.json_here("sql", "SELECT count(*) AS n FROM workflows")["items"] == [{"n": 19}]
+        connection.execute(f"REVOKE TEMP ON DATABASE {database} FROM PUBLIC")
+        assert "TEMP on the database" in said(reader, "sql", "SELECT 1", code=4).err
+        connection.execute(f"GRANT TEMP ON DATABASE {database} TO PUBLIC")
 
 
 # --- doctor and passwords -----------------------------------------------------------------------------

@@ -22,12 +22,14 @@ import pytest
 from crashing import note, opened
 from processes import Elsewhere, elsewhere, started
 from running import RUNNERS
+from stored import store_at
 from test_crashes import calls, check_finished
 from test_stored_answers import review
 from test_stored_options import owner_at_work
 
 from hypergraph import AsyncRunner, FunctionNode, Graph, RetryPolicy, node
-from hypergraph.checkpointers import SqliteCheckpointer, StepStatus, WorkflowStatus
+from hypergraph.checkpointers import StepStatus, WorkflowStatus
+from hypergraph.checkpointers.sql_store import SqlCheckpointer
 from hypergraph.exceptions import CheckpointError, WorkflowLockedError
 
 __all__ = ["elsewhere"]  # fixture
@@ -68,7 +70,7 @@ def three(ending: Callable[[], object] | None = None, *, awaits: bool = False) -
 
 
 def status_of(folder: Path, workflow_id: str = "w") -> WorkflowStatus:
-    workflow = SqliteCheckpointer(folder / "w.db").workflow(workflow_id)
+    workflow = store_at(folder / "w.db").workflow(workflow_id)
     assert workflow is not None
     return workflow.status
 
@@ -133,7 +135,7 @@ def cancelled(folder: Path) -> str:
 
         graph = Graph([three().nodes["first"], linger], name="lingering")
         crashing.told(folder)
-        runner = AsyncRunner(checkpointer=SqliteCheckpointer(folder / "w.db"))
+        runner = AsyncRunner(checkpointer=store_at(folder / "w.db"))
         task = asyncio.create_task(runner.run(graph, workflow_id="w"))
         await entered.wait()
         task.cancel()
@@ -159,7 +161,7 @@ def fork_inside(folder: Path, runner: str) -> Any:
     def fork() -> None:
         pid = os.fork()
         if pid == 0:
-            store = SqliteCheckpointer(folder / "w.db")
+            store = store_at(folder / "w.db")
             made = type(on)(checkpointer=store)
             code = 1 if asyncio_is_running() else made.run(three(), workflow_id="child")["c"]
             os._exit(code)
@@ -204,12 +206,12 @@ def test_a_run_can_be_watched_from_another_process(tmp_path: Path, elsewhere: El
 
 
 def printed(folder: Path) -> str:
-    return str(SqliteCheckpointer(folder / "w.db").workflow("w"))
+    return str(store_at(folder / "w.db").workflow("w"))
 
 
 def deleted(folder: Path) -> str:
     try:
-        asyncio.run(SqliteCheckpointer(folder / "w.db").delete("w"))
+        asyncio.run(store_at(folder / "w.db").delete("w"))
     except CheckpointError as error:
         return type(error).__name__
     return "deleted"
@@ -262,7 +264,7 @@ def test_of_two_answers_at_once_one_counts(tmp_path: Path, rivals: list[Elsewher
                 pool.submit(rival, answer, folder, word) for rival, word in zip(rivals, words, strict=True)
             ]
             heard = {word: found.result(60) for word, found in zip(words, answers, strict=True)}
-        state = SqliteCheckpointer(folder / "w.db").state("w")
+        state = store_at(folder / "w.db").state("w")
         other = words[1 - words.index(state["verdict"])]
         assert heard == {state["verdict"]: f"on tea: {state['verdict']}", other: "refused"}
         assert calls(folder) == {"write": 1, f"publish {state['verdict']}": 1}
@@ -310,16 +312,16 @@ class Overtaken:
         self, elsewhere: Elsewhere, function: Callable[..., Any], *args: Any, at: str = "claim", nth: int = 1
     ) -> None:
         """Call the function there just before the store is asked here, by that method, for the nth time."""
-        original, count = getattr(SqliteCheckpointer, at), itertools.count(1)
+        original, count = getattr(SqlCheckpointer, at), itertools.count(1)
 
-        def late(store: SqliteCheckpointer, *arguments: Any, **options: Any) -> Any:
+        def late(store: SqlCheckpointer, *arguments: Any, **options: Any) -> Any:
             if next(count) == nth:
                 self._patch.undo()
                 self.happened = True
                 elsewhere(function, *args)
             return original(store, *arguments, **options)
 
-        self._patch.setattr(SqliteCheckpointer, at, late)
+        self._patch.setattr(SqlCheckpointer, at, late)
 
 
 @pytest.fixture
@@ -369,7 +371,7 @@ def test_whose_answer_is_overtaken_by_another_is_refused(
     told = answer(tmp_path, "good")
     counts = "bad" if overtaken.happened else "good"  # a store may be asked less often
     assert told == ("refused" if overtaken.happened else "on tea: good")
-    assert SqliteCheckpointer(tmp_path / "w.db").state("w")["published"] == f"on tea: {counts}"
+    assert store_at(tmp_path / "w.db").state("w")["published"] == f"on tea: {counts}"
     assert calls(tmp_path) == {"write": 1, f"publish {counts}": 1}
 
 
@@ -394,7 +396,7 @@ def test_processes_may_write_to_one_store_at_once(
     with ThreadPoolExecutor() as pool:
         told = [pool.submit(rival, run_own, tmp_path, runner, number) for number, rival in enumerate(rivals)]
         assert [found.result(60) for found in told] == [60, 60]
-    store = SqliteCheckpointer(tmp_path / "w.db")
+    store = store_at(tmp_path / "w.db")
     assert {w.status for w in store.workflows(limit=None)} == {WorkflowStatus.COMPLETED}
     assert len(store.workflows(limit=None)) == 40
 
@@ -451,7 +453,7 @@ def run_flaky(folder: Path, runner: str) -> Any:
 @both
 def test_attempts_are_on_record(tmp_path: Path, elsewhere: Elsewhere, runner: str) -> None:
     assert elsewhere(run_flaky, tmp_path, runner) == 1
-    (step,) = SqliteCheckpointer(tmp_path / "w.db").steps("w")
+    (step,) = store_at(tmp_path / "w.db").steps("w")
     assert (step.status, step.attempt) == (StepStatus.COMPLETED, 3)
     assert step.attempt_errors == ("ConnectionError: no line", "TimeoutError: too slow")
 

@@ -7,7 +7,6 @@ the fence of the store. The server's clock tells how long somebody has been sile
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import threading
 import time
@@ -17,6 +16,7 @@ from typing import Any
 
 from hypergraph.exceptions import HypergraphError, StoreUnavailableError
 from hypergraph.integrations.dbos_address import named, psycopg
+from hypergraph.views.workers import lock_of
 
 logger = logging.getLogger("hypergraph.worker")
 
@@ -102,7 +102,7 @@ class Presence:
     @contextmanager
     def mourning(self, executor_id: str) -> Iterator[bool]:
         """Tell whether a worker is dead; if so, nobody else mourns it, and it cannot come back meanwhile."""
-        key = _key(self._application, executor_id)
+        key = lock_of(self._application, executor_id)
         with self._lock:
             driver = self._open()
             is_dead = _try_lock(driver, key)
@@ -138,7 +138,7 @@ class Presence:
             raise RuntimeError("this worker has ended")
         driver = psycopg.connect(self._conninfo, autocommit=True)
         try:
-            key, give_up = _key(self._application, self.executor_id), time.monotonic() + _MOURNING
+            key, give_up = lock_of(self._application, self.executor_id), time.monotonic() + _MOURNING
             while not _try_lock(driver, key):
                 if time.monotonic() > give_up:
                     raise _in_use(driver, key, self.executor_id)
@@ -153,11 +153,6 @@ class Presence:
         if self._driver is not None:
             self._driver.close()
             self._driver = None
-
-
-def _key(application: str, executor_id: str) -> int:
-    digest = hashlib.sha256(f"hypergraph worker\0{application}\0{executor_id}".encode()).digest()
-    return int.from_bytes(digest[:8], "big") >> 1  # a positive number of 8 bytes
 
 
 def _try_lock(driver: psycopg.Connection[Any], key: int) -> bool:

@@ -18,7 +18,7 @@ from typing import Any
 
 from hypergraph.engine.ports import Carried, pass_on
 from hypergraph.engine.run import Run
-from hypergraph.exceptions import NotPicklableError, RemoteError
+from hypergraph.exceptions import NotPicklableError, RemoteError, safe_text
 from hypergraph.graph.findings import did_you_mean
 from hypergraph.graph.graph import Graph
 from hypergraph.nodes.function import FunctionNode
@@ -129,7 +129,7 @@ def _opened(reply: Reply, path: str, step: Step) -> Any:
     """Return the result in a reply, or raise what it tells."""
     kind, *rest = reply
     if kind == DONE:
-        return pickle.loads(rest[0])  # noqa: S301 - from a worker of the user's own executor
+        return _loaded(rest[0], path, step)
     if kind == AGAIN:
         why = "its executor began the call again on another worker, and it must not be repeated"
         raise loss(path, why, is_final=True)
@@ -152,6 +152,20 @@ def _opened(reply: Reply, path: str, step: Step) -> Any:
         )
     type_name, text, story, carried = rest
     return pass_on(_remembered(carried, type_name, text, story))
+
+
+def _loaded(data: bytes, path: str, step: Step) -> Any:
+    try:
+        return pickle.loads(data)  # noqa: S301 - from a worker of the user's own executor
+    except Exception as error:  # its module is not to be had here, or its class cannot be made again
+        output = ", ".join(step.outputs)
+        raise NotPicklableError(
+            f"Node {path!r}: its output {output!r} has come back from the executor and cannot be loaded here "
+            f"({type(error).__name__}: {safe_text(error)}).\n"
+            "How to fix: return what can be unpickled, and install the same modules here as on the workers.",
+            node_name=path,
+            name=output,
+        ) from error
 
 
 def _remembered(carried: bytes | None, type_name: str, text: str, story: str) -> BaseException:

@@ -18,6 +18,7 @@ from hypergraph.exceptions import CheckpointError
 from hypergraph.views.databases import Versions, activities, looked, schema_versions
 from hypergraph.views.problems import STORE, Problem
 from hypergraph.views.stores import location_of, sql_only, store_at
+from hypergraph.views.workers import Workers, workers
 
 _SKEW = 1.0  # seconds by which two clocks may differ
 _TOTAL = "SELECT coalesce(sum(workflows), 0) FROM tallies"
@@ -119,6 +120,7 @@ def _store(address: str) -> Iterator[Finding]:
         total = looked(store, lambda connection: int(connection.execute(_TOTAL).fetchone()[0]))
         active = activities(store)
         may_write = _may_write(store)
+        cluster = None if isinstance(store, SqliteCheckpointer) else workers(store)
     except Problem as problem:
         is_new = problem.code == STORE
         detail = f"{problem.message} yet; hypergraph run makes it" if is_new else problem.message
@@ -138,6 +140,8 @@ def _store(address: str) -> Iterator[Finding]:
     if crashed:
         detail = f"{_listed(crashed)}: nobody is at work on them; hypergraph resume goes on with each"
         yield _finding("left active", TROUBLE, detail)
+    if cluster is not None:
+        yield from _cluster(cluster)
 
 
 def _schema(versions: Versions) -> Finding:
@@ -158,6 +162,29 @@ def _clock(store: SqlCheckpointer) -> Iterator[Finding]:
     which = "ahead of" if ahead > 0 else "behind"
     detail = f"that of the database is {abs(ahead):.1f} s {which} this machine's: ages are wrong by as much"
     yield _finding("clock", TROUBLE, detail)
+
+
+def _cluster(found: Workers) -> Iterator[Finding]:
+    """Look at the workers on the store, at what waits for them, and at what dead ones have left."""
+    try:
+        release = metadata.version("dbos")
+    except metadata.PackageNotFoundError:
+        release = "not installed here"
+    yield _finding("dbos", OK, f"tables of version {found.version}; the package is {release}")
+    waiting = [
+        f"{each.queue}: {plural(each.runs, 'run')}, the oldest for {each.oldest:.0f} s"
+        for each in found.waiting
+    ]
+    is_idle = bool(waiting or found.orphans) and not found.alive
+    names = _listed(found.alive) or ("nobody, and runs wait: start a worker" if is_idle else "nobody")
+    yield _finding("workers", TROUBLE if is_idle else OK, names)
+    yield _finding("queues", OK, "; ".join(waiting) or "nothing waits")
+    if found.orphans:
+        left = [f"{plural(count, 'run')} of {name}" for name, count in found.orphans.items()]
+        remedy = (
+            "the others take them at their next look" if found.alive else "start a worker to go on with them"
+        )
+        yield _finding("recoveries", TROUBLE, f"{_listed(left)}, whose lock is free: {remedy}")
 
 
 def _may_write(store: SqlCheckpointer) -> bool:
