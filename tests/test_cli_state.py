@@ -205,6 +205,8 @@ def test_a_watch_ends_when_the_process_at_work_is_killed(tmp_path: Path) -> None
     assert "active, but nobody is at work on it" in shown.out
     assert "resume slow-1 MODULE:GRAPH" in shown.out
     assert Cli(database).json("show", "slow-1")["alive"] is False
+    assert "active, nobody at work" in Cli(database)("ls").out
+    assert [item["alive"] for item in Cli(database).json("ls")["items"]] == [False]
 
 
 @pytest.mark.slow

@@ -24,6 +24,7 @@ from hypergraph.cli.words import duration, status
 from hypergraph.display import as_text, escape, plural
 from hypergraph.views.following import AT_WORK, FollowedItem, FollowedStep, Follower
 from hypergraph.views.naming import resolve
+from hypergraph.views.owners import with_owners
 from hypergraph.views.workflow import workflow
 from hypergraph.views.workflows import workflows
 
@@ -58,12 +59,12 @@ def watch(call: Call) -> Reply:
 
 def _list(store: Checkpointer, call: Call) -> Reply:
     if call.options.once or call.options.json:
-        page = workflows(store, status=AT_WORK, limit=None)
+        page = with_owners(store, workflows(store, status=AT_WORK, limit=None))
         return Reply(page, lambda: [ls_table(page)] if page["items"] else [], _at_work(page))
     shown: Any = None
     for _ in _looks(store, once=False):
-        page = workflows(store, status=AT_WORK, limit=None)
-        seen = [(item["id"], item["steps"]) for item in page["items"]]
+        page = with_owners(store, workflows(store, status=AT_WORK, limit=None))
+        seen = [(item["id"], item["steps"], item["alive"]) for item in page["items"]]
         if seen != shown:
             shown = seen
             if call.options.jsonl:

@@ -1,4 +1,4 @@
-"""A store as a database: how large it is, what is in it, which schema it has, who is at work on it.
+"""A store as a database: how large it is, what is in it, which schema it has.
 
 A file is read on a connection of its own that cannot write, Postgres in a transaction that cannot.
 """
@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, TypeVar, cast
+from typing import TYPE_CHECKING, NamedTuple, TypedDict, TypeVar, cast
 
-from hypergraph.checkpointers import ArtifactRef, Checkpointer, SqliteCheckpointer
+from hypergraph.checkpointers import ArtifactRef, SqliteCheckpointer
 from hypergraph.checkpointers.errors import translated
 from hypergraph.checkpointers.schema import MIGRATIONS, number
 from hypergraph.checkpointers.sql_connections import Connection
@@ -25,11 +25,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_ACTIVE = """
-SELECT id, key, fence, owner_pid, owner_host FROM workflows
-WHERE status = 'active' AND parent_id IS NULL ORDER BY key DESC LIMIT ?
-"""
-_OWNER = "SELECT key, fence, owner_pid, owner_host FROM workflows WHERE id = ?"
 _TALLIES = "SELECT status, count(*) FROM workflows WHERE parent_id IS NULL GROUP BY status ORDER BY status"
 _POSTGRES_SIZE = """
 SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class
@@ -81,14 +76,6 @@ class MigratedView(TypedDict):
     after: int
 
 
-class Activity(TypedDict):
-    """A workflow that has not ended, and whether somebody is at work on it."""
-
-    id: str
-    alive: bool
-    pid: int | None
-
-
 class Versions(NamedTuple):
     """Of the tables of a store, and of those that this release writes."""
 
@@ -124,34 +111,6 @@ def schema_versions(store: SqlCheckpointer) -> Versions:
     if isinstance(store, SqliteCheckpointer):
         return Versions(_of_file(store.path, lambda file: number(file, "user_version")), len(MIGRATIONS))
     return Versions(*cast("PostgresCheckpointer", store).schema_versions())
-
-
-def activities(store: SqlCheckpointer, limit: int = 100) -> list[Activity]:
-    """Return the workflows that are under way, newest first; one that nobody is at work on has crashed."""
-    rows = looked(store, lambda connection: connection.execute(_ACTIVE, (limit,)).fetchall())
-    return [
-        {"id": jsonable(workflow_id), "alive": _lives(store, owner), "pid": owner[2]}
-        for workflow_id, *owner in rows
-    ]
-
-
-def is_alive(store: Checkpointer, workflow_id: str) -> bool | None:
-    """Return whether somebody is at work on a workflow that has not ended, None where nobody can know."""
-    if not isinstance(store, SqlCheckpointer):
-        return None
-    owner = looked(store, lambda connection: connection.execute(_OWNER, (workflow_id,)).fetchone())
-    return owner is not None and _lives(store, owner)
-
-
-def _lives(store: SqlCheckpointer, owner: Sequence[Any]) -> bool:
-    key, fence, pid, host = owner
-    # Where nobody ever claimed anything, asking would make the file of locks.
-    if not pid or (isinstance(store, SqliteCheckpointer) and not os.path.exists(store.path + "-lock")):
-        return False
-    try:
-        return store._database.locks.lives(key, fence, pid, host)
-    except Exception as error:  # of the system, or of a driver that is not always installed
-        raise store._database.translated(error) from error
 
 
 def looked(store: SqlCheckpointer, look: Callable[[Connection], T]) -> T:

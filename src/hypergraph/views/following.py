@@ -8,7 +8,7 @@ from typing import TypedDict
 from hypergraph.checkpointers import Checkpointer
 from hypergraph.checkpointers.reading import START, Position, position_of
 from hypergraph.display import jsonable
-from hypergraph.views.databases import is_alive
+from hypergraph.views.owners import is_alive
 from hypergraph.views.records import StepSummary, known, step_summary
 
 _CHUNK = 200  # steps read at once

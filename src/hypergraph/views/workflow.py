@@ -13,8 +13,8 @@ from hypergraph.checkpointers.filters import Query
 from hypergraph.checkpointers.reading import StepTally
 from hypergraph.display import jsonable
 from hypergraph.views.children import few_children, fields_of
-from hypergraph.views.databases import is_alive
 from hypergraph.views.errors import ErrorGroup, ErrorPage, FirstError, errors, first_error
+from hypergraph.views.owners import is_alive
 from hypergraph.views.records import known
 from hypergraph.views.state import upcoming
 from hypergraph.views.step import PauseView, pause_view
@@ -60,7 +60,6 @@ class WorkflowDetail(WorkflowSummary):
     """One workflow, without its values."""
 
     schema: str  # hypergraph.workflow/1
-    alive: bool | None  # of an active one, whether somebody is at work on it; if not, its process has ended
     counts: dict[str, int]  # steps by status
     nodes: list[NodeRow]  # in order of first execution; of a map those of its items, unless they are too many
     first_error: FirstError | None
