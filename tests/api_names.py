@@ -165,7 +165,7 @@ def is_method(thing: Any) -> bool:
 
 def is_the_same(one: Any, other: Any) -> bool:
     """Tell whether a method takes what another one takes: then it needs no second description."""
-    return callable(one) and inspect.signature(one) == inspect.signature(other)
+    return callable(one) and inspect.signature(one).parameters == inspect.signature(other).parameters
 
 
 def properties(kind: type) -> Iterator[Attribute]:
