@@ -19,5 +19,5 @@ def test_the_signature_of_a_list_names_its_filters_and_defaults(method: object) 
 
 
 def test_an_unknown_filter_is_named_with_those_there_are() -> None:
-    with pytest.raises(TypeError, match="no filter owner; there are status, graph, .*cursor"):
+    with pytest.raises(TypeError, match=r"no filter owner; there are status, graph, .*cursor"):
         MemoryCheckpointer().workflows(owner="me")
