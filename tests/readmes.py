@@ -38,6 +38,12 @@ class Reader:
         return shown
 
 
+def copy_of(example: str, place: Path) -> Path:
+    """Copy the folder of an example below `place`, without what somebody's own tries left behind."""
+    ignored = shutil.ignore_patterns("*.db*", "index_cache*", "results.csv", "__pycache__")
+    return shutil.copytree(EXAMPLES / example, place / example, ignore=ignored)
+
+
 @contextmanager
 def follow(example: str, place: Path, varying: str = "(?!)") -> Iterator[Reader]:
     """Do what the README of an example says, below `place`; then its reader may type more.
