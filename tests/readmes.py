@@ -50,11 +50,7 @@ def follow(example: str, place: Path, varying: str = "(?!)") -> Iterator[Reader]
 
     What the pattern `varying` finds may differ from one try to the next.
     """
-    folder = place / example
-    ignored = shutil.ignore_patterns(
-        "*.db*", "index_cache*", "__pycache__"
-    )  # what somebody's own tries left behind
-    shutil.copytree(EXAMPLES / example, folder, ignore=ignored)
+    folder = copy_of(example, place)
     blocks = blocks_of(folder / "README.md")
     answers = {id(block.after): block for block in blocks if block.language == "text"}
     with Terminal(folder, _surroundings(place / "programs")) as terminal:
