@@ -85,7 +85,7 @@ chat.main()
 """
 
 
-def test_an_agent_is_held_back_asked_limited_and_killed(tmp_path: Path) -> None:
+def test_an_agent_obeys_its_limit_and_its_person_and_goes_on_when_cut_off(tmp_path: Path) -> None:
     with follow("agent_with_tools", tmp_path) as type_:
         assert type_("python chat.py 'The price of a tyre?' --limit 1") == "I stop here: the limit is 1.\n"
         assert "refused" in type_("MODEL_URL=http://127.0.0.1:1 python chat.py 'Cost of a tyre'", code=1)
@@ -103,10 +103,10 @@ def test_an_order_of_an_agent_that_is_killed_is_placed_once(tmp_path: Path) -> N
     shop = runpy.run_path(str(folder / "shop_server.py"))
     (folder / "killed.py").write_text(KILLED_AFTER_ORDER, encoding="utf-8")
     with shop["serving"]() as url:
-        assert run(folder, "chat.py", "Order a chain", MODEL_URL=url)[0] == 0
-        assert run(folder, "killed.py", "--yes", MODEL_URL=url)[0] == -9
+        assert run(folder, "chat.py", "Order a chain", SHOP_URL=url)[0] == 0
+        assert run(folder, "killed.py", "--yes", SHOP_URL=url)[0] == -9
         assert len(shop["orders"]) == 1
-        assert run(folder, "chat.py", MODEL_URL=url)[0] == 0
+        assert run(folder, "chat.py", SHOP_URL=url)[0] == 0
     assert len(shop["orders"]) == 1
     answer = SqliteCheckpointer(folder / "workflows.db").state("ann")["messages"][-1]["content"]
     assert answer == "One chain costs 18.50 EUR. Order 1 is on its way."
