@@ -49,7 +49,7 @@ GROUPS = [
             "chain",
             "Chain of N nodes",
             "per node",
-            (10, 100, 1000),
+            (10, 30, 100, 300, 1000),
             _each,
             _size,
             (100,),

@@ -56,9 +56,8 @@ class Bar:
         return self.ratio <= self.limit
 
 
-def engine_bars() -> list[Bar]:
-    """Measure everything and return the bars."""
-    sync, loop = SyncRunner(), asyncio.new_event_loop()
+def _cases(loop: asyncio.AbstractEventLoop) -> dict[str, Case]:
+    sync = SyncRunner()
     hundred, thousand, one, three = (chain_of(n, plus_one) for n in (100, 1000, 1, 3))
     contexts, awaits = chain_of(100, plus_one_in_context), chain_of(100, plus_one_async)
     looping, failing = Graph([count, enough], name="loop"), Graph([fail], name="failing")
@@ -72,9 +71,8 @@ def engine_bars() -> list[Bar]:
     async def async_chain() -> None:
         await AsyncRunner().run(awaits, {"v0": 0})
 
-    bare = bare_loop()
-    cases = {
-        "bare": bare,
+    return {
+        "bare": bare_loop(),
         "hundred": Case("chain of 100", lambda: sync.run(hundred, {"v0": 0}), 100),
         "thousand": Case("chain of 1,000", lambda: sync.run(thousand, {"v0": 0}), 1000),
         "one": Case("one node", lambda: sync.run(one, {"v0": 0})),
@@ -89,6 +87,12 @@ def engine_bars() -> list[Bar]:
         "fail": Case("one failing node", lambda: sync.run(failing, {"x": 1}, error_handling="continue")),
         "context": Case("chain of 100 with contexts", lambda: sync.run(contexts, {"v0": 0}), 100),
     }
+
+
+def engine_bars() -> list[Bar]:
+    """Measure everything and return the bars."""
+    loop = asyncio.new_event_loop()
+    cases = _cases(loop)
     measure(list(cases.values()))
     loop.close()
     ns = {name: case.nanoseconds for name, case in cases.items()}

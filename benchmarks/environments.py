@@ -10,6 +10,7 @@ import json
 import shutil
 import subprocess
 import sys
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -102,7 +103,9 @@ def version_of(library: Library) -> str:
     """Return the versions of what was asked for."""
     if library.name == FLOOR:
         return f"Python {sys.version.partition(' ')[0]}"
-    names = list(library.packages or [OURS])
+    if library.name == OURS:
+        return str(tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"])
+    names = list(library.packages)
     program = (
         "import importlib.metadata as m, json, sys; print(json.dumps([m.version(n) for n in sys.argv[1:]]))"
     )

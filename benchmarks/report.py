@@ -21,8 +21,8 @@ processes build their cases, check that the answer is right, warm up, and wait. 
 one slice of a case here, one slice of the same case there, forwards and backwards, so that a machine that
 slows down does so for everybody. A slice lasts 2 ms or one call, whichever is longer. The best of up to 15
 slices counts; "spread" tells how far the middle one is above it, and a spread of more than half says that
-the machine was busy. Right before each slice the same process times a bare call of `def f(x): return x +
-1`: "bare calls" is the best slice in that unit, which is what carries over to other machines. "×" is the
+the machine was busy. Right before each slice the same process times a bare call of a function that adds
+one: "bare calls" is the best slice in that unit, which is what carries over to other machines. "×" is the
 time against that of hypergraph. Files of stores are on the same disk, each library with its own defaults.
 Imports are timed in fresh processes, in turns too. Memory is what `tracemalloc` counts. Nothing is traced,
 logged or sent anywhere. The cases are in `benchmarks/libraries`, one file per library, to be read and
@@ -38,7 +38,9 @@ def time_text(us: float) -> str:
 
 
 def bytes_text(size: float) -> str:
-    for limit, factor, unit in ((1e3, 1, "B"), (1e6, 1e-3, "KB"), (1e9, 1e-6, "MB")):
+    if size < 1e3:
+        return f"{size:.0f} B"
+    for limit, factor, unit in ((1e6, 1e-3, "KB"), (1e9, 1e-6, "MB")):
         if size < limit:
             return f"{_short(size * factor)} {unit}"
     return f"{_short(size * 1e-9)} GB"
@@ -46,6 +48,10 @@ def bytes_text(size: float) -> str:
 
 def _short(number: float) -> str:
     return f"{number:.3g}" if abs(number) < 100 else f"{number:,.0f}"
+
+
+def _times(number: float) -> str:
+    return f"{number:.2g}×" if number < 10 else f"{number:,.0f}×"
 
 
 def library_of(label: str) -> str:
@@ -89,7 +95,7 @@ def _cell(label: str, size: str, rows: dict[str, Row], key: str, text: Callable[
     if key not in figure:
         return "–"
     is_ours = against is None or ours_for(label, rows) == label
-    return text(figure[key]) if is_ours else f"{text(figure[key])} · {_short(against or 0)}×"
+    return text(figure[key]) if is_ours else f"{text(figure[key])} · {_times(against or 0)}"
 
 
 def notes(part: Document) -> list[str]:
@@ -106,37 +112,38 @@ def notes(part: Document) -> list[str]:
 
 
 def section(part: Document, picture: str | None) -> list[str]:
-    title = f"{part['title']}, {part['unit']}" if part["axis"] or len(part["rows"]) else part["title"]
-    lines = [f"### {title}", "", part["text"], "", *table(part), ""]
+    lines = [f"### {part['title']}, {part['unit']}", "", part["text"], "", *table(part), ""]
     if picture:
         lines += [f"![{part['title']}, growing](images/{picture})", ""]
     return [*lines, *notes(part), ""] if notes(part) else lines
 
 
 def slower(found: Document) -> list[str]:
-    """Return where another library is quicker than ours, or takes less; the largest size of each counts."""
-    parts = [*found["groups"].values(), found["chat"]]
+    """Return where another library takes less than ours, in the size that is worst for us."""
     lines = []
-    for part in parts:
-        for label, row in part["rows"].items():
-            sizes = [size for size in row if ratio(label, size, part["rows"])]
-            if library_of(label) in (OURS, FLOOR) or not sizes:
-                continue
-            against = ratio(label, sizes[-1], part["rows"]) or 1
-            if against * _SLOWER < 1:
-                what = f"{part['title']}, N = {int(sizes[-1]):,}"
-                lines.append(f"- {what}: {label} needs {against:.2f} of the time of hypergraph.")
+    for part in [*found["groups"].values(), found["chat"]]:
+        for label in part["rows"]:
+            if library_of(label) not in (OURS, FLOOR):
+                lines += _less(part, label, "us", "time") + _less(part, label, "bytes", "bytes")
     ours = found["import"].get(OURS, {}).get("ms", 0)
     quicker = [n for n, row in found["import"].items() if row["ms"] * _SLOWER < ours]
-    lines += [f"- Import: {n} needs {found['import'][n]['ms'] / ours:.2f} of the time." for n in quicker]
+    lines += [f"- Import: {n} takes {_times(found['import'][n]['ms'] / ours)} the time." for n in quicker]
     peak = found["memory"][OURS].get("peak", 0)
     leaner = [
         n for n, row in found["memory"].items() if n != FLOOR and row.get("peak", peak) * _SLOWER < peak
     ]
     return lines + [
         f"- Memory: {n} has {bytes_text(found['memory'][n]['peak'])} per node at its peak, hypergraph "
-        f"{bytes_text(peak)}, as it writes a log." for n in leaner
+        f"{bytes_text(peak)}, which keeps a log." for n in leaner
     ]  # fmt: skip
+
+
+def _less(part: Document, label: str, key: str, what: str) -> list[str]:
+    against = {size: ratio(label, size, part["rows"], key) or 1.0 for size in part["rows"][label]}
+    worst = min(against, key=lambda size: against[size])
+    if against[worst] * _SLOWER >= 1:
+        return []
+    return [f"- {part['title']}, N = {int(worst):,}: {label} takes {_times(against[worst])} the {what}."]
 
 
 def page(found: Document, bars: list[Document], pictures: dict[str, str]) -> str:

@@ -19,7 +19,7 @@ from benchmarks.engine import Bar, engine_bars, memory_bars
 from benchmarks.environments import OURS, ROOT
 from benchmarks.executors import executor_bars
 from benchmarks.growth import growth_bars
-from benchmarks.side_by_side import compared
+from benchmarks.side_by_side import compared, machine
 from benchmarks.stores import store_bars
 from benchmarks.values import value_bars
 
@@ -45,8 +45,9 @@ def main(arguments: list[str] | None = None) -> int:
         "--no-bars", action="store_true", help="leave out what hypergraph is held to by itself"
     )
     options = parser.parse_args(arguments)
+    about = machine()  # before its load is our own
     bars = [] if options.no_bars else own_bars(SECTIONS if options.quick else SECTIONS | LONGER)
-    found = compared(options.quick)
+    found = compared(about, options.quick)
     bars += peer_bars(found)
     found["bars"] = [vars(bar) | {"holds": bar.holds} for bar in bars]
     found["readme"] = summary.lines(found)

@@ -27,17 +27,17 @@ def machine() -> dict[str, str]:
     return {
         "cpu": names[0].partition(":")[2].strip() if names else platform.processor() or platform.machine(),
         "cores": str(os.cpu_count()),
-        "system": f"{platform.system()} {platform.release()}",
+        "system": platform.system(),
         "python": platform.python_version(),
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
         "load": f"{os.getloadavg()[0]:.1f}",
     }
 
 
-def compared(quick: bool = False) -> Document:
+def compared(about: dict[str, str], quick: bool = False) -> Document:
     """Measure everything; the shorter way has fewer sizes and rounds, and installs nothing."""
     rounds, share = (6, 0.3) if quick else (15, 1.0)
-    found: Document = {"machine": machine(), "groups": {}}
+    found: Document = {"machine": about, "groups": {}}
     libraries, found["missing"] = installed(quick)
     found["versions"] = {library.name: version_of(library) for library in libraries}
     with fleet(libraries) as (workers, lost):

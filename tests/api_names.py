@@ -93,9 +93,15 @@ def contents() -> dict[str, dict[str, Any]]:
         for place in RETURNED.get(page, []):
             module, name = place.split(":")
             own[name] = getattr(loaded(module), name)
-        pages[page] = {name: thing for name, thing in own.items() if name not in seen}
+        names = sorted(own, key=lambda name: ancestry(own[name]))  # an error follows what it is a kind of
+        pages[page] = {name: own[name] for name in names if name not in seen}
         seen |= set(pages[page])
     return {page: pages[page] for page in PAGES}
+
+
+def ancestry(thing: Any) -> list[str]:
+    is_error = inspect.isclass(thing) and issubclass(thing, Exception)
+    return [base.__name__ for base in reversed(thing.__mro__) if base is not object] if is_error else []
 
 
 class Attribute(NamedTuple):
@@ -165,7 +171,7 @@ def is_method(thing: Any) -> bool:
 
 def is_the_same(one: Any, other: Any) -> bool:
     """Tell whether a method takes what another one takes: then it needs no second description."""
-    return callable(one) and inspect.signature(one) == inspect.signature(other)
+    return callable(one) and inspect.signature(one).parameters == inspect.signature(other).parameters
 
 
 def properties(kind: type) -> Iterator[Attribute]:

@@ -42,7 +42,7 @@ def overview() -> str:
     for page, things in contents().items():
         rows = ["| Name | Import it from | |", "|---|---|---|"]
         for name, thing in things.items():
-            modules = ", ".join(f"`{module}`" for module in homes().get(name, [])) or "is returned"
+            modules = ", ".join(f"`{module}`" for module in homes().get(name, [])) or "need not be imported"
             rows.append(f"| [`{name}`](api/{place(name)}) | {modules} | {cell(summary(name, thing))} |")
         parts += [f"## hypergraph.{page}", "\n".join(rows)]
     types = [f"| `{name}` | {meaning} |" for name, meaning in sorted(types_named_in_signatures().items())]
@@ -157,7 +157,7 @@ def cell(text: str) -> str:
 
 def entry(name: str, thing: Any, page: str) -> Iterator[str]:
     modules = ", ".join(f"`{module}`" for module in homes().get(name, []))
-    lead = f"From {modules}." if modules else "Is returned; nobody needs to import it."
+    lead = f"From {modules}." if modules else "Calls take or return it; nobody needs to import it."
     if inspect.isclass(thing) and thing.__name__ != name:
         yield f"{lead} Another name of {link(thing.__name__, page)}."
     elif inspect.isclass(thing):

@@ -38,17 +38,19 @@ class Reader:
         return shown
 
 
+def copy_of(example: str, place: Path) -> Path:
+    """Copy the folder of an example below `place`, without what somebody's own tries left behind."""
+    ignored = shutil.ignore_patterns("*.db*", "index_cache*", "results.csv", "__pycache__")
+    return shutil.copytree(EXAMPLES / example, place / example, ignore=ignored)
+
+
 @contextmanager
 def follow(example: str, place: Path, varying: str = "(?!)") -> Iterator[Reader]:
     """Do what the README of an example says, below `place`; then its reader may type more.
 
     What the pattern `varying` finds may differ from one try to the next.
     """
-    folder = place / example
-    ignored = shutil.ignore_patterns(
-        "*.db*", "index_cache*", "__pycache__"
-    )  # what somebody's own tries left behind
-    shutil.copytree(EXAMPLES / example, folder, ignore=ignored)
+    folder = copy_of(example, place)
     blocks = blocks_of(folder / "README.md")
     answers = {id(block.after): block for block in blocks if block.language == "text"}
     with Terminal(folder, _surroundings(place / "programs")) as terminal:

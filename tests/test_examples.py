@@ -11,11 +11,6 @@ import pytest
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
 FACTS = {
-    "chat_with_approval.py": [
-        "You asked: What is the answer? The answer is 42. \npaused: approve shows",
-        "waits for 'approved'",
-        "sent: You asked: What is the answer?",
-    ],
     "retry_and_timeout.py": [
         "the line is busy (attempt 2); trying again",
         "price 12.5, attempts 3",
@@ -24,6 +19,10 @@ FACTS = {
     "state_machine.py": [
         "tries=2, page='<title>Tea</title>', title='Tea'",
         "node parse: execute: not a URL: example.org\nJob(url='example.org', tries=1",
+    ],
+    "stream_a_reply.py": [
+        "You asked: What is the answer? The answer is 42. \n--- when it is done",
+        "'You asked: What is the answer? The answer is 42.'",
     ],
 }
 

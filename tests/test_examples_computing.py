@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import csv
 import runpy
-import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -11,11 +11,24 @@ from pathlib import Path
 
 import pytest
 from cli import ENVIRONMENT
-from readmes import EXAMPLES, follow
+from readmes import copy_of, follow
 
 from hypergraph.checkpointers import SqliteCheckpointer
 
 pytestmark = pytest.mark.slow
+
+
+def run(folder: Path, *words: str, **environment: str) -> tuple[int, str]:
+    """Run a program of an example; return how it ended and what it printed."""
+    done = subprocess.run(
+        [sys.executable, *words],
+        cwd=folder,
+        env=ENVIRONMENT | environment,
+        stdout=subprocess.PIPE,
+        encoding="utf-8",
+        check=False,
+    )
+    return done.returncode, done.stdout
 
 
 def test_questions_are_answered_and_old_answers_stay_explained(tmp_path: Path) -> None:
@@ -42,19 +55,23 @@ select_model.main()
 """
 
 
-def test_models_are_fitted_once_whatever_interrupts_and_wherever_they_are_fitted(tmp_path: Path) -> None:
+def test_models_are_compared_and_those_that_cannot_work_are_in_the_table_too(tmp_path: Path) -> None:
     with follow("model_selection", tmp_path) as type_:
-        table = (type_.folder / "results.csv").read_text(encoding="utf-8")
-        assert (table.count("\n"), table.count("Negative values")) == (1 + 24, 3)
+        rows = list(csv.DictReader((type_.folder / "results.csv").read_text(encoding="utf-8").splitlines()))
+    assert Counter(row["error"][:15] for row in rows) == {"": 19, "Negative values": 3, "Expected n_neig": 2}
+    accuracies = [float(row["accuracy"]) for row in rows if not row["error"]]
+    assert accuracies == sorted(accuracies, reverse=True)
 
-        (type_.folder / "workflows.db").unlink()
-        (type_.folder / "killed.py").write_text(KILLED_IN_FIT_41, encoding="utf-8")
-        type_("python killed.py", code=137)
-        assert "25 failed, 55 fitted, 40 restored\n" in type_("python select_model.py --processes 2")
-        assert (type_.folder / "results.csv").read_text(encoding="utf-8") == table
-        trials = SqliteCheckpointer(type_.folder / "workflows.db").workflows(parent="trials", limit=None)
-        fits = [step for trial in trials for step in trial.steps if step.node_name == "fit_and_score"]
-        assert Counter(step.status.value for step in fits) == {"completed": 95, "failed": 25}
+
+def test_models_are_fitted_once_also_when_a_killed_process_is_followed_by_a_pool(tmp_path: Path) -> None:
+    folder = copy_of("model_selection", tmp_path)
+    (folder / "killed.py").write_text(KILLED_IN_FIT_41, encoding="utf-8")
+    assert run(folder, "killed.py") == (-9, "")
+    code, said = run(folder, "select_model.py", "--processes", "2")
+    assert (code, said.splitlines()[0]) == (0, "25 failed, 55 fitted, 40 restored")
+    trials = SqliteCheckpointer(folder / "workflows.db").workflows(parent="trials", limit=None)
+    fits = [step for trial in trials for step in trial.steps if step.node_name == "fit_and_score"]
+    assert Counter(step.status.value for step in fits) == {"completed": 95, "failed": 25}
 
 
 KILLED_AFTER_ORDER = """
@@ -68,7 +85,7 @@ chat.main()
 """
 
 
-def test_an_agent_is_held_back_asked_limited_and_killed(tmp_path: Path) -> None:
+def test_an_agent_obeys_its_limit_and_its_person_and_goes_on_when_cut_off(tmp_path: Path) -> None:
     with follow("agent_with_tools", tmp_path) as type_:
         assert type_("python chat.py 'The price of a tyre?' --limit 1") == "I stop here: the limit is 1.\n"
         assert "refused" in type_("MODEL_URL=http://127.0.0.1:1 python chat.py 'Cost of a tyre'", code=1)
@@ -82,21 +99,14 @@ def test_an_agent_is_held_back_asked_limited_and_killed(tmp_path: Path) -> None:
 
 
 def test_an_order_of_an_agent_that_is_killed_is_placed_once(tmp_path: Path) -> None:
-    folder = shutil.copytree(EXAMPLES / "agent_with_tools", tmp_path / "agent")
+    folder = copy_of("agent_with_tools", tmp_path)
     shop = runpy.run_path(str(folder / "shop_server.py"))
     (folder / "killed.py").write_text(KILLED_AFTER_ORDER, encoding="utf-8")
     with shop["serving"]() as url:
-
-        def run(*words: str) -> int:
-            command = [sys.executable, *words]
-            return subprocess.run(
-                command, cwd=folder, env=ENVIRONMENT | {"MODEL_URL": url}, check=False
-            ).returncode
-
-        assert run("chat.py", "Order a chain") == 0
-        assert run("killed.py", "--yes") == -9
+        assert run(folder, "chat.py", "Order a chain", SHOP_URL=url)[0] == 0
+        assert run(folder, "killed.py", "--yes", SHOP_URL=url)[0] == -9
         assert len(shop["orders"]) == 1
-        assert run("chat.py") == 0
+        assert run(folder, "chat.py", SHOP_URL=url)[0] == 0
     assert len(shop["orders"]) == 1
     answer = SqliteCheckpointer(folder / "workflows.db").state("ann")["messages"][-1]["content"]
     assert answer == "One chain costs 18.50 EUR. Order 1 is on its way."

@@ -45,7 +45,7 @@ def failure(_: int) -> Work:
     def fail(x: int) -> int:
         raise ValueError("boom")
 
-    pipeline = Pipeline([PipeFunc(fail, "y")])
+    pipeline = Pipeline([PipeFunc(fail, "y", print_error=False)])
 
     def work() -> str:
         try:

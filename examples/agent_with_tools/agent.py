@@ -93,11 +93,20 @@ def ask_model(
             if not line.startswith(b"data: {"):
                 continue
             delta = json.loads(line.removeprefix(b"data: "))["choices"][0]["delta"]
-            if text := delta.pop("content", None):
+            if text := delta.get("content"):
                 context.stream(text)
                 reply["content"] = reply.get("content", "") + text
-            reply |= delta
+            for piece in delta.get("tool_calls", []):
+                join(reply.setdefault("tool_calls", []), piece)
     return [*messages, reply], reply.get("tool_calls", [])
+
+
+def join(calls: list[Call], piece: Call) -> None:
+    """Add a piece of a streamed call: the first one has its id and name, all have some of its arguments."""
+    if piece["index"] == len(calls):
+        function = {"name": piece["function"]["name"], "arguments": ""}
+        calls.append({"id": piece["id"], "type": "function", "function": function})
+    calls[piece["index"]]["function"]["arguments"] += piece["function"].get("arguments", "")
 
 
 @route(targets=["approve", "tools", "give_up", END], default_open=False)
@@ -146,9 +155,9 @@ def give_up(
     return [*messages, *results, {"role": "assistant", "content": content}]
 
 
-def agent_at(url: str, limit: int) -> Graph:
-    """Return the agent. Where the server is, is bound to it: no part of a conversation that is stored."""
-    tools = Graph([call_tool], name="tools").bind(shop_url=url).as_node().with_inputs(call="calls")
+def agent_at(model_url: str, shop_url: str, limit: int) -> Graph:
+    """Return the agent. Where the servers are is bound to it, and no part of a stored conversation."""
+    tools = Graph([call_tool], name="tools").bind(shop_url=shop_url).as_node().with_inputs(call="calls")
     return Graph(
         [listen, ask_model, decide, approve, tools.map_over("calls"), note, give_up],
         edges=[  # several nodes add to the messages: this says who follows whom
@@ -159,4 +168,4 @@ def agent_at(url: str, limit: int) -> Graph:
             ("ask_model", "give_up", "calls"),
         ],
         name="agent",
-    ).bind(model_url=url, limit=limit)
+    ).bind(model_url=model_url, limit=limit)

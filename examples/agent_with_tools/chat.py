@@ -54,9 +54,10 @@ def main() -> int:
     parser.add_argument("--limit", type=int, default=5, help="how often the model is asked in a turn")
     parser.add_argument("--id", default="ann", help="which conversation")
     options = parser.parse_args()
-    given = os.environ.get("MODEL_URL")
-    with nullcontext(given) if given else serving() as url:
-        result = asyncio.run(talk(agent_at(url, options.limit), options))
+    given = os.environ.get("SHOP_URL")
+    with nullcontext(given) if given else serving() as shop_url:
+        graph = agent_at(os.environ.get("MODEL_URL", shop_url), shop_url, options.limit)
+        result = asyncio.run(talk(graph, options))
     return int(result.status is RunStatus.FAILED)
 
 

@@ -56,6 +56,16 @@ def calling(wishes: list[tuple[str, Message]], number: int) -> Message:
     return {"role": "assistant", "content": None, "tool_calls": calls}
 
 
+def pieces_of(message: Message) -> Iterator[Message]:
+    """Cut a message as a model makes it, word by word."""
+    for word in re.findall(r"\S+\s*", message["content"] or ""):
+        yield {"content": word}
+    for index, call in enumerate(message.get("tool_calls", [])):
+        begin = {**call, "index": index, "function": {**call["function"], "arguments": ""}}
+        yield {"tool_calls": [begin]}
+        yield {"tool_calls": [{"index": index, "function": {"arguments": call["function"]["arguments"]}}]}
+
+
 # --- the server ---------------------------------------------------------------------------------------
 
 
@@ -89,12 +99,11 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(json.dumps(document).encode())
 
     def stream(self, message: Message) -> None:
-        """Send a message as the API does: one event per word, tool calls in one piece."""
+        """Send a message as the API does, in pieces: an event per word, two per tool call."""
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.end_headers()
-        words = re.findall(r"\S+\s*", message.pop("content") or "")
-        for delta in [message, *({"content": word} for word in words)]:
+        for delta in [{"role": "assistant"}, *pieces_of(message)]:
             self.wfile.write(f"data: {json.dumps({'choices': [{'delta': delta}]})}\n\n".encode())
             self.wfile.flush()
         self.wfile.write(b"data: [DONE]\n\n")
@@ -114,5 +123,5 @@ def serving(port: int = 0) -> Iterator[str]:
 
 if __name__ == "__main__":
     with serving(8000) as address:
-        print(f"MODEL_URL={address}", flush=True)
+        print(f"SHOP_URL={address}", flush=True)
         threading.Event().wait()

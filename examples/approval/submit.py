@@ -12,6 +12,8 @@ async def submit(workflow_id: str, expense: Expense) -> None:
     known = store.workflow(workflow_id)
     pause = known.steps[-1].pause if known else None
     asked = pause is not None and pause.response_key == "correction"
+    if known and not asked:
+        raise SystemExit(f"{workflow_id} waits for nothing from you")
     values = {"correction" if asked else "expense": expense}
     result = await AsyncRunner(checkpointer=store).run(graph, values, workflow_id=workflow_id)
     assert result.pause is not None

@@ -8,8 +8,9 @@ question can afford; runners, which write and read once per step, use the primit
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, TypedDict, Unpack
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypedDict, TypeVar, Unpack
 
 from hypergraph.checkpointers.compare import Difference, compare
 from hypergraph.checkpointers.filters import Moment, Status, checked_limit, moment, parse
@@ -18,6 +19,8 @@ from hypergraph.checkpointers.offload import in_thread
 from hypergraph.checkpointers.reading import Reader
 from hypergraph.checkpointers.surveys import Lineage, NodeSurvey, family, mentions, survey
 from hypergraph.checkpointers.types import Checkpoint, StepRecord, Workflow, WorkflowList
+
+C = TypeVar("C", bound=Callable[..., Any])
 
 
 class Filters(TypedDict, total=False):
@@ -32,6 +35,14 @@ class Filters(TypedDict, total=False):
     where: str | None  # "node:embed duration > 1s", "node:llm_call status=failed", "duration > 5m"
     limit: int | None  # 100 by default, None for all
     cursor: str | None  # the next_cursor of the page before
+
+
+def _taking_filters(method: C) -> C:
+    """Let `help` and `inspect` show the filters that a method takes, with their defaults."""
+    own, filters = inspect.signature(method), inspect.signature(parse)
+    shown = [own.parameters["self"], *filters.parameters.values()]
+    setattr(method, "__signature__", own.replace(parameters=shown))  # noqa: B010 - mypy knows no such attribute
+    return method
 
 
 class Questions(Reader):
@@ -58,6 +69,7 @@ class Questions(Reader):
         found = self.read_workflow(workflow_id)
         return found and self.printable(found)
 
+    @_taking_filters
     def workflows(self, **filters: Unpack[Filters]) -> WorkflowList:
         """List workflows, newest first; `Filters` says what the keywords mean.
 
@@ -66,7 +78,11 @@ class Questions(Reader):
 
         Raises:
             ValueError: a filter cannot be understood.
+            TypeError: there is no such filter.
         """
+        if unknown := filters.keys() - Filters.__annotations__.keys():
+            known = ", ".join(Filters.__annotations__)
+            raise TypeError(f"There is no filter {', '.join(sorted(unknown))}; there are {known}.")
         found, total, cursor = self.find(parse(**filters))
         return WorkflowList(map(self.printable, found), total=total, next_cursor=cursor)
 
@@ -88,6 +104,7 @@ class Questions(Reader):
         """Return the workflow, None if there is none; it can print its steps."""
         return await in_thread(self.workflow, workflow_id)
 
+    @_taking_filters
     async def list_workflows(self, **filters: Unpack[Filters]) -> WorkflowList:
         """List workflows, newest first; `Filters` says what the keywords mean.
 
@@ -96,6 +113,7 @@ class Questions(Reader):
 
         Raises:
             ValueError: a filter cannot be understood.
+            TypeError: there is no such filter.
         """
         return await in_thread(self.workflows, **filters)
 
