@@ -12,10 +12,10 @@ RUN := .venv/bin/python
 INSTALL := PIP_DISABLE_PIP_VERSION_CHECK=1 $(RUN) -m pip install --quiet --editable
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check prove soak cluster bench pictures clean browser
+.PHONY: help demo test check prove soak cluster bench bench-quick pictures clean browser
 
 help: ## list what can be made
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' Makefile
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile
 
 demo: .venv/.package ## see the package at work
 	@$(RUN) -m hypergraph.cli.demo
@@ -62,16 +62,23 @@ cluster: .venv/.dev ## nodes on Ray and MPI, and lines that are cut; installs ha
 	@echo "==> tests: pytest tests/cluster"
 	@$(RUN) -m pytest -q tests/cluster
 
-bench: .venv/.package ## measure the overhead per node
-	@echo "==> measuring (about half a minute; peers are compared where they are installed)"
+bench: .venv/.dev ## measure everything beside other libraries, write docs/benchmarks.md
+	@echo "==> measuring (about ten minutes; the first time three more, to install the libraries into .bench)"
 	@$(RUN) -m benchmarks.run
+	@echo "==> trying what docs/explanation/comparison.md says of them"
+	@for python in .bench/*/bin/python; do $$python -m benchmarks.facts || exit 1; done
 
-pictures: .venv/.dev browser ## photograph the web page for its documentation
+bench-quick: .venv/.dev ## a part of it in two minutes, only printed; beside the libraries that are in .bench
+	@$(RUN) -m benchmarks.run --quick
+
+pictures: .venv/.dev browser ## draw the graphs and photograph the web page for the documentation
+	@PYTHONPATH=src:tests $(RUN) docs/make_graph_images.py
 	@CHROMIUM="$(CHROMIUM)" PYTHONPATH=src:tests $(RUN) docs/make_images.py
+	@CHROMIUM="$(CHROMIUM)" PYTHONPATH=src:tests $(RUN) tests/tutorial.py
 
 clean: ## remove .venv and everything else that was made
 	@echo "==> removing .venv, caches and builds"
-	@rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks build dist hypergraph-demo.db*
+	@rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks .bench build dist hypergraph-demo.db*
 	@find . -name __pycache__ -prune -exec rm -rf {} +
 
 # An environment that works is kept, whoever made it; a broken or outdated one is made anew.

@@ -1,4 +1,4 @@
-"""What it costs to write a run down: beside a loop over bare sqlite3 that commits the same rows, and a peer.
+"""What it costs to write a run down: beside a loop over bare sqlite3 that commits the same rows.
 
 The loop by hand has the same tables in a file of its own and the same pragmas, and commits once per
 superstep; its rows are ready-made, but for the key of the workflow and the values.
@@ -18,13 +18,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks.engine import Bar, bare_loop, chain_of, on_loop, plus_one
-from benchmarks.measure import Case, measure
-from benchmarks.peers import langgraph_chain
+from benchmarks.engine import Bar, chain_of
+from benchmarks.measure import WIDTH, Case, measure, on_loop, plus_one
 from hypergraph import AsyncRunner, FunctionNode, Graph, SyncRunner
 from hypergraph.checkpointers import SqliteCheckpointer
 
-LENGTH, WIDTH = 100, 8
+LENGTH = 100
 LIMIT = 2.0
 Row = tuple[Any, ...]
 
@@ -95,12 +94,12 @@ def durable_bars() -> list[Bar]:
     """Measure runs that are written down and return the bars."""
     loop = asyncio.new_event_loop()
     with TemporaryDirectory() as folder:
-        bars = [*_own_bars(Path(folder), loop), *_peer_bars(Path(folder))]
+        bars = _bars(Path(folder), loop)
     loop.close()
     return bars
 
 
-def _own_bars(folder: Path, loop: asyncio.AbstractEventLoop) -> list[Bar]:
+def _bars(folder: Path, loop: asyncio.AbstractEventLoop) -> list[Bar]:
     cases: dict[str, Case] = {}
     for name, graph, units in (
         ("chain", chain_of(LENGTH, plus_one), LENGTH),
@@ -135,21 +134,6 @@ def _own_bars(folder: Path, loop: asyncio.AbstractEventLoop) -> list[Bar]:
 
 def _running(runner: Any, graph: Graph) -> Callable[[], Any]:
     return lambda: runner.run(graph, {"v0": 0})
-
-
-def _peer_bars(folder: Path) -> list[Bar]:
-    """Compare with LangGraph and its saver for SQLite, where both are installed."""
-    try:
-        from langgraph.checkpoint.sqlite import SqliteSaver
-    except ImportError:
-        return []
-    with SqliteSaver.from_conn_string(str(folder / "peer.db")) as saver:
-        bare, runner = bare_loop(), SyncRunner(checkpointer=SqliteCheckpointer(folder / "ours.db"))
-        ours = Case("hypergraph", _running(runner, chain_of(LENGTH, plus_one)), LENGTH)
-        peer = Case("LangGraph", langgraph_chain(saver), LENGTH)
-        measure([bare, ours, peer], rounds=12)
-    ratio = (ours.nanoseconds - bare.nanoseconds) / (peer.nanoseconds - bare.nanoseconds)
-    return [Bar("the same chain, in tenths of LangGraph with SqliteSaver", 10 * ratio, 1, ours.nanoseconds)]
 
 
 if __name__ == "__main__":

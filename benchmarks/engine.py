@@ -9,18 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.measure import Case, measure
+from benchmarks.measure import Case, bare_loop, measure, on_loop, plus_one, plus_one_async
 from hypergraph import END, AsyncRunner, FunctionNode, Graph, NodeContext, SyncRunner, node, route
 
 LOOPS = 500
-
-
-def plus_one(x):
-    return x + 1
-
-
-async def plus_one_async(x):
-    return x + 1
 
 
 def plus_one_in_context(x, context: NodeContext):
@@ -64,22 +56,8 @@ class Bar:
         return self.ratio <= self.limit
 
 
-def bare_loop(units: int = 1000) -> Case:
-    def work() -> None:
-        x = 0
-        for _ in range(units):
-            x = plus_one(x)
-
-    return Case("bare call", work, units)
-
-
-def on_loop(loop: asyncio.AbstractEventLoop, coroutine: Callable[[], Any]) -> Callable[[], Any]:
-    return lambda: loop.run_until_complete(coroutine())
-
-
-def engine_bars() -> list[Bar]:
-    """Measure everything and return the bars."""
-    sync, loop = SyncRunner(), asyncio.new_event_loop()
+def _cases(loop: asyncio.AbstractEventLoop) -> dict[str, Case]:
+    sync = SyncRunner()
     hundred, thousand, one, three = (chain_of(n, plus_one) for n in (100, 1000, 1, 3))
     contexts, awaits = chain_of(100, plus_one_in_context), chain_of(100, plus_one_async)
     looping, failing = Graph([count, enough], name="loop"), Graph([fail], name="failing")
@@ -93,9 +71,8 @@ def engine_bars() -> list[Bar]:
     async def async_chain() -> None:
         await AsyncRunner().run(awaits, {"v0": 0})
 
-    bare = bare_loop()
-    cases = {
-        "bare": bare,
+    return {
+        "bare": bare_loop(),
         "hundred": Case("chain of 100", lambda: sync.run(hundred, {"v0": 0}), 100),
         "thousand": Case("chain of 1,000", lambda: sync.run(thousand, {"v0": 0}), 1000),
         "one": Case("one node", lambda: sync.run(one, {"v0": 0})),
@@ -110,6 +87,12 @@ def engine_bars() -> list[Bar]:
         "fail": Case("one failing node", lambda: sync.run(failing, {"x": 1}, error_handling="continue")),
         "context": Case("chain of 100 with contexts", lambda: sync.run(contexts, {"v0": 0}), 100),
     }
+
+
+def engine_bars() -> list[Bar]:
+    """Measure everything and return the bars."""
+    loop = asyncio.new_event_loop()
+    cases = _cases(loop)
     measure(list(cases.values()))
     loop.close()
     ns = {name: case.nanoseconds for name, case in cases.items()}

@@ -1,7 +1,7 @@
 """What values that grow, and values that are large, cost: bytes on disk, peaks of memory, time to look back.
 
 Large values are made, stored, taken up after a kill and looked at in processes of their own, so that each
-shows its own peak. LangGraph runs the same chat where it is installed.
+shows its own peak.
 
 python -m benchmarks.growth
 """
@@ -16,25 +16,18 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import closing
-from operator import add
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any, TypedDict
+from typing import Any
 
 from benchmarks.engine import Bar
-from benchmarks.measure import Case, measure
+from benchmarks.measure import Case, bytes_of_file, measure, message
 from hypergraph import END, Graph, SyncRunner, node, route
 from hypergraph.checkpointers import JsonSerializer, MsgpackSerializer, SqliteCheckpointer
 
 TURNS, MANY_TURNS, CALLS = 1_000, 3_000, 300
 MEGABYTES = 200
 KINDS = {"documents": JsonSerializer, "array": MsgpackSerializer, "array as JSON": JsonSerializer}
-_MESSAGE = 470  # characters, which make half a kilobyte of JSON
-
-
-def message(number: int) -> dict[str, str]:
-    """Return half a kilobyte that somebody said."""
-    return {"role": "user", "content": f"message {number}, {'lorem ipsum ' * 40}"[:_MESSAGE]}
 
 
 @node(output_name="messages")
@@ -74,13 +67,9 @@ def bytes_of(store: SqliteCheckpointer) -> int:
     """Return what a store takes up, artifacts included."""
     store.shut()
     artifacts = Path(store.path + "-artifacts")
-    return _file_size(Path(store.path)) + sum(f.stat().st_size for f in artifacts.rglob("*") if f.is_file())
-
-
-def _file_size(path: Path) -> int:
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    return path.stat().st_size
+    return bytes_of_file(Path(store.path)) + sum(
+        f.stat().st_size for f in artifacts.rglob("*") if f.is_file()
+    )
 
 
 def json_size(value: Any) -> int:
@@ -120,31 +109,6 @@ def look_back_bars(store: SqliteCheckpointer, turns: int) -> list[Bar]:
 
 def _reading(store: SqliteCheckpointer, superstep: int) -> Callable[[], Any]:
     return lambda: store.state("chat", superstep=superstep)
-
-
-def langgraph_bytes(path: Path, turns: int) -> int | None:
-    """Return what LangGraph takes up for the same loop; None where it is not installed."""
-    try:
-        from langgraph.checkpoint.sqlite import SqliteSaver
-        from langgraph.graph import END as STOP
-        from langgraph.graph import START, StateGraph
-    except ImportError:
-        return None
-
-    class State(TypedDict):
-        messages: Annotated[list[Any], add]
-
-    builder = StateGraph(State)
-    builder.add_node("reply", lambda state: {"messages": [message(len(state["messages"]))]})
-    builder.add_edge(START, "reply")
-    builder.add_conditional_edges(
-        "reply", lambda state: "reply" if len(state["messages"]) < turns else STOP, ["reply", STOP]
-    )
-    options = {"recursion_limit": 2 * turns, "configurable": {"thread_id": "chat"}}
-    with SqliteSaver.from_conn_string(str(path)) as saver:
-        result = builder.compile(checkpointer=saver).invoke({"messages": [message(0)]}, options)
-    assert len(result["messages"]) == turns
-    return _file_size(path)
 
 
 # --- large values, in processes of their own ---------------------------------------------------------
@@ -252,23 +216,6 @@ def growth_bars() -> list[Bar]:
     return bars
 
 
-def bytes_report(turns: int = TURNS) -> dict[str, int]:
-    """Print what the chat takes up here and elsewhere, and return the bytes."""
-    with TemporaryDirectory() as name:
-        store = SqliteCheckpointer(Path(name) / "ours.db")
-        said = chat_loop(store, turns)
-        sizes = {"the final list": json_size(said), "hypergraph": bytes_of(store)}
-        peer = langgraph_bytes(Path(name) / "peer.db", turns)
-    if peer is not None:
-        sizes["LangGraph"] = peer
-    print(f"\nBytes of a chat of {turns:,} turns of 0.5 KB, as a loop, in SQLite")
-    for who, size in sizes.items():
-        print(f"  {who:<16} {size:14,}   {size / sizes['hypergraph']:8.1f}x ours")
-    if peer is None:
-        print("  LangGraph        not installed")
-    return sizes
-
-
 if __name__ == "__main__":
     if len(sys.argv) > 1:
         child(*sys.argv[1:4], int(sys.argv[4]))  # type: ignore[call-arg] - the parent names all of them
@@ -277,4 +224,3 @@ if __name__ == "__main__":
 
         for bar in growth_bars():
             print(line(bar))
-        bytes_report()

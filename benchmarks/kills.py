@@ -1,6 +1,7 @@
 """What a killed process costs: nodes that run again when a chain is resumed, here and with a peer.
 
 A process is killed with SIGKILL inside node 20 of 30, another one resumes. One repeated node is the least.
+The peer runs in the environment that `make bench` has made for it.
 
 python -m benchmarks.kills [--trials N]
 """
@@ -11,11 +12,12 @@ import argparse
 import os
 import signal
 import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypedDict
+
+from benchmarks.environments import BY_NAME, ROOT
 
 LENGTH, VICTIM = 30, 20
 
@@ -76,12 +78,16 @@ LIBRARIES = {"hypergraph": ours, "LangGraph": langgraph}
 
 def repeated(library: str) -> int | None:
     """Kill a chain, resume it, and return how many nodes ran again; None where the library is missing."""
+    if not BY_NAME[library].is_installed:
+        return None
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")])}
     with TemporaryDirectory() as name:
-        command = [sys.executable, "-m", "benchmarks.kills", "--one", library, name]
-        killed = subprocess.run([*command, "dies"], capture_output=True, check=False)  # noqa: S603 - ourselves
+        command = [BY_NAME[library].python, "-m", "benchmarks.kills", "--one", library, name]
+        options: Any = {"capture_output": True, "env": environment}
+        killed = subprocess.run([*command, "dies"], check=False, **options)  # noqa: S603 - ourselves
         if killed.returncode != -signal.SIGKILL:
             return None
-        subprocess.run([*command, "resumes"], capture_output=True, check=True)  # noqa: S603 - ourselves
+        subprocess.run([*command, "resumes"], check=True, **options)  # noqa: S603 - ourselves
         calls = Counter((Path(name) / "calls").read_text().split())
     if len(calls) != LENGTH:
         raise AssertionError(f"{library}: {LENGTH - len(calls)} nodes never ran")

@@ -1,18 +1,65 @@
-"""How speed is measured here: as ratios of things that ran side by side in one process.
+"""How speed is measured here: as ratios of things that ran side by side.
 
 Every case is cut into short slices. Slices of all cases take turns, and of each case the best slice
 counts: what disturbs the machine for a moment disturbs one slice, not the comparison.
+
+Nothing but the standard library is imported here: this runs in the environments of other libraries too.
 """
 
 from __future__ import annotations
 
+import asyncio
 import gc
+import sqlite3
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field
+from functools import cache
+from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 ROUNDS = 60
 SLICE_SECONDS = 0.002
+WIDTH = 8  # siblings beside each other
+_MESSAGE = 470  # characters, which make half a kilobyte of JSON
+_numbers = count()
+
+
+def plus_one(x):
+    return x + 1
+
+
+async def plus_one_async(x):
+    return x + 1
+
+
+def message(number: int) -> dict[str, str]:
+    """Return half a kilobyte that somebody said."""
+    return {"role": "user", "content": f"message {number}, {'lorem ipsum ' * 40}"[:_MESSAGE]}
+
+
+def on_loop(loop: asyncio.AbstractEventLoop, coroutine: Callable[[], Any]) -> Callable[[], Any]:
+    return lambda: loop.run_until_complete(coroutine())
+
+
+@cache
+def _folder() -> TemporaryDirectory[str]:
+    return TemporaryDirectory(prefix="bench")  # gone when the process ends
+
+
+def scratch(name: str) -> str:
+    """Return the path of a new file that lasts as long as this process."""
+    return str(Path(_folder().name) / f"{next(_numbers)}-{name}")
+
+
+def bytes_of_file(path: str | Path) -> int:
+    """Return what a SQLite file takes up when everything is in it."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return Path(path).stat().st_size
 
 
 @dataclass
@@ -44,6 +91,17 @@ class Case:
     def nanoseconds(self) -> float:
         """The best time per unit."""
         return self.best * 1e9
+
+
+def bare_loop(units: int = 1000) -> Case:
+    """Return the unit of everything: a call of a function that does next to nothing."""
+
+    def work() -> None:
+        x = 0
+        for _ in range(units):
+            x = plus_one(x)
+
+    return Case("bare call", work, units)
 
 
 def measure(cases: list[Case], rounds: int = ROUNDS) -> None:

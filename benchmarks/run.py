@@ -1,55 +1,83 @@
-"""Print the benchmark report: our own bars, then peers side by side. Exit code 1 when a bar does not hold.
+"""Measure everything beside other libraries, and write it down. Exit code 1 when a bar of our own breaks.
 
-python -m benchmarks.run [--json FILE] [--no-peers]
+python -m benchmarks.run [--quick] [--no-bars]
+
+The report goes to docs/benchmarks.md, its figures to docs/benchmarks.json, pictures to docs/images, its sum
+to README, below "## Speed" where there is such a heading. The quick one is only printed.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import platform
 import sys
-from pathlib import Path
+from typing import Any
 
+from benchmarks import report, summary
 from benchmarks.durable import durable_bars
 from benchmarks.engine import Bar, engine_bars, memory_bars
+from benchmarks.environments import OURS, ROOT
 from benchmarks.executors import executor_bars
-from benchmarks.growth import bytes_report, growth_bars
-from benchmarks.peers import peer_report
+from benchmarks.growth import growth_bars
+from benchmarks.side_by_side import compared, machine
 from benchmarks.stores import store_bars
 from benchmarks.values import value_bars
 
+DOCS = ROOT / "docs"
 SECTIONS = {
+    "The engine, against bare calls": lambda: [*engine_bars(), *memory_bars()],
+    "Stored runs, against the same rows and bytes committed by hand": durable_bars,
+}
+LONGER = {
     "Stores that fill, large against small": store_bars,
     "Values to bytes and back, against msgspec alone": value_bars,
     "Values that grow, and large ones": growth_bars,
     "Calls made elsewhere, against the same calls submitted by hand": executor_bars,
-    "Stored runs, against the same rows and bytes committed by hand": durable_bars,
 }
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="Measure hypergraph, as ratios of what runs side by side.")
-    parser.add_argument("--json", type=Path, help="also write the figures to this file")
-    parser.add_argument("--no-peers", action="store_true", help="leave other libraries out")
+    parser = argparse.ArgumentParser(description="Measure hypergraph beside other libraries.")
+    parser.add_argument(
+        "--quick", action="store_true", help="fewer sizes and rounds; nothing is installed or written"
+    )
+    parser.add_argument(
+        "--no-bars", action="store_true", help="leave out what hypergraph is held to by itself"
+    )
     options = parser.parse_args(arguments)
-    print(f"Python {platform.python_version()}; ratios against a bare call of `def f(x): return x + 1`\n")
-    bars = _shown([*engine_bars(), *memory_bars()])
-    for title, measured in SECTIONS.items():
-        print(f"\n{title}")
-        bars += _shown(measured())
-    report: dict[str, object] = {"bars": [vars(bar) | {"holds": bar.holds} for bar in bars]}
-    if not options.no_peers:
-        report["peers"], report["chat bytes"] = peers(), bytes_report()
-    if options.json:
-        options.json.write_text(json.dumps(report, indent=2))
+    about = machine()  # before its load is our own
+    bars = [] if options.no_bars else own_bars(SECTIONS if options.quick else SECTIONS | LONGER)
+    found = compared(about, options.quick)
+    bars += peer_bars(found)
+    found["bars"] = [vars(bar) | {"holds": bar.holds} for bar in bars]
+    found["readme"] = summary.lines(found)
+    if options.quick:
+        print(report.page(found, found["bars"], {}))
+    else:
+        write(found)
+    print("\nFor README, below ## Speed:\n\n" + "\n".join(found["readme"]))
     return 0 if all(bar.holds for bar in bars) else 1
 
 
-def _shown(bars: list[Bar]) -> list[Bar]:
-    for bar in bars:
-        print(line(bar))
+def own_bars(sections: dict[str, Any]) -> list[Bar]:
+    """Measure what hypergraph is held to, and print it."""
+    bars = []
+    for title, measured in sections.items():
+        print(f"==> {title}", flush=True)
+        for bar in measured():
+            print(line(bar), flush=True)
+            bars.append(bar)
     return bars
+
+
+def peer_bars(found: dict[str, Any]) -> list[Bar]:
+    """Return what hypergraph is held to beside another library, where that one was measured."""
+    rows = found["groups"]["durable"]["rows"]
+    peer, ours = rows.get("LangGraph, async", {}).get("100", {}), rows[f"{OURS}, sync"]["100"]
+    if "us" not in peer or "us" not in ours:
+        return []
+    name = "stored chain of 100, in tenths of LangGraph with SqliteSaver"
+    return [Bar(name, 10 * ours["us"] / peer["us"], 1, ours["us"] * 1e3)]
 
 
 def line(bar: Bar) -> str:
@@ -58,16 +86,20 @@ def line(bar: Bar) -> str:
     return f"  {bar.name:<52} {bar.ratio:7.1f}   at most {bar.limit:<6g} {measured}  {verdict}"
 
 
-def peers() -> dict[str, float]:
-    """Print the comparison with other libraries and return the ratios."""
-    overheads, missing = peer_report()
-    ours = overheads["hypergraph"]
-    print("\nOverhead per node on a chain of 100, above the bare call")
-    for name, nanoseconds in overheads.items():
-        print(f"  {name:<16} {nanoseconds / 1000:10.2f} µs   {nanoseconds / ours:8.1f}x ours")
-    for name, why in missing.items():
-        print(f"  {name:<16} {why}")
-    return {name: nanoseconds / ours for name, nanoseconds in overheads.items()}
+def write(found: dict[str, Any]) -> None:
+    """Write the page, its pictures, the figures and the sum of it."""
+    drawn, names = report.pictures(found), {}
+    for name, picture in drawn.items():
+        names[name] = f"bench-{name}.svg".replace("_", "-")
+        (DOCS / "images" / names[name]).write_text(picture, encoding="utf-8")
+    text = json.dumps(found, indent=1, ensure_ascii=False) + "\n"
+    (DOCS / "benchmarks.json").write_text(text, encoding="utf-8")
+    (DOCS / "benchmarks.md").write_text(report.page(found, found["bars"], names), encoding="utf-8")
+    readme = ROOT / "README.md"
+    before = readme.read_text(encoding="utf-8")
+    if (after := summary.put(before, found["readme"])) != before:
+        readme.write_text(after, encoding="utf-8")
+    print("==> written: docs/benchmarks.md, docs/benchmarks.json, docs/images/bench-*.svg")
 
 
 if __name__ == "__main__":

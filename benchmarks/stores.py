@@ -5,15 +5,13 @@ python -m benchmarks.stores
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.engine import Bar, chain_of, plus_one
-from benchmarks.measure import Case, measure
+from benchmarks.measure import Case, bytes_of_file, measure
 from hypergraph import SyncRunner
 from hypergraph.checkpointers import SqliteCheckpointer, StepRecord, StepStatus, WorkflowStatus
 from hypergraph.checkpointers.types import NewWorkflow
@@ -60,18 +58,12 @@ def bytes_of_chain(path: Path, length: int) -> int:
     """Return what a few runs of a chain add to an empty file; of one, half-filled pages would be too much."""
     store = SqliteCheckpointer(path)
     store.open()
-    empty = _size(path)
+    empty = bytes_of_file(path)
     runner, graph = SyncRunner(checkpointer=store), chain_of(length, plus_one)
     for _ in range(_RUNS):
         runner.run(graph, {"v0": 0})
     store.shut()
-    return _size(path) - empty
-
-
-def _size(path: Path) -> int:
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    return path.stat().st_size
+    return bytes_of_file(path) - empty
 
 
 LISTS: dict[str, dict[str, Any]] = {

@@ -31,6 +31,7 @@ ODD = "odd %_'\"; x"
         ("why-earlier", ["why", "refine-1", "notes", "--at", "1"]),
         ("why-forked", ["why", "order-456-retry", "booking"]),
         ("why-hostile", ["why", "hostile-1", "page"]),
+        ("why-object", ["why", "offer-1", "offer"]),
         ("stats", ["stats"]),
         ("stats-graph", ["stats", "--graph", "rag_pipeline"]),
         ("timeline-map", ["timeline", "batch-1"]),

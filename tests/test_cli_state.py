@@ -12,6 +12,9 @@ import pytest
 from cli import ENVIRONMENT, Cli
 from cli_stories import stories
 
+from hypergraph import Graph, SyncRunner, node
+from hypergraph.checkpointers import SqliteCheckpointer
+
 __all__ = ["stories"]
 
 SCREENS = {
@@ -64,6 +67,17 @@ def test_no_value_is_decoded_for_keys_only(stories: Cli) -> None:
 def test_json_is_never_cut(stories: Cli) -> None:
     whole = stories.json("state", "batch-1/item-5", "--key", "documents", "--limit", "1")
     assert (len(whole["value"]), whole["truncated"]) == (2, False)
+
+
+@pytest.mark.slow
+def test_rows_count_as_shown_however_long_their_texts_are(tmp_path: Path) -> None:
+    page = node(lambda n: ["x" * 150] * n, output_name="texts").with_name("page")
+    runner = SyncRunner(checkpointer=SqliteCheckpointer(tmp_path / "x.db"))
+    runner.run(Graph([page]), {"n": 21}, workflow_id="long")
+    cli = Cli(tmp_path / "x.db")
+    assert "and 1 more item\n" in (said := cli("state", "long", "--key", "texts").out)
+    assert "--offset 20" in said
+    assert " more item" not in cli("state", "long", "--key", "texts", "--offset", 20).out
 
 
 def test_a_value_goes_to_a_file_as_what_it_is(stories: Cli, tmp_path: Path) -> None:
@@ -173,6 +187,26 @@ def test_a_watch_ends_when_nobody_reads_any_more(tmp_path: Path) -> None:
         assert watch.wait(timeout=30) == 141
         assert watch.stderr.read() == ""
         run.communicate("\n")
+
+
+@pytest.mark.slow
+def test_a_watch_ends_when_the_process_at_work_is_killed(tmp_path: Path) -> None:
+    database = tmp_path / "slow.db"
+    with at_work(database, 1) as run, watching(database, "slow-1") as watch:
+        assert Cli(database).json("show", "slow-1")["alive"] is True
+        assert watch.stdout is not None
+        assert "first" in watch.stdout.readline()
+        run.kill()
+        run.communicate()
+        out, _ = watch.communicate(timeout=60)
+        assert "nobody is at work on it" in out
+        assert watch.returncode == 1
+    shown = Cli(database)("show", "slow-1")
+    assert "active, but nobody is at work on it" in shown.out
+    assert "resume slow-1 MODULE:GRAPH" in shown.out
+    assert Cli(database).json("show", "slow-1")["alive"] is False
+    assert "active, nobody at work" in Cli(database)("ls").out
+    assert [item["alive"] for item in Cli(database).json("ls")["items"]] == [False]
 
 
 @pytest.mark.slow

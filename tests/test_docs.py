@@ -16,10 +16,10 @@ import shlex
 import sys
 import tomllib
 import types
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from pages import Block, blocks_of, comparable
 
 from hypergraph.cli import main
 
@@ -27,49 +27,11 @@ ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
 PAGES = [*filter(Path.exists, [README]), *sorted((ROOT / "docs").rglob("*.md"))]
 LANGUAGES = {"python", "text", "bash", "mermaid", "json", "toml", "html", "sql"}  # no second word for python
-FENCE = re.compile(r"(?P<indent> *)(?P<ticks>`{3,})(?P<language>.*)")
-DURATION = re.compile(r"(?<![\w.])(\d+h\d\dm\d\ds|\d+m\d\ds|<?\d+ms|\d+(\.\d+)?s)(?!\w)")
-RUN_ID = re.compile(r"\brun-[0-9a-z]{12}\b")
-
+TYPED = ROOT / "docs" / "tutorial.md"  # its files and commands: test_tutorial.py
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-
-
-@dataclass
-class Block:
-    """One fenced block: its language, its text and the number of its first line."""
-
-    language: str
-    text: str
-    line: int
-    after: "Block | None" = None  # the block right above, with nothing but blank lines between
-
-
-def blocks_of(page: Path) -> list[Block]:
-    blocks: list[Block] = []
-    above, fence, body = None, None, []
-    for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
-        match = FENCE.fullmatch(line)
-        if fence is None and match:
-            fence, body, start = match, [], number + 1
-        elif fence and line.strip() == fence["ticks"]:
-            text = "".join(line.removeprefix(fence["indent"]) + "\n" for line in body)
-            above = Block(fence["language"].strip(), text, start, above)
-            blocks.append(above)
-            fence = None
-        elif fence:
-            body.append(line)
-        elif line.strip():
-            above = None
-    assert fence is None, f"{page.name}:{start - 1}: this block is never closed"
-    return blocks
-
-
-def comparable(output: str) -> str:
-    """Leave out what differs from run to run: durations, run ids, and the padding around them."""
-    text = RUN_ID.sub("run-ID", DURATION.sub("TIME", output))
-    if "TIME" in text or "─" in text:
-        text = re.sub("─+", "─", re.sub(" +", " ", text))
-    return "\n".join(line.rstrip() for line in text.strip("\n").splitlines())
+every_page_to_read = pytest.mark.parametrize(
+    "page", [page for page in PAGES if page != TYPED], ids=lambda page: page.relative_to(ROOT).as_posix()
+)
 
 
 def run_page(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,7 +59,7 @@ def run_block(page: Path, block: Block, module: types.ModuleType, runner: asynci
 
 def is_known(command: str) -> bool:
     """Tell whether a reader can type this: targets of make, extras of pip, commands and their options."""
-    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     words = command.partition("#")[0].split()
     if words[:1] == ["hypergraph"]:
@@ -111,7 +73,7 @@ def is_known(command: str) -> bool:
     )
 
 
-@every_page
+@every_page_to_read
 def test_python_on_the_page_runs_and_prints_what_it_says(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -119,7 +81,7 @@ def test_python_on_the_page_runs_and_prints_what_it_says(
     run_page(page, monkeypatch)
 
 
-@every_page
+@every_page_to_read
 def test_commands_on_the_page_exist(page: Path) -> None:
     lines = [
         line for block in blocks_of(page) if block.language == "bash" for line in block.text.splitlines()

@@ -95,6 +95,35 @@ class TestPauses:
         assert result["messages"] == ["a", "b", "b"]
         assert bodies.take() == ["reply a", "reply b", "reply b"]
 
+    @pytest.mark.parametrize(("again", "used"), [({}, 1), ({"x": 1}, 1), ({"x": 3}, 3)])
+    def test_what_a_loop_began_with_is_kept_though_a_question_asks_for_the_same_name(
+        self, durable: On, store: Checkpointer, again: dict[str, int], used: int
+    ) -> None:
+        taken: list[int] = []
+
+        @node(output_name="y")
+        def double(x: int) -> int:
+            taken.append(x)
+            if len(taken) == 1:
+                raise ConnectionError
+            return 2 * x
+
+        @interrupt(output_name="x")
+        def ask(y: int) -> int | None:
+            return None
+
+        @route(targets=["ask", END])
+        def enough(y: int) -> str:
+            return "ask" if y < 10 else END
+
+        graph = Graph([double, enough, ask], name="asking")
+        failed = durable.run(graph, {"x": 1}, workflow_id="w", error_handling="continue")
+        assert failed.status is RunStatus.FAILED
+        assert store.read_inputs("w") == {"x": (1, 1)}
+        paused = durable.run(graph, again, workflow_id="w")
+        assert (paused.status, paused["y"], taken) == (RunStatus.PAUSED, 2 * used, [1, used])
+        assert durable.run(graph, {"x": 7}, workflow_id="w")["y"] == 14
+
 
 def test_a_stopped_run_goes_on(durable: On, store: Checkpointer, bodies: Bodies) -> None:
     @node(output_name="y")

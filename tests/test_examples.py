@@ -1,6 +1,7 @@
 """Every example runs as a reader would run it, and shows what it promises."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,11 +11,6 @@ import pytest
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
 FACTS = {
-    "chat_with_approval.py": [
-        "You asked: What is the answer? The answer is 42. \npaused: approve shows",
-        "waits for 'approved'",
-        "sent: You asked: What is the answer?",
-    ],
     "retry_and_timeout.py": [
         "the line is busy (attempt 2); trying again",
         "price 12.5, attempts 3",
@@ -24,11 +20,23 @@ FACTS = {
         "tries=2, page='<title>Tea</title>', title='Tea'",
         "node parse: execute: not a URL: example.org\nJob(url='example.org', tries=1",
     ],
+    "stream_a_reply.py": [
+        "You asked: What is the answer? The answer is 42. \n--- when it is done",
+        "'You asked: What is the answer? The answer is 42.'",
+    ],
 }
 
 
 def test_every_example_has_facts_to_check() -> None:
     assert sorted(path.name for path in EXAMPLES.glob("*.py")) == sorted(FACTS)
+
+
+def test_every_folder_is_tried_as_its_readme_says() -> None:
+    tests = "".join(
+        path.read_text(encoding="utf-8") for path in Path(__file__).parent.glob("test_examples_*.py")
+    )
+    folders = {path.parent.name for path in EXAMPLES.glob("*/*.py")}
+    assert folders == set(re.findall(r'follow\("(\w+)"', tests))
 
 
 @pytest.mark.slow

@@ -6,12 +6,14 @@ The same measurements as in `make bench`, on smaller values.
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from benchmarks import growth, values
-from benchmarks.engine import Bar
+from benchmarks.engine import Bar, chain_of, plus_one
+from hypergraph import SyncRunner
 from hypergraph.checkpointers import SqliteCheckpointer
 
 TURNS, MANY, CALLS = 200, 600, 150
@@ -38,6 +40,19 @@ def test_every_turn_of_a_chat_can_be_read_back(tmp_path: Path) -> None:
             length = step.superstep // 2 + 2
             assert step.values["messages"] == said[:length]
             assert store.state("chat", superstep=step.superstep)["messages"] == said[:length]
+
+
+@pytest.mark.slow
+def test_the_first_stored_run_of_a_long_graph_takes_time_in_proportion_to_its_nodes(tmp_path: Path) -> None:
+    def seconds(length: int) -> float:
+        graph = chain_of(length, plus_one)
+        runner = SyncRunner(checkpointer=SqliteCheckpointer(tmp_path / "runs.db", durability="exit"))
+        started = time.process_time()
+        runner.run(graph, {"v0": 0})
+        return time.process_time() - started
+
+    ratios = [seconds(4000) / seconds(1000) for _ in range(3)]
+    assert min(ratios) < 9, ratios  # 4 when it grows with the number, 16 with its square
 
 
 @pytest.mark.slow

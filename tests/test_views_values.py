@@ -138,6 +138,12 @@ def test_an_object_of_an_unknown_class_is_shown_by_its_fields() -> None:
     assert view["problem"] == "the class app:Offer is not registered"
 
 
+def test_objects_of_an_unknown_class_in_a_list_are_shown_by_their_fields_too() -> None:
+    offers = [Undecodable("not registered", {"amount": n}, "app:Offer") for n in (3, 4)]
+    view = describe(Undecodable("not registered (and 1 more)", [*offers, Undecodable("damaged")]))
+    assert view["text"] == "[{'amount': 3}, {'amount': 4}, Undecodable('damaged')]"
+
+
 def test_what_cannot_be_read_says_why() -> None:
     view = describe(Undecodable("the stored bytes are damaged"))
     assert (view["value"], view["problem"]) == (None, "the stored bytes are damaged")

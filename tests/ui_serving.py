@@ -195,13 +195,15 @@ def environment() -> dict[str, str]:
 @contextmanager
 def serving(database: Path | str, *options: str) -> Iterator[Served]:
     """Start a server, and stop it if the test did not."""
-    process = subprocess.Popen(
-        command("--db", database, "ui", "--no-open", *options),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(),
-    )
+    with answering(command("--db", database, "ui", "--no-open", *options), environment()) as served:
+        yield served
+
+
+@contextmanager
+def answering(words: list[str], variables: dict[str, str]) -> Iterator[Served]:
+    """Start a server by any command, and stop it if the test did not."""
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(words, stdout=pipe, stderr=pipe, text=True, env=variables)
     try:
         assert process.stdout is not None
         address = process.stdout.readline().strip()

@@ -42,15 +42,15 @@ class Decision(list[str]):
 class NodeRecord:
     """One execution of one node, as the run log keeps it: timing, status and decision, never values."""
 
-    node_name: str
-    superstep: int
-    duration_ms: float
-    status: NodeStatus
-    error: str | None = None
-    cached: bool = False
-    decision: str | list[str] | None = None
-    span_id: str = ""
-    attempt: int = 1
+    node_name: str  # which node
+    superstep: int  # the round of the run, from 0
+    duration_ms: float  # rounded to three decimals
+    status: NodeStatus  # "completed", "failed", "cached" or "skipped"
+    error: str | None = None  # the message of a failure
+    cached: bool = False  # whether the outputs came from the cache
+    decision: str | list[str] | None = None  # the targets that a gate chose
+    span_id: str = ""  # of its events
+    attempt: int = 1  # how many attempts it took
     log: Any = None  # None for leaves, a RunLog for one inner run, a MapLog for several
 
 
@@ -58,13 +58,13 @@ class NodeRecord:
 class PauseInfo:
     """Why a run waits and under which key the answer is expected."""
 
-    node_name: str
-    output_param: str
-    value: Any = None
-    output_params: tuple[str, ...] | None = None
-    values: dict[str, Any] | None = None
-    reason: str = "interrupt"
-    path: tuple[str, ...] = ()
+    node_name: str  # which node waits, with the path of the graphs around it
+    output_param: str  # its first output
+    value: Any = None  # its first input: what is asked about
+    output_params: tuple[str, ...] | None = None  # all outputs, if there are several
+    values: dict[str, Any] | None = None  # all inputs, if there are several
+    reason: str = "interrupt"  # why the run waits
+    path: tuple[str, ...] = ()  # the nested graphs around it
 
     @property
     def response_param(self) -> str:

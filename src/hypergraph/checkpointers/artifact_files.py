@@ -48,9 +48,12 @@ _LOCK = ".lock"
 
 
 class FileArtifactStore:
-    """Keep artifacts as files below a folder, which is made when the first one is put."""
+    """Keep artifacts as files below a folder, which is made when the first one is put.
 
-    storage = "file"
+    `clock` tells the age of artifacts.
+    """
+
+    storage = "file"  # its kind, in references
 
     def __init__(self, root: str | os.PathLike[str], *, clock: Clock = time.time) -> None:
         self.root = os.path.abspath(os.fspath(root))  # a later chdir must not move the store
@@ -61,7 +64,7 @@ class FileArtifactStore:
         return f"{type(self).__name__}({self.root!r})"
 
     def put(self, data: Data, *, content_type: str) -> ArtifactRef:
-        """Return a reference once the data is on disk; the same content is not written again.
+        """Return a reference, with the `content_type`, once the data is on disk; no content is written twice.
 
         Raises:
             TypeError, ValueError: see `ArtifactRef.of`.
@@ -141,7 +144,7 @@ class FileArtifactStore:
     def sweep(
         self, keep: Iterable[str] | Container[str], *, older_than_seconds: float = GRACE_SECONDS
     ) -> int:
-        """Delete the artifacts not in `keep` that nobody put within the grace period; return how many.
+        """Delete the artifacts not in `keep` that nobody put for `older_than_seconds`; return how many.
 
         What dead processes left unfinished goes too, and is not counted.
 

@@ -37,9 +37,18 @@ T = TypeVar("T")
 
 
 class ObjectArtifactStore:
-    """Keep artifacts as objects of a bucket, given as a URL or as a store of obstore."""
+    """Keep artifacts as objects of a bucket, given as a URL or as a store of obstore.
 
-    storage = "object"
+    Nothing is connected to yet. `options` go to `obstore.store.from_url` (region, credentials, retries). Keys
+    begin with `prefix`. An object that is put again is written again once it is older than `refresh_seconds`,
+    so that no sweep takes it; `clock` tells its age.
+
+    Raises:
+        ImportError: the extra `objects` is not installed.
+        ValueError: the URL or the prefix is not one, or options come with a store.
+    """
+
+    storage = "object"  # its kind, in references
 
     def __init__(
         self,
@@ -50,12 +59,6 @@ class ObjectArtifactStore:
         clock: Clock = time.time,
         **options: Any,
     ) -> None:
-        """Connect to nothing yet; `options` go to `obstore.store.from_url` (region, credentials, retries).
-
-        Raises:
-            ImportError: the extra `objects` is not installed.
-            ValueError: the URL or the prefix is not one, or options come with a store.
-        """
         try:
             import obstore
             from obstore.store import from_url
@@ -71,7 +74,7 @@ class ObjectArtifactStore:
                 raise ValueError(f"Give {', '.join(options)} to the store itself, or pass a URL.")
             self._store, self.location = url_or_store, type(url_or_store).__name__
         else:
-            self.location = _without_secrets(url_or_store)
+            self.location = _without_secrets(url_or_store)  # the bucket, without secrets
             try:
                 self._store = from_url(url_or_store, **options)
             except obstore.exceptions.BaseError as error:
@@ -85,7 +88,7 @@ class ObjectArtifactStore:
         return f"{type(self).__name__}({self.location!r})"
 
     def put(self, data: Data, *, content_type: str) -> ArtifactRef:
-        """Return a reference once the storage has acknowledged the data.
+        """Return a reference, with the `content_type`, once the storage has acknowledged the data.
 
         Raises:
             TypeError, ValueError: see `ArtifactRef.of`.
@@ -144,7 +147,7 @@ class ObjectArtifactStore:
     def sweep(
         self, keep: Iterable[str] | Container[str], *, older_than_seconds: float = GRACE_SECONDS
     ) -> int:
-        """Delete the artifacts not in `keep` that nobody put within the grace period; return how many.
+        """Delete the artifacts not in `keep` that nobody put for `older_than_seconds`; return how many.
 
         Raises:
             TypeError, ValueError: `keep` holds something else than keys, or the period is negative.

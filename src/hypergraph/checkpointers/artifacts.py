@@ -37,15 +37,15 @@ _CONTENT_TYPE = re.compile(rf'{_TOKEN}/{_TOKEN}(; ?{_TOKEN}=({_TOKEN}|"[A-Za-z0-
 class ArtifactRef:
     """Name one artifact: where it was put, under which key, and what must come back."""
 
-    storage: str
-    key: str
-    size: int
-    content_type: str
-    checksum: str
+    storage: str  # the kind of store
+    key: str  # sha256 of the content
+    size: int  # in bytes
+    content_type: str  # as in MIME
+    checksum: str  # what the content must have
 
     @classmethod
     def of(cls, data: Data, *, storage: str, content_type: str) -> ArtifactRef:
-        """Return the reference to this content in a kind of store.
+        """Return the reference to this content, of a `content_type` as in MIME, in a kind of store.
 
         Raises:
             TypeError: the data is not a contiguous run of bytes.
@@ -83,7 +83,7 @@ class ArtifactStore(Protocol):
     """Keep large values; each method raises StoreError when the store itself is in trouble."""
 
     def put(self, data: Data, *, content_type: str) -> ArtifactRef:
-        """Return a reference once the data is durable; see `ArtifactRef.of` for what is refused."""
+        """Return a reference once the data is durable; `ArtifactRef.of` says what `content_type` is."""
 
     def get(self, ref: ArtifactRef) -> bytes:
         """Return the data; raises ArtifactMissingError when it is gone, altered or never was."""
@@ -109,9 +109,12 @@ class SweepableStore(ArtifactStore, Protocol):
 
 
 class MemoryArtifactStore:
-    """Keep artifacts in this process, under the same contract as stores that outlive it."""
+    """Keep artifacts in this process, under the same contract as stores that outlive it.
 
-    storage = "memory"
+    `clock` tells the age of artifacts.
+    """
+
+    storage = "memory"  # its kind, in references
 
     def __init__(self, *, clock: Clock = time.time) -> None:
         self._clock = clock
@@ -122,7 +125,7 @@ class MemoryArtifactStore:
         return f"{type(self).__name__}({len(self._held)} artifacts)"
 
     def put(self, data: Data, *, content_type: str) -> ArtifactRef:
-        """Keep the data and return its reference; raises TypeError or ValueError, see `ArtifactRef.of`."""
+        """Keep the data and return a reference with the `content_type`; raises what `ArtifactRef.of` does."""
         ref = ArtifactRef.of(data, storage=self.storage, content_type=content_type)
         with self._lock:
             known = self._held.get(ref.key)
@@ -153,7 +156,7 @@ class MemoryArtifactStore:
     def sweep(
         self, keep: Iterable[str] | Container[str], *, older_than_seconds: float = GRACE_SECONDS
     ) -> int:
-        """Forget what is not in `keep` and past the grace period; return how many.
+        """Forget what is not in `keep` and older than `older_than_seconds`; return how many.
 
         Raises:
             TypeError, ValueError: `keep` holds something else than keys, or the period is negative.

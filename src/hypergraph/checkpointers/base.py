@@ -12,6 +12,7 @@ from hypergraph.checkpointers.commits import FINISHED, Commit, Ownership
 from hypergraph.checkpointers.filters import Moment, Query, moment
 from hypergraph.checkpointers.ids import check_workflow_id
 from hypergraph.checkpointers.offload import in_thread
+from hypergraph.checkpointers.parameters import explained_store
 from hypergraph.checkpointers.payloads import EncodedStep
 from hypergraph.checkpointers.tags import check_tags
 from hypergraph.checkpointers.types import NewWorkflow, StepRecord, WorkflowStatus
@@ -21,6 +22,7 @@ from hypergraph.exceptions import CheckpointError
 __all__ = ["Checkpointer", "Commit", "EncodedStep", "NewWorkflow", "Ownership"]
 
 
+@explained_store
 class Checkpointer(Verbs):
     """Keep workflows, their steps and values, beyond the run that made them.
 
@@ -49,6 +51,9 @@ class Checkpointer(Verbs):
     ) -> None:
         """Add a workflow with status ACTIVE.
 
+        `graph` is the structure of a graph as plain data, `graph_name` its name, `graph_hash` its hash;
+        `parent` and `forked_from` are ids of workflows, `inputs` and `tags` go by name.
+
         Raises:
             InvalidWorkflowIdError: a workflow cannot be called so.
             CheckpointError: there is one of that id.
@@ -75,7 +80,7 @@ class Checkpointer(Verbs):
     async def tag(
         self, workflow_id: str, tags: Mapping[str, str] | None = None, *, remove: Iterable[str] = ()
     ) -> dict[str, str]:
-        """Set tags of a workflow, whoever is at work on it, take others off, and return those it has then.
+        """Set tags of a workflow, whoever is at work on it, `remove` others, and return those it has then.
 
         Raises:
             ValueError: a tag is no text.
@@ -104,6 +109,8 @@ class Checkpointer(Verbs):
         self, older_than: Moment | None = None, *, keep_failed: bool = False, dry_run: bool = False
     ) -> list[str]:
         """Remove workflows that ended before a moment, by default the policy's `ttl` ago; return their ids.
+
+        `keep_failed` spares those that failed, with `dry_run` nothing is removed.
 
         Raises:
             ValueError: the moment cannot be understood, or there is neither one nor a `ttl`.

@@ -22,10 +22,10 @@ Kind = Literal["path", "status", "decision", "values"]
 class Divergence:
     """The first steps that differ; one is None where that workflow has no further step."""
 
-    kind: Kind
-    position: int
-    a: StepRecord | None
-    b: StepRecord | None
+    kind: Kind  # what differs: the path, how it ended, or a value
+    position: int  # the number of the step, from 0
+    a: StepRecord | None  # the step of one
+    b: StepRecord | None  # the step of the other
     names: tuple[str, ...] = ()  # of the values that differ
 
 
@@ -33,14 +33,14 @@ class Divergence:
 class Difference:
     """What tells two workflows apart; `first` is None if every step is alike."""
 
-    a: str
-    b: str
-    first: Divergence | None
+    a: str  # the id of one
+    b: str  # the id of the other
+    first: Divergence | None  # where they part
     paths: tuple[tuple[str, ...], tuple[str, ...]]  # the nodes in order of execution
     timing: dict[str, tuple[float | None, float | None]]  # node name -> total milliseconds
     changed: dict[str, tuple[Any, Any]]  # name -> its latest values, inputs included
-    only_a: dict[str, Any]
-    only_b: dict[str, Any]
+    only_a: dict[str, Any]  # latest values of names that the other lacks
+    only_b: dict[str, Any]  # likewise
 
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as JSON primitives."""

@@ -24,10 +24,10 @@ Version = tuple[str, int]  # a name and which of its values
 class Origin:
     """One value in the descent of another: the step that made it, None if it was given as an input."""
 
-    name: str
-    version: int
-    value: Any
-    step: StepRecord | None
+    name: str  # of the value
+    version: int  # of the value
+    value: Any  # None if it cannot be read any more
+    step: StepRecord | None  # which made it; None for an input
 
     @property
     def stored(self) -> bool:
@@ -55,8 +55,8 @@ class Iteration:
     """One visit of a node: what it took, what it gave, and the step with its timing."""
 
     number: int  # counts from 1
-    inputs: dict[str, Any]
-    step: StepRecord
+    inputs: dict[str, Any]  # what it took
+    step: StepRecord  # its record
 
     @property
     def outputs(self) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from hypergraph.checkpointers.commits import Commit, Ownership, owned
 from hypergraph.checkpointers.entries import Entry, bare, latest, place
 from hypergraph.checkpointers.filters import Query
 from hypergraph.checkpointers.ids import check_workflow_id
+from hypergraph.checkpointers.parameters import explained_store
 from hypergraph.checkpointers.payloads import EncodedStep, Payload
 from hypergraph.checkpointers.refusals import no_copy, recorded_already, taken, taken_over, unknown
 from hypergraph.checkpointers.tags import changed
@@ -29,6 +30,7 @@ from hypergraph.checkpointers.types import (
 )
 
 
+@explained_store
 class MemoryCheckpointer(Checkpointer):
     """Keep workflows in memory; over the limit the oldest finished ones go first.
 

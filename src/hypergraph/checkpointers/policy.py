@@ -23,11 +23,11 @@ class CheckpointPolicy:
         ValueError: a name is unknown, or window and ttl do not fit the rest.
     """
 
-    durability: Durability = "sync"
-    retention: Retention = "full"
-    window: int | None = None
+    durability: Durability = "sync"  # write each step at once, in the background, or all at the end ("exit")
+    retention: Retention = "full"  # keep the values of all supersteps, the latest, or a window
+    window: int | None = None  # how many supersteps a window has
     ttl: timedelta | float | None = None  # a number counts seconds
-    granularity: Granularity = "step"
+    granularity: Granularity = "step"  # store every step, nested graphs as one each, or none
 
     def __post_init__(self) -> None:
         for name, kind in _NAMES.items():

@@ -12,6 +12,7 @@ from hypergraph.checkpointers.artifacts import ArtifactStore
 from hypergraph.checkpointers.commits import Commit, each_of
 from hypergraph.checkpointers.copying import copy_store
 from hypergraph.checkpointers.filters import Query
+from hypergraph.checkpointers.parameters import explained_store
 from hypergraph.checkpointers.policy import Durability, Retention
 from hypergraph.checkpointers.postgres_address import address_of
 from hypergraph.checkpointers.postgres_database import Database, database_at
@@ -29,6 +30,7 @@ from hypergraph.values.serializers import Serializer
 DEFAULT_SCHEMA = "hypergraph"
 
 
+@explained_store
 class PostgresCheckpointer(SqlCheckpointer):
     """Keep workflows in a schema of a Postgres database, which is connected to on first use.
 

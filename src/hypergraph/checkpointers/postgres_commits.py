@@ -1,18 +1,21 @@
-"""Commits of runs as one statement each, which is one round trip and one transaction.
+"""Commits of runs as one statement each, which is one round trip and one transaction, or one of a few more.
 
-The statement checks the fence, adds the steps and values, changes the status, and ends with an error if the
+A statement checks the fence, adds the steps and values, changes the status, and ends with an error if the
 claim is not the newest any more or a step was recorded already: then nothing of it is written.
 """
 
 from __future__ import annotations
 
 import re
+import struct
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from hypergraph.checkpointers import sql_writes
 from hypergraph.checkpointers.columns import micros
 from hypergraph.checkpointers.commits import FINISHED, Commit
+from hypergraph.checkpointers.postgres_driver import escaped
 from hypergraph.checkpointers.postgres_schema import LOST, RECORDED
 from hypergraph.checkpointers.refusals import taken_over
 from hypergraph.checkpointers.rows import STEP_COLUMNS, VALUE_COLUMNS, input_rows, step_row, value_rows
@@ -20,26 +23,62 @@ from hypergraph.checkpointers.sql_connections import Connection
 from hypergraph.checkpointers.sql_statements import COMPLETING, OWNED, STATUS, VALUE_KEY, replacing
 from hypergraph.checkpointers.types import WorkflowStatus
 
-Statement = tuple[str, list[Any]]
-
 REFUSED = frozenset({LOST, RECORDED, "21000"})  # the last: one step twice in one commit
 _TYPES = {
     **dict.fromkeys(("node", "name", "status", "error", "error_type", "versions", "extra", "format"), "text"),
-    "duration_ms": "double precision",
+    **dict.fromkeys(("duration_ms", "duration"), "double precision"),
     "cached": "boolean",
     "data": "bytea",
 }  # all others are numbers
-_STATUS_NAMES = ("key", "fence", "status", "ended", "duration")
+_ENCODERS: dict[str, Callable[[Any], bytes]] = {
+    "bigint": struct.Struct(">q").pack,
+    "double precision": struct.Struct(">d").pack,
+    "text": lambda value: escaped(value).encode(),
+    "boolean": lambda value: b"\1" if value else b"\0",
+    "bytea": lambda value: value,
+}
+_STEPS = 16  # in one statement
+_VALUES = 10_000  # in one statement; the protocol takes 65,535
+_HEADS = {  # the parameters that come first
+    "": ("key", "fence"),
+    "duration": ("key", "fence", "duration"),
+    "status": ("key", "fence", "status", "ended", "duration"),
+}
 _SAME = """
 SELECT 1 FROM steps
 WHERE workflow = ? AND superstep = ? AND node = ? AND idx = ? AND status = ? AND created_at = ?
 """
 
 
-def statement(unit: Commit, clock: sql_writes.Clock) -> Statement | None:
-    """Return a commit as one statement with its parameters, None for one that takes several."""
+class Statement(NamedTuple):
+    """A commit: the text, its parameters, and what makes bytes of them."""
+
+    text: str
+    values: list[Any]
+    encoders: tuple[Callable[[Any], bytes], ...]
+
+    def encoded(self) -> list[bytes | None]:
+        """Return the parameters in the binary form of their types. Raises struct.error, UnicodeError."""
+        return [
+            None if value is None else encode(value)
+            for value, encode in zip(self.values, self.encoders, strict=True)
+        ]
+
+
+def statements(unit: Commit, clock: sql_writes.Clock) -> list[Statement] | None:
+    """Return a commit as statements with their parameters, None for one that is not made of rows alone.
+
+    Most are one statement. The parts of a long one have the same shape, so that it is prepared once.
+    """
     if unit.running is not None or unit.code is not None:
         return None
+    claim, steps, end = unit.claim, unit.steps, max(0, len(unit.steps) - 1) // _STEPS * _STEPS
+    parts = [Commit(claim, steps[at : at + _STEPS]) for at in range(0, end, _STEPS)]
+    found = [_statement(part, clock) for part in (*parts, unit._replace(steps=steps[end:]))]
+    return None if any(len(each.values) > _VALUES for each in found) else found
+
+
+def _statement(unit: Commit, clock: sql_writes.Clock) -> Statement:
     key, status = unit.claim.key, unit.status
     given: list[Any] = [key, unit.claim.fence]
     if status is not None:
@@ -50,34 +89,41 @@ def statement(unit: Commit, clock: sql_writes.Clock) -> Statement | None:
     steps = [step_row(key, step.record) for step in unit.steps]
     values = [row for step in unit.steps for row in value_rows(key, step)]
     values += input_rows(key, unit.at, unit.inputs)
-    kind = "status" if status is not None else "duration" if unit.duration_ms is not None else ""
-    ends = status is WorkflowStatus.COMPLETED
     for row in (*steps, *values):
         given += row
-    return _text(kind, ends, len(steps), len(values)), given
+    kind = "status" if status is not None else "duration" if unit.duration_ms is not None else ""
+    shape = (kind, len(steps), len(values))
+    return Statement(_text(*shape, status is WorkflowStatus.COMPLETED), given, _encoders(*shape))
 
 
 @lru_cache(maxsize=256)
-def _text(kind: str, ends: bool, steps: int, values: int) -> str:
-    used = {"status": 5, "duration": 3}.get(kind, 2)
+def _encoders(kind: str, steps: int, values: int) -> tuple[Callable[[Any], bytes], ...]:
+    names = (*_HEADS[kind], *STEP_COLUMNS * steps, *VALUE_COLUMNS * values)
+    return tuple(_ENCODERS[_TYPES.get(name, "bigint")] for name in names)
+
+
+@lru_cache(maxsize=256)
+def _text(kind: str, steps: int, values: int, ends: bool) -> str:
+    used = len(_HEADS[kind])
     parts = [f"own AS ({_own(kind)})"]
-    counted = "(SELECT count(*) FROM recorded)" if steps else "0"
+    recorded = ""
     if steps:
         rows = _rows("steps", STEP_COLUMNS, steps, used)
         parts.append(f"recorded AS ({rows} {COMPLETING} RETURNING 1)")
+        recorded = f"WHEN (SELECT count(*) FROM recorded) <> {steps} THEN refuse_unless(false, '{RECORDED}')"  # noqa: S608 - fixed names
     if values:
         rows = _rows("vals", VALUE_COLUMNS, values, used + steps * len(STEP_COLUMNS))
         parts.append(f"kept AS ({rows} {replacing(VALUE_COLUMNS, VALUE_KEY)})")
     if ends:
         parts.append("over AS (DELETE FROM intents WHERE workflow = $1 AND EXISTS (SELECT FROM own))")
-    checks = f"refuse_unless((SELECT count(*) FROM own) = 1, '{LOST}'), "  # noqa: S608 - fixed names
-    return f"WITH {', '.join(parts)} SELECT {checks} refuse_unless({counted} = {steps}, '{RECORDED}')"
+    lost = f"WHEN NOT EXISTS (SELECT FROM own) THEN refuse_unless(false, '{LOST}')"
+    return f"WITH {', '.join(parts)} SELECT CASE {lost} {recorded} END"
 
 
 def _own(kind: str) -> str:
     """Return what finds out whether the claim is the newest, and keeps it so until the end."""
     if kind == "status":
-        text = re.sub(r":(\w+)", lambda found: f"${_STATUS_NAMES.index(found[1]) + 1}", STATUS)
+        text = re.sub(r":(\w+)", lambda found: f"${_HEADS[kind].index(found[1]) + 1}", STATUS)
         return f"{text} AND fence = $2 RETURNING 1"
     if kind == "duration":
         return "UPDATE workflows SET duration_ms = $3 WHERE key = $1 AND fence = $2 RETURNING 1"

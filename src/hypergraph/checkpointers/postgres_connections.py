@@ -12,16 +12,17 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from hypergraph.checkpointers import clock
 from hypergraph.checkpointers.columns import EPOCH, MICROSECOND
 from hypergraph.checkpointers.forking import watch
 from hypergraph.checkpointers.postgres_address import Address
-from hypergraph.checkpointers.postgres_driver import ADAPTERS, psycopg
+from hypergraph.checkpointers.postgres_driver import ADAPTERS, Driver, TransactionStatus, psycopg
 from hypergraph.checkpointers.postgres_errors import translated
 from hypergraph.checkpointers.postgres_schema import applied, check_server, migrate
-from hypergraph.checkpointers.postgres_session import Driver, OwnerSession
+from hypergraph.checkpointers.postgres_session import OwnerSession
 from hypergraph.exceptions import CheckpointError, StoreUnavailableError
 
 _MOST = 10  # connections in use at a time, beside that of the session
@@ -43,7 +44,7 @@ class Connections:
         self.locks = OwnerSession(partial(connect, address, dict(address.settings)))
         self.settled: set[tuple[int, int]] = set()
         self.lock = threading.RLock()
-        self._free = threading.BoundedSemaphore(_MOST)
+        self._permits = _permits()
         self._readers: list[Driver] = []  # those that are idle; append and pop are atomic
         self._writers: list[Driver] = []
         self._behind = timedelta()  # by how much our clock is behind the server's
@@ -59,11 +60,14 @@ class Connections:
     def lend(self, *, writing: bool = False) -> Iterator[Driver]:
         """Lend a connection."""
         idle = self._writers if writing else self._readers
-        if not self._free.acquire(timeout=self.timeout):
+        permits = self._permits
+        try:
+            permits.get(timeout=self.timeout)
+        except Empty:
             raise StoreUnavailableError(
                 f"All {_MOST} connections to {self.path} were in use for {self.timeout:.0f} s; try again.",
                 location=self.path,
-            )
+            ) from None
         driver = None
         try:
             try:
@@ -72,9 +76,9 @@ class Connections:
                 driver = self._opened(writing)
             yield driver
         finally:
-            self._free.release()
+            permits.put(None)
             if driver is not None:
-                if driver.info.transaction_status == psycopg.pq.TransactionStatus.IDLE:
+                if driver.pgconn.transaction_status == TransactionStatus.IDLE:
                     idle.append(driver)
                 else:
                     driver.close()
@@ -122,7 +126,7 @@ class Connections:
         self._readers.clear()
         self._writers.clear()
         self.lock = threading.RLock()
-        self._free = threading.BoundedSemaphore(_MOST)
+        self._permits = _permits()
 
     def drop_idle(self) -> None:
         """Close the connections that nobody uses."""
@@ -132,7 +136,7 @@ class Connections:
 
 def connect(address: Address, settings: Mapping[str, str]) -> Driver:
     """Return a connection whose statements are about the tables of a store; raises the driver's errors."""
-    driver = psycopg.connect(
+    driver = Driver.connect(
         address.conninfo, autocommit=True, cursor_factory=psycopg.RawCursor, context=ADAPTERS
     )
     try:
@@ -143,6 +147,14 @@ def connect(address: Address, settings: Mapping[str, str]) -> Driver:
         driver.close()
         raise
     return driver
+
+
+def _permits() -> SimpleQueue[None]:
+    """Return one permit per connection: a queue takes a tenth of the time of a semaphore."""
+    permits: SimpleQueue[None] = SimpleQueue()
+    for _ in range(_MOST):
+        permits.put(None)
+    return permits
 
 
 def _close_all(drivers: list[Driver]) -> None:

@@ -21,9 +21,8 @@ from hypergraph.checkpointers.commits import Commit
 from hypergraph.checkpointers.postgres_address import Address
 from hypergraph.checkpointers.postgres_connections import Connections
 from hypergraph.checkpointers.postgres_dialect import Connection
-from hypergraph.checkpointers.postgres_driver import psycopg
+from hypergraph.checkpointers.postgres_driver import Driver, psycopg
 from hypergraph.checkpointers.postgres_errors import BAD_ROW, CLASHES, TROUBLE, is_lost
-from hypergraph.checkpointers.postgres_session import Driver
 from hypergraph.exceptions import StoreUnavailableError
 
 T = TypeVar("T")
@@ -72,11 +71,11 @@ class Database(Connections):
 
     def commit(self, unit: Commit) -> None:
         """Write one unit of a claim; raises CheckpointError when that is refused or the store failed."""
-        found = postgres_commits.statement(unit, self.now)
+        found = postgres_commits.statements(unit, self.now)
         with self._ours():
             self._patiently(self.locks.check)
             try:
-                if found is None or not self._at_once([found]):
+                if found is None or not self._at_once(found):
                     self._transact(lambda connection: sql_writes.commit(connection, unit, self.now))
             except _Unknown:
                 self._find_out(unit)
@@ -87,7 +86,12 @@ class Database(Connections):
         Raises:
             CheckpointError: the store failed.
         """
-        found = [postgres_commits.statement(unit, self.now) for unit in units]
+        found: list[postgres_commits.Statement] = []
+        for unit in units:
+            of_unit = postgres_commits.statements(unit, self.now)
+            if of_unit is None:
+                return False
+            found += of_unit
         with self._ours():
             self._patiently(self.locks.check)
             try:
@@ -110,19 +114,17 @@ class Database(Connections):
                 if time.monotonic() > give_up:
                     raise
 
-    def _at_once(self, statements: Sequence[postgres_commits.Statement | None]) -> bool:
+    def _at_once(self, statements: Sequence[postgres_commits.Statement]) -> bool:
         """Commit statements in one round trip; return whether they were accepted.
 
         Raises:
             _Unknown: the connection was lost.
         """
-        if None in statements:
-            return False
         try:
             with self.lend(writing=True) as driver:
                 if points.hook is not None:
                     points.point("write.before_commit")
-                _execute(driver, [found for found in statements if found is not None])
+                _execute(driver, statements)
         except psycopg.Error as error:
             if is_lost(error):
                 self.drop_idle()
@@ -209,13 +211,13 @@ class Database(Connections):
 
 
 def _execute(driver: Driver, statements: Sequence[postgres_commits.Statement]) -> None:
-    if len(statements) == 1:
-        driver.execute(*statements[0], prepare=True)
+    if len(statements) == 1 and driver.knows(statements[0].text):
+        driver.quickly(statements[0].text, statements[0].encoded())
         return
     with driver.pipeline():
         driver.execute("BEGIN")
         for found in statements:
-            driver.execute(*found, prepare=True)
+            driver.execute(found.text, found.values, prepare=True)
         driver.execute("COMMIT")
 
 

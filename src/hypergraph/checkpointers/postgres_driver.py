@@ -6,6 +6,8 @@ character: Postgres refuses NUL, so it is written as two others, and so is the f
 
 from __future__ import annotations
 
+import select
+from collections.abc import Sequence
 from typing import Any
 
 try:
@@ -17,12 +19,24 @@ except ImportError as error:
 
 from psycopg.adapt import AdaptersMap
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import ConnStatus, ExecStatus, Format, TransactionStatus
 from psycopg.types.numeric import Int8BinaryDumper
 from psycopg.types.string import StrDumperUnknown, TextBinaryLoader, TextLoader
 
-__all__ = ["ADAPTERS", "conninfo_to_dict", "escaped", "make_conninfo", "psycopg", "unescaped"]
+__all__ = [
+    "ADAPTERS",
+    "Driver",
+    "TransactionStatus",
+    "conninfo_to_dict",
+    "escaped",
+    "is_ready",
+    "make_conninfo",
+    "psycopg",
+    "unescaped",
+]
 
 _ESCAPE = "\x01"
+_MOST_PREPARED = 128  # statements of one connection, which the server keeps
 
 
 def escaped(text: str) -> str:
@@ -59,3 +73,56 @@ ADAPTERS.register_dumper(str, _Dumper)
 ADAPTERS.register_dumper(int, Int8BinaryDumper)
 ADAPTERS.register_loader("text", _Loader)
 ADAPTERS.register_loader("text", _BinaryLoader)
+
+
+def is_ready(socket: int, seconds: float | None = None, *, writing: bool = False) -> bool:
+    """Wait until there is something to read, or else room to write; return whether there is."""
+    if not hasattr(select, "poll"):
+        return any(select.select((socket,), (socket,) if writing else (), (), seconds))
+    poll = select.poll()  # select does not take numbers above 1,023
+    poll.register(socket, select.POLLIN | select.POLLOUT if writing else select.POLLIN)
+    return bool(poll.poll(None if seconds is None else seconds * 1000))
+
+
+class Driver(psycopg.Connection[Any]):
+    """A connection with a quick way to execute what is executed for every step of a run."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._names: dict[str, bytes] = {}
+
+    def knows(self, text: str) -> bool:
+        """Prepare a statement for `quickly`; return whether there is room for it. Raises psycopg.Error."""
+        if text not in self._names:
+            if len(self._names) >= _MOST_PREPARED:
+                return False
+            name = b"hypergraph_%d" % len(self._names)
+            self._check(self.pgconn.prepare(name, text.encode()))
+            self._names[text] = name
+        return True
+
+    def quickly(self, text: str, values: Sequence[bytes | None]) -> None:
+        """Execute a statement that is known with values in the binary form of their types.
+
+        It takes half the time of `execute`, which makes a cursor, finds out the types and looks for what it
+        prepared. Waiting can be interrupted. Raises psycopg.Error.
+        """
+        line = self.pgconn
+        line.send_query_prepared(self._names[text], values, [Format.BINARY] * len(values), Format.BINARY)
+        while line.flush():  # more than the socket takes at once
+            is_ready(line.socket, writing=True)
+            line.consume_input()
+        while line.is_busy():
+            is_ready(line.socket)
+            line.consume_input()
+        outcome = None
+        while (result := line.get_result()) is not None:
+            outcome = result
+        self._check(outcome)
+
+    def _check(self, result: Any) -> None:
+        if result is not None and result.status in (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK):
+            return
+        if result is None or self.pgconn.status == ConnStatus.BAD:
+            raise psycopg.OperationalError(self.pgconn.get_error_message())
+        raise psycopg.errors.error_from_result(result)

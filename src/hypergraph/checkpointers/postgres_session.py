@@ -11,15 +11,11 @@ unless somebody has taken it over meanwhile: the fence tells.
 from __future__ import annotations
 
 import secrets
-import select
 import threading
 from collections.abc import Callable
-from typing import Any
 
 from hypergraph.checkpointers.locks import HOST
-from hypergraph.checkpointers.postgres_driver import psycopg
-
-Driver = psycopg.Connection[Any]
+from hypergraph.checkpointers.postgres_driver import Driver, is_ready, psycopg
 
 _MOVE = """
 UPDATE workflows SET owner_host = $1 FROM unnest($2::bigint[], $3::bigint[]) AS mine (key, fence)
@@ -130,16 +126,8 @@ def _has_ended(driver: Driver) -> bool:
     if driver.closed:
         return True
     try:
-        if _is_readable(driver.pgconn.socket):
+        if is_ready(driver.pgconn.socket, 0):
             driver.execute("SELECT 1")  # it may have been but a notice
     except (psycopg.Error, OSError, ValueError):
         return True
     return False
-
-
-def _is_readable(socket: int) -> bool:
-    if hasattr(select, "poll"):
-        poll = select.poll()
-        poll.register(socket, select.POLLIN)
-        return bool(poll.poll(0))
-    return bool(select.select([socket], [], [], 0)[0])

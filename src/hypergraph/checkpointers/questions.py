@@ -8,8 +8,9 @@ question can afford; runners, which write and read once per step, use the primit
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, TypedDict, Unpack
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypedDict, TypeVar, Unpack
 
 from hypergraph.checkpointers.compare import Difference, compare
 from hypergraph.checkpointers.filters import Moment, Status, checked_limit, moment, parse
@@ -19,19 +20,29 @@ from hypergraph.checkpointers.reading import Reader
 from hypergraph.checkpointers.surveys import Lineage, NodeSurvey, family, mentions, survey
 from hypergraph.checkpointers.types import Checkpoint, StepRecord, Workflow, WorkflowList
 
+C = TypeVar("C", bound=Callable[..., Any])
+
 
 class Filters(TypedDict, total=False):
     """Which workflows to list; every filter given narrows the choice."""
 
     status: Status | Iterable[Status] | None  # one or several
-    graph: str | None
+    graph: str | None  # runs of the graph of this name
     since: Moment | None  # a datetime, an ISO date, or a time ago like "2h"
-    until: Moment | None
+    until: Moment | None  # likewise
     parent: str | None  # the children of this one; without it: workflows that have no parent
     tag: str | Mapping[str, str] | Iterable[str] | None  # "key=value", several of these, or a dict
     where: str | None  # "node:embed duration > 1s", "node:llm_call status=failed", "duration > 5m"
     limit: int | None  # 100 by default, None for all
     cursor: str | None  # the next_cursor of the page before
+
+
+def _taking_filters(method: C) -> C:
+    """Let `help` and `inspect` show the filters that a method takes, with their defaults."""
+    own, filters = inspect.signature(method), inspect.signature(parse)
+    shown = [own.parameters["self"], *filters.parameters.values()]
+    setattr(method, "__signature__", own.replace(parameters=shown))  # noqa: B010 - mypy knows no such attribute
+    return method
 
 
 class Questions(Reader):
@@ -58,12 +69,20 @@ class Questions(Reader):
         found = self.read_workflow(workflow_id)
         return found and self.printable(found)
 
+    @_taking_filters
     def workflows(self, **filters: Unpack[Filters]) -> WorkflowList:
-        """List workflows, newest first; see `Filters` for how to narrow the choice.
+        """List workflows, newest first; `Filters` says what the keywords mean.
+
+        status, graph, since, until, parent, tag and where narrow the choice; limit is 100 unless given, and
+        cursor the `next_cursor` of the page before.
 
         Raises:
             ValueError: a filter cannot be understood.
+            TypeError: there is no such filter.
         """
+        if unknown := filters.keys() - Filters.__annotations__.keys():
+            known = ", ".join(Filters.__annotations__)
+            raise TypeError(f"There is no filter {', '.join(sorted(unknown))}; there are {known}.")
         found, total, cursor = self.find(parse(**filters))
         return WorkflowList(map(self.printable, found), total=total, next_cursor=cursor)
 
@@ -85,11 +104,16 @@ class Questions(Reader):
         """Return the workflow, None if there is none; it can print its steps."""
         return await in_thread(self.workflow, workflow_id)
 
+    @_taking_filters
     async def list_workflows(self, **filters: Unpack[Filters]) -> WorkflowList:
-        """List workflows, newest first; see `Filters` for how to narrow the choice.
+        """List workflows, newest first; `Filters` says what the keywords mean.
+
+        status, graph, since, until, parent, tag and where narrow the choice; limit is 100 unless given, and
+        cursor the `next_cursor` of the page before.
 
         Raises:
             ValueError: a filter cannot be understood.
+            TypeError: there is no such filter.
         """
         return await in_thread(self.workflows, **filters)
 
@@ -137,7 +161,7 @@ class Questions(Reader):
     async def stats(
         self, *, graph: str | None = None, node: str | None = None, since: Moment | None = None
     ) -> dict[str, NodeSurvey]:
-        """Return count, p50, p95, error and cache rate of each node.
+        """Return count, p50, p95, error and cache rate of each node, or of one `node`, in runs of `graph`.
 
         Raises:
             ValueError: `since` is no point in time.

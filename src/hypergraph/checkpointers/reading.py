@@ -87,18 +87,18 @@ class Reader(ABC):
     def read_steps(
         self, workflow_id: str, *, upto: int | None = None, node: str | None = None, values: bool = True
     ) -> list[StepRecord]:
-        """Return the steps in order of their index, whatever their status, up to and including a superstep.
+        """Return the steps in order of their index, of one `node` or all, up to and including `upto`.
 
         Without `values` the records have none, and none is decoded.
         """
 
     @abstractmethod
     def read_state(self, workflow_id: str, *, upto: int | None = None) -> dict[str, Any]:
-        """Return the latest value of each output of completed steps up to and including a superstep."""
+        """Return the latest value of each output of completed steps up to and including superstep `upto`."""
 
     @abstractmethod
     def read_inputs(self, workflow_id: str, *, upto: int | None = None) -> dict[str, tuple[int, Any]]:
-        """Return the latest version and value of each input given at or before a superstep."""
+        """Return the latest version and value of each input given at or before superstep `upto`."""
 
     @abstractmethod
     def last_turn(self, workflow_id: str) -> Turn:
@@ -115,7 +115,7 @@ class Reader(ABC):
     def read_page(
         self, workflow_id: str, *, after: Position = START, limit: int = 100, upto: int | None = None
     ) -> list[StepRecord]:
-        """Return the next steps after a position, by superstep and index, without their values.
+        """Return the next `limit` steps `after` a position and not past `upto`, without their values.
 
         A store that can ask for them alone may do so instead; so it is with the two methods below.
         """
@@ -156,7 +156,7 @@ class Reader(ABC):
         ]
 
     def read_lines(self, workflow_id: str, *, after: Position = START, limit: int = 100) -> list[StepLine]:
-        """Return what `read_page` does, of each step only what a drawing shows."""
+        """Return what `read_page` does for `after` and `limit`, of each step only what a drawing shows."""
         return [line_of(step) for step in self.read_page(workflow_id, after=after, limit=limit)]
 
     def read_items(self, workflow_id: str) -> list[ItemLine]:
@@ -189,7 +189,7 @@ class Reader(ABC):
         return self.marks
 
     def names(self, prefix: str, *, parent: str | None = None, limit: int = 20) -> list[str]:
-        """Return ids that begin with a text, of children of a workflow or of those without parent."""
+        """Return up to `limit` ids that begin with a text, of children of `parent` or of those without."""
         found, _, _ = self.find(Query(parent=parent, limit=None))
         return sorted(workflow.id for workflow in found if workflow.id.startswith(prefix))[:limit]
 
@@ -239,6 +239,8 @@ class Reader(ABC):
         values: bool = False,
     ) -> Iterator[StepRecord]:
         """Yield the steps of all workflows, children included; those of newer workflows come first.
+
+        Of one `graph` or `node`, begun `since` a moment, with `values` or without.
 
         A store that can ask for them all at once may do so instead.
         """

@@ -14,6 +14,7 @@ from hypergraph.checkpointers import sqlite_upkeep
 from hypergraph.checkpointers.artifact_files import FileArtifactStore
 from hypergraph.checkpointers.artifacts import ArtifactStore
 from hypergraph.checkpointers.database import Database, database_at
+from hypergraph.checkpointers.parameters import explained_store
 from hypergraph.checkpointers.policy import Durability, Retention
 from hypergraph.checkpointers.redaction import Redact
 from hypergraph.checkpointers.sql_store import SqlCheckpointer, policy_of
@@ -25,6 +26,7 @@ from hypergraph.values.codecs import Codec
 from hypergraph.values.serializers import Serializer
 
 
+@explained_store
 class SqliteCheckpointer(SqlCheckpointer):
     """Keep workflows in a SQLite file, which is opened on first use and made private to its user.
 

@@ -51,31 +51,31 @@ class StepRecord:
         ValueError: a number is negative, a name is empty or the status is unknown.
     """
 
-    workflow_id: str
-    superstep: int
-    node_name: str
+    workflow_id: str  # whose step it is
+    superstep: int  # the round of the run, from 0
+    node_name: str  # which node
     index: int  # sequential, unique in the workflow; the only order there is
-    status: StepStatus
-    input_versions: dict[str, int]
-    values: dict[str, Any] | None = None
-    error: str | None = None
-    error_type: str | None = None
-    traceback: str | None = None
-    pause: PauseInfo | None = None
-    duration_ms: float | None = None
-    cached: bool = False
-    decision: str | list[str] | None = None
+    status: StepStatus  # how it ended
+    input_versions: dict[str, int]  # the version of each input it took
+    values: dict[str, Any] | None = None  # what it made; None if not stored or not asked for
+    error: str | None = None  # the message of a failure
+    error_type: str | None = None  # its class, with the module
+    traceback: str | None = None  # its text
+    pause: PauseInfo | None = None  # what the run waits for here
+    duration_ms: float | None = None  # how long it took
+    cached: bool = False  # whether the outputs came from the cache
+    decision: str | list[str] | None = None  # the targets that a gate chose
     partial: bool = False  # stopped midway, the outputs so far were kept
-    created_at: datetime = field(default_factory=now)
-    completed_at: datetime | None = None
-    child_workflow_id: str | None = None
-    attempt: int = 1
-    attempt_errors: tuple[str, ...] = ()
-    replayed: bool = False
-    output_versions: dict[str, int] = field(default_factory=dict)
-    wait_versions: dict[str, int] = field(default_factory=dict)
+    created_at: datetime = field(default_factory=now)  # when it began, UTC
+    completed_at: datetime | None = None  # when it ended
+    child_workflow_id: str | None = None  # the stored run of a nested graph
+    attempt: int = 1  # how many attempts it took
+    attempt_errors: tuple[str, ...] = ()  # "Type: message" of those that failed
+    replayed: bool = False  # whether a resumed run took it from its history
+    output_versions: dict[str, int] = field(default_factory=dict)  # the version that each output got
+    wait_versions: dict[str, int] = field(default_factory=dict)  # the version of each name it waited for
     lost: dict[str, str] = field(default_factory=dict)  # output name -> why its value is not durable
-    visit: int = 1
+    visit: int = 1  # how often the node ran, this time included
     retry_of: int | None = None  # the superstep that it belongs to, if something failed there before
 
     def __post_init__(self) -> None:
@@ -115,29 +115,29 @@ class Workflow:
         ValueError: the id is empty or the status is unknown.
     """
 
-    id: str
-    status: WorkflowStatus
-    graph_name: str | None = None
-    created_at: datetime = field(default_factory=now)
-    completed_at: datetime | None = None
-    graph_hash: str | None = None
-    parent_id: str | None = None
-    forked_from: str | None = None
-    forked_at: int | None = None
-    tags: dict[str, str] = field(default_factory=dict)
-    duration_ms: float | None = None
-    step_count: int = 0
-    parent_superstep: int | None = None
-    node_name: str | None = None
-    visit: int = 1
-    item: int | None = None
-    node_hashes: dict[str, str] = field(default_factory=dict)
-    fingerprint: str | None = None
+    id: str  # as given, or made
+    status: WorkflowStatus  # how it stands
+    graph_name: str | None = None  # None for a graph without name
+    created_at: datetime = field(default_factory=now)  # when it began, UTC
+    completed_at: datetime | None = None  # when it ended
+    graph_hash: str | None = None  # of structure and code
+    parent_id: str | None = None  # the run it is part of
+    forked_from: str | None = None  # whose history it began with
+    forked_at: int | None = None  # up to which superstep
+    tags: dict[str, str] = field(default_factory=dict)  # labels
+    duration_ms: float | None = None  # how long it worked
+    step_count: int = 0  # how many steps it has
+    parent_superstep: int | None = None  # where in its parent
+    node_name: str | None = None  # the node of its parent
+    visit: int = 1  # how often that node had run
+    item: int | None = None  # its place in a map
+    node_hashes: dict[str, str] = field(default_factory=dict)  # of the code of each node
+    fingerprint: str | None = None  # of the inputs of an item
     crashes: dict[str, int] = field(default_factory=dict)  # node name -> how often it took the process along
     # Given a superstep, or None for all: the steps up to it, without their values.
     load_steps: Callable[[int | None], Iterable[StepRecord]] | None = field(default=None, compare=False)
-    load_graph: Callable[[], Graph | None] | None = field(default=None, compare=False)
-    load_items: Callable[[], Iterable[Workflow]] | None = field(default=None, compare=False)
+    load_graph: Callable[[], Graph | None] | None = field(default=None, compare=False)  # reads the structure
+    load_items: Callable[[], Iterable[Workflow]] | None = field(default=None, compare=False)  # reads items
 
     def __post_init__(self) -> None:
         if not self.id:
@@ -174,14 +174,17 @@ class Workflow:
 
 
 class WorkflowList(list[Workflow]):
-    """Workflows, newest first: a list that prints as a table and knows what it leaves out."""
+    """Workflows, newest first: a list that prints as a table and knows what it leaves out.
+
+    `total` counts all matches, `next_cursor` is where the next page begins.
+    """
 
     def __init__(
         self, workflows: Iterable[Workflow] = (), *, total: int | None = None, next_cursor: str | None = None
     ) -> None:
         super().__init__(workflows)
-        self.total = len(self) if total is None else total
-        self.next_cursor = next_cursor
+        self.total = len(self) if total is None else total  # how many match, on all pages
+        self.next_cursor = next_cursor  # where the next page begins; None after the last
 
     def to_dict(self) -> dict[str, Any]:
         """Return the workflows, how many there are in all, and where the next page begins."""
@@ -207,8 +210,8 @@ class WorkflowList(list[Workflow]):
 class Checkpoint:
     """A point in a workflow's history: its values, inputs included, and the steps that led there."""
 
-    values: dict[str, Any]
-    steps: list[StepRecord]
+    values: dict[str, Any]  # the state, inputs included
+    steps: list[StepRecord]  # what ran until then
     next: tuple[str, ...] = ()  # the nodes that would run next
 
 

@@ -67,7 +67,7 @@ class Verbs(Questions):
             checked_threshold(artifact_threshold),
             redact,
         )
-        self.pace = Pace()
+        self.pace = Pace()  # how long commits take
         self.background: Writer | None = None  # who writes behind the backs of runs, once one is needed
 
     @property
@@ -148,7 +148,7 @@ class Verbs(Questions):
         return self._encoding.encode(record, growth, artifact)
 
     def growth(self, workflow_id: str, *, is_new: bool) -> Growth:
-        """Return what is known of the values of a workflow that its owner is about to extend."""
+        """Return what is known of values that an owner is to extend: nothing if the workflow `is_new`."""
 
         def load(name: str) -> Grown | None:
             payload = self.read_payload(workflow_id, name)
@@ -184,11 +184,11 @@ class Verbs(Questions):
         """Return the latest encoded value of each output of completed steps up to a superstep."""
 
     def look_at_state(self, workflow_id: str, *, upto: int | None = None) -> LazyState:
-        """Return the state up to and including a superstep; values are decoded on demand."""
+        """Return the state up to and including superstep `upto`; values are decoded on demand."""
         return LazyState(self.state_payloads(workflow_id, upto), partial(self.decode, workflow_id))
 
     def read_state(self, workflow_id: str, *, upto: int | None = None) -> dict[str, Any]:
-        """Return the latest value of each output of completed steps up to and including a superstep."""
+        """Return the latest value of each output of completed steps up to and including superstep `upto`."""
         return dict(self.look_at_state(workflow_id, upto=upto))
 
     @abstractmethod
@@ -196,7 +196,7 @@ class Verbs(Questions):
         """Return the latest encoded value of each input given at or before a superstep."""
 
     def read_inputs(self, workflow_id: str, *, upto: int | None = None) -> dict[str, tuple[int, Any]]:
-        """Return the latest version and value of each input given at or before a superstep."""
+        """Return the latest version and value of each input given at or before superstep `upto`."""
         found = self.input_payloads(workflow_id, upto)
         return {payload.name: (payload.version, self.decode(workflow_id, payload)) for payload in found}
 

@@ -76,7 +76,7 @@ def _difference(view: DiffView) -> Iterator[Block]:
     first = view["first"]
     if first is not None:
         yield _first(first)
-        yield Table(("Step", "A", "", "B"), [_pair(pair, first) for pair in view["path"]])
+        yield Table(("Step", "A", "", "B"), [_pair(pair) for pair in view["path"]])
     yield _timing(view)
     if view["items"]:
         yield _values(view["items"], view["left_out"], ("A", "B"))
@@ -93,9 +93,8 @@ def _first(first: FirstDifference) -> list[str]:
     return [f"First difference, at step {first['position']}: {what[first['kind']]}", *sides]
 
 
-def _pair(pair: StepPair, first: FirstDifference) -> tuple[object, ...]:
-    sign = "=" if pair["same"] and pair["position"] != first["position"] else "≠"
-    return pair["position"], _step(pair["a"]), sign, _step(pair["b"])
+def _pair(pair: StepPair) -> tuple[object, ...]:
+    return pair["position"], _step(pair["a"]), "=" if pair["same"] else "≠", _step(pair["b"])
 
 
 def _step(step: DiffStep | None) -> str:
@@ -168,7 +167,8 @@ def _shown(value: Brief | None) -> str:
     if value is None:
         return "—"
     size = "" if value["size"] is None else f" {value['size']}"
-    return f"{value['type']}{size}: {bounded(value['problem'] or value['text'], _VALUE)}"
+    unreadable = value["value"] is None and value["problem"]  # else what it is made of says more
+    return f"{value['type']}{size}: {bounded(unreadable or value['text'], _VALUE)}"
 
 
 # --- why ----------------------------------------------------------------------------------------------

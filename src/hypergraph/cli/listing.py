@@ -30,12 +30,14 @@ _FILTERS = ("status", "graph", "since", "until", "tag", "where", "limit", "curso
 def ls(call: Call) -> Reply:
     """List workflows."""
     given = call.options
-    if given.search is not None:  # these two need a store, which takes a while to load
+    if given.search is not None:  # these need a store, which takes a while to load
         return cast(Reply, loaded("searching").search(call))
     filters = {name: getattr(given, name) or None for name in _FILTERS}
     if given.parent is not None:
         filters["parent"] = loaded("searching").parent(call)
     page = workflows(call.lists(), **filters)
+    if any(item["status"] == "active" for item in page["items"]):
+        page = loaded("searching").owned(call, page)
     return Reply(page, lambda: [ls_table(page)] if page["items"] else [], _header(page), _next(page))
 
 
@@ -48,7 +50,7 @@ def ls_table(page: WorkflowPage) -> Table:
     rows = [
         (
             item["id"],
-            status(item["status"]),
+            status(item["status"]) + (", nobody at work" if item["alive"] is False else ""),
             item["graph"] or "",
             item["steps"],
             duration(item["duration_ms"]),

@@ -1,4 +1,4 @@
-"""What `hypergraph ls` needs a store for: `--search`, and which workflow `--parent` means."""
+"""What `hypergraph ls` needs a store for: `--search`, what `--parent` means, who is at work."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from hypergraph.cli.screens import quoted
 from hypergraph.cli.words import when
 from hypergraph.display import Table, plural
 from hypergraph.views.naming import resolve
+from hypergraph.views.owners import with_owners
 from hypergraph.views.problems import USAGE, Problem
 from hypergraph.views.search import SearchPage
 from hypergraph.views.search import search as steps_that_mention
+from hypergraph.views.workflows import WorkflowPage
 
 _STEPS = 5  # of one workflow in a row
 _OTHERS = ("status", "graph", "since", "until", "tag", "parent", "where")
@@ -21,6 +23,11 @@ _OTHERS = ("status", "graph", "since", "until", "tag", "parent", "where")
 def parent(call: Call) -> str:
     """Return the workflow whose children are asked for. Raises Problem when it is unknown."""
     return resolve(opened(call), call.options.parent)
+
+
+def owned(call: Call, page: WorkflowPage) -> WorkflowPage:
+    """Return the page that says of active workflows whether somebody is at work on them."""
+    return with_owners(opened(call), page)
 
 
 def search(call: Call) -> Reply:

@@ -95,7 +95,8 @@ def header_of(found: WorkflowDetail) -> list[str]:
     if children["is_map"]:
         counts = ", ".join(f"{count} {name}" for name, count in children["by_status"].items())
         size = f"{plural(children['total'], 'item')}: {counts}"
-    return [f"Workflow: {found['id']}", status(found["status"]), size, duration(found["duration_ms"])]
+    how = status(found["status"]) + (", but nobody is at work on it" if found["alive"] is False else "")
+    return [f"Workflow: {found['id']}", how, size, duration(found["duration_ms"])]
 
 
 def _overview(store: Checkpointer, found: WorkflowDetail) -> Iterator[Block]:
@@ -161,6 +162,8 @@ def _after_show(found: WorkflowDetail) -> list[str]:
     if found["pause"] is not None:
         answer = quoted("hypergraph", "resume", wf)
         return [f"{answer} MODULE:GRAPH {found['pause']['response_key']}=..."]
+    if found["alive"] is False:
+        return [f"{quoted('hypergraph', 'resume', wf)} MODULE:GRAPH", quoted("hypergraph", "state", wf)]
     return [quoted("hypergraph", "state", wf), quoted("hypergraph", "steps", wf, "--values")]
 
 

@@ -83,8 +83,9 @@ def _value(seen: ValueView) -> Iterator[Block]:
         yield f"not what it was: {seen['problem']}"
     if seen["items"]:
         rows = [(part["key"], part["type"], _of(part["size"]), part["text"]) for part in seen["items"]]
-        left_out = (seen["size"] or 0) - (seen["next_offset"] or 0)
-        more = f"... and {plural(left_out, 'more item')}" if seen["next_offset"] is not None else ""
+        following = _following(seen)
+        left_out = 0 if following is None else (seen["size"] or 0) - following
+        more = f"... and {plural(left_out, 'more item')}" if left_out else ""
         yield Table(("Key", "Type", "Size", "Value"), rows, more)
     elif isinstance(seen["value"], str):
         yield seen["value"].split("\n")
@@ -94,6 +95,14 @@ def _value(seen: ValueView) -> Iterator[Block]:
         yield seen["text"]
 
 
+def _following(seen: ValueView) -> int | None:
+    """Return where the next page begins: behind the rows, however little of their content was asked for."""
+    if not seen["items"]:
+        return seen["next_offset"]
+    end = seen["offset"] + len(seen["items"])
+    return end if end < (seen["size"] or 0) else None
+
+
 def _of(size: int | None) -> str:
     return "" if size is None else str(size)
 
@@ -101,10 +110,10 @@ def _of(size: int | None) -> str:
 def _after_value(seen: ValueView, wf: str, given: Any) -> list[str]:
     asked_for = ["hypergraph", "state", wf, "--key", given.key]
     asked_for += ["--at", given.at] if given.at is not None else []
-    following = []
-    if seen["next_offset"] is not None:
+    following, begin = [], _following(seen)
+    if begin is not None:
         path = ["--path", seen["path"]] if seen["path"] else []
-        more = ["--offset", seen["next_offset"]] if seen["items"] else ["--limit", seen["size"]]
+        more = ["--offset", begin] if seen["items"] else ["--limit", seen["size"]]
         following.append(quoted(*asked_for, *path, *more))
     inside = next((part["path"] for part in seen["items"] if _is_large(part)), None)
     if inside is not None:

@@ -1,6 +1,7 @@
 """`hypergraph watch`: the steps of a workflow as they come, or the workflows that are at work.
 
-The file is asked whether it has changed, less and less often while it has not; only then is it read.
+The file is asked whether it has changed, less and less often while it has not. It is read then, and once in
+a while without that: an owner that was killed writes nothing any more.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from hypergraph.cli.words import duration, status
 from hypergraph.display import as_text, escape, plural
 from hypergraph.views.following import AT_WORK, FollowedItem, FollowedStep, Follower
 from hypergraph.views.naming import resolve
+from hypergraph.views.owners import with_owners
 from hypergraph.views.workflow import workflow
 from hypergraph.views.workflows import workflows
 
@@ -46,9 +48,9 @@ def watch(call: Call) -> Reply:
         for news in follower.news():
             tell(news)
         sys.stdout.flush()
-        if follower.is_over:
+        if follower.is_over or follower.is_abandoned:
             break
-    code = 1 if follower.status == "failed" else 0
+    code = 1 if follower.status == "failed" or follower.is_abandoned else 0
     if call.options.jsonl:
         return Reply({"items": []}, code=code)  # all has been said
     found = workflow(store, wf)
@@ -57,12 +59,12 @@ def watch(call: Call) -> Reply:
 
 def _list(store: Checkpointer, call: Call) -> Reply:
     if call.options.once or call.options.json:
-        page = workflows(store, status=AT_WORK, limit=None)
+        page = with_owners(store, workflows(store, status=AT_WORK, limit=None))
         return Reply(page, lambda: [ls_table(page)] if page["items"] else [], _at_work(page))
     shown: Any = None
     for _ in _looks(store, once=False):
-        page = workflows(store, status=AT_WORK, limit=None)
-        seen = [(item["id"], item["steps"]) for item in page["items"]]
+        page = with_owners(store, workflows(store, status=AT_WORK, limit=None))
+        seen = [(item["id"], item["steps"], item["alive"]) for item in page["items"]]
         if seen != shown:
             shown = seen
             if call.options.jsonl:
@@ -78,17 +80,18 @@ def _at_work(page: Any) -> list[str]:
 
 
 def _looks(store: Checkpointer, *, once: bool) -> Iterator[None]:
-    """Yield now, and then whenever something was written to the store."""
+    """Yield now, then whenever something was written to the store, and at times when nothing was."""
     version = store.watch()
     seen, pause = version(), _SHORTEST
     yield
     while not once:
         _wait(pause)
         now = version()
-        if now == seen:
+        if now != seen:
+            seen, pause = now, _SHORTEST
+        elif pause < _LONGEST:
             pause = min(pause * _GROWTH, _LONGEST)
             continue
-        seen, pause = now, _SHORTEST
         yield
 
 

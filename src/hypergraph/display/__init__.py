@@ -5,6 +5,7 @@ the terminal or forge a line, and no text can become markup. No function here fa
 value's own `__str__` or `__repr__` does. None of this package's types is known here.
 """
 
+from hypergraph.display.explained import explained as explained
 from hypergraph.display.tables import Block as Block
 from hypergraph.display.tables import Table as Table
 from hypergraph.display.tables import as_html as as_html

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any
 
@@ -12,6 +12,7 @@ from hypergraph.display.text import escape
 from hypergraph.exceptions import safe_text
 
 _TOTAL, _OBJECT, _STRING, _ITEMS = 4000, 400, 120, 6
+Opened = Callable[[object], object]
 _BRACKETS: tuple[tuple[type[Any], str], ...] = (
     (list, "[]"),
     (tuple, "()"),
@@ -21,29 +22,37 @@ _BRACKETS: tuple[tuple[type[Any], str], ...] = (
 )
 
 
+def _as_it_is(value: object) -> object:
+    return value
+
+
 def bounded(text: str, limit: int = _TOTAL) -> str:
     """Return the text, or its beginning and "..." when it is longer than the limit."""
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
-def preview(value: object, depth: int = 2) -> str:
-    """Return a short repr: long strings cut, containers by their first items, arrays by their shape."""
+def preview(value: object, depth: int = 2, opened: Opened = _as_it_is) -> str:
+    """Return a short repr: long strings cut, containers by their first items, arrays by their shape.
+
+    `opened` is asked for each value, also inside of containers, what to show in its place.
+    """
     try:
-        text = _preview(value, depth)
+        value = opened(value)
+        text = _preview(value, depth, opened)
     except Exception as error:  # a value that cannot show itself must not hide the others
         text = f"<{type(value).__name__} whose repr raises {type(error).__name__}>"
     return bounded(escape(text))
 
 
-def _preview(value: object, depth: int) -> str:
+def _preview(value: object, depth: int, opened: Opened) -> str:
     if isinstance(value, (str, bytes, bytearray)):
         length = len(value)
         return repr(value) if length <= _STRING else f"{value[:_STRING]!r}... (length {length})"
     if isinstance(value, Mapping):
-        return _preview_mapping(value, depth)
+        return _preview_mapping(value, depth, opened)
     for kind, brackets in _BRACKETS:
         if isinstance(value, kind):
-            return _preview_items(value, brackets, depth)
+            return _preview_items(value, brackets, depth, opened)
     shape = getattr(value, "shape", None)
     if isinstance(shape, tuple) and shape:  # scalars of array libraries have an empty shape
         dtype = getattr(value, "dtype", None)
@@ -52,15 +61,15 @@ def _preview(value: object, depth: int) -> str:
     return bounded(repr(value), _OBJECT)
 
 
-def _preview_mapping(value: Mapping[Any, Any], depth: int) -> str:
+def _preview_mapping(value: Mapping[Any, Any], depth: int, opened: Opened) -> str:
     # Below the last level nothing is asked of the items: that is what ends a recursive structure.
     pairs = islice(value.items(), _ITEMS) if depth else ()
-    shown = [f"{preview(key, depth - 1)}: {preview(item, depth - 1)}" for key, item in pairs]
+    shown = [f"{preview(key, depth - 1, opened)}: {preview(item, depth - 1, opened)}" for key, item in pairs]
     return _enclose(value, "{}", shown, "keys")
 
 
-def _preview_items(value: Any, brackets: str, depth: int) -> str:
-    shown = [preview(item, depth - 1) for item in islice(value, _ITEMS if depth else 0)]
+def _preview_items(value: Any, brackets: str, depth: int, opened: Opened) -> str:
+    shown = [preview(item, depth - 1, opened) for item in islice(value, _ITEMS if depth else 0)]
     return _enclose(value, brackets, shown, "items")
 
 

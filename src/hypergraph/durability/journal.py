@@ -43,6 +43,7 @@ class Journal:
         self.run = run
         self.writer = writer
         self.next_index = 0 if run.past is None else run.past.next_index
+        self.turn = 0 if run.past is None else run.past.turn  # the superstep in which it began
         self.waiting: dict[tuple[int, str], int] = {} if run.past is None else run.past.waiting
         self.numbers: dict[int, int] | None = {} if run.scope.kernel.concurrent else None
         self.intents = Intents(self, claim)
@@ -66,6 +67,10 @@ class Journal:
             self.flush()
         saved, self.saved = self.saved, ()
         return saved
+
+    def taken(self, name: str, version: int, value: Any) -> None:
+        """Write down an answer that was taken as an input, among those that came with this turn."""
+        self.store.commit(self.claim, inputs={name: (version, value)}, at=self.turn)
 
     def known_result(self, step: Step, superstep: int) -> Any:
         """Return what a call that must not be repeated has returned, if somebody knows; else NOT_KNOWN."""
@@ -203,9 +208,9 @@ def _fixed_versions(run: Run, step: Step) -> _Versions:
     """Return the versions in a run whose course is fixed: what is made is made once."""
     admission = run.admission
     if step.index not in admission.versions:
-        made = {name for index in admission.scope for name in run.plan.steps[index].outputs}
+        given, made = admission.given, admission.made
         admission.versions[step.index] = (
-            {n: int(n in admission.given or n in made) for n in step.node.inputs if n in run.values},
+            {n: int(n in given or n in made) for n in step.node.inputs if n in run.values},
             dict.fromkeys(step.outputs, 1),
             dict.fromkeys(step.wait_for, 1),
         )

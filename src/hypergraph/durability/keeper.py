@@ -44,6 +44,7 @@ from hypergraph.engine.nested import MapRun
 from hypergraph.engine.run import Run
 from hypergraph.exceptions import CrashLoopError, WorkflowLockedError
 from hypergraph.graph.graph import Graph
+from hypergraph.plan.admission import answer_names
 from hypergraph.values.undecodable import Undecodable
 
 _SLOW = 0.002  # seconds for one commit; a hop to another thread takes a twentieth of it
@@ -97,6 +98,9 @@ class WorkflowKeeper:
                 if stored.question is None:
                     given = without_answered(self.store, workflow_id, given)
         inputs, self.named = set(graph.inputs.all), frozenset(given)
+        # An answer that was taken as an input is one: given again, it is no answer to the next question.
+        asked = set() if self.seen is None else self.seen.asked
+        recorded = recorded.union(known.keys() & answer_names(graph)) - asked
         self.edits = {n: v for n, v in given.items() if n in recorded and n not in inputs}
         unmade = set(graph.outputs).difference(recorded)  # given in place of what would have made it
         earlier = {

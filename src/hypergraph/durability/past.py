@@ -67,7 +67,7 @@ class Past:
     round: int = 0  # the superstep that it goes on with: another one if something failed in it
     is_closed: bool = False  # whether there is none to go on with, so that a new one begins
     next_index: int = 0
-    is_turn: bool = False  # whether it goes on with other inputs than it once began with
+    turn: int = 0  # the superstep before which inputs came in for the last time
     news: frozenset[str] = frozenset()  # the names of those inputs
     in_turn: set[int] = field(default_factory=set)  # what has run since then
     given: dict[str, int] = field(default_factory=dict)
@@ -87,6 +87,11 @@ class Past:
     folded: int = -1  # the superstep being folded,
     before: dict[str, int] = field(default_factory=dict)  # the versions at its start,
     equal: list[int] = field(default_factory=list)  # and who is given an equal value in it
+
+    @property
+    def is_turn(self) -> bool:
+        """Whether it goes on with other inputs than it once began with."""
+        return self.turn > 0
 
     def raw_records(self) -> list[Any]:
         """Return what need not run again, in the form in which a run records what it does."""
@@ -164,7 +169,7 @@ def read_past(plan: Plan, stored: Stored, *, closed: bool) -> Past:
     # What has a row of its own and must run again gets another one, in a superstep of its own.
     unfinished = [r for r in records if r.round >= past.round]
     turn, past.news = stored.turn
-    past.is_turn = turn > 0
+    past.turn = turn
     past.is_closed = closed or turn > last or any(record.lost for record in unfinished)
     past.superstep = last + 1 if past.is_closed or failed else last
     past.next_index = max(record.index for record in records) + 1

@@ -56,6 +56,12 @@ class Stored:
         waiting = [record for record in self.records if record.status is StepStatus.PAUSED]
         return waiting[-1] if waiting and self.workflow.status is WorkflowStatus.PAUSED else None
 
+    @property
+    def asked(self) -> set[str]:
+        """The names of the answers to that question."""
+        pause = None if self.question is None else self.question.pause
+        return set() if pause is None else set(pause.response_keys.values())
+
     def echoes(self, given: Mapping[str, Any]) -> dict[str, tuple[int, Any]]:
         """Return which of the given values are what the state holds already, with their versions.
 

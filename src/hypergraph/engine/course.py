@@ -25,7 +25,7 @@ Course = list[tuple[int, Step]]
 class _Rehearsal:
     """A run in which every step succeeds at once."""
 
-    failure = pause = None
+    failure = pause = journal = None
 
     def __init__(self, admission: Admission) -> None:
         self.admission = admission

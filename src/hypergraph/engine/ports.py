@@ -33,7 +33,7 @@ class PauseExecution(BaseException):
 
     def __init__(self, pause: PauseInfo) -> None:
         super().__init__(pause)
-        self.pause = pause
+        self.pause = pause  # what the run waits for
 
 
 class Carried(Exception):

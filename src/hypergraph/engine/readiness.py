@@ -26,6 +26,7 @@ class Course(Protocol):
 
     failure: Any
     pause: Any
+    journal: Any
 
     def exhaust(self, step: Step, superstep: int) -> None: ...
 
@@ -206,18 +207,23 @@ class Readiness:
         answers = self.run.answers
         usable = [name for name in answers if name in self.run.admission.plan.wiring.consumers]
         for name in usable:
-            self.values[name] = answers.pop(name)
-            self.versions[name] = self.versions.get(name, 0) + 1
-            for index in [index for index, needs in self.needs.items() if name in needs]:
-                feeders = self.needs[index][name]
-                if feeders is None:
-                    self._satisfy(index, name)
-                else:  # a declared source goes first as long as it can
-                    self.soft[index, name] = feeders
-                    self.hopeless_known = False
-        if usable:
-            self.agenda.update(self.scope)  # somebody may have waited for the name
+            value = self.values[name] = answers.pop(name)
+            version = self.versions[name] = self.versions.get(name, 0) + 1
+            if self.run.journal is not None:
+                self.run.journal.taken(name, version, value)
+            self.enter(name)
         return bool(usable)
+
+    def enter(self, name: str) -> None:
+        """Let steps go on that waited for a value which nobody made, but which is there now."""
+        for index in [index for index, needs in self.needs.items() if name in needs]:
+            feeders = self.needs[index][name]
+            if feeders is None:
+                self._satisfy(index, name)
+            else:  # a declared source goes first as long as it can
+                self.soft[index, name] = feeders
+                self.hopeless_known = False
+        self.agenda.update(self.scope)  # somebody may have waited for the name
 
     def _satisfy(self, index: int, name: str) -> None:
         del self.needs[index][name]

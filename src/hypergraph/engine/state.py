@@ -26,22 +26,22 @@ def differs(old: Any, new: Any) -> bool:
 class NodeExecution:
     """One execution of a node: what it consumed and what came out."""
 
-    node_name: str
-    input_versions: dict[str, int]
-    outputs: dict[str, Any]
-    wait_for_versions: dict[str, int] = field(default_factory=dict)
-    duration_ms: float = 0.0
-    cached: bool = False
+    node_name: str  # which node
+    input_versions: dict[str, int]  # the version of each input it took
+    outputs: dict[str, Any]  # what it made
+    wait_for_versions: dict[str, int] = field(default_factory=dict)  # the version of each name it waited for
+    duration_ms: float = 0.0  # how long it took
+    cached: bool = False  # whether its outputs came from the cache
 
 
 @dataclass
 class GraphState:
     """Values with versions, executions and decisions: the state of a run, standing alone."""
 
-    values: dict[str, Any] = field(default_factory=dict)
-    versions: dict[str, int] = field(default_factory=dict)
-    node_executions: dict[str, NodeExecution] = field(default_factory=dict)
-    routing_decisions: dict[str, Any] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)  # by name
+    versions: dict[str, int] = field(default_factory=dict)  # how often each value was set to something new
+    node_executions: dict[str, NodeExecution] = field(default_factory=dict)  # the last one of each node
+    routing_decisions: dict[str, Any] = field(default_factory=dict)  # the last one of each gate
 
     def update_value(self, name: str, value: Any) -> None:
         """Set a value; its version rises only if the name is new or the value differs."""

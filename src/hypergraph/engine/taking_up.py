@@ -46,6 +46,9 @@ def restore(counters: Readiness, past: Past) -> None:
     for index in past.visits:  # what has run lacks nothing any more, whatever stood in for it then
         for name in tuple(counters.needs.get(index, ())):
             counters._satisfy(index, name)
+    for name in past.given:  # answers that were taken as inputs
+        if name in counters.values and name not in counters.run.admission.given:
+            counters.enter(name)
     counters.echoes.update(past.echoes)
     for index, visit in past.visits.items():
         counters.stale[index] = index in past.outdated or _has_news(counters, index, visit, past)

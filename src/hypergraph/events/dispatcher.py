@@ -47,6 +47,8 @@ class _Guard:
 class EventDispatcher:
     """Deliver events to processors; anything with a callable `on_event` will do.
 
+    Their exceptions are logged and swallowed, unless `strict`.
+
     Raises TypeError for a single processor instead of a list, for a class instead of an instance, and
     for objects that are no processors.
     """

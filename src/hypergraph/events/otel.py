@@ -63,8 +63,8 @@ class _Open:
 class OpenTelemetryProcessor(TypedEventProcessor):
     """Export runs as spans "run:GRAPH" and "node:NODE"; share one processor between any number of runs.
 
-    The tracer is the given one, or the one named `tracer_name` of the given or the global provider. With
-    `record_errors` the texts of exceptions are exported, which may quote values.
+    The tracer is the given one, or the one named `tracer_name` of the given `tracer_provider` or the global
+    one. With `record_errors` the texts of exceptions are exported, which may quote values.
 
     Raises:
         ImportError: opentelemetry is not installed.

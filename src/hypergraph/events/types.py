@@ -45,17 +45,17 @@ def fresh_span_id() -> str:
 class BaseEvent:
     """The fields every event has."""
 
-    run_id: str
-    span_id: str = field(default_factory=fresh_span_id)
-    parent_span_id: str | None = None
-    timestamp: float = field(default_factory=time.time)
+    run_id: str  # of the run it is about
+    span_id: str = field(default_factory=fresh_span_id)  # of what begins or ends
+    parent_span_id: str | None = None  # of what that is part of
+    timestamp: float = field(default_factory=time.time)  # seconds since 1970, wall clock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _GraphEvent(BaseEvent):
     """An event inside a graph. The name is always text: an unnamed graph (None) becomes ""."""
 
-    graph_name: str = ""
+    graph_name: str = ""  # "" for a graph without name
 
     def __post_init__(self) -> None:
         if self.graph_name is None:
@@ -66,25 +66,25 @@ class _GraphEvent(BaseEvent):
 class _NodeEvent(_GraphEvent):
     """An event of one node."""
 
-    node_name: str = ""
+    node_name: str = ""  # which node
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStartEvent(_GraphEvent):
     """A run begins. A map is a run of its own (`is_map`) and the parent of its items' runs."""
 
-    workflow_id: str | None = None
-    is_map: bool = False
-    map_size: int | None = None
+    workflow_id: str | None = None  # of the stored run, if there is one
+    is_map: bool = False  # whether it is a map
+    map_size: int | None = None  # how many items, if it is one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunEndEvent(_GraphEvent):
     """A run is over, however it ended. Raises ValueError for a status that does not exist."""
 
-    status: RunStatus = RunStatus.COMPLETED
-    error: str | None = None
-    duration_ms: float = 0.0
+    status: RunStatus = RunStatus.COMPLETED  # how it ended
+    error: str | None = None  # the message, if it failed
+    duration_ms: float = 0.0  # how long it took
 
     def __post_init__(self) -> None:
         # slots=True rebuilds the class, which breaks a bare super() here.
@@ -96,90 +96,90 @@ class RunEndEvent(_GraphEvent):
 class SuperstepStartEvent(_GraphEvent):
     """The ready nodes of one round are about to execute."""
 
-    superstep: int = 0
+    superstep: int = 0  # its number, from 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeStartEvent(_NodeEvent):
     """A node begins, or is restored from history (`replayed`)."""
 
-    replayed: bool = False
+    replayed: bool = False  # whether it is only restored from history
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeEndEvent(_NodeEvent):
     """A node has its outputs: computed, from the cache (`cached`) or from history (`replayed`)."""
 
-    duration_ms: float = 0.0
-    cached: bool = False
-    inner_logs: tuple[Any, ...] = ()
-    replayed: bool = False
+    duration_ms: float = 0.0  # how long it took
+    cached: bool = False  # whether the outputs came from the cache
+    inner_logs: tuple[Any, ...] = ()  # of the runs inside a GraphNode
+    replayed: bool = False  # whether it was only restored from history
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeErrorEvent(_NodeEvent):
     """A node failed for good. `error` is the message, `error_type` the module-qualified class."""
 
-    error: str = ""
-    error_type: str = ""
+    error: str = ""  # the message
+    error_type: str = ""  # the class, with its module
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRetryEvent(_NodeEvent):
     """An attempt failed and another one follows after `delay_s` seconds."""
 
-    attempt: int = 1
-    error: str = ""
-    error_type: str = ""
-    delay_s: float = 0.0
+    attempt: int = 1  # the number of the one that failed
+    error: str = ""  # its message
+    error_type: str = ""  # its class, with the module
+    delay_s: float = 0.0  # seconds until the next one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheHitEvent(_NodeEvent):
     """A node's outputs were found in the cache."""
 
-    cache_key: str = ""
+    cache_key: str = ""  # under which they were found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouteDecisionEvent(_NodeEvent):
     """A gate decided where to go."""
 
-    decision: str | list[str] | None = None
+    decision: str | list[str] | None = None  # the targets; END is written "END"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterruptEvent(_NodeEvent):
     """A node waits for an answer under `response_param`; closes the node's span."""
 
-    workflow_id: str | None = None
-    value: Any = None
-    response_param: str = ""
+    workflow_id: str | None = None  # of the stored run, if there is one
+    value: Any = None  # what is asked about
+    response_param: str = ""  # the output that the answer is for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopRequestedEvent(BaseEvent):
     """Somebody asked the run to stop."""
 
-    workflow_id: str | None = None
-    info: Any = None
+    workflow_id: str | None = None  # of the stored run, if there is one
+    info: Any = None  # what was said with the request
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamingChunkEvent(_NodeEvent):
     """A node published a piece of its result while still running."""
 
-    chunk: Any = None
-    chunk_index: int = 0
+    chunk: Any = None  # the piece
+    chunk_index: int = 0  # its number in this execution, from 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointSavedEvent(BaseEvent):
     """The steps with these indexes became durable."""
 
-    workflow_id: str | None = None
-    superstep: int = 0
-    steps: tuple[int, ...] = ()
+    workflow_id: str | None = None  # of the stored run
+    superstep: int = 0  # to which they belong
+    steps: tuple[int, ...] = ()  # their indexes
 
 
 Event = (

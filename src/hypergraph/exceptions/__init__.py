@@ -58,7 +58,7 @@ class GraphConfigError(HypergraphError):
 
     def __init__(self, message: str | None = None, findings: Sequence[str] = ()) -> None:
         super().__init__(message)
-        self.findings: tuple[str, ...] = tuple(findings) or (str(self),)
+        self.findings: tuple[str, ...] = tuple(findings) or (str(self),)  # each problem, as a text
 
     @classmethod
     def from_findings(cls, findings: Sequence[str]) -> GraphConfigError:
@@ -81,9 +81,9 @@ class MissingInputError(HypergraphError):
         self, message: str | None = None, missing: Sequence[str] = (), provided: Sequence[str] = ()
     ) -> None:
         super().__init__(message)
-        self.message = str(self)
-        self.missing = list(missing)
-        self.provided = list(provided)
+        self.message = str(self)  # the text
+        self.missing = list(missing)  # names that are needed
+        self.provided = list(provided)  # names that were given
 
 
 class IncompatibleRunnerError(HypergraphError):
@@ -93,9 +93,9 @@ class IncompatibleRunnerError(HypergraphError):
         self, message: str | None = None, node_name: str | None = None, capability: str | None = None
     ) -> None:
         super().__init__(message)
-        self.message = str(self)
-        self.node_name = node_name
-        self.capability = capability
+        self.message = str(self)  # the text
+        self.node_name = node_name  # the node that needs it
+        self.capability = capability  # what the runner lacks
 
 
 class InfiniteLoopError(HypergraphError):
@@ -114,10 +114,10 @@ class InfiniteLoopError(HypergraphError):
             or f"The run exceeded maximum iterations ({max_iterations}) and still had nodes to execute. "
             "Check that the loop's gate can decide END, or raise max_iterations."
         )
-        self.message = str(self)
-        self.max_iterations = max_iterations
-        self.values: Mapping[str, Any] = values if values is not None else {}
-        self.log = log
+        self.message = str(self)  # the text
+        self.max_iterations = max_iterations  # the limit
+        self.values: Mapping[str, Any] = values if values is not None else {}  # the state at the end
+        self.log = log  # of the run
 
 
 MaxIterationsError = InfiniteLoopError
@@ -128,7 +128,7 @@ class ExecutionError(HypergraphError):
 
     def __init__(self, message: str | None = None, partial_state: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)
-        self.partial_state: Mapping[str, Any] = partial_state if partial_state is not None else {}
+        self.partial_state: Mapping[str, Any] = {} if partial_state is None else partial_state  # the values
 
 
 class NodeError(ExecutionError):
@@ -138,10 +138,10 @@ class NodeError(ExecutionError):
     `result.failure` holds it for a run that returned.
     """
 
-    inputs: Mapping[str, Any]
-    item_index: int | None = None
-    map_result: Any = None
-    result: Any = None
+    inputs: Mapping[str, Any]  # what the node took, as it left them
+    item_index: int | None = None  # the place in a map, if it was an item
+    map_result: Any = None  # of the whole map, if it was one
+    result: Any = None  # of the run
 
     def __init__(
         self,
@@ -158,10 +158,10 @@ class NodeError(ExecutionError):
     ) -> None:
         # The message is built on demand: a cause's own __str__ may be slow or may raise.
         self.partial_state = values if values is not None else {}
-        self.node_name = node_name
-        self.cause = cause
-        self.op = op
-        self.superstep = superstep
+        self.node_name = node_name  # with the path of the graphs around it
+        self.cause = cause  # the exception itself
+        self.op = op  # "execute", "route", "interrupt" or "cancel"
+        self.superstep = superstep  # the round of the run, from 0
         self.inputs = inputs if inputs is not None else {}
         if item_index is not None:
             self.item_index = item_index
@@ -208,8 +208,8 @@ class PanicError(HypergraphError):
 
     def __init__(self, node_name: str, value: BaseException) -> None:
         super().__init__(f"node {node_name} panicked: {safe_text(value)}")
-        self.node_name = node_name
-        self.value = value
+        self.node_name = node_name  # which node
+        self.value = value  # what it raised
 
     @property
     def stack(self) -> str:
@@ -224,8 +224,8 @@ class NodeTimeoutError(HypergraphError, TimeoutError):
 
     def __init__(self, node_name: str, timeout: float) -> None:
         super().__init__(f"node {node_name} took longer than its timeout of {timeout:g} s")
-        self.node_name = node_name
-        self.timeout = timeout
+        self.node_name = node_name  # which node
+        self.timeout = timeout  # its limit in seconds
 
 
 class CancellationError(HypergraphError):
@@ -241,10 +241,10 @@ class CancellationError(HypergraphError):
     ) -> None:
         when = "during" if was_executing else "before"
         super().__init__(f"cancelled {when} node {node_name}: {safe_text(cause)}")
-        self.node_name = node_name
-        self.cause = cause
-        self.values: Mapping[str, Any] = values if values is not None else {}
-        self.was_executing = was_executing
+        self.node_name = node_name  # at which node
+        self.cause = cause  # the timeout, or the request to stop
+        self.values: Mapping[str, Any] = values if values is not None else {}  # of all completed nodes
+        self.was_executing = was_executing  # False if it stopped between nodes
 
 
 class RunTimeoutError(CancellationError, TimeoutError):
@@ -252,7 +252,7 @@ class RunTimeoutError(CancellationError, TimeoutError):
 
     def __init__(self, node_name: str, cause: BaseException, *, timeout: float = 0.0, **about: Any) -> None:
         super().__init__(node_name, cause, **about)
-        self.timeout = timeout
+        self.timeout = timeout  # the limit in seconds
 
 
 class StopRequested(Exception):
@@ -289,3 +289,10 @@ def annotate(error: BaseException, note: str) -> None:
         error.add_note(_NOTE_PREFIX + note)
     except Exception:  # noqa: S110 - a note is a courtesy
         pass
+
+
+__all__ = [  # every error of the tree, whichever module it is written in
+    name
+    for name, thing in globals().items()
+    if isinstance(thing, type) and issubclass(thing, HypergraphError)
+]

@@ -18,9 +18,9 @@ class RemoteError(HypergraphError):
         self, message: str | None = None, *, type_name: str = "", text: str = "", traceback: str = ""
     ) -> None:
         super().__init__(message)
-        self.type_name = type_name
-        self.text = text
-        self.traceback = traceback
+        self.type_name = type_name  # module-qualified class of the exception
+        self.text = text  # its message
+        self.traceback = traceback  # formatted, from the worker
 
 
 class WorkerLostError(HypergraphError):
@@ -31,8 +31,8 @@ class WorkerLostError(HypergraphError):
 
     def __init__(self, message: str | None = None, *, node_name: str = "", is_final: bool = False) -> None:
         super().__init__(message)
-        self.node_name = node_name
-        self.is_final = is_final
+        self.node_name = node_name  # whose call was lost
+        self.is_final = is_final  # see above
 
 
 class NotPicklableError(HypergraphError, TypeError):
@@ -40,5 +40,5 @@ class NotPicklableError(HypergraphError, TypeError):
 
     def __init__(self, message: str | None = None, *, node_name: str = "", name: str = "") -> None:
         super().__init__(message)
-        self.node_name = node_name
-        self.name = name
+        self.node_name = node_name  # whose call it was
+        self.name = name  # of the input or output, if it was one

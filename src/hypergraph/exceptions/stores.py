@@ -38,7 +38,7 @@ class StoreError(CheckpointError):
 
     def __init__(self, message: str | None = None, *, location: str | None = None) -> None:
         super().__init__(message)
-        self.location = location
+        self.location = location  # the path or address of the store, without passwords
 
 
 class StoreUnavailableError(StoreError):
@@ -64,8 +64,8 @@ class SchemaTooNewError(StoreError):
         self, message: str | None = None, *, location: str | None = None, found: int = 0, known: int = 0
     ) -> None:
         super().__init__(message, location=location)
-        self.found = found
-        self.known = known
+        self.found = found  # the version of the schema in the store
+        self.known = known  # the newest one this release knows
 
 
 class WorkflowError(CheckpointError):
@@ -73,7 +73,7 @@ class WorkflowError(CheckpointError):
 
     def __init__(self, message: str | None = None, *, workflow_id: str | None = None) -> None:
         super().__init__(message)
-        self.workflow_id = workflow_id
+        self.workflow_id = workflow_id  # which workflow
 
 
 class InvalidWorkflowIdError(WorkflowError):
@@ -93,9 +93,9 @@ class WorkflowLockedError(WorkflowError):
         since: datetime | None = None,
     ) -> None:
         super().__init__(message, workflow_id=workflow_id)
-        self.pid = pid
-        self.host = host
-        self.since = since
+        self.pid = pid  # the process at work
+        self.host = host  # its machine
+        self.since = since  # when it began
 
 
 class OwnershipLostError(WorkflowError):
@@ -117,7 +117,7 @@ class StepError(WorkflowError):
         self, message: str | None = None, *, workflow_id: str | None = None, node_name: str | None = None
     ) -> None:
         super().__init__(message, workflow_id=workflow_id)
-        self.node_name = node_name
+        self.node_name = node_name  # which node
 
 
 class AmbiguousStepError(StepError):

@@ -24,17 +24,18 @@ from hypergraph.nodes.names import Names, got, shown
 class Graph(Frozen):
     """Join nodes by the names of their inputs and outputs, or by explicit edges.
 
-    Raises GraphConfigError with all findings when the nodes cannot work together, TypeError for things
-    that are no nodes.
+    `edges` declares them all, see `chain`; `name` shows in logs; `strict_types` checks the annotations along
+    every edge. Raises GraphConfigError with all findings when the nodes cannot work together, TypeError for
+    things that are no nodes.
     """
 
-    name: str | None
-    strict_types: bool
-    wiring: Wiring
-    selected: tuple[str, ...] | None
-    entrypoints_config: tuple[str, ...] | None
+    name: str | None  # as given
+    strict_types: bool  # whether types were checked
+    wiring: Wiring  # the nodes and edges, as the package uses them
+    selected: tuple[str, ...] | None  # the outputs that a run returns; None for all
+    entrypoints_config: tuple[str, ...] | None  # the nodes that runs begin at; None for all
     _bound: dict[str, Any]
-    memo: dict[str, Any]
+    memo: dict[str, Any]  # what the package worked out about this graph
 
     def __init__(
         self,
@@ -242,7 +243,7 @@ class Graph(Frozen):
         durability: Literal["nested", "atomic"] = "nested",
         lift: Names = None,
     ) -> GraphNode:
-        """Return this graph as a node for another graph. Raises ValueError without a usable name."""
+        """Return this graph as a node; `name`, `durability` and `lift` are those of GraphNode, which see."""
         return GraphNode(self, name, durability=durability, lift=lift)
 
     def _copy(self, **changes: Any) -> Self:

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 class InputSpec:
     """Say what a graph takes: required and optional names, cycle entries and bound values."""
 
-    required: tuple[str, ...] = ()
-    optional: tuple[str, ...] = ()
-    entrypoints: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    bound: dict[str, Any] = field(default_factory=dict)
+    required: tuple[str, ...] = ()  # must be given
+    optional: tuple[str, ...] = ()  # may be given: bound, or with a default
+    entrypoints: dict[str, tuple[str, ...]] = field(default_factory=dict)  # to begin a cycle there
+    bound: dict[str, Any] = field(default_factory=dict)  # values bound to the graph and to graphs inside
 
     @property
     def all(self) -> tuple[str, ...]:

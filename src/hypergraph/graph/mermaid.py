@@ -52,7 +52,7 @@ _SPECIAL = re.compile(r"(?!(?<=\w)[.-](?=\w))[^\w ,()]")
 class MermaidDiagram:
     """Hold Mermaid source: print it, search it, or let a notebook draw it."""
 
-    source: str
+    source: str  # the text
 
     def __str__(self) -> str:
         return self.source
@@ -84,6 +84,7 @@ def to_mermaid(
 ) -> MermaidDiagram:
     """Draw a graph, or the stored structure of one, as a Mermaid flowchart, opened down to `depth` levels.
 
+    `show_types` adds declared types, `separate_outputs` draws outputs as boxes of their own.
     `direction` is TD, TB, LR, RL or BT; `colors` maps kinds of boxes to names or hex codes of colours. Raises
     ValueError for any other direction, depth, kind or colour, and for a damaged structure. Mermaid itself
     draws 500 arrows unless its page raises `maxEdges`, and 50,000 characters unless it raises `maxTextSize`.

@@ -31,9 +31,9 @@ _BACKS = {"auto": "#ffffff", "light": "#ffffff", "dark": "#0f141b"}
 class GraphPicture:
     """Hold a drawn graph: a notebook shows it, `svg` and `html` are its texts."""
 
-    svg: str
-    html: str
-    height: float
+    svg: str  # the drawing
+    html: str  # a page with it
+    height: float  # in pixels
 
     def _repr_html_(self) -> str:
         """Return a frame of its own, so that the page around cannot change how it looks."""
@@ -58,11 +58,13 @@ def picture(
     colouring: str = "status",
     direction: str = "TD",
 ) -> str:
-    """Draw a graph, or the structure that a store keeps of one, as one SVG.
+    """Draw a graph, or the structure that a store keeps of one, as one SVG, opened down to `depth` levels.
 
-    `overlay` is a RunLog, a Workflow, or what is known by path, as `overlay_of` returns it. `colouring` is
-    "status" or "time", `direction` "TD" or "LR". Raises ValueError for any other theme, colouring, direction
-    or depth, and for a structure that cannot be read; TypeError for an overlay that is none.
+    `show_types` adds declared types, `separate_outputs` draws outputs as boxes of their own. `theme` is
+    "auto", "dark" or "light". `overlay` is a RunLog, a Workflow, or what is known by path, as `overlay_of`
+    returns it. `colouring` is "status" or "time", `direction` "TD" or "LR". Raises ValueError for any other
+    theme, colouring, direction or depth, and for a structure that cannot be read; TypeError for an overlay
+    that is none.
     """
     boxes = plain_boxes(draw(graph, depth=depth, separate_outputs=separate_outputs), show_types)
     layout = arrange(boxes, direction=direction)
@@ -79,11 +81,13 @@ def visualize(
     overlay: Any = None,
     filepath: str | PathLike[str] | None = None,
 ) -> GraphPicture | None:
-    """Draw a graph for a notebook, or into one self-contained HTML file.
+    """Draw a graph for a notebook, or into one self-contained HTML file, opened down to `depth` levels.
 
-    `overlay` is a RunLog or a Workflow, and colours nodes by how they ended. With `filepath` the file is
-    written (".html" is appended where missing) and None returned. Raises ValueError for an unknown theme or
-    depth, TypeError for an overlay that is none, OSError for a file that cannot be written.
+    `show_types` adds declared types, `separate_outputs` draws outputs as boxes of their own. `theme` is
+    "auto", "dark" or "light". `overlay` is a RunLog or a Workflow, and colours nodes by how they ended. With
+    `filepath` the file is written (".html" is appended where missing) and None returned. Raises ValueError
+    for an unknown theme or depth, TypeError for an overlay that is none, OSError for a file that cannot be
+    written.
     """
     drawn = draw(graph, depth=depth, separate_outputs=separate_outputs)
     layout = arrange(plain_boxes(drawn, show_types))

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def describe(graph: Graph, *, show_types: bool = True) -> str:
-    """Return the inputs, outputs and nodes as text."""
+    """Return the inputs, outputs and nodes as text, with declared types unless `show_types=False`."""
     active = scope_of(graph.wiring, graph.entrypoints_config, graph.selected)
     row = _row(graph, active)
     joint = " → " if row else ", "

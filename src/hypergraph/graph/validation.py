@@ -52,7 +52,8 @@ def validate_graph(
 ) -> Wiring:
     """Check whether a graph can be made of this, and return how its nodes are joined.
 
-    Takes what `Graph` takes. Raises GraphConfigError with the findings of all rules.
+    Takes what `Graph` takes: `nodes`, `edges`, `name`, `strict_types`. Raises GraphConfigError
+    with the findings of all rules.
     """
     listed = tuple(nodes)
     draft = Draft(listed, Wiring(listed, edges), name, strict_types)

@@ -23,10 +23,10 @@ from hypergraph.nodes.names import shown
 class Edge:
     """A directed edge: "data" carries values, "control" leads from a gate, "ordering" only waits."""
 
-    source: str
-    target: str
-    edge_type: str
-    value_names: tuple[str, ...] = ()
+    source: str  # name of the node it leads from
+    target: str  # name of the node it leads to
+    edge_type: str  # "data", "control" or "ordering"
+    value_names: tuple[str, ...] = ()  # what it carries
 
 
 class Wiring:
@@ -257,6 +257,9 @@ def _end_name(end: Any) -> Any:
 
 def chain(*nodes: HyperNode | str | type[END]) -> list[tuple[str, Any]]:
     """Return the edges that join these nodes in a row; END may stand last.
+
+    >>> chain("load", "clean", "split")
+    [('load', 'clean'), ('clean', 'split')]
 
     Raises ValueError for fewer than two nodes or an END in between.
     """

@@ -28,10 +28,12 @@ from hypergraph.integrations.dbos_cluster import Cluster
 from hypergraph.integrations.dbos_presence import ExecutorInUseError
 from hypergraph.integrations.dbos_submitting import ErrorHandling, Submissions, Submitted
 from hypergraph.integrations.dbos_worker import Worker, WorkerSettings
+from hypergraph.integrations.parameters import explained_integration
 
 __all__ = ["DBOSRunner", "ExecutorInUseError", "Submitted"]
 
 
+@explained_integration
 class DBOSRunner:
     """Submit graphs to workers over one Postgres database, and wait for what becomes of them.
 
@@ -51,12 +53,13 @@ class DBOSRunner:
         if not polling > 0:
             raise ValueError(f"polling must be a number of seconds greater than 0, got {polling!r}")
         self._cluster = Cluster(dsn, application, store, polling)
-        self.checkpointer = self._cluster.store()
+        self.checkpointer = self._cluster.store()  # the store of the runs
         self._submissions = Submissions(self._cluster, self.checkpointer)
         self._queue = queue
 
     # -- submitting ------------------------------------------------------------------------------------
 
+    @explained_integration
     def submit(
         self,
         graph: Graph | str,
@@ -86,6 +89,7 @@ class DBOSRunner:
         dbos_id = self._submissions.enqueue(RUN, call, queue or self._queue, **more)
         return Submitted(self._submissions, call.workflow_id, dbos_id, graph)
 
+    @explained_integration
     def submit_map(
         self,
         graph: Graph | str,
@@ -114,6 +118,7 @@ class DBOSRunner:
         found: RunResult = self.submit(graph, values, **options).result(**waiting)
         return found
 
+    @explained_integration
     def map(
         self, graph: Graph | str, values: Mapping[str, Any] | None = None, *, map_over: Any, **options: Any
     ) -> MapResult:
@@ -124,6 +129,7 @@ class DBOSRunner:
 
     # -- what became of it -----------------------------------------------------------------------------
 
+    @explained_integration
     def result(
         self,
         workflow_id: str,
@@ -183,7 +189,8 @@ class DBOSRunner:
         """Create or change a queue; workers follow at once.
 
         `concurrency` bounds the runs under way everywhere, `worker_concurrency` those in one worker, `limit`
-        is how many may begin in how many seconds, `partition_concurrency` bounds those of one partition.
+        is how many may begin in how many seconds, `partition_concurrency` bounds those of one partition,
+        `polling` is how many seconds workers wait between looks into it.
         Raises ValueError for limits that make no sense.
         """
         self._cluster.declare(
@@ -195,6 +202,7 @@ class DBOSRunner:
             polling_interval_sec=polling or self._cluster.polling,
         )
 
+    @explained_integration
     def schedule(
         self,
         name: str,
@@ -238,6 +246,7 @@ class DBOSRunner:
 
     # -- working ---------------------------------------------------------------------------------------
 
+    @explained_integration
     def worker(
         self, graphs: Graph | Mapping[str, Graph] | Iterable[Graph], *, executor_id: str, **settings: Any
     ) -> Worker:

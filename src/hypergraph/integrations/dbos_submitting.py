@@ -183,8 +183,8 @@ class Submitted:
     def __init__(self, submissions: Submissions, workflow_id: str, dbos_id: str, graph: Graph | str) -> None:
         self._submissions = submissions
         self._graph = None if isinstance(graph, str) else graph
-        self.workflow_id = workflow_id
-        self.dbos_id = dbos_id
+        self.workflow_id = workflow_id  # of the run
+        self.dbos_id = dbos_id  # of this submission
 
     @property
     def status(self) -> str:
@@ -197,10 +197,10 @@ class Submitted:
         return self.status not in IN_FLIGHT
 
     def result(self, *, timeout: float | None = None, error_handling: ErrorHandling = "raise") -> Any:
-        """Wait for the end and return the result.
+        """Wait for the end, `timeout` seconds at most, and return the result.
 
         Raises:
-            WorkflowError: it failed, under "raise".
+            WorkflowError: it failed, and `error_handling` is "raise".
             TimeoutError: it has not ended in time; it goes on.
         """
         status = self._submissions.outcome(self.dbos_id, timeout)

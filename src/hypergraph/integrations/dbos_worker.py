@@ -34,32 +34,32 @@ _HAND_OVER = 10  # seconds in which nodes under way may end, after the time to d
 class WorkerSettings:
     """How a worker works: its queues, how often it looks after others, how long it waits for what."""
 
-    executor_id: str
-    queues: Sequence[str]
-    interval: float = 1.0
-    patience: float = 30.0
-    drain: float = 20.0
-    host: str = "127.0.0.1"
-    port: int = 0
+    executor_id: str  # its name; no other living worker has it
+    queues: Sequence[str]  # what it takes runs from
+    interval: float = 1.0  # seconds between looks after others
+    patience: float = 30.0  # seconds of silence until another worker counts as dead
+    drain: float = 20.0  # seconds that runs have to end when it leaves
+    host: str = "127.0.0.1"  # where /health and /metrics listen
+    port: int = 0  # 0 for one that is free
     log_level: str = "ERROR"  # of DBOS, which repeats itself at every poll while the database is away
 
 
 class Worker:
     """One worker in this process; DBOS allows no second one."""
 
-    current: Worker | None = None
+    current: Worker | None = None  # the one of this process
 
     def __init__(self, cluster: Cluster, graphs: Mapping[str, Graph], settings: WorkerSettings) -> None:
-        self.cluster = cluster
-        self.settings = settings
-        self.metrics = Metrics(self._gauges)
-        self.store = cluster.store(session_name(settings.executor_id))
-        self.running = Running(self.store, graphs, self.metrics)
+        self.cluster = cluster  # how to reach the database
+        self.settings = settings  # as given
+        self.metrics = Metrics(self._gauges)  # what /metrics tells
+        self.store = cluster.store(session_name(settings.executor_id))  # of the runs
+        self.running = Running(self.store, graphs, self.metrics)  # what is under way
         self.presence = Presence(
             cluster.dsn, cluster.application, settings.executor_id, patience=settings.patience
-        )
-        self.is_draining = False
-        self.has_lost_its_id = False
+        )  # the sign of life
+        self.is_draining = False  # whether it takes no more runs
+        self.has_lost_its_id = False  # whether another worker has its id
         self._leave = threading.Event()
         self._ended = threading.Event()
         self._watcher = threading.Thread(target=self._watch, name="hypergraph-watch", daemon=True)

@@ -45,7 +45,7 @@ class RayExecutor(Executor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Accept no more calls; wait for those under way, or cancel them."""
+        """Accept no more calls; wait for those under way, and cancel them first with `cancel_futures`."""
         self._is_shut_down = True
         pending = list(self._pending)
         if cancel_futures:

@@ -7,6 +7,7 @@ descriptions of tools, and not in instructions. Questions are answered in worker
 
 from __future__ import annotations
 
+import inspect
 import logging
 import signal
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ from hypergraph import Graph
 from hypergraph.integrations.mcp_answers import Question, answering, refusal
 from hypergraph.integrations.mcp_doing import Keeping, Running
 from hypergraph.integrations.mcp_looking import Looking, Source
+from hypergraph.integrations.parameters import explained_integration
 from hypergraph.views.problems import USAGE, Problem
 
 _INSTRUCTIONS = """\
@@ -83,6 +85,7 @@ def _misused(name: str, error: ToolError) -> Problem:
     return Problem(USAGE, f"{name} was not called as its input schema says", "; ".join(wrong))
 
 
+@explained_integration
 def agent_server(address: str, *, allow_writes: bool = False, graphs: Sequence[Graph] = ()) -> MCPServer[Any]:
     """Return the server for the workflows at an address: a file, or module:attribute of a store."""
     server = _Server("hypergraph", version=_version(), instructions=_INSTRUCTIONS, log_level="WARNING")
@@ -109,9 +112,11 @@ def _version() -> str:
 
 def _add(server: MCPServer[Any], question: Question, annotations: ToolAnnotations) -> None:
     tool = answering(question, _REST.get(question.__name__, _STEPS))
-    server.add_tool(tool, annotations=annotations, structured_output=False)
+    told = inspect.cleandoc(question.__doc__ or "")
+    server.add_tool(tool, description=told, annotations=annotations, structured_output=False)
 
 
+@explained_integration
 def serve_agents(address: str, *, allow_writes: bool = False, graphs: Sequence[Graph] = ()) -> None:
     """Serve until stdin is closed. The process then ends; a signal ends it at once.
 

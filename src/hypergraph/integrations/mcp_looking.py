@@ -17,6 +17,7 @@ from hypergraph.views.diff import changes, diff
 from hypergraph.views.lineage import lineage
 from hypergraph.views.locations import file_of
 from hypergraph.views.naming import resolve
+from hypergraph.views.owners import with_owners
 from hypergraph.views.problems import USAGE, Problem
 from hypergraph.views.search import search
 from hypergraph.views.state import state, value
@@ -108,7 +109,8 @@ class Looking:
         store = self._source.store()
         within = None if parent is None else resolve(store, parent)
         filters = {"status": status, "graph": graph, "since": since, "until": until, "tag": tag}
-        return workflows(store, **filters, parent=within, where=where, limit=limit, cursor=cursor)
+        page = workflows(store, **filters, parent=within, where=where, limit=limit, cursor=cursor)
+        return with_owners(store, page)
 
     def show_workflow(self, workflow_id: Wf) -> Answer:
         """Show one workflow at a glance, without values. Call this second.

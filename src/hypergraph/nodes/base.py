@@ -23,31 +23,31 @@ RenameKind = Literal["name", "inputs", "outputs"]
 class RenameEntry:
     """One rename; those made in one call share a batch_id and happen at the same time."""
 
-    kind: RenameKind
-    old: str
-    new: str
-    batch_id: int
+    kind: RenameKind  # what was renamed
+    old: str  # the name before
+    new: str  # the name since
+    batch_id: int  # the number of the call
 
 
 class HyperNode:
     """Be something a graph can contain. Abstract: instantiating it raises TypeError."""
 
     abstract = True  # holds for the very class that says so, not for its subclasses
-    name: str
-    inputs: tuple[str, ...] = ()
-    outputs: tuple[str, ...] = ()
-    wait_for: tuple[str, ...] = ()
-    is_async = False
-    is_generator = False
-    is_interrupt = False
-    cache = False
-    hide = False
-    persist = True
-    repeatable = True
-    on_ambiguous: OnAmbiguous | None = None
-    artifact: bool | None = None
-    on_worker_loss: OnWorkerLoss | None = None
-    node_type = "FUNCTION"
+    name: str  # what it is called in its graph
+    inputs: tuple[str, ...] = ()  # current names of what it takes
+    outputs: tuple[str, ...] = ()  # current names of what it makes, emit names last
+    wait_for: tuple[str, ...] = ()  # outputs of others that must be there first
+    is_async = False  # whether its function is async
+    is_generator = False  # whether its function is a generator
+    is_interrupt = False  # whether it may pause a run
+    cache = False  # whether its results are remembered
+    hide = False  # whether drawings leave it out
+    persist = True  # whether its outputs are stored
+    repeatable = True  # whether it may run again after a crash left open what it did
+    on_ambiguous: OnAmbiguous | None = None  # what follows if it may not
+    artifact: bool | None = None  # whether outputs are stored outside of the row; None: by size
+    on_worker_loss: OnWorkerLoss | None = None  # what follows when an executor loses its worker
+    node_type = "FUNCTION"  # "FUNCTION", "GRAPH" or "BRANCH"
     _history: tuple[RenameEntry, ...] = ()
 
     def __new__(cls, *_args: Any, **_kwargs: Any) -> Self:

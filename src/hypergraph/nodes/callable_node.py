@@ -23,10 +23,10 @@ class CallableNode(Frozen, HyperNode):
     """Wrap a callable; abstract."""
 
     abstract = True
-    func: Callable[..., Any]
-    signature: Signature
-    params: tuple[Parameter, ...]
-    emit: tuple[str, ...]
+    func: Callable[..., Any]  # the function itself
+    signature: Signature  # what is known of its parameters and type hints
+    params: tuple[Parameter, ...]  # its parameters under current input names
+    emit: tuple[str, ...]  # outputs without a value
     _captured: str
 
     def _set_up(

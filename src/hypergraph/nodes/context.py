@@ -41,7 +41,7 @@ class NodeContext:
         # Made for every call of a node that asks for it: whatever else it tells is read from the run.
         self._run = run
         self._name = name
-        self.superstep = superstep
+        self.superstep = superstep  # the round of the run, from 0
 
     @property
     def attempt(self) -> int:

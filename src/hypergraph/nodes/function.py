@@ -10,11 +10,13 @@ from typing import Any, overload
 
 from hypergraph.nodes.callable_node import CallableNode
 from hypergraph.nodes.names import Names, as_names, got
+from hypergraph.nodes.parameters import explained_node
 from hypergraph.nodes.persistence import OnAmbiguous, OnWorkerLoss, persistence
 from hypergraph.nodes.retry import RetryPolicy
 from hypergraph.nodes.signatures import peek, unwrapped
 
 
+@explained_node
 class FunctionNode(CallableNode):
     """Make a node from a callable (or from the function of another node).
 
@@ -162,6 +164,7 @@ def node(
     artifact: bool | None = None,
     on_worker_loss: OnWorkerLoss | None = None,
 ) -> Callable[[Callable[..., Any]], FunctionNode]: ...
+@explained_node
 def node(
     source: Callable[..., Any] | None = None,
     output_name: Names = None,
@@ -181,6 +184,12 @@ def node(
     on_worker_loss: OnWorkerLoss | None = None,
 ) -> FunctionNode | Callable[[Callable[..., Any]], FunctionNode]:
     """Turn a function into a node; works bare and with arguments.
+
+    >>> @node(output_name="length")
+    ... def measure(text: str) -> int:
+    ...     return len(text)
+    >>> measure.inputs, measure.outputs
+    (('text',), ('length',))
 
     Raises what FunctionNode raises.
     """

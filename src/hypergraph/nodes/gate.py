@@ -14,6 +14,7 @@ from hypergraph.display import did_you_mean
 from hypergraph.nodes.callable_node import CallableNode
 from hypergraph.nodes.fingerprint import sha256
 from hypergraph.nodes.names import Names, got, require_name
+from hypergraph.nodes.parameters import explained_node
 from hypergraph.records import Decision
 
 
@@ -40,13 +41,13 @@ class GateNode(CallableNode):
 
     abstract = True
     node_type = "BRANCH"
-    targets: list[Target]
-    descriptions: dict[Any, str]
+    targets: list[Target]  # names of nodes, and END, each once
+    descriptions: dict[Any, str]  # what is said about a target, if anything
     cache: bool
     hide: bool
-    default_open: bool
-    multi_target = False
-    fallback: Target | None = None
+    default_open: bool  # whether its targets may begin a cycle before it first ran
+    multi_target = False  # whether it decides on a list
+    fallback: Target | None = None  # the target for None
 
     def _set_up_gate(self, func: Any, name: str | None, targets: Iterable[Target], **options: Any) -> None:
         checked = dict.fromkeys(map(_checked_target, targets))
@@ -107,6 +108,7 @@ def _checked_target(target: Any) -> Target:
     return target  # type: ignore[no-any-return]  # it is END or text
 
 
+@explained_node
 class RouteNode(GateNode):
     """Choose among named targets.
 
@@ -176,6 +178,7 @@ class RouteNode(GateNode):
         return f"RouteNode({self._label()}, targets={self.targets})"
 
 
+@explained_node
 class IfElseNode(GateNode):
     """Choose between two targets by True and False.
 
@@ -236,6 +239,7 @@ class IfElseNode(GateNode):
         return f"IfElseNode({self._label()}, true={self.when_true}, false={self.when_false})"
 
 
+@explained_node
 def route(
     targets: Targets,
     *,
@@ -267,6 +271,7 @@ def route(
     )
 
 
+@explained_node
 def ifelse(
     when_true: Target,
     when_false: Target,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from hypergraph.nodes.base import Frozen, HyperNode
 from hypergraph.nodes.names import Names, as_names, got, require_name
+from hypergraph.nodes.parameters import explained_node
 from hypergraph.nodes.signatures import MISSING
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ _ITEM_NAME = re.compile(r"item-\d+")
 MapMode = Literal["zip", "product"]
 
 
+@explained_node
 class GraphNode(Frozen, HyperNode):
     """Run a whole graph as one node.
 
@@ -33,10 +35,10 @@ class GraphNode(Frozen, HyperNode):
     graph: Graph
     _indispensable: frozenset[str]
     durability: str
-    inner_inputs: tuple[str, ...]
-    inner_outputs: tuple[str, ...]
-    map_config: tuple[list[str], str, str] | None
-    clone: bool | list[str]
+    inner_inputs: tuple[str, ...]  # the inputs as the inner graph calls them, in the order of `inputs`
+    inner_outputs: tuple[str, ...]  # likewise the outputs
+    map_config: tuple[list[str], str, str] | None  # inputs, mode and error handling of a map
+    clone: bool | list[str]  # what is copied for each item of a map
     _liftable: dict[str, str]  # every output under its current name -> its inner name
 
     def __init__(
@@ -110,6 +112,7 @@ class GraphNode(Frozen, HyperNode):
                 )
         return self._copy(outputs=names, inner_outputs=tuple(self._liftable[name] for name in names))
 
+    @explained_node
     def map_over(
         self,
         *params: str,
@@ -118,6 +121,10 @@ class GraphNode(Frozen, HyperNode):
         clone: bool | list[str] = False,
     ) -> Self:
         """Return a copy that runs the inner graph once per item of these inputs.
+
+        >>> words = Graph([FunctionNode(len, "measure", "length").with_inputs(obj="word")], name="words")
+        >>> SyncRunner().run(Graph([words.as_node().map_over("word")]), word=["a", "tea"])["length"]
+        [1, 3]
 
         Raises ValueError for unknown or missing names and modes, TypeError for a wrong clone argument.
         """

@@ -7,8 +7,10 @@ from typing import Any
 
 from hypergraph.nodes.function import FunctionNode
 from hypergraph.nodes.names import Names, as_names
+from hypergraph.nodes.parameters import explained_node
 
 
+@explained_node
 class InterruptNode(FunctionNode):
     """Ask a handler for the answer; when it returns None the run pauses.
 
@@ -44,6 +46,7 @@ class InterruptNode(FunctionNode):
         )
 
 
+@explained_node
 def interrupt(
     output_name: Names,
     *,

@@ -10,15 +10,19 @@ from dataclasses import dataclass
 class RetryPolicy:
     """Try a failing node again, waiting longer each time.
 
+    >>> policy = RetryPolicy(max_attempts=4, initial_delay=1.0, jitter=0)
+    >>> [policy.delay_before(attempt) for attempt in (2, 3, 4)]
+    [1.0, 2.0, 4.0]
+
     Raises ValueError for numbers out of range and TypeError for a `retry_on` that names no exceptions.
     """
 
-    max_attempts: int = 3
-    retry_on: type[BaseException] | tuple[type[BaseException], ...] = (Exception,)
-    initial_delay: float = 0.5
-    backoff_multiplier: float = 2.0
-    max_delay: float = 30.0
-    jitter: float = 0.1
+    max_attempts: int = 3  # the first one included
+    retry_on: type[BaseException] | tuple[type[BaseException], ...] = (Exception,)  # else it fails at once
+    initial_delay: float = 0.5  # seconds before the second attempt
+    backoff_multiplier: float = 2.0  # by which the delay grows each time
+    max_delay: float = 30.0  # seconds it never exceeds
+    jitter: float = 0.1  # fraction by which the delay varies at random
 
     def __post_init__(self) -> None:
         if type(self.max_attempts) is not int or self.max_attempts < 1:

@@ -50,6 +50,14 @@ class Admission:
     flow: Any = None  # the same as a Flow (of an unfolding run: of its fixed part), False where there is none
     versions: dict[int, Any] = field(default_factory=dict)  # what steps of a fixed course take and make
     fetch: Callable[[dict[str, Any]], dict[str, Any]] | None = None  # what a fixed schedule always delivers
+    _made: frozenset[str] | None = None
+
+    @property
+    def made(self) -> frozenset[str]:
+        """The names that the nodes of this scope make."""
+        if self._made is None:
+            self._made = frozenset(name for index in self.scope for name in self.plan.steps[index].outputs)
+        return self._made
 
     def remember_outcome(self, names: tuple[str, ...]) -> None:
         """Prepare the way to collect these values from a state."""

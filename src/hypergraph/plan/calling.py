@@ -118,7 +118,7 @@ def _copier(node: CallableNode, param: Parameter) -> Callable[[], Any]:
             raise GraphConfigError(
                 f"The default of {param.name!r} in node {node.name!r} cannot be safely copied "
                 f"({type(error).__name__}: {error}), and calls must not share it.\n"
-                f"How to fix: share it on purpose with graph.bind({param.name}=...), or default to None."
+                f"How to fix: share it with .bind(), as in graph.bind({param.name}=...), or default to None."
             ) from error
 
     return fresh

@@ -33,6 +33,7 @@ from hypergraph.runners.options import (
     options_of,
     split_options,
 )
+from hypergraph.runners.parameters import explained_call, explained_runner
 from hypergraph.runs.build import result_of
 from hypergraph.runs.results import MapResult
 from hypergraph.runs.run_result import RunResult
@@ -49,6 +50,7 @@ _CAPABILITIES = RunnerCapabilities(
 )
 
 
+@explained_runner
 class AsyncRunner(BaseRunner):
     """Run graphs of sync and async nodes on the running event loop.
 
@@ -74,6 +76,7 @@ class AsyncRunner(BaseRunner):
         """What this runner can do: cycles, async nodes and interrupts."""
         return replace(_CAPABILITIES, supports_checkpointing=self.checkpointer is not None)
 
+    @explained_call
     async def run(
         self,
         graph: Graph,
@@ -115,6 +118,7 @@ class AsyncRunner(BaseRunner):
         await self._drive(run, dispatcher)
         return self._conclude(run, error_handling)
 
+    @explained_call
     async def map(
         self,
         graph: Graph,
@@ -176,6 +180,7 @@ class AsyncRunner(BaseRunner):
             lambda: self._conclude(run, given.error_handling),
         )
 
+    @explained_call
     def map_iter(
         self,
         graph: Graph,
@@ -225,6 +230,7 @@ class AsyncRunner(BaseRunner):
 
         return RunHandle(run, *as_task(work()))
 
+    @explained_call
     def start_map(
         self,
         graph: Graph,

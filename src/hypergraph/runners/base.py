@@ -32,6 +32,7 @@ from hypergraph.records import RunStatus
 from hypergraph.runners.caching import NodeCaching
 from hypergraph.runners.observe import EventObserver
 from hypergraph.runners.options import DEFAULTS, Options, checked, merged_inputs
+from hypergraph.runners.parameters import explained_runner
 from hypergraph.runners.refusals import check_mapped, checked_executor, needs_interrupts
 from hypergraph.runs.build import map_result_of, result_of
 from hypergraph.runs.results import MapResult
@@ -50,14 +51,15 @@ _USUAL = (DEFAULTS.select, DEFAULTS.entrypoint, DEFAULTS.on_internal_override)
 class RunnerCapabilities:
     """What a runner can do with a graph."""
 
-    supports_cycles: bool = True
-    supports_async_nodes: bool = False
-    supports_streaming: bool = False
-    returns_coroutine: bool = False
-    supports_interrupts: bool = False
-    supports_checkpointing: bool = False
+    supports_cycles: bool = True  # graphs with loops
+    supports_async_nodes: bool = False  # async functions
+    supports_streaming: bool = False  # streamed values; never, chunks are events
+    returns_coroutine: bool = False  # whether run and map must be awaited
+    supports_interrupts: bool = False  # runs that pause
+    supports_checkpointing: bool = False  # whether it has a store
 
 
+@explained_runner
 class BaseRunner(ABC):
     """Run graphs; abstract. Both runners drive the same engine and differ in how they wait."""
 
@@ -98,7 +100,7 @@ class BaseRunner(ABC):
         map_over: str | Sequence[str],
         **options: Any,
     ) -> Any:
-        """Run a graph once per item."""
+        """Run a graph once per item of the inputs named in `map_over`."""
 
     def stop(self, id: str, info: Any = None) -> bool:
         """Ask the live run with this run id or workflow id to stop; return whether there was one."""

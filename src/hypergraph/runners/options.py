@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 from hypergraph.durability.wishes import NO_WISHES, Wishes, checked_wishes
 from hypergraph.graph.graph import Graph
 from hypergraph.plan.admission import UNSET
+from hypergraph.records import fresh_run_id
 
 ErrorHandling = Literal["raise", "continue"]
 
@@ -59,10 +60,11 @@ def options_of(given: tuple[Any, ...]) -> Options:
 
 
 def _checked_history(options: Options) -> Options:
-    """Return the options with those about the history checked. Raises ValueError."""
+    """Return the options with those about the history checked; a fork has an id. Raises ValueError."""
     wishes = checked_wishes(tuple.__new__(Wishes, options.wishes))
     if (wishes.forks or wishes.checkpoint is not None) and options.workflow_id is None:
-        raise ValueError("A fork needs an id of its own: pass workflow_id=...")
+        made = options.run_id or fresh_run_id()  # as for every stored run without an id
+        options = options._replace(run_id=made, workflow_id=made)
     return options._replace(wishes=wishes)
 
 

@@ -29,6 +29,7 @@ from hypergraph.runners.options import (
     options_of,
     split_options,
 )
+from hypergraph.runners.parameters import explained_call, explained_runner
 from hypergraph.runs.build import result_of
 from hypergraph.runs.results import MapResult
 from hypergraph.runs.run_result import RunResult
@@ -45,8 +46,15 @@ _FOREIGN = ONLY_OF_MAPS | {"max_concurrency"}  # options that only other calls h
 _FOREIGN_TO_MAPS = ONLY_OF_RUNS | {"max_concurrency"}
 
 
+@explained_runner
 class SyncRunner(BaseRunner):
     """Run graphs of sync nodes in the calling thread.
+
+    >>> double = FunctionNode(lambda number: 2 * number, "double", "twice")
+    >>> SyncRunner().run(Graph([double]), number=4)["twice"]
+    8
+    >>> SyncRunner().map(Graph([double]), number=[1, 2], map_over="number")["twice"]
+    [2, 4]
 
     With `executor=...` its nodes are called by that executor, what can run at the same time does, and only
     the calling thread waits. Raises ValueError for a max_iterations that is not a positive int, TypeError for
@@ -58,6 +66,7 @@ class SyncRunner(BaseRunner):
         """What this runner can do: cycles; no async nodes and no interrupts."""
         return replace(_CAPABILITIES, supports_checkpointing=self.checkpointer is not None)
 
+    @explained_call
     def run(
         self,
         graph: Graph,
@@ -103,6 +112,7 @@ class SyncRunner(BaseRunner):
         self._drive(run, dispatcher)
         return self._conclude(run, error_handling)
 
+    @explained_call
     def map(
         self,
         graph: Graph,
@@ -162,6 +172,7 @@ class SyncRunner(BaseRunner):
             run, self._steps(run, dispatcher, handover), lambda: self._conclude(run, given.error_handling)
         )
 
+    @explained_call
     def map_iter(
         self,
         graph: Graph,
@@ -211,6 +222,7 @@ class SyncRunner(BaseRunner):
         future = in_thread(work)
         return RunHandle(run, future.done, future.result)
 
+    @explained_call
     def start_map(
         self,
         graph: Graph,

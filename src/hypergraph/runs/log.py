@@ -34,11 +34,11 @@ _MAX_NESTED = 10
 class RunLog:
     """The trace of one run: `print(log)` shows it as a table."""
 
-    graph_name: str
-    run_id: str
-    total_duration_ms: float
-    steps: tuple[NodeRecord, ...]
-    item_index: int | None = None
+    graph_name: str  # "" for a graph without name
+    run_id: str  # of the run
+    total_duration_ms: float  # of the whole run
+    steps: tuple[NodeRecord, ...]  # the executions in order
+    item_index: int | None = None  # the place in a map, if it was an item
 
     def __post_init__(self) -> None:
         _settle(self, "steps")
@@ -119,10 +119,10 @@ class MapLog:
     paused, was stopped, or failed before its first node. Without it, the records decide.
     """
 
-    graph_name: str
-    total_duration_ms: float
-    items: tuple[RunLog, ...]
-    outcomes: tuple[tuple[str, str], ...] = field(default=(), compare=False)
+    graph_name: str  # "" for a graph without name
+    total_duration_ms: float  # of the whole map
+    items: tuple[RunLog, ...]  # the log of each item
+    outcomes: tuple[tuple[str, str], ...] = field(default=(), compare=False)  # see above
 
     def __post_init__(self) -> None:
         _settle(self, "items")

@@ -29,12 +29,12 @@ def overall(found: Collection[RunStatus]) -> RunStatus:
 class MapResult(Sequence[RunResult]):
     """The results of all items of a map, in input order."""
 
-    results: tuple[RunResult, ...]
-    run_id: str | None = None
-    total_duration_ms: float = 0.0
-    map_over: tuple[str, ...] = ()
-    map_mode: str = "zip"
-    graph_name: str = ""
+    results: tuple[RunResult, ...]  # of the items, in their order
+    run_id: str | None = None  # of the map; None if there was no item
+    total_duration_ms: float = 0.0  # of the whole map
+    map_over: tuple[str, ...] = ()  # the inputs that were mapped over
+    map_mode: str = "zip"  # "zip" or "product"
+    graph_name: str = ""  # "" for a graph without name
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "results", tuple(self.results))

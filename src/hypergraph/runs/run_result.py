@@ -31,10 +31,10 @@ def error_text(error: BaseException | None) -> str | None:
 class RunResult:
     """The outcome of one run: its values, how it ended, and its log."""
 
-    workflow_id: str | None = None
-    error: BaseException | None = None
-    pause: PauseInfo | None = None
-    failure: NodeError | None = None
+    workflow_id: str | None = None  # of the stored run, if there is one
+    error: BaseException | None = None  # the exception that a node raised, if one did
+    pause: PauseInfo | None = None  # what the run waits for, if it waits
+    failure: NodeError | None = None  # the evidence about the error
 
     def __init__(  # noqa: PLR0917 - the fields are its signature
         self,
@@ -48,15 +48,15 @@ class RunResult:
         failure: NodeError | None = None,
         nested: dict[str, RunResult | MapResult] | None = None,
     ) -> None:
-        self.values = values
-        self.status = status
-        self.run_id = run_id if run_id is not None else fresh_run_id()
+        self.values = values  # the outputs by name; emit names and plain inputs are not among them
+        self.status = status  # how it ended
+        self.run_id = run_id if run_id is not None else fresh_run_id()  # made unless given
         self.workflow_id = workflow_id
         self.error = error
         self.pause = pause
-        self.log = log
+        self.log = log  # what happened, without values
         self.failure = failure
-        self.nested = nested if nested is not None else {}
+        self.nested = nested if nested is not None else {}  # results of GraphNodes, by node
 
     @property
     def completed(self) -> bool:

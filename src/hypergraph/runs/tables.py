@@ -16,10 +16,10 @@ from hypergraph.records import NodeRecord
 class NodeStats:
     """All executions of one node, added up."""
 
-    count: int = 0
-    total_ms: float = 0.0
-    errors: int = 0
-    cached: int = 0
+    count: int = 0  # how many executions
+    total_ms: float = 0.0  # how long they took together
+    errors: int = 0  # how many failed
+    cached: int = 0  # how many came from the cache
 
     @property
     def avg_ms(self) -> float:

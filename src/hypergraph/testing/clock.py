@@ -26,7 +26,7 @@ class FakeClock:
 
     def __init__(self, start: datetime | None = None, *, tick: Span = 0.0) -> None:
         self._time = (start if start is not None else clock.now()).astimezone(UTC)
-        self.tick = tick
+        self.tick = tick  # how far each look moves it
         self._before: Callable[[], datetime] | None = None
         self._lock = threading.Lock()
 

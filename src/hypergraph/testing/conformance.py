@@ -40,9 +40,10 @@ class CheckpointerConformance(
 
     `survives_processes = False` leaves out what takes other processes: for stores whose data ends with
     theirs. Otherwise the subclass must be at the top level of a file, because the other processes load it.
+    Tests of its own may take the fixtures `store`, and `other`, which starts a process with the same data.
     """
 
-    survives_processes: ClassVar[bool] = True
+    survives_processes: ClassVar[bool] = True  # whether data outlives its process
 
     def make_store(self, folder: Path) -> Checkpointer:
         """Return an empty store; called again with the same folder, one over the same data.

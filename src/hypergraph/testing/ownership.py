@@ -27,6 +27,17 @@ class CommitTests:
         assert store.read_inputs("w") == {}
         assert known(store).status is WorkflowStatus.ACTIVE
 
+    def test_a_long_commit_is_all_or_nothing_too(self, store: Checkpointer) -> None:
+        claim, many = opened(store), 50
+        commit(store, claim, step(many - 10))
+        with pytest.raises(OwnershipLostError, match="recorded already"):
+            commit(store, claim, *(step(number, values={"x": number}) for number in range(many)))
+        assert [found.superstep for found in store.steps("w")] == [many - 10]
+        later = [step(many + number, values={"x": number, "y": "z"}) for number in range(many)]
+        commit(store, claim, *later, inputs={"q": (1, 1)}, status=WorkflowStatus.COMPLETED, duration_ms=1)
+        assert [found.values for found in store.steps("w")[1:]] == [record.values for record in later]
+        assert (known(store).status, store.read_inputs("w")) == (WorkflowStatus.COMPLETED, {"q": (1, 1)})
+
     @pytest.mark.parametrize("status", [s for s in StepStatus if s is not StepStatus.PAUSED])
     def test_a_recorded_step_is_never_replaced(self, store: Checkpointer, status: StepStatus) -> None:
         claim = opened(store)

@@ -16,8 +16,8 @@ class RecordingProcessor(EventProcessor):
     """Keep every event in order, in `events`; `shutdowns` counts the runs that are over."""
 
     def __init__(self) -> None:
-        self.events: list[Event] = []
-        self.shutdowns = 0
+        self.events: list[Event] = []  # all so far
+        self.shutdowns = 0  # how many runs are over
 
     def on_event(self, event: Event) -> None:
         """Keep the event."""

@@ -17,6 +17,7 @@ from hypergraph.views.errors import errors
 from hypergraph.views.graph import graph
 from hypergraph.views.items import items
 from hypergraph.views.lineage import lineage
+from hypergraph.views.owners import with_owners
 from hypergraph.views.problems import USAGE, Problem
 from hypergraph.views.searching import mentioning
 from hypergraph.views.state import state, value
@@ -88,7 +89,7 @@ def _number(name: str, text: str) -> int:
 
 def _workflows(store: Checkpointer, search: str | None = None, **filters: Any) -> Document:
     if search is None:
-        return workflows(store, **{"limit": 50, **filters})
+        return with_owners(store, workflows(store, **{"limit": 50, **filters}))
     return mentioning(store, search, **filters)
 
 

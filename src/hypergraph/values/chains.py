@@ -34,7 +34,7 @@ class CodecChain:
         _check_order(links)
         self._links = links
         self._known = {link.id: link for link in (*(_Link(codec) for codec in also_reads), *links)}
-        self.format = "+".join(link.tag for link in links)
+        self.format = "+".join(link.tag for link in links)  # how stored values name the chain
 
     @classmethod
     def of(cls, codec: Codec | Sequence[Codec] | CodecChain | None) -> CodecChain:

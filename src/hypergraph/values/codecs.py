@@ -40,21 +40,24 @@ class ZlibCodec:
     Values of more than `max_size` bytes are refused with ValueError, before compression and while unpacking.
     """
 
-    id: ClassVar[str] = "zlib"
-    version: ClassVar[int] = 1
-    compresses: ClassVar[bool] = True
+    id: ClassVar[str] = "zlib"  # its name in stored formats
+    version: ClassVar[int] = 1  # of what it writes
+    compresses: ClassVar[bool] = True  # so that two of a kind are refused
 
     def __init__(self, level: int = 6, *, max_size: int = MAX_SIZE) -> None:
-        self.level = check_limit("level", level, 9)
-        self.max_size = check_limit("max_size", max_size)
+        self.level = check_limit("level", level, 9)  # from 0, fast, to 9, small
+        self.max_size = check_limit("max_size", max_size)  # bytes of the largest value
 
     def encode(self, data: bytes, *, identity: bytes = b"") -> bytes:
-        """Return the bytes compressed; raise ValueError when they are more than `max_size`."""
+        """Return the bytes compressed, whatever the `identity`; raise ValueError for more than `max_size`."""
         check_size(self, len(data))
         return zlib.compress(data, self.level)
 
     def decode(self, data: bytes, *, identity: bytes = b"") -> bytes:
-        """Return the bytes unpacked; raise ValueError when they are damaged or more than `max_size`."""
+        """Return the bytes unpacked; raise ValueError when they are damaged or more than `max_size`.
+
+        The `identity` makes no difference.
+        """
         unpacker, unpacked, given, size = zlib.decompressobj(), BytesIO(), 0, 0
         try:
             while given < len(data) and not unpacker.eof:
@@ -85,9 +88,9 @@ class ZstdCodec:
     Raises ImportError without the extra `hypergraph[zstd]`.
     """
 
-    id: ClassVar[str] = "zstd"
-    version: ClassVar[int] = 1
-    compresses: ClassVar[bool] = True
+    id: ClassVar[str] = "zstd"  # its name in stored formats
+    version: ClassVar[int] = 1  # of what it writes
+    compresses: ClassVar[bool] = True  # so that two of a kind are refused
 
     def __init__(self, level: int = 3, *, max_size: int = MAX_SIZE) -> None:
         try:
@@ -96,13 +99,13 @@ class ZstdCodec:
             raise ImportError(
                 'ZstdCodec needs the package zstandard; install it with: pip install "hypergraph[zstd]"'
             ) from error
-        self.level = check_limit("level", level, 22)
-        self.max_size = check_limit("max_size", max_size)
+        self.level = check_limit("level", level, 22)  # from 0, fast, to 22, small
+        self.max_size = check_limit("max_size", max_size)  # bytes of the largest value
         self._zstd: Any = zstandard
         self._own = threading.local()  # zstandard's objects serve one thread at a time
 
     def encode(self, data: bytes, *, identity: bytes = b"") -> bytes:
-        """Return the bytes compressed; raise ValueError when they are more than `max_size`."""
+        """Return the bytes compressed, whatever the `identity`; raise ValueError for more than `max_size`."""
         check_size(self, len(data))
         compressor = getattr(self._own, "compressor", None)
         if compressor is None:
@@ -111,7 +114,10 @@ class ZstdCodec:
         return packed
 
     def decode(self, data: bytes, *, identity: bytes = b"") -> bytes:
-        """Return the bytes unpacked; raise ValueError when they are damaged or more than `max_size`."""
+        """Return the bytes unpacked; raise ValueError when they are damaged or more than `max_size`.
+
+        The `identity` makes no difference.
+        """
         # Zstandard gets room for exactly the size in the header, and that is checked before.
         unpacker = getattr(self._own, "unpacker", None)
         if unpacker is None:

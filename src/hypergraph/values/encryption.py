@@ -31,14 +31,15 @@ class AesGcmCodec:
 
     `keys` maps ids to keys; new values are encrypted with `current` (the first one, if not given), older ones
     with any of them are still read. A `key` alone has the id "default". Stored values without encryption are
-    refused, unless `allow_plaintext=True` says that a store is being moved to encryption.
+    refused, unless `allow_plaintext=True` says that a store is being moved to encryption. Values of more than
+    `max_size` bytes are refused.
 
     Raises TypeError or ValueError for keys that are none, ImportError without the extra `hypergraph[crypto]`.
     """
 
-    id: ClassVar[str] = "aesgcm"
-    version: ClassVar[int] = 1
-    encrypts: ClassVar[bool] = True
+    id: ClassVar[str] = "aesgcm"  # its name in stored formats
+    version: ClassVar[int] = 1  # of what it writes
+    encrypts: ClassVar[bool] = True  # so that plain values are refused
 
     def __init__(
         self,
@@ -50,11 +51,11 @@ class AesGcmCodec:
         max_size: int = MAX_SIZE,
     ) -> None:
         named = _named_keys(key, keys)
-        self.current = next(iter(named)) if current is None else current
+        self.current = next(iter(named)) if current is None else current  # the id of the key for new values
         if self.current not in named:
             raise ValueError(f"current={current!r} is not among the keys: {', '.join(map(repr, named))}")
-        self.allow_plaintext = allow_plaintext
-        self.max_size = check_limit("max_size", max_size, _LARGEST - _TAG)
+        self.allow_plaintext = allow_plaintext  # whether plain values are read
+        self.max_size = check_limit("max_size", max_size, _LARGEST - _TAG)  # bytes of the largest value
         self._ciphers = _ciphers(named)
         self._head = _head(self.current)
 
@@ -64,7 +65,10 @@ class AesGcmCodec:
         return tuple(self._ciphers)
 
     def encode(self, data: bytes, *, identity: bytes = b"") -> bytes:
-        """Return the bytes encrypted with the current key; raise ValueError for more than `max_size`."""
+        """Return the bytes encrypted with the current key; raise ValueError for more than `max_size`.
+
+        They can be decrypted under the same `identity` only: that of their row.
+        """
         check_size(self, len(data))
         nonce = os.urandom(_NONCE)
         cipher = self._ciphers[self.current]
@@ -74,7 +78,7 @@ class AesGcmCodec:
     def decode(self, data: bytes, *, identity: bytes = b"") -> bytes:
         """Return the bytes decrypted; raise DecryptionError when the key, the row or one bit is wrong.
 
-        Raises ValueError when they are more than `max_size`.
+        The `identity` is that of their row. Raises ValueError when they are more than `max_size`.
         """
         from cryptography.exceptions import InvalidTag
 

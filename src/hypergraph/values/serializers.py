@@ -30,8 +30,8 @@ class Serializer(ABC):
     its own is known by the name of its class.
     """
 
-    id: ClassVar[str]
-    version: ClassVar[int] = 1
+    id: ClassVar[str]  # its name in stored formats
+    version: ClassVar[int] = 1  # of what it writes
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -112,6 +112,12 @@ class _TreeSerializer(Serializer):
 
 class JsonSerializer(_TreeSerializer):
     """Store values as JSON: plain data stays plain and readable, other types are tagged.
+
+    >>> serializer = JsonSerializer()
+    >>> serializer.serialize({"price": [1, 2.5]})
+    b'{"price":[1,2.5]}'
+    >>> serializer.deserialize(serializer.serialize((1, 2)))
+    (1, 2)
 
     With `lossy=True` a part that cannot be stored is replaced by its `str()` instead of raising TypeError.
     """

@@ -14,9 +14,9 @@ class Undecodable:
     """
 
     def __init__(self, reason: str, data: Any = None, of: str | None = None) -> None:
-        self.reason = reason
-        self.data = data
-        self.of = of
+        self.reason = reason  # why, and what to do about it
+        self.data = data  # what could be read
+        self.of = of  # the class, if it is known
 
     def __repr__(self) -> str:
         return f"Undecodable({self.reason!r})"

@@ -1,4 +1,4 @@
-"""A store as a database: how large it is, what is in it, which schema it has, who is at work on it.
+"""A store as a database: how large it is, what is in it, which schema it has.
 
 A file is read on a connection of its own that cannot write, Postgres in a transaction that cannot.
 """
@@ -25,10 +25,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_ACTIVE = """
-SELECT id, key, fence, owner_pid, owner_host FROM workflows
-WHERE status = 'active' AND parent_id IS NULL ORDER BY key DESC LIMIT ?
-"""
 _TALLIES = "SELECT status, count(*) FROM workflows WHERE parent_id IS NULL GROUP BY status ORDER BY status"
 _POSTGRES_SIZE = """
 SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class
@@ -80,14 +76,6 @@ class MigratedView(TypedDict):
     after: int
 
 
-class Activity(TypedDict):
-    """A workflow that has not ended, and whether somebody is at work on it."""
-
-    id: str
-    alive: bool
-    pid: int | None
-
-
 class Versions(NamedTuple):
     """Of the tables of a store, and of those that this release writes."""
 
@@ -123,25 +111,6 @@ def schema_versions(store: SqlCheckpointer) -> Versions:
     if isinstance(store, SqliteCheckpointer):
         return Versions(_of_file(store.path, lambda file: number(file, "user_version")), len(MIGRATIONS))
     return Versions(*cast("PostgresCheckpointer", store).schema_versions())
-
-
-def activities(store: SqlCheckpointer, limit: int = 100) -> list[Activity]:
-    """Return the workflows that are under way, newest first; one that nobody is at work on has crashed."""
-    rows = looked(store, lambda connection: connection.execute(_ACTIVE, (limit,)).fetchall())
-    # Where nobody ever claimed anything, asking would make the file of locks.
-    may_live = not isinstance(store, SqliteCheckpointer) or os.path.exists(store.path + "-lock")
-    locks = store._database.locks
-    try:
-        return [
-            {
-                "id": jsonable(workflow_id),
-                "alive": bool(pid and may_live and locks.lives(key, fence, pid, host)),
-                "pid": pid,
-            }
-            for workflow_id, key, fence, pid, host in rows
-        ]
-    except Exception as error:  # of the system, or of a driver that is not always installed
-        raise store._database.translated(error) from error
 
 
 def looked(store: SqlCheckpointer, look: Callable[[Connection], T]) -> T:

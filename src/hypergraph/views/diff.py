@@ -48,7 +48,7 @@ class StepPair(TypedDict):
     """The steps at one place of both histories; null where one has ended."""
 
     position: int
-    same: bool  # the node, how it ended, and what it decided; values are not looked at
+    same: bool  # the node, how it ended, what it decided and the values it made
     a: DiffStep | None
     b: DiffStep | None
 
@@ -125,7 +125,7 @@ def diff(store: Checkpointer, a: str, b: str) -> DiffView:
         "same": first is None and not items,
         "first": None if first is None else _told(first),
         "compared": compared,
-        "path": _pairs(steps_a, steps_b, first.position if first else 0),
+        "path": _pairs(store, steps_a, steps_b, first.position if first else 0),
         "timing": _timing(steps_a, steps_b),
         "items": items,
         "left_out": left_out,
@@ -214,18 +214,25 @@ def _told(first: Divergence) -> FirstDifference:
     }
 
 
-def _pairs(a: Sequence[StepRecord], b: Sequence[StepRecord], position: int) -> list[StepPair]:
+def _pairs(
+    store: Checkpointer, a: Sequence[StepRecord], b: Sequence[StepRecord], position: int
+) -> list[StepPair]:
     start = max(0, position - _BEFORE)
     around = islice(zip_longest(a[start:], b[start:]), _BEFORE + _AFTER)
     return [
         {
             "position": start + place,
-            "same": first_divergence(*([] if step is None else [step] for step in pair)) is None,
+            "same": first_divergence(*(_with_values(store, step) for step in pair)) is None,
             "a": _maybe(pair[0]),
             "b": _maybe(pair[1]),
         }
         for place, pair in enumerate(around)
     ]
+
+
+def _with_values(store: Checkpointer, step: StepRecord | None) -> list[StepRecord]:
+    found = None if step is None else store.read_step(step.workflow_id, step.index)
+    return [] if found is None else [found]
 
 
 def _timing(a: Iterable[StepRecord], b: Iterable[StepRecord]) -> list[NodeTimes]:

@@ -8,6 +8,7 @@ from typing import TypedDict
 from hypergraph.checkpointers import Checkpointer
 from hypergraph.checkpointers.reading import START, Position, position_of
 from hypergraph.display import jsonable
+from hypergraph.views.owners import is_alive
 from hypergraph.views.records import StepSummary, known, step_summary
 
 _CHUNK = 200  # steps read at once
@@ -38,6 +39,7 @@ class Follower:
     def __init__(self, store: Checkpointer, wf: str) -> None:
         self._store, self._wf = store, wf
         self._items: dict[int, str] = {}
+        self._deserted = 0  # looks, since somebody was at work
         found = known(store, wf)
         self.status = found.status.value
         earlier = found.step_count - _LATEST - 1  # the index of the last one that is not told
@@ -49,6 +51,11 @@ class Follower:
         """Whether nothing more is to be expected."""
         return self.status != AT_WORK
 
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether nobody was at work on it at the last two looks; one may lie between two owners."""
+        return self._deserted > 1
+
     def news(self) -> Iterator[FollowedStep | FollowedItem]:
         """Yield what is new; the status is read first, so that the last steps are not missed.
 
@@ -56,6 +63,8 @@ class Follower:
             Problem: the workflow is gone.
         """
         self.status = known(self._store, self._wf).status.value
+        lives = self.is_over or is_alive(self._store, self._wf) is not False
+        self._deserted = 0 if lives else self._deserted + 1
         yield from self._steps()
         yield from self._changed_items()
 

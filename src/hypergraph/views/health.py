@@ -15,7 +15,8 @@ from hypergraph.checkpointers.clock import now
 from hypergraph.checkpointers.sql_store import SqlCheckpointer
 from hypergraph.display import jsonable, plural
 from hypergraph.exceptions import CheckpointError
-from hypergraph.views.databases import Versions, activities, looked, schema_versions
+from hypergraph.views.databases import Versions, looked, schema_versions
+from hypergraph.views.owners import activities
 from hypergraph.views.problems import STORE, Problem
 from hypergraph.views.stores import location_of, sql_only, store_at
 from hypergraph.views.workers import Workers, workers

@@ -154,7 +154,8 @@ def _from_history(history: History, found: StepRecord, name: str, version: int, 
     made_by: Maker | None = None
     if maker is not None:
         made_by = {"index": maker.index, "node": jsonable(maker.node_name), "superstep": maker.superstep}
-    value: Any = history.inputs_of(found).get(name, Undecodable("it is not stored any more"))
+    missing = "bound or a default, not stored" if version == 0 else "it is not stored any more"
+    value: Any = history.inputs_of(found).get(name, Undecodable(missing))
     problem = value.reason if isinstance(value, Undecodable) and value.data is None else None
     view = None if problem else describe(value, **limits)
     return _step_value(name, version, made_by, problem, view, stored=problem is None)

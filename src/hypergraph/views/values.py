@@ -100,8 +100,8 @@ def kind_of(value: Any) -> str:
 
 
 def short_text(value: Any) -> str:
-    """Return a value in at most a line, escaped."""
-    return bounded(preview(value), TEXT)
+    """Return a value in at most a line, escaped; objects of unknown classes by their fields."""
+    return bounded(preview(value, opened=_readable), TEXT)
 
 
 def size_of(value: Any) -> int | None:
@@ -162,6 +162,10 @@ def _opened(value: Any) -> tuple[Any, str | None]:
         return value, None
     inner, _ = _opened(value.data)
     return inner, jsonable(value.reason)
+
+
+def _readable(value: object) -> object:
+    return value if isinstance(value, Undecodable) and value.data is None else _opened(value)[0]
 
 
 def _part(path: str, key: object, item: Any) -> Part:

@@ -14,6 +14,7 @@ from hypergraph.checkpointers.reading import StepTally
 from hypergraph.display import jsonable
 from hypergraph.views.children import few_children, fields_of
 from hypergraph.views.errors import ErrorGroup, ErrorPage, FirstError, errors, first_error
+from hypergraph.views.owners import is_alive
 from hypergraph.views.records import known
 from hypergraph.views.state import upcoming
 from hypergraph.views.step import PauseView, pause_view
@@ -80,6 +81,7 @@ def workflow(store: Checkpointer, wf: str) -> WorkflowDetail:
     return {
         **summary(fields_of(found)),
         "schema": "hypergraph.workflow/1",
+        "alive": is_alive(store, wf) if found.status is WorkflowStatus.ACTIVE else None,
         "counts": _by_status(tallies),
         "nodes": list(_node_rows(tallies or _of_items(store, children, wf))),
         "first_error": first_error(store, found, tallies),

@@ -26,6 +26,7 @@ class WorkflowSummary(TypedDict):
 
     id: str
     status: str  # active, completed, failed, paused, stopped or partial
+    alive: bool | None  # of an active one, whether somebody is at work on it; null where nobody looked
     graph: str | None
     created_at: str
     completed_at: str | None
@@ -71,6 +72,7 @@ def summary(fields: dict[str, Any]) -> WorkflowSummary:
     return {
         "id": jsonable(fields["id"]),
         "status": getattr(fields["status"], "value", fields["status"]),
+        "alive": None,
         "graph": jsonable(fields["graph_name"]),
         "created_at": iso(fields["created_at"]) or "",
         "completed_at": iso(fields["completed_at"]),

@@ -196,7 +196,8 @@ export class Archive {
     if (row === undefined || !told) throw missing(`Step ${index} of ${id} is not in this file`);
     const valueOf = (/** @type {Entry | undefined} */ entry, /** @type {string} */ name, /** @type {number} */ version, /** @type {boolean} */ isInput) => {
       const tree = entry ? run.treeOf(entry) : null;
-      const problem = tree ? null : entry ? run.problemOf(entry) : "it is not stored any more";
+      const missing = version === 0 ? "bound or a default, not stored" : "it is not stored any more";
+      const problem = tree ? null : entry ? run.problemOf(entry) : missing;
       return { name, version, made_by: entry && isInput ? run.makerOf(entry) : null, stored: tree !== null, problem, value: tree ? viewOf(tree, "", 0) : null };
     };
     const inputs = (told.in ?? []).map((/** @type {any[]} */ [name, version]) => valueOf(run.byVersion.get(`${version} ${name}`), name, version, true));
