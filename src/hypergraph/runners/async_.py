@@ -34,6 +34,7 @@ from hypergraph.runners.options import (
     split_options,
 )
 from hypergraph.runners.parameters import explained_call, explained_runner
+from hypergraph.runners.refusals import chosen_executor
 from hypergraph.runs.build import result_of
 from hypergraph.runs.results import MapResult
 from hypergraph.runs.run_result import RunResult
@@ -260,7 +261,7 @@ class AsyncRunner(BaseRunner):
 
     def _kernel(self, graph: Graph, options: Options) -> AsyncKernel:
         asyncio.get_running_loop()  # raises now, and not when something is under way
-        executor = self._placing(options)
+        executor = chosen_executor(self._executor, options.executor)
         places = Places(executor, graph) if executor is not None else None
         return AsyncKernel(checked(options).max_concurrency, offload_all=self._offload_sync, places=places)
 

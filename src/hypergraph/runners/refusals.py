@@ -44,3 +44,11 @@ def checked_executor(given: Any) -> Executor | Mapping[str, Executor] | None:
                 f"got {type(executor).__name__}"
             )
     return dict(given) if isinstance(given, Mapping) else given
+
+
+def chosen_executor(own: Any, given: Any) -> Executor | Mapping[str, Executor] | None:
+    """Return who calls the nodes of a call: the executor it was given (`{}`: nobody else), or its runner's.
+
+    Raises TypeError for what is no executor.
+    """
+    return own if given is None else checked_executor(given) or None

@@ -30,6 +30,7 @@ from hypergraph.runners.options import (
     split_options,
 )
 from hypergraph.runners.parameters import explained_call, explained_runner
+from hypergraph.runners.refusals import chosen_executor
 from hypergraph.runs.build import result_of
 from hypergraph.runs.results import MapResult
 from hypergraph.runs.run_result import RunResult
@@ -252,7 +253,7 @@ class SyncRunner(BaseRunner):
     # -- the parts -------------------------------------------------------------------------------------
 
     def _kernel(self, graph: Graph, options: Options) -> Kernel:
-        executor = self._placing(options)
+        executor = chosen_executor(self._executor, options.executor)
         return _KERNEL if executor is None else runners.kernel_for(executor, graph)
 
     def _observer(self, dispatcher: EventDispatcher) -> EventObserver:
@@ -275,7 +276,7 @@ class SyncRunner(BaseRunner):
 
     def _outlet(self, options: Options) -> tuple[Any, Callable[[Any], Awaitable[None]]]:
         """Return what passes things from a run to its consumer, and how a run gives it something."""
-        if self._placing(options) is None:
+        if chosen_executor(self._executor, options.executor) is None:
             return None, hand_out
         handover: Any = runners.Handover()
         return handover, handover.give
