@@ -49,7 +49,7 @@ check: .venv/.dev ## apply the format and the safe fixes, then check lint and ty
 	@$(RUN) -m mypy
 
 prove: .venv/.dev ## crash, tear, race and corrupt stored runs; print what held
-	@echo "==> proving (about a quarter of an hour)"
+	@echo "==> proving (about twenty minutes)"
 	@$(RUN) tests/prove.py
 
 soak: .venv/.dev ## the same, ten times as much

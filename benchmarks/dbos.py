@@ -68,6 +68,19 @@ def wait_for_the_disk() -> None:
         connection.execute("SELECT pg_reload_conf()")
 
 
+def machine() -> dict[str, Any]:
+    """Return where and when this is."""
+    with psycopg.connect(server().dsn()) as connection:
+        version = connection.info.server_version
+    return {
+        "date": time.strftime("%Y-%m-%d"),
+        "python": platform.python_version(),
+        "postgres": f"{version // 10_000}.{version % 10_000}",
+        "cores": os.cpu_count(),
+        "load": round(os.getloadavg()[0], 1),
+    }
+
+
 def bare(connection: psycopg.Connection[Any], workflow: int, rows: int) -> float:
     """Return the seconds that one row takes, inserted and committed by hand."""
     insert, data = "INSERT INTO bare VALUES (%s, %s, %s, %s)", b"1"
@@ -253,9 +266,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     options = parser.parse_args(arguments)
-    print(f"Python {platform.python_version()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
+    found: dict[str, Any] = {"machine": machine(), "short runs": _SHORT}
+    print(", ".join(f"{name} {value}" for name, value in found["machine"].items()))
     wait_for_the_disk()
-    found: dict[str, Any] = {"cost": cost()}
+    found["cost"] = cost()
     for name, value in found["cost"].items():
         print(f"{name}: {value:.0f}" if "bytes" in name else f"{name}: {value * 1e3:.3f} ms")
     found["commits a second"] = [capacity(1), capacity(8)]
@@ -274,7 +288,7 @@ def main(arguments: list[str] | None = None) -> int:
     for bar in bars:
         print(line(bar))
     if options.json:
-        options.json.write_text(json.dumps(found, indent=2))
+        options.json.write_text(json.dumps(found, indent=2) + "\n")
     return 0 if all(bar.holds for bar in bars) else 1
 
 

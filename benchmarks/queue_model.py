@@ -1,8 +1,8 @@
 """A model of a cluster: how a queue grows and shrinks when workers die or the database is away.
 
 `python -m benchmarks.queue_model [--json FILE]` simulates workers with so many places each, runs that arrive
-at random, and a database that does so many commits a second; FILE is what `benchmarks.dbos --json` wrote, and
-without it the figures below are used. The same seed gives the same table. It models whole runs: what a run
+at random, and a database that does so many commits a second; FILE is what `benchmarks.dbos --json` wrote, by
+default the file beside this one. The same seed gives the same table. It models whole runs: what a run
 takes is its nodes and their commits, and a run whose worker dies goes on from the node it was at.
 """
 
@@ -14,10 +14,14 @@ import json
 import random
 import sys
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
+MEASURED = Path(__file__).parent / "measured.json"
 _FAR = float("inf")
+HEADS = ("runs/s", "runs", "longest queue", "short after", "wait p50", "p95", "repeated")
 
 
 @dataclass(frozen=True)
@@ -187,34 +191,33 @@ def settings(base: Setting) -> list[Setting]:
     ]
 
 
-def measured(file: Path | None) -> Setting:
-    """Return a cluster with the figures of this machine."""
-    base = Setting("")
-    if file is None:
-        return base
-    found = json.loads(file.read_text())
+def measured(found: Mapping[str, Any]) -> Setting:
+    """Return a cluster with the figures that benchmarks.dbos has measured."""
     costs, commits = found["cost"], found["commits a second"][-1]
-    return replace(base, commit=costs["node"], overhead=costs["one of many short runs"], commits=commits)
+    overhead = costs["one of many short runs"]
+    return replace(Setting(""), commit=costs["node"], overhead=overhead, commits=commits)
+
+
+def figures(setting: Setting) -> tuple[str, ...]:
+    """Simulate a case and return its line of the table."""
+    found = Simulation(setting).run()
+    return (
+        *(setting.name, f"{setting.rate:.1f}", f"{found.done}", f"{found.peak}"),
+        *(f"{found.settled - found.peak_after:.0f}s", f"{found.wait(0.5):.2f}s"),
+        *(f"{found.wait(0.95):.2f}s", f"{found.repeated}"),
+    )
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(description="Simulate a cluster of workers.")
-    parser.add_argument("--json", type=Path, help="figures that benchmarks.dbos wrote")
+    parser.add_argument("--json", type=Path, default=MEASURED, help="figures that benchmarks.dbos wrote")
     options = parser.parse_args(arguments)
-    base = measured(options.json)
+    base = measured(json.loads(options.json.read_text()))
     print(f"{base.workers} workers, {base.places} runs each; {base.nodes} nodes of {base.node * 1e3:.0f} ms")
     print(f"commit {base.commit * 1e3:.2f} ms, {base.overhead * 1e3:.0f} ms a run beside its nodes\n")
-    heads = ("runs/s", "runs", "peak", "short after", "wait p50", "p95", "repeated")
-    print(" " * 42 + "".join(f"{head:>12}" for head in heads))
-    for setting in settings(base):
-        found = Simulation(setting).run()
-        figures = (
-            *(f"{setting.rate:.1f}", f"{found.done}", f"{found.peak}"),
-            *(f"{found.settled - found.peak_after:.0f}s", f"{found.wait(0.5):.2f}s"),
-            *(f"{found.wait(0.95):.2f}s", f"{found.repeated}"),
-        )
-        print(f"{setting.name:<42}" + "".join(f"{figure:>12}" for figure in figures))
+    for name, *rest in [("", *HEADS), *map(figures, settings(base))]:
+        print(f"{name:<42}" + "".join(f"{figure:>15}" for figure in rest))
     return 0
 
 

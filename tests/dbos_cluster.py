@@ -1,7 +1,11 @@
-"""Workers in processes of their own, as they are started from a command line, over a real Postgres."""
+"""Workers in processes of their own, as they are started from a command line, over a real Postgres.
+
+Those of a quick cluster are forked from a process that has imported all they need; the command is the same.
+"""
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import re
 import signal
@@ -9,27 +13,71 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Callable
+from functools import partial
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
 import psycopg
 from postgres import server
 
+from hypergraph.cli import main
 from hypergraph.integrations.dbos import DBOSRunner
 
 ROOT = Path(__file__).parent.parent
 BODIES = "CREATE TABLE bodies (run TEXT, number INT, pid INT)"
 
 
+_forks = multiprocessing.get_context("forkserver")
+_forks.set_forkserver_preload(["pytest", "hypergraph.cli.commands", "hypergraph.integrations.dbos"])
+
+
+def _run(arguments: list[str], environment: dict[str, str], said: str) -> None:
+    with open(os.devnull, "w") as nowhere, open(said, "a") as file:
+        os.dup2(nowhere.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    os.environ.update(environment)
+    warnings.simplefilter("ignore")
+    sys.exit(main(arguments))
+
+
+class _Forked:
+    """A process that was forked, with the methods of one that was started."""
+
+    def __init__(self, arguments: list[str], environment: dict[str, str], said: str) -> None:
+        self._process = _forks.Process(target=_run, args=(arguments, environment, said), daemon=True)
+        self._process.start()
+
+    def poll(self) -> int | None:
+        return self._process.exitcode
+
+    def send_signal(self, number: signal.Signals) -> None:
+        os.kill(self._process.pid or 0, number)
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def wait(self, timeout: float | None = None) -> int | None:
+        self._process.join(timeout)
+        return self._process.exitcode
+
+
 class WorkerProcess:
     """One worker, started by the command line; what it says goes to a file, which never fills up."""
 
     def __init__(
-        self, dsn: str, executor_id: str, *options: str, inside: str | None = None, **environment: str
+        self,
+        dsn: str,
+        executor_id: str,
+        *options: str,
+        inside: str | None = None,
+        quick: bool = False,
+        **environment: str,
     ) -> None:
         prefix = ["ip", "netns", "exec", inside] if inside else []  # a network namespace
-        command = [*prefix, sys.executable, "-m", "hypergraph", "--db", dsn, "worker", "dbos_graphs:graphs"]
+        arguments = ["--db", dsn, "worker", "dbos_graphs:graphs", "--executor-id", executor_id, *options]
         variables = {
             **os.environ,
             "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT / 'tests'}",
@@ -37,12 +85,16 @@ class WorkerProcess:
             **environment,
         }
         self.executor_id = executor_id
-        self.said = tempfile.TemporaryFile("a+")  # noqa: SIM115 - closed with the worker
-        self.process = subprocess.Popen(
-            [*command, "--executor-id", executor_id, *options],
-            env=variables,
-            stdout=subprocess.DEVNULL,
-            stderr=self.said,
+        self.said = tempfile.NamedTemporaryFile("a+")  # noqa: SIM115 - closed with the worker
+        self.process: Any = (
+            _Forked(arguments, environment, self.said.name)
+            if quick
+            else subprocess.Popen(
+                [*prefix, sys.executable, "-m", "hypergraph", *arguments],
+                env=variables,
+                stdout=subprocess.DEVNULL,
+                stderr=self.said,
+            )
         )
 
     def ready(self) -> WorkerProcess:
@@ -86,8 +138,11 @@ class TestCluster:
 
     __test__ = False
 
-    def __init__(self, dsn: str | None = None) -> None:
+    def __init__(self, dsn: str | None = None, *, quick: bool = False) -> None:
+        if quick:
+            forkserver.ensure_running()  # it imports while the database is made
         self.dsn = dsn or server().create()
+        self._quick = quick
         self.workers: list[WorkerProcess] = []
         self.connection: Any = None
         self.connect()
@@ -104,9 +159,10 @@ class TestCluster:
         self, *executor_ids: str, options: tuple[str, ...] = (), inside: str | None = None, **environment: str
     ) -> list[WorkerProcess]:
         """Start workers and wait until they work."""
-        quick = ("--interval", "0.5", "--patience", "3", *options)
+        often = ("--interval", "0.5", "--patience", "3", *options)
         variables = {"TRACE_DSN": self.dsn, **environment}
-        started = [WorkerProcess(self.dsn, name, *quick, inside=inside, **variables) for name in executor_ids]
+        start = partial(WorkerProcess, inside=inside, quick=self._quick, **variables)
+        started = [start(self.dsn, name, *often) for name in executor_ids]
         self.workers += started
         return [worker.ready() for worker in started]
 

@@ -14,10 +14,11 @@ import pytest
 pytest.importorskip("dbos")
 
 import dbos_graphs
-from dbos_cluster import TestCluster, WorkerProcess
+from dbos_cluster import TestCluster
 
 from hypergraph import Graph, node
 from hypergraph.checkpointers import AesGcmCodec, PostgresCheckpointer
+from hypergraph.cli import main
 from hypergraph.exceptions import CheckpointError, StoreUnavailableError, WorkflowError, WorkflowLockedError
 from hypergraph.integrations.dbos import DBOSRunner
 from hypergraph.views.health import health
@@ -242,12 +243,13 @@ def test_a_worker_tells_how_it_is(cluster: TestCluster) -> None:
         get("/dump")
 
 
-def test_an_executor_id_in_use_is_refused(cluster: TestCluster) -> None:
-    second = WorkerProcess(cluster.dsn, "w1")
-    assert second.process.wait(60) == 2
-    said = second.words()
-    assert "A worker with the executor id 'w1' lives" in said
-    second.close()
+def test_an_executor_id_in_use_is_refused(
+    cluster: TestCluster, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hypergraph.integrations.dbos_presence._MOURNING", 0.1)
+    assert main(["--db", cluster.dsn, "worker", "dbos_graphs:graphs", "--executor-id", "w1"]) == 2
+    assert "A worker with the executor id 'w1' lives" in capsys.readouterr().err
+    assert cluster.runner.run("doubling", {"x": 1})["doubled"] == 2
 
 
 @pytest.mark.parametrize(
@@ -264,7 +266,5 @@ def test_an_executor_id_in_use_is_refused(cluster: TestCluster) -> None:
 def test_a_worker_that_cannot_work_says_why(
     arguments: tuple[str, ...], code: int, said: str, capsys: Any
 ) -> None:
-    from hypergraph.cli import main
-
     assert main(arguments) == code
     assert said in capsys.readouterr().err

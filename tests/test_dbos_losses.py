@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def cluster() -> Iterator[TestCluster]:
-    found = TestCluster()
+    found = TestCluster(quick=True)
     try:
         yield found
     finally:

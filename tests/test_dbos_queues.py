@@ -33,7 +33,7 @@ INSIDE = "SELECT count(*) FROM held WHERE gate = %s AND ended IS NULL"
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[TestCluster]:
-    found = TestCluster()
+    found = TestCluster(quick=True)
     found.connection.execute(HELD)
     found.runner.queue("pair", concurrency=2)
     found.runner.queue("single", concurrency=1)
@@ -148,10 +148,14 @@ def test_the_items_of_a_map_share_the_limits_of_its_queue_which_the_map_itself_d
     cluster: TestCluster,
 ) -> None:
     names = ["m1", "m2", "m3"]
-    found = cluster.runner.map(
-        "holding", {"run": names, "gate": 7}, map_over="run", queue="items", tags={"a": "b"}
-    )
-    assert found["held"] == names
+    with closed(cluster, 7):
+        submitted = cluster.runner.submit_map(
+            "holding", {"run": names, "gate": 7}, map_over="run", queue="items", workflow_id="map"
+        )
+        cluster.until(lambda: cluster.one(INSIDE, 7))
+        settle(cluster)
+        assert cluster.one(INSIDE, 7) == 1
+    assert submitted.result(timeout=60)["held"] == names
     assert cluster.one(TOGETHER.format(same="true"), 7) == 1
 
 

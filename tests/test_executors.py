@@ -206,6 +206,43 @@ def test_what_needs_the_run_stays_with_it(processes):
 # -- a dict by node -----------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("call", ["run", "map", "iter", "map_iter", "start_run", "start_map"])
+def test_a_call_may_have_an_executor_of_its_own(processes, threads, call):
+    mapped = "map" in call
+    graph, values = Graph([away.where]), {"x": [1]} if mapped else {"x": 1}
+    more = {"map_over": "x"} if mapped else {}
+
+    def pid(runner, **options):
+        found = getattr(runner, call)(graph, values, **more, **options)
+        if call.startswith("start"):
+            found = found.result()
+        elif call == "iter":
+            list(found)
+            found = found.result
+        elif call == "map_iter":
+            ((_, found),) = found
+        return found["pid"][0] if isinstance(found["pid"], list) else found["pid"]
+
+    here = os.getpid()
+    assert pid(SyncRunner(), executor=processes) != here
+    assert pid(SyncRunner(executor=processes)) != here
+    assert pid(SyncRunner(executor=processes), executor=threads) == here
+    assert pid(SyncRunner(executor=processes), executor={}) == here
+    with pytest.raises(TypeError, match=r"executor must be a concurrent\.futures\.Executor"):
+        pid(SyncRunner(), executor="processes")
+
+
+def test_a_call_of_an_async_runner_may_have_an_executor_of_its_own(processes):
+    async def main():
+        runner, graph = AsyncRunner(), Graph([away.where])
+        one = await runner.run(graph, x=1, executor={"where": processes})
+        many = await runner.map(graph, x=[1], map_over="x", executor=processes)
+        return [one["pid"], many["pid"][0], (await runner.run(graph, x=1))["pid"]]
+
+    there, too, here = asyncio.run(main())
+    assert here == os.getpid() not in (there, too)
+
+
 def test_a_dict_names_the_nodes_that_travel(kind, processes, threads):
     inner = Graph(
         [away.where.with_name("a"), away.where.with_name("b").with_outputs(pid="pid_b")], name="inner"

@@ -75,7 +75,10 @@ class Cluster:
         except OperationalError as error:
             raise StoreUnavailableError(f"The database cannot be reached: {error.orig}") from error
         except DBAPIError as error:
-            raise CheckpointError(f"The database refuses the tables of DBOS: {error.orig}") from error
+            raise CheckpointError(
+                f"The database refuses the tables of DBOS: {error.orig}. Grant this user CREATE on the "
+                "database, or the use of the schema dbos and its tables."
+            ) from error
 
     def close(self) -> None:
         """Close the connections of the client."""

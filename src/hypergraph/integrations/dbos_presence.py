@@ -14,7 +14,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from hypergraph.exceptions import HypergraphError, StoreUnavailableError
+from hypergraph.checkpointers.postgres_address import address_of
+from hypergraph.checkpointers.postgres_errors import translated
+from hypergraph.exceptions import HypergraphError
 from hypergraph.integrations.dbos_address import named, psycopg
 from hypergraph.views.workers import lock_of
 
@@ -70,13 +72,14 @@ class Presence:
 
         Raises:
             ExecutorInUseError: another worker has it.
-            StoreUnavailableError: the server cannot be reached.
+            CheckpointError: the server cannot be reached, or refuses.
         """
         try:
             with self._lock:
                 self._open()
         except psycopg.Error as error:
-            raise StoreUnavailableError(f"The database cannot be reached: {error}") from error
+            address = address_of(self._conninfo, "hypergraph")
+            raise translated(error, address.shown, address.secret) from error
 
     def beat(self) -> None:
         """Say that this worker lives, in a new session if the last one was lost.

@@ -93,6 +93,7 @@ class AsyncRunner(BaseRunner):
         timeout: float | None = None,
         run_id: str | None = None,
         workflow_id: str | None = None,
+        executor: Executor | Mapping[str, Executor] | None = None,
         history: Sequence[StepRecord] | None = None,
         checkpoint: Checkpoint | None = None,
         fork_from: tuple[str, int | None] | None = None,
@@ -110,7 +111,7 @@ class AsyncRunner(BaseRunner):
         """
         options = options_of((
             select, on_missing, on_internal_override, entrypoint, max_iterations, max_concurrency,
-            error_handling, event_processors, timeout, run_id, workflow_id,
+            error_handling, event_processors, timeout, run_id, workflow_id, executor,
             (history, checkpoint, fork_from, code_change, new_turn, tags, wait, force, None),
         ))  # fmt: skip
         run, dispatcher = self._begin(graph, values, input_values, options)
@@ -136,6 +137,7 @@ class AsyncRunner(BaseRunner):
         event_processors: Sequence[EventProcessor] | None = None,
         timeout: float | None = None,
         workflow_id: str | None = None,
+        executor: Executor | Mapping[str, Executor] | None = None,
         code_change: Literal["keep", "rerun", "error"] = "keep",
         key: str | Callable[[dict[str, Any]], Any] | None = None,
         tags: Mapping[str, str] | None = None,
@@ -149,7 +151,7 @@ class AsyncRunner(BaseRunner):
         """
         options = options_of((
             select, on_missing, on_internal_override, entrypoint, max_iterations, max_concurrency,
-            error_handling, event_processors, timeout, None, workflow_id,
+            error_handling, event_processors, timeout, None, workflow_id, executor,
             (None, None, None, code_change, False, tags, False, force, key),
         ))  # fmt: skip
         map_run, dispatcher = self._begin_map(
@@ -258,7 +260,8 @@ class AsyncRunner(BaseRunner):
 
     def _kernel(self, graph: Graph, options: Options) -> AsyncKernel:
         asyncio.get_running_loop()  # raises now, and not when something is under way
-        places = Places(self._executor, graph) if self._executor is not None else None
+        executor = self._placing(options)
+        places = Places(executor, graph) if executor is not None else None
         return AsyncKernel(checked(options).max_concurrency, offload_all=self._offload_sync, places=places)
 
     def _observer(self, dispatcher: EventDispatcher) -> EventObserver:

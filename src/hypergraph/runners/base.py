@@ -126,6 +126,9 @@ class BaseRunner(ABC):
         run = scope.root = Run(scope, admission, values)
         return run
 
+    def _placing(self, options: Options) -> Executor | Mapping[str, Executor] | None:  # who calls the nodes
+        return self._executor if options.executor is None else checked_executor(options.executor) or None
+
     def _kernel(self, graph: Graph, options: Options) -> Kernel:  # how to wait in a call about this graph
         raise NotImplementedError
 

@@ -39,6 +39,7 @@ class Options(NamedTuple):
     timeout: float | None = None
     run_id: str | None = None
     workflow_id: str | None = None
+    executor: Any = None
     wishes: Wishes = NO_WISHES
 
     def names_given(self) -> set[str]:

@@ -27,6 +27,7 @@ CALL_MEANINGS = {
     "error_handling": '"raise" the exception, or "continue" and return a failed result',
     "event_processors": "who is told of the events of this call",
     "timeout": "seconds for the whole call, then RunTimeoutError",
+    "executor": "what calls the nodes of this call, instead of that of the runner; {}: nobody else",
     "run_id": 'the id of the run; by default "run-" and 12 hex characters',
     "workflow_id": "the id of the stored run; if it is there already, the run goes on",
     "history": "recorded steps to begin with, as in Checkpoint.steps",

@@ -35,6 +35,8 @@ from hypergraph.runs.results import MapResult
 from hypergraph.runs.run_result import RunResult
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from hypergraph.checkpointers.types import Checkpoint, StepRecord
     from hypergraph.events.types import Event
 
@@ -80,6 +82,7 @@ class SyncRunner(BaseRunner):
         timeout: float | None = None,
         run_id: str | None = None,
         workflow_id: str | None = None,
+        executor: Executor | Mapping[str, Executor] | None = None,
         history: Sequence[StepRecord] | None = None,
         checkpoint: Checkpoint | None = None,
         fork_from: tuple[str, int | None] | None = None,
@@ -98,7 +101,7 @@ class SyncRunner(BaseRunner):
         """
         options = options_of((
             select, on_missing, on_internal_override, entrypoint, max_iterations, None,
-            error_handling, event_processors, timeout, run_id, workflow_id,
+            error_handling, event_processors, timeout, run_id, workflow_id, executor,
             (history, checkpoint, fork_from, code_change, new_turn, tags, wait, force, None),
         ))  # fmt: skip
         run = dispatcher = None
@@ -127,6 +130,7 @@ class SyncRunner(BaseRunner):
         event_processors: Sequence[EventProcessor] | None = None,
         timeout: float | None = None,
         workflow_id: str | None = None,
+        executor: Executor | Mapping[str, Executor] | None = None,
         code_change: Literal["keep", "rerun", "error"] = "keep",
         key: str | Callable[[dict[str, Any]], Any] | None = None,
         tags: Mapping[str, str] | None = None,
@@ -139,7 +143,7 @@ class SyncRunner(BaseRunner):
         """
         options = options_of((
             select, on_missing, on_internal_override, entrypoint, max_iterations, None,
-            error_handling, event_processors, timeout, None, workflow_id,
+            error_handling, event_processors, timeout, None, workflow_id, executor,
             (None, None, None, code_change, False, tags, False, force, key),
         ))  # fmt: skip
         map_run, dispatcher = self._begin_map(
@@ -157,7 +161,7 @@ class SyncRunner(BaseRunner):
         given, keywords = split_options(options, _FOREIGN)
         dispatcher = EventDispatcher(given.event_processors)
 
-        handover, give = self._outlet()
+        handover, give = self._outlet(given)
 
         async def deliver(event: Event) -> None:
             dispatcher.emit(event)
@@ -189,7 +193,7 @@ class SyncRunner(BaseRunner):
             graph, values, keywords, options=given, map_over=map_over, map_mode=map_mode, clone=clone
         )
 
-        handover, give = self._outlet()
+        handover, give = self._outlet(given)
 
         async def publish(index: int, run: Run) -> None:
             await give((index, result_of(run)))
@@ -248,9 +252,8 @@ class SyncRunner(BaseRunner):
     # -- the parts -------------------------------------------------------------------------------------
 
     def _kernel(self, graph: Graph, options: Options) -> Kernel:
-        if self._executor is None:
-            return _KERNEL
-        return runners.kernel_for(self._executor, graph)
+        executor = self._placing(options)
+        return _KERNEL if executor is None else runners.kernel_for(executor, graph)
 
     def _observer(self, dispatcher: EventDispatcher) -> EventObserver:
         return SyncObserver(dispatcher)
@@ -261,7 +264,7 @@ class SyncRunner(BaseRunner):
         live.add(scope)
         try:
             work = execute(run) if isinstance(run, Run) else run.execute()
-            if self._executor is None:
+            if scope.kernel.places is None:
                 finish(work)
             else:
                 runners.finish_on_loop(run, work)
@@ -270,9 +273,9 @@ class SyncRunner(BaseRunner):
             if dispatcher is not None:
                 dispatcher.shutdown()
 
-    def _outlet(self) -> tuple[Any, Callable[[Any], Awaitable[None]]]:
+    def _outlet(self, options: Options) -> tuple[Any, Callable[[Any], Awaitable[None]]]:
         """Return what passes things from a run to its consumer, and how a run gives it something."""
-        if self._executor is None:
+        if self._placing(options) is None:
             return None, hand_out
         handover: Any = runners.Handover()
         return handover, handover.give
