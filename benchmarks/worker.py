@@ -26,7 +26,7 @@ from benchmarks.cases import BY_NAME, group_of
 from benchmarks.measure import Case, bare_loop
 
 _SLOW = 0.2  # seconds: more than a slice, so that there is nothing to calibrate
-_LAST = 10  # turns of a chat that are looked at
+_LAST = 10  # turns of a chat that are looked at, at least
 
 
 class Worker:
@@ -85,7 +85,7 @@ class Worker:
             times.append(time.perf_counter() - started)
             if found != len(times):
                 raise ValueError(f"turn {len(times)} of {case} found {found!r:.80}")
-        last = times[-_LAST:]
+        last = times[-max(_LAST, size // 20) :]
         self._bare.best = float("inf")
         self._bare.slice()
         return {
