@@ -23,10 +23,10 @@ slows down does so for everybody. A slice lasts 2 ms or one call, whichever is l
 slices counts; "spread" tells how far the middle one is above it, and a spread of more than half says that
 the machine was busy. Right before each slice the same process times a bare call of a function that adds
 one: "bare calls" is the best slice in that unit, which is what carries over to other machines. "×" is the
-time against that of hypergraph. Files of stores are on the same disk, each library with its own defaults.
-Imports are timed in fresh processes, in turns too. Memory is what `tracemalloc` counts. Nothing is traced,
-logged or sent anywhere. The cases are in `benchmarks/libraries`, one file per library, to be read and
-corrected."""
+time against that of hypergraph. Files of stores are on the same disk, each library with its own defaults. A
+chat grows to N turns everywhere before anybody goes on. Imports are timed in fresh processes, in turns too.
+Memory is what `tracemalloc` counts. Nothing is traced, logged or sent anywhere. The cases are in
+`benchmarks/libraries`, one file per library, to be read and corrected."""
 
 
 def time_text(us: float) -> str:
