@@ -19,6 +19,7 @@ help: ## list what can be made
 
 demo: .venv/.package ## see the package at work
 	@$(RUN) -m hypergraph.cli.demo
+	@command -v hypergraph >/dev/null || echo "The command is in .venv; first type: . .venv/bin/activate"
 
 test: .venv/.dev browser ## everything that must hold: lint, format, types, tests
 	@echo "==> lint: ruff check"

@@ -17,6 +17,7 @@ from benchmarks.cases import Group, group_of
 from benchmarks.environments import FOLDER, OURS, ROOT, Library
 
 _PATIENCE = 300  # seconds until a worker counts as lost
+_LAST = 5  # turns of a chat that are looked at, at least
 _LEAST = 3  # slices of a case that is slower than its share of time
 _OFF = {"HAMILTON_TELEMETRY_ENABLED": "false", "BURR_TELEMETRY_ENABLED": "false", "DO_NOT_TRACK": "1"}
 
@@ -138,20 +139,21 @@ def measured(
 
 
 def grown(workers: list[Worker], case_name: str, sizes: tuple[int, ...]) -> Figures:
-    """Let everybody grow to the same size, in turns, before anybody goes on to the next."""
-    turns = []
+    """Let everybody grow to the same size before anybody goes on; the last calls before it count."""
+    cases = [(worker, case) for worker in workers for case in worker.cases if group_of(case) == case_name]
+    found = []
     for size in sizes:
-        for worker in workers:
-            for case in worker.cases:
-                if group_of(case) == case_name:
-                    figure = Figure()
-                    answer = worker.ask("grow", case=case, size=size)
-                    _took(figure, answer)
-                    if not figure.error:
-                        figure.seconds.append(answer["median"])
-                        figure.bytes = answer["bytes"]
-                    turns.append((worker, case, size, figure))
-    return _by_label(turns)
+        turns = [(worker, case, size, Figure()) for worker, case in cases]
+        counted = max(_LAST, size // 20)
+        for worker, case in cases:
+            worker.ask("grow", case=case, size=size - counted)
+        for number in range(1, _LAST + 1):
+            for worker, case, _, figure in turns:
+                _took(figure, worker.ask("grow", case=case, size=size - counted + counted * number // _LAST))
+        for worker, case, _, figure in turns:
+            figure.bytes = worker.ask("weigh", case=case).get("bytes")
+        found += turns
+    return _by_label(found)
 
 
 def _took(figure: Figure, answer: dict[str, Any]) -> None:

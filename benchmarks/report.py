@@ -23,10 +23,10 @@ slows down does so for everybody. A slice lasts 2 ms or one call, whichever is l
 slices counts; "spread" tells how far the middle one is above it, and a spread of more than half says that
 the machine was busy. Right before each slice the same process times a bare call of a function that adds
 one: "bare calls" is the best slice in that unit, which is what carries over to other machines. "×" is the
-time against that of hypergraph. Files of stores are on the same disk, each library with its own defaults.
-Imports are timed in fresh processes, in turns too. Memory is what `tracemalloc` counts. Nothing is traced,
-logged or sent anywhere. The cases are in `benchmarks/libraries`, one file per library, to be read and
-corrected."""
+time against that of hypergraph. Files of stores are on the same disk, each library with its own defaults. A
+chat grows to N turns everywhere before anybody goes on. Imports are timed in fresh processes, in turns too.
+Memory is what `tracemalloc` counts. Nothing is traced, logged or sent anywhere. The cases are in
+`benchmarks/libraries`, one file per library, to be read and corrected."""
 
 
 def time_text(us: float) -> str:
@@ -128,14 +128,15 @@ def slower(found: Document) -> list[str]:
     ours = found["import"].get(OURS, {}).get("ms", 0)
     quicker = [n for n, row in found["import"].items() if row["ms"] * _SLOWER < ours]
     lines += [f"- Import: {n} takes {_times(found['import'][n]['ms'] / ours)} the time." for n in quicker]
-    peak = found["memory"][OURS].get("peak", 0)
-    leaner = [
-        n for n, row in found["memory"].items() if n != FLOOR and row.get("peak", peak) * _SLOWER < peak
-    ]
-    return lines + [
-        f"- Memory: {n} has {bytes_text(found['memory'][n]['peak'])} per node at its peak, hypergraph "
-        f"{bytes_text(peak)}, which keeps a log." for n in leaner
-    ]  # fmt: skip
+    return lines + _leaner(found["memory"], "kept") + _leaner(found["memory"], "peak")
+
+
+def _leaner(rows: Document, key: str) -> list[str]:
+    ours = rows[OURS].get(key, 0)
+    others = [name for name, row in rows.items() if name != FLOOR and row.get(key, ours) * _SLOWER < ours]
+    what = "at its peak" if key == "peak" else "in its result, which has a log"
+    than = ", ".join(f"{name} {bytes_text(rows[name][key])}" for name in others)
+    return [f"- Memory per node: hypergraph has {bytes_text(ours)} {what}; {than}."] if others else []
 
 
 def _less(part: Document, label: str, key: str, what: str) -> list[str]:

@@ -15,7 +15,6 @@ import importlib
 import json
 import logging
 import os
-import statistics
 import sys
 import time
 import tracemalloc
@@ -26,7 +25,6 @@ from benchmarks.cases import BY_NAME, group_of
 from benchmarks.measure import Case, bare_loop
 
 _SLOW = 0.2  # seconds: more than a slice, so that there is nothing to calibrate
-_LAST = 10  # turns of a chat that are looked at
 
 
 class Worker:
@@ -75,25 +73,24 @@ class Worker:
         return {}
 
     def grow(self, case: str, size: int) -> dict[str, Any]:
-        """Go on until so many calls are made; return seconds of the last ones, and bytes."""
+        """Go on until so many calls are made; return seconds of the best of them."""
         if case not in self._growing:
             self._growing[case] = (*self._library.GROWING[case](), [])
-        work, ask, times = self._growing[case]
+        work, _, times = self._growing[case]
+        before = len(times)
+        self._bare.best = float("inf")
+        self._bare.slice()
         while len(times) < size:
             started = time.perf_counter()
             found = work()
             times.append(time.perf_counter() - started)
             if found != len(times):
                 raise ValueError(f"turn {len(times)} of {case} found {found!r:.80}")
-        last = times[-_LAST:]
-        self._bare.best = float("inf")
-        self._bare.slice()
-        return {
-            "seconds": min(last),
-            "median": statistics.median(last),
-            "bare": self._bare.best,
-            "bytes": ask(),
-        }
+        return {"seconds": min(times[before:], default=0.0), "bare": self._bare.best}
+
+    def weigh(self, case: str) -> dict[str, Any]:
+        """Return the bytes that something has grown to."""
+        return {"bytes": self._growing[case][1]()}
 
     def memory(self, small: int, large: int) -> dict[str, Any]:
         """Return the bytes per node of a chain: what its result keeps, and the most there was meanwhile."""

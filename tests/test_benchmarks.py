@@ -8,7 +8,7 @@ from benchmarks import durable, engine, executors, measure, run
 from benchmarks.cases import BY_NAME, GROUPS, group_of
 from benchmarks.environments import BY_NAME as LIBRARIES
 from benchmarks.environments import FLOOR, OURS, Library
-from benchmarks.fleet import fleet, measured
+from benchmarks.fleet import fleet, grown, measured
 from hypergraph import SyncRunner
 from hypergraph.checkpointers import SqliteCheckpointer
 
@@ -105,9 +105,10 @@ def test_no_case_costs_many_times_what_it_does_by_hand(side_by_side, name):
 def test_ours_does_every_case(side_by_side):
     ours = side_by_side[0]
     assert {group_of(case) for case in ours.cases} == {group.name for group in GROUPS} | {"chat"}
-    answer = ours.ask("grow", case="chat", size=3)
-    assert answer["bytes"] > 0
-    assert "error" not in answer
+    (figures,) = grown([ours], "chat", (6,)).values()
+    assert figures[6].error is None
+    assert len(figures[6].seconds) == 5
+    assert figures[6].bytes > 0
 
 
 @pytest.mark.slow

@@ -62,7 +62,7 @@ def test_the_page_tells_where_others_are_quicker_and_who_is_missing():
     page = report.page(document(Quick={"100": figure(1.0)}, Slow={"100": figure(9.0)}), [], {})
     slower = page.partition("## What is slower here")[2].partition("##")[0]
     assert "Quick takes 0.5× the time" in slower
-    assert "Lean has 5 B per node" in slower
+    assert "hypergraph has 100 B at its peak; Lean 5 B." in slower
     assert "Slow" not in slower
     assert "Gone is left out: did not install: no such package." in page
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -88,6 +89,33 @@ def test_changed_inputs_run_what_takes_them(durable: On, store: Checkpointer, bo
     assert store.state("w") == {"left": 10, "right": 9, "total": 19}
     supersteps = [s for s, _, _ in rows(store, "w")]
     assert supersteps == sorted(supersteps)
+
+
+def _table(numbers: list[float]) -> Any:
+    return pytest.importorskip("pandas").DataFrame({"numbers": numbers})
+
+
+def _array(numbers: list[float]) -> Any:
+    return pytest.importorskip("numpy").array(numbers)
+
+
+@pytest.mark.parametrize("kind", [list, _array, _table, lambda numbers: {"inside": _array(numbers)}])
+def test_what_does_not_equal_itself_is_known_again_by_what_it_holds(
+    durable: On, bodies: Bodies, kind: Callable[[list[float]], Any]
+) -> None:
+    @node(output_name="seen")
+    def look(data: Any) -> bool:
+        bodies.enter("look")
+        return True
+
+    graph = Graph([look], name="looking")
+    for numbers, ran in (([1.0, float("nan")], 1), ([1.0, float("nan")], 0), ([2.0, float("nan")], 1)):
+        durable.run(graph, {"data": kind(numbers)}, workflow_id="w")
+        assert len(bodies.take()) == ran
+    for ran in (2, 0):
+        items = [kind([1.0, float("nan")]), kind([2.0])]
+        assert durable.map(graph, {"data": items}, map_over="data", workflow_id="m")["seen"] == [True, True]
+        assert len(bodies.take()) == ran
 
 
 def test_a_new_turn_counts_equal_values_as_new(durable: On, bodies: Bodies) -> None:

@@ -12,6 +12,7 @@ from hypergraph.checkpointers.compare import same
 from hypergraph.checkpointers.conditions import Clause, Comparison, milliseconds, parse_where
 from hypergraph.checkpointers.filters import Query, moment, parse
 from hypergraph.checkpointers.types import StepRecord, Workflow, WorkflowStatus
+from hypergraph.values.undecodable import Undecodable
 
 NOON = datetime(2026, 5, 2, 12, tzinfo=UTC)
 
@@ -229,3 +230,13 @@ def test_arrays_are_alike_element_by_element() -> None:
     assert same(numpy.array([1.0, numpy.nan]), numpy.array([1.0, numpy.nan]))
     assert not same(numpy.array([1, 2]), numpy.array([1, 3]))
     assert not same(numpy.array([1, 2]), numpy.array([1, 2, 3]))
+
+
+def test_objects_of_unknown_classes_are_alike_if_class_and_fields_are() -> None:
+    def offer(amount: int, of: str = "app:Offer") -> Undecodable:
+        return Undecodable("not registered (and 1 more)", [Undecodable("not registered", {"n": amount}, of)])
+
+    assert same(offer(3), offer(3))
+    assert not same(offer(3), offer(4))
+    assert not same(offer(3), offer(3, "app:Other"))
+    assert not same(Undecodable("damaged"), Undecodable("damaged"))

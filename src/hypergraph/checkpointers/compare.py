@@ -14,6 +14,7 @@ from hypergraph.checkpointers.history import History
 from hypergraph.checkpointers.reading import Reader
 from hypergraph.checkpointers.types import StepRecord
 from hypergraph.display import jsonable
+from hypergraph.values.undecodable import Undecodable
 
 Kind = Literal["path", "status", "decision", "values"]
 
@@ -107,7 +108,11 @@ def _unlike(a: dict[str, Any], b: dict[str, Any]) -> tuple[str, ...]:
 
 
 def same(a: object, b: object) -> bool:
-    """Return whether two values are alike; NaN is like NaN, arrays are compared element by element."""
+    """Return whether two values are alike; NaN is like NaN, arrays are compared element by element.
+
+    Objects of classes that are unknown here are compared by their class and fields; what is unreadable is like
+    nothing else.
+    """
     try:
         return _same(a, b)
     except Exception:  # a value whose == fails, or that never ends, is like no other
@@ -123,6 +128,8 @@ def _same(a: Any, b: Any) -> bool:
         return a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
     if isinstance(a, (list, tuple)):
         return len(a) == len(b) and all(map(_same, a, b))
+    if isinstance(a, Undecodable):
+        return a.data is not None and a.of == b.of and _same(a.data, b.data)
     equal = a == b
     if not isinstance(equal, bool) and hasattr(equal, "all"):  # an array answers == with an array
         return bool(((a == b) | ((a != a) & (b != b))).all())  # noqa: PLR0124 - NaN alone differs from itself

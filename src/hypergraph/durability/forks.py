@@ -9,8 +9,8 @@ from typing import Any
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.ids import moved
 from hypergraph.checkpointers.types import NewWorkflow, StepRecord, StepStatus, Workflow, WorkflowStatus
+from hypergraph.durability.stored import is_other
 from hypergraph.durability.wishes import Wishes
-from hypergraph.engine.state import differs
 from hypergraph.exceptions import WorkflowError
 from hypergraph.values.undecodable import Undecodable
 
@@ -30,7 +30,7 @@ class Origin:
 
     def beyond(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return what is given beyond the state that comes with the history."""
-        return {n: v for n, v in given.items() if n not in self.state or differs(self.state[n], v)}
+        return {n: v for n, v in given.items() if n not in self.state or is_other(self.state[n], v)}
 
 
 def origin_of(store: Checkpointer, wishes: Wishes) -> Origin:

@@ -77,7 +77,8 @@ class MapKeeper:
         for item in items:
             if item.item is None or item.item >= len(map_run.items):
                 continue
-            given = map_run.items[item.item]
+            known = map_run.admission.given  # what is bound may differ: it is no input
+            given = {name: value for name, value in map_run.items[item.item].items() if name in known}
             stored = Stored(item, [], self.store.read_inputs(item.id))
             changed = stored.news(given)
             if changed and stored.inputs:

@@ -36,7 +36,7 @@ def recalled(store: Checkpointer, run: Run, step: Step, child: str) -> Run | Map
         return None
     try:
         if node.map_config is None:
-            inner = _run_of(store, run.scope, node.graph, workflow)
+            inner = _run_of(store, run.scope, run.graph_inside(step), workflow)
             return inner.inside(run, step.name, workflow.parent_superstep or 0)
         return _map_of(store, run, step, workflow)
     except (HypergraphError, ValueError):  # the graph may take other inputs by now
@@ -57,7 +57,8 @@ def _run_of(store: Checkpointer, scope: Scope, graph: Graph, workflow: Workflow)
 
 def _map_of(store: Checkpointer, run: Run, step: Step, workflow: Workflow) -> MapRun | None:
     items = sorted(store.children(workflow.id), key=lambda item: item.item or 0)
-    runs = [_run_of(store, run.scope, step.node.graph, item) for item in items]
+    graph = run.graph_inside(step)
+    runs = [_run_of(store, run.scope, graph, item) for item in items]
     if not runs:
         return None
     _, mode, error_handling = step.node.map_config

@@ -10,9 +10,8 @@ from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.types import StepRecord, StepStatus, Turn, WorkflowStatus
 from hypergraph.durability.past import Past, read_past, replay
 from hypergraph.durability.recalling import recalled
-from hypergraph.durability.stored import Stored, marked
+from hypergraph.durability.stored import Stored, is_other, marked
 from hypergraph.engine.run import Run
-from hypergraph.engine.state import differs
 from hypergraph.exceptions import NodeError, WorkflowError
 from hypergraph.graph.components import walk
 from hypergraph.graph.graph import Graph
@@ -105,7 +104,7 @@ def refuse_second_answer(graph: Graph, stored: Stored, given: Mapping[str, Any])
         for name in node.data_outputs
     }
     for name in answered.intersection(given):
-        if name in stored.state and differs(stored.state[name], given[name]):
+        if name in stored.state and is_other(stored.state[name], given[name]):
             raise _answered(stored.workflow.id, name)
 
 
@@ -118,7 +117,7 @@ def without_answered(
     """
     nested = {name: _inside(store, workflow_id or "", name) for name in given if "." in name}
     for name, found in nested.items():
-        if found is not _UNKNOWN and differs(found, given[name]):
+        if found is not _UNKNOWN and is_other(found, given[name]):
             raise _answered(workflow_id or "", name)
     return {name: value for name, value in given.items() if nested.get(name, _UNKNOWN) is _UNKNOWN}
 
@@ -145,7 +144,7 @@ def refuse_late_answer(run: Run, asked: StepRecord | None, stored: Stored) -> No
     if asked is None or (stored.question is not None and stored.question.index == asked.index):
         return
     state = stored.state
-    if any(name not in state or differs(state[name], answer) for name, answer in run.answers.items()):
+    if any(name not in state or is_other(state[name], answer) for name, answer in run.answers.items()):
         raise WorkflowError(
             f"Node {asked.node_name!r} of workflow {stored.workflow.id!r} was answered by somebody else "
             "while this answer was on its way; it was not used. Look at the workflow before you go on.",

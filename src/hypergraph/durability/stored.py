@@ -11,9 +11,11 @@ from hypergraph.checkpointers.lazy import LazyState
 from hypergraph.checkpointers.types import StepRecord, StepStatus, Turn, Workflow, WorkflowStatus
 from hypergraph.durability.past import Past
 from hypergraph.engine.state import differs
+from hypergraph.values.serializers import JsonSerializer
 from hypergraph.values.undecodable import Undecodable
 
 _FIRST_TURN = Turn()
+_as_stored = JsonSerializer().serialize
 
 
 @dataclass(slots=True)
@@ -73,7 +75,7 @@ class Stored:
         return {
             name: (max(versions[name], self.inputs.get(name, (0, None))[0]), value)
             for name, value in given.items()
-            if name in self.state and name in versions and not differs(self.state[name], value)
+            if name in self.state and name in versions and not is_other(self.state[name], value)
         }
 
     def news(self, given: Mapping[str, Any], again: Iterable[str] = ()) -> dict[str, int]:
@@ -85,8 +87,8 @@ class Stored:
         news = {}
         for name, value in given.items():
             version, before = self.inputs.get(name, (0, None))
-            as_stored = version > 0 and (isinstance(before, Undecodable) or not differs(before, value))
-            as_now = name in self.state and not differs(self.state[name], value)
+            as_stored = version > 0 and (isinstance(before, Undecodable) or not is_other(before, value))
+            as_now = name in self.state and not is_other(self.state[name], value)
             if name in again or not (as_stored or as_now):
                 written = [r.output_versions[name] for r in self.records if name in r.output_versions]
                 news[name] = max([version, *written]) + 1
@@ -115,6 +117,20 @@ def marked(records: list[StepRecord], state: Mapping[str, Any]) -> list[StepReco
             lost = {name: unreadable.pop(name) for name in record.output_versions if name in unreadable}
             marked[position] = replace(record, lost={**record.lost, **lost}) if lost else record
     return marked
+
+
+def is_other(stored: Any, given: Any) -> bool:
+    """Say whether a given value is another than the stored one.
+
+    What was read is never the same object; where `==` does not tell, as for NaN, arrays and tables, the
+    stored form does.
+    """
+    if not differs(stored, given):
+        return False
+    try:
+        return _as_stored(stored) != _as_stored(given)
+    except Exception:  # it has no such form
+        return True
 
 
 def stamp(workflow: Workflow) -> tuple[Any, ...]:

@@ -200,12 +200,10 @@ def _copies(shared: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
 
 async def _nest(run: Run, step: Step, superstep: int, detail: Detail) -> Any:
     """Run the graph of a GraphNode with what this state offers it."""
-    node = step.node
-    given = node.map_inputs_to_params(run.graph_inputs(step))
-    if node.map_config is not None:
-        return await _nest_map(run, step, superstep, given, detail)
-    given.update(_answers_for(run, step))
-    admission = admit(node.graph, tuple(given), on_internal_override="ignore")
+    if step.node.map_config is not None:
+        return await _nest_map(run, step, superstep, detail)
+    given = {**run.given_inside(step), **_answers_for(run, step)}
+    admission = admit(run.graph_inside(step), tuple(given), on_internal_override="ignore")
     child = Run(run.scope, admission, given).inside(run, step.name, superstep)
     child.outer_span_id = detail.span_id
     detail.inner = child
@@ -239,12 +237,14 @@ def _answers_for(run: Run, step: Step) -> dict[str, Any]:
     return found
 
 
-async def _nest_map(run: Run, step: Step, superstep: int, given: dict[str, Any], detail: Detail) -> Any:
+async def _nest_map(run: Run, step: Step, superstep: int, detail: Detail) -> Any:
     node = step.node
     _, mode, error_handling = node.map_config
     params = node.inner_map_params
-    items = expand(given, params, mode, node.inner_clone)
-    admission = admit(node.graph, tuple(given), on_internal_override="ignore")
+    offered = node.map_inputs_to_params(run.graph_inputs(step))  # bound values may be cloned, too
+    items = expand(offered, params, mode, node.inner_clone)
+    given = dict.fromkeys((*params, *run.given_inside(step)))
+    admission = admit(run.graph_inside(step), tuple(given), on_internal_override="ignore")
     keep_going = error_handling == "continue"
     children = MapRun(
         run.scope,

@@ -10,6 +10,7 @@ from typing import Any
 from hypergraph.engine.endings import Endings
 from hypergraph.engine.scope import Scope, clock
 from hypergraph.exceptions import NodeTimeoutError
+from hypergraph.graph.graph import Graph
 from hypergraph.plan.admission import Admission
 from hypergraph.plan.outcomes import ABSENT
 from hypergraph.plan.steps import Step
@@ -198,3 +199,29 @@ class Run(Endings):
             for name in step.node.inputs
             if name in values and not (name in lent and values[name] is lent[name])
         }
+
+    def given_inside(self, step: Step) -> dict[str, Any]:
+        """Return what the graph of a GraphNode is given, by its own names; what is bound is there already."""
+        found = self.graph_inputs(step)
+        given = {name: value for name, value in found.items() if not self._is_only_bound(name)}
+        return step.node.map_inputs_to_params(given)  # type: ignore[no-any-return]  # of a GraphNode
+
+    def graph_inside(self, step: Step) -> Graph:
+        """Return the graph of a GraphNode; what is bound to the graph around it is bound to it, too.
+
+        What is mapped over is not: each item has a value of its own.
+        """
+        around, node = self.admission.graph, step.node
+        known: dict[str, Graph] = around.memo.setdefault("inside", {})
+        if step.name not in known:
+            bound = node.map_inputs_to_params({n: v for n, v in around.bound.items() if n in node.inputs})
+            mapped = node.inner_map_params if node.map_config is not None else ()
+            shared = {name: value for name, value in bound.items() if name not in mapped}
+            known[step.name] = node.graph.bind(**shared) if shared else node.graph
+        return known[step.name]
+
+    def _is_only_bound(self, name: str) -> bool:
+        """Say whether the value of a name is the one bound to the graph: neither given nor made."""
+        base, given = self.admission.base, self.admission.given
+        is_unmade = self.fixed or not self.versions.get(name)
+        return is_unmade and name not in given and name in base and self.values[name] is base[name]
