@@ -196,9 +196,9 @@ class WorkflowKeeper:
         if _has_answers(run) or self._news(run, stored):
             return False
         code_change = self.wishes.code_change
-        if _is_outermost(run) or code_change == "rerun":  # one warning for a run, not one for each item
-            if outdated_nodes(run.admission.graph, stored, code_change):
-                return False
+        told = _is_outermost(run) or code_change == "rerun"  # one warning for a map, not one for each item
+        if told and outdated_nodes(run.admission.graph, stored, code_change):
+            return False
         recall(run, stored, self.store)
         return True
 
