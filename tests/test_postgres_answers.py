@@ -23,8 +23,8 @@ from hypergraph.checkpointers import PostgresCheckpointer, SqliteCheckpointer
 from hypergraph.checkpointers.types import NewWorkflow
 from hypergraph.cli import main
 from hypergraph.cli.commands import COMMANDS
-from hypergraph.views.databases import activities
 from hypergraph.views.health import health
+from hypergraph.views.owners import activities
 
 QUESTIONS = [
     "ls",
