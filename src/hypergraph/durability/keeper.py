@@ -238,7 +238,7 @@ class WorkflowKeeper:
         if given and _is_outermost(run):
             given = {**self._echoes(run, stored), **given}
         take_up(run, stored, given, outdated, self.store)
-        run.journal = Journal(self.store, claim, run, self.writer)
+        run.journal = Journal(self.store, claim, run, self.writer, spent=stored.spent)
         if given or code is not None or stored.workflow.status is not WorkflowStatus.ACTIVE:
             active = WorkflowStatus.ACTIVE
             self.store.commit(claim, inputs=given, at=run.past.superstep, status=active, code=code)
