@@ -15,9 +15,10 @@ from cli_stories import stories
 from hypergraph import Graph, SyncRunner, node
 from hypergraph.checkpointers import SqliteCheckpointer
 from hypergraph.checkpointers.types import NewWorkflow
-from hypergraph.views.databases import activities, database
+from hypergraph.views.databases import database
 from hypergraph.views.databases_check import check
 from hypergraph.views.health import health
+from hypergraph.views.owners import activities
 
 __all__ = ["stories"]
 

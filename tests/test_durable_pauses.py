@@ -27,6 +27,7 @@ from hypergraph import (
 from hypergraph.checkpointers import Checkpointer, WorkflowStatus
 from hypergraph.events.types import CheckpointSavedEvent
 from hypergraph.exceptions import WorkflowLockedError
+from hypergraph.exceptions.stores import WorkflowError
 
 __all__ = ["bodies", "durable", "store"]  # fixtures
 
@@ -71,6 +72,24 @@ class TestPauses:
         assert result["final"] == "on bees: fine"
         assert bodies.take() == ["publish"]
         assert store.workflow("w/middle/asking").status is WorkflowStatus.COMPLETED
+
+    def test_the_next_question_does_not_open_the_last_one_again(self, durable: On) -> None:
+        @interrupt(output_name="approved")
+        def approve(text: str) -> None:
+            return None
+
+        @interrupt(output_name="channel")
+        def choose(text: str, approved: bool) -> None:
+            return None
+
+        graph = Graph([approve, choose], name="publishing")
+        durable.run(graph, {"text": "tea"}, workflow_id="w")
+        asked = durable.run(graph, {"approved": True}, workflow_id="w").pause
+        assert asked.response_key == "channel"
+        with pytest.raises(WorkflowError, match="'approved' of workflow 'w' has been answered"):
+            durable.run(graph, {"approved": False, "channel": "post"}, workflow_id="w")
+        result = durable.run(graph, {"approved": True, "channel": "post"}, workflow_id="w")
+        assert result.values == {"approved": True, "channel": "post"}
 
     def test_a_loop_asks_in_every_round(self, durable: On, store: Checkpointer, bodies: Bodies) -> None:
         @node(output_name="messages")

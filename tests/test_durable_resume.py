@@ -61,6 +61,34 @@ def test_a_completed_workflow_answers_without_running_or_writing(
     assert (store.steps("w"), store.workflow("w").to_dict()) == before
 
 
+def test_a_value_that_was_not_kept_is_missing_from_the_stored_result_alone(
+    durable: On, bodies: Bodies
+) -> None:
+    @node(output_name="token", persist=False)
+    def sign_in(user: str) -> str:
+        return f"token of {user}"
+
+    @node(output_name="greeting")
+    def greet(token: str) -> str:
+        return f"with {token}"
+
+    graph = Graph([sign_in, greet], name="desk")
+    whole = {"token": "token of ann", "greeting": "with token of ann"}
+    assert durable.run(graph, {"user": "ann"}, workflow_id="w").values == whole
+    again = durable.run(graph, {"user": "ann"}, workflow_id="w")
+    assert (again.status, again.values) == (RunStatus.COMPLETED, {"greeting": "with token of ann"})
+    assert durable.run(graph, {"user": "ann"}, workflow_id="other").values == whole
+
+
+def test_a_result_stored_before_the_graph_grew_takes_nothing_from_later_runs(
+    durable: On, bodies: Bodies
+) -> None:
+    durable.run(pipeline(bodies, 1), {"v0": 0}, workflow_id="w")
+    grown = pipeline(bodies, 2)
+    assert durable.run(grown, {"v0": 0}, workflow_id="w").values == {"v1": 1}
+    assert durable.run(grown, {"v0": 0}, workflow_id="other").values == {"v1": 1, "v2": 2}
+
+
 def test_changed_inputs_run_what_takes_them(durable: On, store: Checkpointer, bodies: Bodies) -> None:
     @node(output_name="left")
     def double(a: int) -> int:

@@ -71,6 +71,9 @@ def test_a_run_without_an_id_is_kept_under_its_run_id(
     result = durable.run(pipeline(bodies, 1), {"v0": 0})
     assert result.workflow_id is not None
     assert store.state(result.workflow_id) == {"v1": 1}
+    mapped = durable.map(pipeline(bodies, 1), {"v0": [0]}, map_over="v0")
+    assert mapped.workflow_id is not None
+    assert store.state(f"{mapped.workflow_id}/item-0") == {"v1": 1}
 
 
 # -- forks ----------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from hypergraph import (
     IncompatibleRunnerError,
     MissingInputError,
     SyncRunner,
+    chain,
     node,
 )
 
@@ -156,6 +157,22 @@ def test_compute_and_inject_do_not_mix(run: Run) -> None:
     assert "Invalid internal override configuration" in str(caught.value)
     with pytest.raises(ValueError, match="Cannot mix compute and inject"):
         run(PIPE.bind(a=1), {"b": 5})
+
+
+def test_a_binding_for_an_input_is_no_injection_though_others_make_that_name(run: Run) -> None:
+    @node(output_name="messages")
+    def add(messages: list[str], text: str) -> list[str]:
+        return [*messages, text]
+
+    @node(output_name="messages")
+    def reply(messages: list[str]) -> list[str]:
+        return [*messages, f"re: {messages[-1]}"]
+
+    graph = Graph([add, reply], edges=chain(add, reply))
+    for called in (run(graph, messages=[], text="a"), run(graph.bind(messages=[]), text="a")):
+        assert called["messages"] == ["a", "re: a"]
+    with pytest.raises(ValueError, match="Cannot mix compute and inject"):
+        run(PIPE.bind(b=5), a=1)
 
 
 @node(output_name=("left", "right"))

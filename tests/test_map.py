@@ -224,6 +224,8 @@ def test_every_item_has_a_run_of_its_own(on: On) -> None:
     result = on.map(ADD, {"x": [1, 2]}, map_over="x", workflow_id="batch")
     assert len({result.run_id, *(each.run_id for each in result)}) == 3
     assert [each.workflow_id for each in result] == ["batch/item-0", "batch/item-1"]
+    assert result.workflow_id == "batch"
+    assert on.map(ADD, {"x": [1]}, map_over="x").workflow_id is None
 
 
 def test_options_hold_for_every_item(on: On) -> None:

@@ -11,7 +11,7 @@ from durable import Bodies, asking, bodies, counting, pipeline, read, store
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from making import make
-from random_graphs import random_case
+from random_graphs import UNDONE, random_case
 from running import OnAsync, OnSync
 
 from hypergraph import END, Graph, ifelse, interrupt, node, route
@@ -297,6 +297,7 @@ def test_new_values_make_what_took_the_old_ones_next(store: Checkpointer) -> Non
 # --- against the engine ------------------------------------------------------------------------------
 
 
+@UNDONE
 @given(st.integers(0, 2**32), st.randoms(use_true_random=False))
 @settings(max_examples=150)
 def test_at_every_point_of_a_run_it_is_what_the_engine_did(seed: int, rng: Random) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import subprocess
@@ -131,7 +132,9 @@ def displays() -> list[Any]:
     failed = runner.run(Graph([invert]), number=0, error_handling="continue", workflow_id="one")
     options = {"map_over": "number", "error_handling": "continue", "workflow_id": "many"}
     mapped = runner.map(Graph([invert]), number=[1, 0], **options)
+    runner.run(Graph([invert]), number=2, fork_from=("one", None), workflow_id="two")
     records = [store.workflow("one"), store.workflow("many"), store.workflows()]
+    records.append(asyncio.run(store.lineage("two")))
     return [failed, failed.log, mapped, mapped.log, *records]
 
 
@@ -142,6 +145,17 @@ def test_a_display_is_a_table_without_colours_of_its_own(shown: Any) -> None:
     assert markup.attributes <= {"class", "style"}
     assert not {style for style in markup.styles if style.startswith("background")}
     assert "color" not in markup.styles or "FAILED" in shown._repr_html_()
+
+
+def test_a_lineage_shows_who_stems_from_whom() -> None:
+    shown = displays()[-1]
+    assert repr(shown) == str(shown) == "one  failed\n└── two  completed (forked at superstep 0)"
+    page = shown._repr_html_()
+    assert "<b>Lineage: one | 2 workflows</b>" in page
+    cells = re.findall(r"<td[^>]*>([^<]*)", page)
+    assert cells[:3] == ["one", "FAILED", "1"]
+    assert cells[5:8] == ["└──\N{NO-BREAK SPACE}two", "completed", "2"]
+    assert cells[-1] == "superstep 0"
 
 
 def test_long_values_and_messages_wrap_and_names_do_not() -> None:

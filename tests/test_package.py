@@ -20,6 +20,8 @@ import pytest
 from ui_serving import answering
 from wheels import PROJECT, ROOT, build, collect, offline, run
 
+from hypergraph.cli.commands import COMMANDS
+
 pytestmark = pytest.mark.slow
 SOURCE = ROOT / "src" / "hypergraph"
 INSTALL = ROOT / "docs" / "how-to" / "install.md"
@@ -44,6 +46,13 @@ from hypergraph import Graph, SyncRunner
 
 reveal_type(Graph([], name="empty").name)
 SyncRunner().run("no graph")
+"""
+HELP = """
+import json
+from hypergraph.cli import main
+from hypergraph.cli.commands import COMMANDS
+
+print(json.dumps({name: main([*name.split("-"), "--help"]) for name in COMMANDS}))
 """
 
 
@@ -174,6 +183,12 @@ def test_a_run_is_stored_and_the_command_tells_of_it(made: Made, tmp_path: Path)
     assert "Workflow: first | completed | 1 step" in shown.stdout
     page = made.command("--db", "runs.db", "ui", folder=tmp_path)
     assert (page.returncode, page.stderr.count("pip install 'hypergraph[ui]'")) == (2, 1)
+
+
+def test_no_command_needs_an_extra_to_say_what_it_does(made: Made) -> None:
+    python = str(made.environment / "bin" / "python")
+    helped = run([python, "-c", HELP], env=alone())
+    assert json.loads(helped.splitlines()[-1]) == dict.fromkeys(COMMANDS, 0)
 
 
 def test_the_page_is_served_with_all_its_files(made: Made, tmp_path: Path) -> None:

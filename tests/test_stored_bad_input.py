@@ -301,6 +301,19 @@ def test_changed_code_is_an_error_if_it_shall_be_one(
         assert durable.run(changed, workflow_id="w")["saved"] == "saved 10"
 
 
+def test_changed_code_is_told_though_nothing_is_left_to_run(
+    durable: On, store: Checkpointer, bodies: Bodies
+) -> None:
+    old, new = versions(bodies)
+    durable.run(old, {"x": 1}, workflow_id="w")
+    bodies.take()
+    with untouched(store, bodies), pytest.raises(GraphChangedError, match="scale"):
+        durable.run(new, workflow_id="w", code_change="error")
+    with untouched(store, bodies), pytest.warns(UserWarning, match="scale") as warned:
+        assert durable.run(new, workflow_id="w")["saved"] == "saved 10"
+    assert len(warned) == 1
+
+
 @pytest.mark.parametrize("option", ["keep", "rerun", "error"])
 def test_code_that_has_not_changed_is_no_matter(
     durable: On, store: Checkpointer, bodies: Bodies, option: str

@@ -379,3 +379,13 @@ def test_a_store_that_is_taken_away_stops_the_run(
     result = over(folder / "w.db").run(big(bodies, lambda: None), {"x": 1}, workflow_id="w")
     assert result["size"] == 100_000
     assert [w.id for w in SqliteCheckpointer(folder / "w.db").workflows()] == ["w"]
+
+
+def test_a_log_that_is_taken_away_stops_the_run(over: Any, tmp_path: Path, bodies: Bodies) -> None:
+    graph = big(bodies, (tmp_path / "w.db-wal").unlink)
+    with pytest.raises(StoreUnavailableError, match="-wal was removed"):
+        over(tmp_path / "w.db").run(graph, {"x": 1}, workflow_id="w")
+    assert bodies.take() == ["first", "second"]
+    result = over(tmp_path / "w.db").run(big(bodies, lambda: None), {"x": 1}, workflow_id="w")
+    assert result["size"] == 100_000
+    assert "first" not in bodies.take()

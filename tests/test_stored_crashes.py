@@ -171,7 +171,7 @@ class TestCrashLoop:
         for _ in range(3):
             elsewhere.dies(chained, tmp_path, runner, "s2")
         for _ in range(2):
-            with pytest.raises(CrashLoopError, match=r"crash loop at node '?s2") as caught:
+            with pytest.raises(CrashLoopError, match="crash loop at node s2") as caught:
                 elsewhere(chained, tmp_path, runner)
             assert (caught.value.workflow_id, caught.value.node_name) == ("w", "s2")
             assert "force=True" in str(caught.value)

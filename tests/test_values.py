@@ -356,3 +356,28 @@ def test_every_sort_of_number_enum_and_function_is_immutable(run: Run, value: An
     touch = FunctionNode(lambda x, tick: x, "touch", "x")
     watch = FunctionNode(lambda x: 1, "watch", "seen")
     assert order(run(Graph([touch, watch]), {"x": value, "tick": 0})).count("watch") == 1
+
+
+class Proxy:
+    """Stands for an object that is not there: whatever is asked of it fails."""
+
+    def __getattribute__(self, name: str) -> Any:
+        raise RuntimeError(f"{name} of nothing")
+
+
+def deep_tuple() -> tuple[Any, ...]:
+    value: tuple[Any, ...] = ()
+    for _ in range(50_000):
+        value = (value,)
+    return value
+
+
+@pytest.mark.parametrize("make", [Proxy, deep_tuple])
+def test_a_value_that_cannot_be_looked_at_passes_through(run: Run, make: Callable[[], Any]) -> None:
+    value = make()
+    first, second = FunctionNode(lambda x: x, "first", "y"), FunctionNode(lambda x: x, "second", "z")
+    gate = route(targets=["second", END])(lambda y: "second").with_name("gate")
+    beside = FunctionNode(lambda y: y, "beside", "same")
+    result = run(Graph([first, gate, second, beside]), {"x": value})
+    assert result.completed
+    assert result["z"] is result["same"] is value

@@ -110,8 +110,7 @@ def _unlike(a: dict[str, Any], b: dict[str, Any]) -> tuple[str, ...]:
 def same(a: object, b: object) -> bool:
     """Return whether two values are alike; NaN is like NaN, arrays are compared element by element.
 
-    Objects of classes that are unknown here are compared by their class and fields; what is unreadable is like
-    nothing else.
+    Objects of unknown classes are compared by class and fields; what is unreadable is like no other.
     """
     try:
         return _same(a, b)

@@ -47,6 +47,7 @@ class Database:
         self._writer: Connection | None = None
         self._idle: list[Connection] = []  # append and pop are atomic
         self._identity: tuple[int, int] | None = None  # which file is open: a path may come to mean another
+        self._log: tuple[int, int] | None = None  # which log the writer appends to
         watch(self)
 
     def write(self, work: Callable[[Connection], T], *, full: bool = False) -> T:
@@ -149,14 +150,23 @@ class Database:
         Raises:
             StoreUnavailableError: a claim on that file is under way.
         """
-        if self._identity is not None and self._identity != identity(self.path):
+        gone = self._gone()
+        if gone is not None:
             if self.locks.in_use:
                 raise StoreUnavailableError(
-                    f"{self.path} was removed or replaced while a workflow was being written to it. "
+                    f"{gone} was removed or replaced while a workflow was being written to it. "
                     "Put the file back, or run the workflow again on the new one.",
                     location=self.path,
                 )
             self.close()
+
+    def _gone(self) -> str | None:
+        """Return the path that no longer means the file we have open: the database, or the writer's log."""
+        if self._identity is not None and self._identity != identity(self.path):
+            return self.path
+        log = self.path + "-wal"
+        is_written = self._writer is not None and self._log is not None
+        return log if is_written and self._log != identity(log) else None
 
     def forget(self) -> None:
         """Begin anew in the child of a fork, without touching what belongs to the parent."""
@@ -181,7 +191,7 @@ class Database:
         except BaseException:
             connection.close()
             raise
-        self._identity = identity(self.path)
+        self._identity, self._log = identity(self.path), identity(self.path + "-wal")
         self._writer = connection
         return connection
 

@@ -48,6 +48,20 @@ def list_html(workflows: WorkflowList) -> str:
     return as_html((_title(workflows),), *_rows(workflows))
 
 
+def lineage_html(root: str, tree: Sequence[tuple[str, Workflow]]) -> str:
+    """Render a tree of forks as static HTML: a row for each, with the branches that lead to it."""
+    rows = [
+        (
+            lead.replace(" ", "\N{NO-BREAK SPACE}") + w.id,
+            *(_status(w), w.step_count, _duration(w)),
+            "" if w.forked_at is None else f"superstep {w.forked_at}",
+        )
+        for lead, w in tree
+    ]
+    table = Table(("ID", "Status", "Steps", "Duration", "Forked at"), rows)
+    return as_html((f"Lineage: {root}", plural(len(rows), "workflow")), table)
+
+
 def _header(workflow: Workflow, size: str = "") -> Sequence[str]:
     size = size or plural(workflow.step_count, "step")
     return f"Workflow: {workflow.id}", _status(workflow), size, _duration(workflow)

@@ -122,7 +122,7 @@ class Questions(Reader):
     async def get_inputs(self, workflow_id: str, step: int | str | StepRecord) -> dict[str, Any]:
         """Return the exact inputs that a step saw; the step is its record, its index, or a node's last one.
 
-        An input that is not stored any more is left out.
+        What is not stored is left out: bound values, defaults, and what retention has taken away.
         """
 
         def answer() -> dict[str, Any]:

@@ -10,6 +10,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
+from hypergraph.checkpointers.displays import lineage_html
 from hypergraph.checkpointers.filters import Query
 from hypergraph.checkpointers.reading import Reader
 from hypergraph.checkpointers.types import StepRecord, StepStatus, Workflow
@@ -96,7 +97,7 @@ def _texts(value: Any) -> Iterator[str]:
         yield value if isinstance(value, str) else json.dumps(value)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Lineage:
     """A workflow and those forked from it, oldest first: `print(lineage)` shows the tree."""
 
@@ -107,19 +108,28 @@ class Lineage:
         """Return the tree as JSON primitives."""
         return {"workflow": self.workflow.to_dict(), "forks": [fork.to_dict() for fork in self.forks]}
 
-    def __str__(self) -> str:
-        return "\n".join(self._lines())
-
-    def _lines(self) -> list[str]:
-        workflow = self.workflow
-        at = "" if workflow.forked_at is None else f" (forked at superstep {workflow.forked_at})"
-        lines = [f"{escape(workflow.id)}  {workflow.status.value}{at}"]
+    def _branches(self, lead: str = "") -> Iterator[tuple[str, Workflow]]:
+        """Yield the workflows of the tree, each with the branches that lead to it."""
+        yield lead, self.workflow
+        below = lead.replace("├── ", "│   ").replace("└── ", "    ")
         for fork in self.forks:
-            last = fork is self.forks[-1]
-            first_line, *others = fork._lines()
-            lines.append(("└── " if last else "├── ") + first_line)
-            lines += [("    " if last else "│   ") + line for line in others]
-        return lines
+            yield from fork._branches(below + ("└── " if fork is self.forks[-1] else "├── "))
+
+    def __str__(self) -> str:
+        return "\n".join(_line(lead, workflow) for lead, workflow in self._branches())
+
+    __repr__ = __str__
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))
+
+    def _repr_html_(self) -> str:
+        return lineage_html(self.workflow.id, list(self._branches()))
+
+
+def _line(lead: str, workflow: Workflow) -> str:
+    at = "" if workflow.forked_at is None else f" (forked at superstep {workflow.forked_at})"
+    return f"{lead}{escape(workflow.id)}  {workflow.status.value}{at}"
 
 
 def family(reader: Reader, workflow_id: str) -> Lineage | None:

@@ -68,7 +68,9 @@ def outcome(order: Order, store: Checkpointer | None) -> RunResult | MapResult:
     except MissingInputError as error:
         missing = ", ".join(error.missing)
         hint = f"Give them: {' '.join(f'{name}=VALUE' for name in error.missing)}, or with --values"
-        raise Problem(USAGE, f"Inputs are missing: {missing}", hint) from error
+        unknown = [name for name in order.values if name not in order.graph.inputs.all]
+        extra = f"; there is no input {', '.join(map(repr, unknown))}" if unknown else ""
+        raise Problem(USAGE, f"Inputs are missing: {missing}{extra}", hint) from error
     except InvalidWorkflowIdError as error:
         raise Problem(USAGE, str(error)) from error
     except (WorkflowLockedError, StoreError):

@@ -55,7 +55,11 @@ def _run(arguments: list[str], screen: Screen) -> int:
         print(overview())
         return 0
     name, rest = _command(arguments)
-    given = parse([*before, *rest], (*options_of(name), *FOR_ALL))
+    try:
+        given = parse([*before, *rest], (*options_of(name), *FOR_ALL))
+    except Problem as problem:
+        problem.hint = problem.hint or f"hypergraph {name.replace('-', ' ')} --help says more"
+        raise
     if given.help:
         print(manual(name, options_of(name)))
         return 0

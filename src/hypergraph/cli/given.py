@@ -39,7 +39,7 @@ def pair_of(text: str) -> tuple[str, str]:
     """Return the two sides of key=value. Raises Problem without a key or an equals sign."""
     key, equals, value = text.partition("=")
     if not equals or not key:
-        raise Problem(USAGE, f"{text!r} is no key=value")
+        raise Problem(USAGE, f"{text!r} is not of the form KEY=VALUE")
     return key, value
 
 

@@ -61,7 +61,7 @@ def refuse_crash_loop(claim: Ownership) -> None:
     for node, count in crashes.items():
         if count >= _STRIKES:
             raise CrashLoopError(
-                f"Workflow {claim.workflow_id!r} is in a crash loop at node {node!r}: its process died "
+                f"Workflow {claim.workflow_id!r} is in a crash loop at node {node}: its process died "
                 f"there {count} times. Fix what kills the process, then resume with force=True.",
                 workflow_id=claim.workflow_id,
                 node_name=node,

@@ -21,7 +21,6 @@ from hypergraph.checkpointers.types import NewWorkflow, StepRecord, Workflow, Wo
 from hypergraph.checkpointers.writer import Writer
 from hypergraph.durability import forks, maps
 from hypergraph.durability.changes import (
-    changed_nodes,
     code_to_record,
     described,
     outdated_nodes,
@@ -190,14 +189,15 @@ class WorkflowKeeper:
         """Restore how a workflow ended that has nothing to do now; return whether that is so."""
         if self.has_waited and ended_elsewhere(run, stored):
             return True
-        status, rerun = stored.workflow.status, self.wishes.code_change == "rerun"
-        if status is not WorkflowStatus.COMPLETED and stored.question is None:
+        if stored.workflow.status is not WorkflowStatus.COMPLETED and stored.question is None:
             return False
         if not stored.records and run.plan.steps:
             return False  # nothing was written down, so nothing can be restored
         if _has_answers(run) or self._news(run, stored):
             return False
-        if rerun and changed_nodes(run.admission.graph, stored):
+        code_change = self.wishes.code_change
+        told = _is_outermost(run) or code_change == "rerun"  # one warning for a map, not one for each item
+        if told and outdated_nodes(run.admission.graph, stored, code_change):
             return False
         recall(run, stored, self.store)
         return True
@@ -238,7 +238,7 @@ class WorkflowKeeper:
         if given and _is_outermost(run):
             given = {**self._echoes(run, stored), **given}
         take_up(run, stored, given, outdated, self.store)
-        run.journal = Journal(self.store, claim, run, self.writer)
+        run.journal = Journal(self.store, claim, run, self.writer, spent=stored.spent)
         if given or code is not None or stored.workflow.status is not WorkflowStatus.ACTIVE:
             active = WorkflowStatus.ACTIVE
             self.store.commit(claim, inputs=given, at=run.past.superstep, status=active, code=code)

@@ -10,6 +10,7 @@ from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.ids import check_workflow_id
 from hypergraph.checkpointers.types import Claim, Workflow, WorkflowStatus
 from hypergraph.durability.changes import described
+from hypergraph.durability.spent import spent
 from hypergraph.durability.stored import Stored
 from hypergraph.durability.wishes import Wishes
 from hypergraph.engine.nested import MapRun
@@ -26,6 +27,7 @@ class MapKeeper:
         self.wishes = wishes
         self.claims: dict[MapRun, Claim] = {}
         self.fresh: set[MapRun] = set()
+        self.spent: dict[MapRun, float] = {}  # milliseconds that maps have worked before
         self.keys: dict[MapRun, list[str]] = {}
 
     def open(self, map_run: MapRun) -> None:
@@ -51,7 +53,9 @@ class MapKeeper:
         claim = self.claims[map_run] = self.store.claim(map_run.workflow_id, new, force=self.wishes.force)
         if claim.existing is None:
             self.fresh.add(map_run)
-        elif claim.existing.status is not WorkflowStatus.ACTIVE:
+            return
+        self.spent[map_run] = spent(claim.existing, items)
+        if claim.existing.status is not WorkflowStatus.ACTIVE:
             self.store.commit(claim, status=WorkflowStatus.ACTIVE)
 
     def close(self, map_run: MapRun) -> None:
@@ -61,7 +65,7 @@ class MapKeeper:
         if claim is None:
             return
         try:
-            duration = (map_run.stopped_at - map_run.started) * 1000
+            duration = (map_run.stopped_at - map_run.started) * 1000 + self.spent.pop(map_run, 0.0)
             outermost = map_run.parent is None
             self.store.commit(claim, status=_status(map_run), duration_ms=duration, full=outermost)
         finally:

@@ -20,6 +20,8 @@ from hypergraph.records import RunStatus
 
 def recall(run: Run, stored: Stored, store: Checkpointer) -> None:
     """Restore values, records and ending of a run that has nothing to do."""
+    if run.fixed:  # the names that are stored need not be those that a run of this graph delivers
+        run.unfix()
     past = run.past = read_past(run.plan, stored, closed=True)
     past.look_up = partial(recalled, store, run)
     run.values.update({n: stored.state[n] for n in run.admission.returns if n in stored.state})

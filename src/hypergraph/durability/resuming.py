@@ -94,13 +94,14 @@ def _own_values(store: Checkpointer, record: StepRecord) -> Mapping[str, Any]:
 def refuse_second_answer(graph: Graph, stored: Stored, given: Mapping[str, Any]) -> None:
     """Raise WorkflowError for an answer to a question that has been answered in another way.
 
-    An interrupt in a loop asks again; as long as it does, its answer is one more answer, not a second one.
+    A question that waits, and those that may follow it, are still to be answered, also for another time.
     """
+    waits = [] if stored.question is None else [stored.question.node_name]
+    open_ones = {*walk([name for name in waits if name in graph.nodes], graph.wiring.successors)}
     answered = {
         name
         for node in graph.interrupt_nodes
-        if stored.workflow.status is not WorkflowStatus.PAUSED
-        and any(r.node_name == node.name and r.durable for r in stored.records)
+        if node.name not in open_ones and any(r.node_name == node.name and r.durable for r in stored.records)
         for name in node.data_outputs
     }
     for name in answered.intersection(given):

@@ -10,6 +10,7 @@ from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.lazy import LazyState
 from hypergraph.checkpointers.types import StepRecord, StepStatus, Turn, Workflow, WorkflowStatus
 from hypergraph.durability.past import Past
+from hypergraph.durability.spent import spent
 from hypergraph.engine.state import differs
 from hypergraph.values.serializers import JsonSerializer
 from hypergraph.values.undecodable import Undecodable
@@ -32,6 +33,11 @@ class Stored:
     def given(self) -> dict[str, int]:
         """The versions of the inputs."""
         return {name: version for name, (version, _) in self.inputs.items()}
+
+    @property
+    def spent(self) -> float:
+        """The milliseconds that it has worked before."""
+        return spent(self.workflow, self.records)
 
     def standing(self, past: Past) -> dict[str, Any]:
         """Return the inputs that no step has replaced by a later version."""

@@ -130,7 +130,7 @@ async def _advance(run: Run) -> None:  # noqa: PLR0912, PLR0915 - the hot loop: 
                     value = step.call(values, run, superstep)
                 if step.is_async:
                     value = await value
-                elif value.__class__ is CoroutineType:
+                elif type(value) is CoroutineType:
                     refuse_coroutine(step, value)
                 if step.resolve is not None:
                     value = step.resolve(value)

@@ -14,6 +14,7 @@ from hypergraph.engine.perform import producers
 from hypergraph.engine.ports import PauseExecution, pass_on
 from hypergraph.engine.run import Run
 from hypergraph.engine.scope import Scope, clock
+from hypergraph.engine.undone import report
 from hypergraph.exceptions import GraphConfigError, NodeError
 from hypergraph.plan.admission import Admission, admit
 from hypergraph.plan.outcomes import ABSENT
@@ -213,7 +214,7 @@ async def _nest(run: Run, step: Step, superstep: int, detail: Detail) -> Any:
         raise PauseExecution(child.pause)
     if child.error is not None:
         pass_on(child.error)
-    run.scope.report_missing(child)
+    report(child)
     found = tuple(child.values.get(inner, ABSENT) for inner in _inner_outputs(step))
     return found[0] if step.output is not None else found
 

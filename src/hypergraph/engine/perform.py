@@ -151,7 +151,7 @@ async def _attempts(run: Run, step: Step, superstep: int, detail: Detail) -> Any
                 raise scope.halt_error(run.path_of(step.name), was_executing=True) from error
             detail.attempts += 1
         else:
-            if result.__class__ is CoroutineType:
+            if type(result) is CoroutineType:
                 refuse_coroutine(step, result)
             return result
 

@@ -8,15 +8,11 @@ from __future__ import annotations
 import logging
 import threading
 import time
-import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypergraph.engine.ports import Keeper, Kernel, NodeCache, Observer
 from hypergraph.exceptions import CancellationError, RunTimeoutError, StopRequested
 from hypergraph.nodes.context import DEFAULT_LOGGER
-
-if TYPE_CHECKING:
-    from hypergraph.engine.run import Run
 
 clock = time.perf_counter
 NEVER = float("inf")
@@ -78,17 +74,6 @@ class Scope:
     def remaining(self) -> float:
         """Return the seconds until the call must be over."""
         return max(self.halt_at - clock(), 0.0)
-
-    def report_missing(self, run: Run) -> None:
-        """V5: deal with selected outputs that do not exist. Raises ValueError by policy "error"."""
-        selected = run.admission.selected
-        missing = [name for name in selected if name not in run.values] if selected else []
-        if missing and self.on_missing != "ignore":
-            graph = run.graph_name or "unnamed"
-            text = f"Requested outputs not found: {missing}. Their nodes did not run in graph {graph!r}."
-            if self.on_missing == "error":
-                raise ValueError(text)
-            warnings.warn(text, UserWarning, stacklevel=2)
 
     @property
     def awake(self) -> threading.Event:

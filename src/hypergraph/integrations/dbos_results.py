@@ -52,6 +52,7 @@ def stored_map(
     return MapResult(
         tuple(_item(reader, item.id, item.status, why) for item in items),
         graph_name=(batch.graph_name if batch is not None else None) or "",
+        workflow_id=workflow_id,
     )
 
 

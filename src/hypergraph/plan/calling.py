@@ -33,9 +33,13 @@ class Call(Protocol):
 
 def is_immutable(value: Any) -> bool:
     """Say whether a value cannot change in place: numbers, text, functions, classes, tuples of such."""
-    if isinstance(value, (tuple, frozenset)) and type(value) in (tuple, frozenset):
+    kind = type(value)  # not its __class__, which a proxy looks up, and may fail to
+    if kind is not tuple and kind is not frozenset:
+        return issubclass(kind, _IMMUTABLE)
+    try:
         return all(map(is_immutable, value))
-    return isinstance(value, _IMMUTABLE)
+    except RecursionError:
+        return False  # too deep to tell, and mutable is what costs nothing but a step
 
 
 def takes_plain_positions(node: CallableNode) -> bool:

@@ -55,7 +55,8 @@ def consumed_outputs(wiring: Wiring, name: str, active: Collection[str]) -> dict
 def _refuse_conflicts(request: Request, internal: Sequence[str]) -> None:
     """A5: a node either computes its outputs or has all of them injected."""
     wiring, available = request.graph.wiring, request.available
-    injected = {*internal, *(name for name in request.graph._bound if name in wiring.data_producers)}
+    bound = (name for name in request.graph._bound if name not in request.spec.all)  # others are inputs
+    injected = {*internal, *(name for name in bound if name in wiring.data_producers)}
     runnable: set[str] | None = None
     for output in sorted(injected):
         for producer in wiring.data_producers[output]:

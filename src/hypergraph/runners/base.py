@@ -15,9 +15,9 @@ from hypergraph.engine.nested import MapRun, expand
 from hypergraph.engine.ports import Kernel
 from hypergraph.engine.run import Run
 from hypergraph.engine.scope import DEFAULT_LIMIT, Scope
+from hypergraph.engine.undone import report
 from hypergraph.events.dispatcher import EventDispatcher
 from hypergraph.exceptions import (
-    IncompatibleRunnerError,
     InfiniteLoopError,
     MissingInputError,
     NodeError,
@@ -33,7 +33,7 @@ from hypergraph.runners.caching import NodeCaching
 from hypergraph.runners.observe import EventObserver
 from hypergraph.runners.options import DEFAULTS, Options, checked, merged_inputs
 from hypergraph.runners.parameters import explained_runner
-from hypergraph.runners.refusals import check_mapped, checked_executor, needs_interrupts
+from hypergraph.runners.refusals import check_graph, check_mapped, checked_executor, needs_interrupts
 from hypergraph.runs.build import map_result_of, result_of
 from hypergraph.runs.results import MapResult
 from hypergraph.runs.run_result import RunResult
@@ -186,7 +186,7 @@ class BaseRunner(ABC):
         """Prepare a map for whoever listens."""
         dispatcher = dispatcher_for(options.event_processors)
         observer = self._observer(dispatcher) if dispatcher is not None else None
-        self._check_graph(graph)
+        check_graph(graph, type(self).__name__, self.capabilities)
         if graph.has_interrupts:
             raise needs_interrupts(graph, "map cannot wait for answers: many items cannot share one")
         given = merged_inputs(graph, values, keywords, options)
@@ -221,7 +221,7 @@ class BaseRunner(ABC):
         known = getattr(graph, "memo", _NOTHING).get("admissions", _NOTHING)
         admission: Admission | None = known.get((self.__class__, names)) if plain else None
         if admission is None:
-            self._check_graph(graph)
+            check_graph(graph, type(self).__name__, self.capabilities)
             admission = admit(graph, names, options.select, options.entrypoint, options.on_internal_override)
             if admission.notices:
                 admission.warn(stacklevel=6)
@@ -235,31 +235,14 @@ class BaseRunner(ABC):
             scope.configure(observer, options.on_missing, options.timeout)
         return scope
 
-    def _check_graph(self, graph: Graph) -> None:
-        """A1: refuse what this runner cannot run, before anything runs."""
-        if not isinstance(graph, Graph):
-            raise TypeError(
-                f"A runner runs a Graph, got {type(graph).__name__}. Build one: Graph([node, ...])."
-            )
-        can = self.capabilities
-        if not can.supports_async_nodes and graph.has_async_nodes:
-            names = [node.name for node in graph.iter_nodes() if node.is_async]
-            raise IncompatibleRunnerError(
-                f"{type(self).__name__} cannot run async nodes: {', '.join(names)}. Use AsyncRunner.",
-                names[0],
-                "supports_async_nodes",
-            )
-        if not can.supports_interrupts and graph.has_interrupts:
-            raise needs_interrupts(graph, f"{type(self).__name__} cannot pause; use AsyncRunner")
-
     # -- concluding ------------------------------------------------------------------------------------
 
     def _conclude(self, run: Run, error_handling: str) -> RunResult:
         """Return the result, or raise what the run ended with."""
         result = result_of(run)
         if run.failure is None:
-            if run.status is RunStatus.COMPLETED and run.scope.on_missing != "ignore":
-                run.scope.report_missing(run)
+            if run.status is RunStatus.COMPLETED and not (run.fixed and run.scope.on_missing == "ignore"):
+                report(run)
             return result
         error = run.error
         if isinstance(error, InfiniteLoopError):
@@ -280,7 +263,7 @@ class BaseRunner(ABC):
             reraise(bad.error)
         for run in map_run.runs:
             if run is not None and run.status is RunStatus.COMPLETED:
-                run.scope.report_missing(run)
+                report(run)
         return result
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hypergraph.exceptions import IncompatibleRunnerError, MissingInputError
 from hypergraph.graph.findings import did_you_mean
 from hypergraph.graph.graph import Graph
+
+if TYPE_CHECKING:
+    from hypergraph.runners.base import RunnerCapabilities
 
 
 def needs_interrupts(graph: Graph, why: str) -> IncompatibleRunnerError:
@@ -17,6 +20,21 @@ def needs_interrupts(graph: Graph, why: str) -> IncompatibleRunnerError:
     return IncompatibleRunnerError(
         f"The graph has an InterruptNode ({', '.join(names)}), and {why}.", names[0], "supports_interrupts"
     )
+
+
+def check_graph(graph: Graph, runner: str, can: RunnerCapabilities) -> None:
+    """A1: refuse what a runner cannot run. Raises TypeError for what is no graph, IncompatibleRunnerError."""
+    if not isinstance(graph, Graph):
+        raise TypeError(f"A runner runs a Graph, got {type(graph).__name__}. Build one: Graph([node, ...]).")
+    if not can.supports_async_nodes and graph.has_async_nodes:
+        names = [node.name for node in graph.iter_nodes() if node.is_async]
+        raise IncompatibleRunnerError(
+            f"{runner} cannot run async nodes: {', '.join(names)}. Use AsyncRunner.",
+            names[0],
+            "supports_async_nodes",
+        )
+    if not can.supports_interrupts and graph.has_interrupts:
+        raise needs_interrupts(graph, f"{runner} cannot pause; use AsyncRunner")
 
 
 def check_mapped(graph: Graph, names: Sequence[str], given: Mapping[str, Any]) -> None:

@@ -79,6 +79,7 @@ def map_result_of(map_run: MapRun) -> MapResult:
         map_run.map_over,
         map_run.mode,
         map_run.admission.graph.name or "",
+        map_run.workflow_id,
     )
 
 

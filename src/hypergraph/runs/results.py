@@ -35,6 +35,7 @@ class MapResult(Sequence[RunResult]):
     map_over: tuple[str, ...] = ()  # the inputs that were mapped over
     map_mode: str = "zip"  # "zip" or "product"
     graph_name: str = ""  # "" for a graph without name
+    workflow_id: str | None = None  # of the stored map, if there is one
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "results", tuple(self.results))

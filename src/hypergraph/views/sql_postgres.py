@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from hypergraph.checkpointers.postgres_driver import psycopg
 from hypergraph.checkpointers.sql_store import SqlCheckpointer
 from hypergraph.exceptions import CheckpointError
 from hypergraph.views.problems import REFUSED, USAGE, Problem
@@ -101,10 +100,10 @@ def _make_views(connection: Any) -> None:
         connection.execute(_LIMITS, (f"{SECONDS}s",))
         for view in VIEWS:
             connection.execute(f"CREATE TEMP VIEW {view} AS {selection(view, schema, postgres=True)}")
-    except psycopg.Error as error:
-        if error.sqlstate not in _WRITES:
+    except Exception as error:  # of the driver, which is not loaded here: questions to a file do without it
+        if getattr(error, "sqlstate", None) not in _WRITES:
             raise
-        why = f"Questions need temporary views, and these cannot be made: {error.diag.message_primary}"
+        why = f"Questions need temporary views, and these cannot be made: {_said(error)}"
         hint = "Ask the primary, not a standby, as a user with TEMP on the database"
         raise Problem(REFUSED, why, hint) from error
 
@@ -127,10 +126,14 @@ def _refused(reason: str) -> Problem:
     return Problem(REFUSED, f"refused: {reason}; nothing was changed", hint)
 
 
+def _said(error: BaseException | None) -> str:
+    return getattr(getattr(error, "diag", None), "message_primary", None) or str(error)
+
+
 def _problem(error: CheckpointError) -> Exception:
     cause = error.__cause__
     code = getattr(cause, "sqlstate", None) or ""
-    said = getattr(getattr(cause, "diag", None), "message_primary", None) or str(cause)
+    said = _said(cause)
     if code in _WRITES or code.startswith(_TRANSACTION):
         return _refused(said)
     if code == _TIMEOUT:

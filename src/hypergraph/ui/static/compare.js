@@ -75,7 +75,7 @@ const WORDS = /** @type {Record<string, string>} */ ({
 /** @param {{step: any, workflow: string}} props */
 function StepCell({ step, workflow }) {
   if (!step) return html`<span class="note">ended before</span>`;
-  const decision = step.decision === null ? "" : `→ ${cut([step.decision].flat().join(", "), 40)}`;
+  const decision = step.decision === null ? "" : ` → ${cut([step.decision].flat().join(", "), 40)}`;
   return html`<i class="dot ${statusClass(step.status)}" title=${step.status}></i> <a class="node-name" href=${hrefOf(workflow, step.index)}>${cut(step.node, 40)}</a>
      <span class="note">${decision} ${step.error ? cut(step.error, 60) : ""}</span>`;
 }
