@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from hypergraph.checkpointers import sql_glances, sql_reads
@@ -105,4 +104,6 @@ class SqlReader(Checkpointer):
         return [self._with_graph(workflow) for workflow in found], total, cursor
 
     def _with_graph(self, workflow: Workflow) -> Workflow:
-        return replace(workflow, load_graph=lambda: self._read(sql_reads.graph, workflow.id))
+        # It was made for us a moment ago, and nobody else has it; a copy would take as long as the rest.
+        object.__setattr__(workflow, "load_graph", lambda: self._read(sql_reads.graph, workflow.id))
+        return workflow

@@ -107,6 +107,7 @@ class StepRecord:
         return _fields_dict(self)
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, repr=False)
 class Workflow:
     """One durable run: `print(workflow)` shows its steps as a table.
