@@ -167,6 +167,24 @@ def test_a_loop_that_failed_goes_on_in_the_same_round(
     assert store.state("w") == store.state("reference")
 
 
+def test_a_loop_makes_again_what_its_gate_needs_and_nobody_kept(durable: On, bodies: Bodies) -> None:
+    @node(output_name="log", persist=False)
+    def grow(log: list[int] = ()) -> list[int]:  # type: ignore[assignment]
+        bodies.enter("grow")
+        return [*log, len(log)]
+
+    @route(targets=["grow", END])
+    def more(log: list[int]) -> Any:
+        bodies.enter("more")
+        return "grow" if len(log) < 3 else END
+
+    graph = Graph([grow, more], name="growing")
+    fail_once(durable, bodies, graph, "more", workflow_id="w")
+    bodies.take()
+    assert durable.run(graph, workflow_id="w")["log"] == [0, 1, 2]
+    assert bodies.take() == ["grow", "more"] * 3
+
+
 def test_a_failure_two_graphs_deep_is_taken_up_there(
     durable: On, store: Checkpointer, bodies: Bodies
 ) -> None:
