@@ -89,6 +89,28 @@ def test_a_result_stored_before_the_graph_grew_takes_nothing_from_later_runs(
     assert durable.run(grown, {"v0": 0}, workflow_id="other").values == {"v1": 1, "v2": 2}
 
 
+def test_a_node_that_makes_more_by_now_runs_again_for_who_needs_it(durable: On, bodies: Bodies) -> None:
+    def measure(text: str) -> Any:
+        bodies.enter("measure")
+        return (len(text), 1) if is_new else len(text)
+
+    def judge(letters: int, lines: int = 0) -> str:
+        bodies.enter("judge")
+        return f"{letters} in {lines}"
+
+    is_new = False
+    short = Graph([node(measure, output_name="letters"), node(judge, output_name="verdict")], name="judging")
+    fail_once(durable, bodies, short, "judge", values={"text": "tea"}, workflow_id="w")
+    is_new = True
+    both = node(measure, output_name=("letters", "lines"))
+    grown = Graph([both, node(judge, output_name="verdict")], name="judging")
+    bodies.take()
+    assert durable.run(grown, workflow_id="w").values == {"letters": 3, "lines": 1, "verdict": "3 in 1"}
+    assert bodies.take() == ["measure", "judge"]
+    durable.run(grown, workflow_id="w")
+    assert bodies.take() == []
+
+
 def test_changed_inputs_run_what_takes_them(durable: On, store: Checkpointer, bodies: Bodies) -> None:
     @node(output_name="left")
     def double(a: int) -> int:
