@@ -143,6 +143,7 @@ BAD = {
     "run-no-graph": (("run", "shop:number"), 2),
     "run-unknown-name": (("run", "nothing"), 1),
     "run-missing-input": (("run", "shop:math"), 2),
+    "run-misspelt-input": (("run", "shop:math", "nn=1"), 2),
     "run-bad-json": (("run", "shop:math", "--values", '{"n": }'), 2),
     "run-json-list": (("run", "shop:math", "--values", "[1]"), 2),
     "run-no-file": (("run", "shop:math", "--values", "@nowhere.json"), 2),

@@ -89,6 +89,28 @@ def test_a_result_stored_before_the_graph_grew_takes_nothing_from_later_runs(
     assert durable.run(grown, {"v0": 0}, workflow_id="other").values == {"v1": 1, "v2": 2}
 
 
+def test_a_node_that_makes_more_by_now_runs_again_for_who_needs_it(durable: On, bodies: Bodies) -> None:
+    def measure(text: str) -> Any:
+        bodies.enter("measure")
+        return (len(text), 1) if is_new else len(text)
+
+    def judge(letters: int, lines: int = 0) -> str:
+        bodies.enter("judge")
+        return f"{letters} in {lines}"
+
+    is_new = False
+    short = Graph([node(measure, output_name="letters"), node(judge, output_name="verdict")], name="judging")
+    fail_once(durable, bodies, short, "judge", values={"text": "tea"}, workflow_id="w")
+    is_new = True
+    both = node(measure, output_name=("letters", "lines"))
+    grown = Graph([both, node(judge, output_name="verdict")], name="judging")
+    bodies.take()
+    assert durable.run(grown, workflow_id="w").values == {"letters": 3, "lines": 1, "verdict": "3 in 1"}
+    assert bodies.take() == ["measure", "judge"]
+    durable.run(grown, workflow_id="w")
+    assert bodies.take() == []
+
+
 def test_changed_inputs_run_what_takes_them(durable: On, store: Checkpointer, bodies: Bodies) -> None:
     @node(output_name="left")
     def double(a: int) -> int:
@@ -165,6 +187,24 @@ def test_a_loop_that_failed_goes_on_in_the_same_round(
     assert durable.run(graph, workflow_id="w")["count"] == 4
     assert bodies.take() == whole
     assert store.state("w") == store.state("reference")
+
+
+def test_a_loop_makes_again_what_its_gate_needs_and_nobody_kept(durable: On, bodies: Bodies) -> None:
+    @node(output_name="log", persist=False)
+    def grow(log: list[int] = ()) -> list[int]:  # type: ignore[assignment]
+        bodies.enter("grow")
+        return [*log, len(log)]
+
+    @route(targets=["grow", END])
+    def more(log: list[int]) -> Any:
+        bodies.enter("more")
+        return "grow" if len(log) < 3 else END
+
+    graph = Graph([grow, more], name="growing")
+    fail_once(durable, bodies, graph, "more", workflow_id="w")
+    bodies.take()
+    assert durable.run(graph, workflow_id="w")["log"] == [0, 1, 2]
+    assert bodies.take() == ["grow", "more"] * 3
 
 
 def test_a_failure_two_graphs_deep_is_taken_up_there(

@@ -10,7 +10,7 @@ import pytest
 from durable import Bodies, bodies, counting, durable, fail_once, pipeline, read, rows, store
 from running import On, OnAsync
 
-from hypergraph import Graph
+from hypergraph import Graph, node
 from hypergraph.checkpointers import Checkpointer, SqliteCheckpointer, StepStatus, WorkflowStatus
 
 __all__ = ["bodies", "durable", "store"]  # fixtures
@@ -166,3 +166,13 @@ def test_a_slow_disk_does_not_hold_up_the_event_loop(tmp_path: Path) -> None:
     OnAsync(checkpointer=store).run(pipeline(Bodies()), {"v0": 0}, workflow_id="w")
     assert [thread is threading.main_thread() for thread in threads] == [False]
     assert store.pace.seconds < 1.0
+
+
+def test_a_traceback_is_kept_whatever_characters_it_holds(durable: On, store: Checkpointer) -> None:
+    @node(output_name="y")
+    def fail(x: str) -> str:
+        raise ValueError(f"cannot read {x}")
+
+    durable.run(Graph([fail]), {"x": "\udcff"}, error_handling="continue", workflow_id="w")
+    (step,) = store.steps("w")
+    assert step.traceback.endswith("ValueError: cannot read \udcff\n")

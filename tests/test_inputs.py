@@ -331,3 +331,9 @@ def test_each_map_item_is_checked_by_the_same_rules(map_: Run) -> None:
         map_(PIPE, {"a": 1, "b": [1, 2]}, map_over="b")
     with pytest.warns(UserWarning, match="internal parameters"):
         assert map_(PIPE, {"b": [1, 2]}, map_over="b")["c"] == [1, 2]
+
+
+@pytest.mark.parametrize("key", [1, None, b"a", ("a",)])
+def test_a_key_that_is_no_text_is_refused(run: Run, key: Any) -> None:
+    with pytest.raises(TypeError, match="mapping from input names to values, got the key"):
+        run(PIPE, {"a": 1, key: 2}, on_internal_override="ignore")

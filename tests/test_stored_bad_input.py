@@ -97,6 +97,20 @@ def test_an_id_that_cannot_be_one_is_refused_with_what_could(
         durable.run(pipeline(bodies, 1), {"v0": 0}, workflow_id=bad)
 
 
+@pytest.mark.parametrize("name", ["inner", "a name with a blank at the end ", "n" * 600])
+def test_what_children_are_called_does_not_count_against_the_id(
+    durable: On, store: Checkpointer, bodies: Bodies, name: str
+) -> None:
+    longest = "w" * 512
+    outer = Graph([pipeline(bodies, 2).as_node(name=name)], name="outer")
+    fail_once(durable, bodies, outer, "s2", values={"v0": 0}, workflow_id=longest)
+    bodies.take()
+    assert durable.run(outer, workflow_id=longest).completed
+    assert bodies.take() == ["s2"]
+    assert store.workflow(f"{longest}/{name}") is not None
+    assert durable.map(outer, {"v0": [0, 1]}, map_over="v0", workflow_id="m" * 512).completed
+
+
 def test_maps_and_forks_are_refused_such_ids_too(durable: On, store: Checkpointer, bodies: Bodies) -> None:
     graph = pipeline(bodies, 2)
     durable.run(graph, {"v0": 0}, workflow_id="w")

@@ -11,7 +11,7 @@ _UNPRINTABLE = {"Cc": "a control character", "Cs": "half of a surrogate pair"}
 
 
 def check_workflow_id(workflow_id: object, *, child: bool = False) -> str:
-    """Return the id; "/" is for the ids of children, which the runners make.
+    """Return the id; those of children are made by the runners, of "/" and names as long as they are.
 
     Raises:
         InvalidWorkflowIdError: it cannot be an id; the text says why.
@@ -39,9 +39,11 @@ def _what_is_wrong(workflow_id: object, child: bool) -> str | None:
         if found is not None:
             return f"contains {_UNPRINTABLE[unicodedata.category(found)]}, {found!a}"
         size = len(workflow_id.encode())
+    if child:
+        return None
     if workflow_id != workflow_id.strip():
         return "begins or ends with a blank"
-    if "/" in workflow_id and not child:
+    if "/" in workflow_id:
         return 'contains "/", which separates the ids of nested workflows'
     if size > MAX_BYTES:
         return f"has {size} bytes"

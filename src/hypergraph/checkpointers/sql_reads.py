@@ -283,6 +283,8 @@ def following(connection: Connection, workflow_id: str, superstep: int) -> list[
 
 def _own(row: Row, found: dict[tuple[int, str], list[tuple[int, Payload]]]) -> list[Payload]:
     """Return the payloads of a step; those of a pause that was completed in place are no longer its own."""
-    status = row[STEP_COLUMNS.index("status")]
-    kind = OUTPUT if status == StepStatus.COMPLETED.value else OTHER
-    return [payload for of_kind, payload in found[row[1], row[2]] if of_kind == kind]
+    stored = found.get((row[1], row[2]))
+    if not stored:
+        return []
+    kind = OUTPUT if row[STEP_COLUMNS.index("status")] == StepStatus.COMPLETED.value else OTHER
+    return [payload for of_kind, payload in stored if of_kind == kind]

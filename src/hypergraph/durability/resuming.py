@@ -10,7 +10,7 @@ from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.types import StepRecord, StepStatus, Turn, WorkflowStatus
 from hypergraph.durability.past import Past, read_past, replay
 from hypergraph.durability.recalling import recalled
-from hypergraph.durability.stored import Stored, is_other, marked
+from hypergraph.durability.stored import Stored, grown, is_other, marked
 from hypergraph.engine.run import Run
 from hypergraph.exceptions import NodeError, WorkflowError
 from hypergraph.graph.components import walk
@@ -38,6 +38,7 @@ def take_up(
     if closed:
         begins = max([record.superstep for record in stored.records], default=-1) + 1
         stored.turn = Turn(begins, frozenset(news))
+    stored.records = grown(stored, run.admission.graph)
     needed = _needed(run, stored, closed)
     past = run.past = read_past(run.plan, stored, closed=closed)
     past.look_up = partial(recalled, store, run)

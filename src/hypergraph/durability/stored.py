@@ -12,6 +12,8 @@ from hypergraph.checkpointers.types import StepRecord, StepStatus, Turn, Workflo
 from hypergraph.durability.past import Past
 from hypergraph.durability.spent import spent
 from hypergraph.engine.state import differs
+from hypergraph.graph.graph import Graph
+from hypergraph.nodes.function import FunctionNode
 from hypergraph.values.serializers import JsonSerializer
 from hypergraph.values.undecodable import Undecodable
 
@@ -96,8 +98,7 @@ class Stored:
             as_stored = version > 0 and (isinstance(before, Undecodable) or not is_other(before, value))
             as_now = name in self.state and not is_other(self.state[name], value)
             if name in again or not (as_stored or as_now):
-                written = [r.output_versions[name] for r in self.records if name in r.output_versions]
-                news[name] = max([version, *written]) + 1
+                news[name] = _next_version(self, name)
         return news
 
 
@@ -123,6 +124,29 @@ def marked(records: list[StepRecord], state: Mapping[str, Any]) -> list[StepReco
             lost = {name: unreadable.pop(name) for name in record.output_versions if name in unreadable}
             marked[position] = replace(record, lost={**record.lost, **lost}) if lost else record
     return marked
+
+
+def grown(stored: Stored, graph: Graph) -> list[StepRecord]:
+    """Return the records; a function that makes more by now has lost what it did not make then."""
+    records = list(stored.records)
+    last = {r.node_name: n for n, r in enumerate(records) if r.status is StepStatus.COMPLETED}
+    for name, position in last.items():
+        record, node = records[position], graph.nodes.get(name)
+        if not isinstance(node, FunctionNode) or record.partial:
+            continue
+        unmade = set(node.data_outputs).difference(record.output_versions)
+        if unmade:
+            made = {n: _next_version(stored, n) for n in unmade}
+            lost = dict.fromkeys(unmade, "its node did not make it then")
+            records[position] = replace(
+                record, output_versions={**record.output_versions, **made}, lost={**record.lost, **lost}
+            )
+    return records
+
+
+def _next_version(stored: Stored, name: str) -> int:
+    written = [r.output_versions[name] for r in stored.records if name in r.output_versions]
+    return max([stored.inputs.get(name, (0, None))[0], *written]) + 1
 
 
 def is_other(stored: Any, given: Any) -> bool:

@@ -6,7 +6,7 @@ the whole graph to find out what can run.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Protocol
 
 from hypergraph.plan.admission import Admission
@@ -156,13 +156,14 @@ class Readiness:
             if alive.isdisjoint(feeders):
                 self._satisfy(index, name)
 
-    def _could_run(self) -> set[int]:
+    def _could_run(self, without: Collection[int] = ()) -> set[int]:
         """Return the steps that may run from here on, taking every open question in their favour."""
         alive = set(self.abroad)
         grown = True
         while grown:
             grown = False
-            for index in sorted(self.scope - alive):  # in graph order one pass is mostly enough
+            left = (self.scope - alive).difference(without)
+            for index in sorted(left):  # in graph order one pass is mostly enough
                 if self._could_run_with(index, alive):
                     alive.add(index)
                     grown = True

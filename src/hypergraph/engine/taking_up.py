@@ -64,18 +64,38 @@ def restore(counters: Readiness, past: Past) -> None:
 
 def _needed_again(counters: Readiness, past: Past) -> list[int]:
     """Return the steps whose values were not kept, but are taken by something still to run; oldest first."""
-    takers = counters._could_run()
+    back = {name for index in past.replayed for name in counters.steps[index].outputs}  # in this superstep
+    lost = {name: index for name, index in past.lost.items() if name not in back}
+    takers, unaided = counters._could_run(), _unaided(counters, lost)
     needed: set[int] = set()
     while True:
         found = {
             index
-            for name, index in past.lost.items()
-            if index not in takers and any(name in counters.steps[taker].node.inputs for taker in takers)
+            for name, index in lost.items()
+            if index not in needed | unaided
+            and any(name in counters.steps[taker].node.inputs for taker in takers)
         }
         if not found:
             return sorted(needed, key=lambda index: past.visits[index].order)
         needed |= found
         takers |= found
+
+
+def _unaided(counters: Readiness, lost: Mapping[str, int]) -> set[int]:
+    """Return the steps that may run without anything that was not kept: they make it anew by themselves."""
+    found: set[int] = set()
+    while True:
+        missing = {(name, maker) for name, maker in lost.items() if maker not in found}
+        barred = {
+            step.index
+            for step in counters.steps
+            for name, maker in missing
+            if name in step.node.inputs
+            and (step.index != maker or not counters.unasked.isdisjoint(step.controllers))
+        }
+        before, found = found, counters._could_run(barred)
+        if found == before:
+            return found
 
 
 def _wait_for_news(counters: Readiness, in_turn: Collection[int]) -> None:

@@ -26,7 +26,8 @@ def loss_of(error: Exception, executor: Executor, path: str) -> WorkerLostError 
     if stays_broken:
         why += (
             f"\nHow to fix: a broken {type(executor).__name__} stays broken. Make a new one and run again "
-            "(a store keeps finished steps), or use an executor that replaces workers: loky, Dask, Ray."
+            "(a store keeps finished steps), or use an executor that replaces workers: loky, Dask, Ray. "
+            'If it broke at its first call, put what the script does below `if __name__ == "__main__":`.'
         )
     return loss(path, why, is_final=stays_broken or "KilledWorker" in names)  # Dask has tried that often
 

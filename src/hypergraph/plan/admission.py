@@ -83,7 +83,7 @@ def admit(
 ) -> Admission:
     """Check the names a run starts with; the outcome is remembered.
 
-    Raises GraphConfigError, MissingInputError or ValueError by rules A2-A9.
+    Raises GraphConfigError, MissingInputError or ValueError by rules A2-A9, TypeError for what is no name.
     """
     wanted = tuple(select) if isinstance(select, list) else select
     key = (names, wanted, entrypoint, on_internal_override)
@@ -92,6 +92,8 @@ def admit(
         return known[key]
     except KeyError:
         pass
+    if strange := [name for name in names if not isinstance(name, str)]:
+        raise TypeError(f"values must be a mapping from input names to values, got the key {strange[0]!r}")
     admission = _admit(graph, frozenset(names), wanted, entrypoint, on_internal_override)
     if len(known) >= _KEPT:
         known.clear()
