@@ -109,7 +109,7 @@ def queues(found: Found) -> str:
 _NOTES = {
     "random text": "values of 64 KB",
     "prose": "the server compresses what repeats itself",
-    "random bytes": "in JSON they are written with 64 letters",
+    "random bytes": "in JSON they are written as base64",
 }
 _PARTS: dict[str, Callable[[Found], str]] = {part.__name__: part for part in (machine, costs, losses, queues)}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
-from typing import Any
+from typing import Any, Self
 
 from hypergraph.checkpointers.artifacts import ArtifactRef, SweepableStore
 from hypergraph.checkpointers.commits import FINISHED, Commit, Ownership
@@ -26,7 +26,7 @@ __all__ = ["Checkpointer", "Commit", "EncodedStep", "NewWorkflow", "Ownership"]
 class Checkpointer(Verbs):
     """Keep workflows, their steps and values, beyond the run that made them.
 
-    Every method raises CheckpointError, or a subclass that names the remedy, when the store fails.
+    At the end of `with store:` or `async with store:` it is closed. Every method raises CheckpointError, or a subclass that names the remedy, when the store fails.
     """
 
     async def initialize(self) -> None:
@@ -36,6 +36,18 @@ class Checkpointer(Verbs):
     async def close(self) -> None:
         """Let go of files and connections; a later call opens them again."""
         await in_thread(self.shut)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.shut()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
     async def create_workflow(
         self,

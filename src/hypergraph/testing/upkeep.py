@@ -185,9 +185,11 @@ class AwaitableTests:
             found = await store.get_workflow("w")
             assert found is not None
             assert found.status is WorkflowStatus.COMPLETED
-            assert (await store.list_workflows(tag="k=v")).total == 1
+            async with store as entered:
+                assert (await entered.list_workflows(tag="k=v")).total == 1
             await store.close()
-            await store.close()
+            with store as entered:
+                assert entered is store
 
         asyncio.run(story())
 
