@@ -26,7 +26,8 @@ __all__ = ["Checkpointer", "Commit", "EncodedStep", "NewWorkflow", "Ownership"]
 class Checkpointer(Verbs):
     """Keep workflows, their steps and values, beyond the run that made them.
 
-    At the end of `with store:` or `async with store:` it is closed. Every method raises CheckpointError, or a subclass that names the remedy, when the store fails.
+    At the end of `with store:` or `async with store:` it is closed. Every method raises CheckpointError, or a
+    subclass that names the remedy, when the store fails.
     """
 
     async def initialize(self) -> None:
