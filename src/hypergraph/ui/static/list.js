@@ -150,8 +150,9 @@ function Row({ item }) {
   };
   const tags = Object.entries(item.tags ?? {});
   return html`<tr onClick=${open}>
-    <td><${Badge} status=${item.status} small />${item.alive === false ? html` <span class="note">nobody at work</span>` : null}</td>
+    <td><${Badge} status=${item.status} small /></td>
     <td class="of-id"><a class="mono" href=${hrefOf(item)} title=${plain(item.id)}>${cut(item.id, 80)}</a>
+      ${item.alive === false && html`<span class="note" title="Its process has ended; resume goes on">nobody at work</span>`}
       ${item.forked_from && html`<span class="note" title="forked from ${plain(item.forked_from)}">fork of ${cut(item.forked_from, 24)} at ${item.forked_at ?? "its end"}</span>`}
       ${tags.slice(0, 3).map(([name, value]) => html`<span class="tag">${cut(name, 20)}=${cut(value, 20)}</span>`)}</td>
     <td class="of-graph">${cut(item.graph ?? "—", 40)}</td>
