@@ -102,12 +102,22 @@ def test_a_file_that_is_there_is_left_alone(stories: Cli, tmp_path: Path) -> Non
         (["state", "batch-1", "--at", "0"], 1, "It has no steps"),
         (["state", "offer-1", "--key", "offer", "--path", "/amont"], 1, "  /amount\n"),
         (["state", "offer-1", "--key", "offer", "--path", "amount"], 2, "must begin with a slash"),
-        (["state", "offer-1", "--path", "/x"], 2, "Name it with --key"),
+        (["state", "offer-1", "--path", "/x"], 1, "Workflow 'offer-1' has no value 'x'"),
+        (["state", "offer-1", "--path", "offer/amount"], 2, "must begin with a slash"),
+        (["state", "offer-1", "--out", "x"], 2, "Name it with --key"),
         (["state", "offer-1", "--key", "offer", "--out", "/no/such/folder/x"], 2, "cannot be written"),
     ],
 )
 def test_what_is_not_there_is_told(stories: Cli, words: list[str], code: int, part: str) -> None:
     assert part in stories(*words, code=code).err
+
+
+def test_a_path_without_a_key_begins_with_the_name(stories: Cli) -> None:
+    whole = stories.json("state", "batch-1/item-5", "--path", "/documents")
+    assert whole == stories.json("state", "batch-1/item-5", "--key", "documents")
+    part = stories.json("state", "batch-1/item-5", "--path", "/documents/1/title")
+    assert part == stories.json("state", "batch-1/item-5", "--key", "documents", "--path", "/1/title")
+    assert part["value"] == whole["value"][1]["title"]
 
 
 # --- watch ---------------------------------------------------------------------------------------

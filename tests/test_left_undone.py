@@ -67,6 +67,15 @@ def test_every_item_of_a_map_tells(map_: Callable[..., MapResult]) -> None:
 def test_a_nested_run_tells(run: Callable[..., RunResult]) -> None:
     with pytest.warns(UserWarning, match="chose 'write'"):
         run(Graph([WRITING.as_node()]), topic="old")
+    with pytest.warns(UserWarning, match="chose 'write'"):
+        run(Graph([WRITING.as_node().map_over("topic")]), topic=["new", "old"])
+
+
+def test_selected_outputs_of_mapped_items_are_missed(run: Callable[..., RunResult]) -> None:
+    graph = Graph([WRITING.select("notes").as_node().map_over("topic")])
+    assert run(graph, topic=["new"], on_missing="error")["notes"] == ["notes on new"]
+    with pytest.raises(ValueError, match="Requested outputs not found"):
+        run(graph, topic=["new", "old"], on_missing="error")
 
 
 def test_a_join_of_two_branches_is_no_news_when_only_one_was_taken(run: Callable[..., RunResult]) -> None:

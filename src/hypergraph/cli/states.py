@@ -15,7 +15,7 @@ from hypergraph.display import Block, Table, jsonable, plural
 from hypergraph.views.problems import REFUSED, USAGE, Problem
 from hypergraph.views.state import SavedValue, StateView, raw_value
 from hypergraph.views.state import state as state_of
-from hypergraph.views.values import TEXT, Part, ValueView, describe, part_at
+from hypergraph.views.values import TEXT, Part, ValueView, describe, part_at, steps_of
 
 _ROWS = 20
 _SHORT = 100  # characters; longer texts are cut in a row
@@ -24,7 +24,7 @@ state_options = (
     WF,
     Option("--at", "after this superstep, by default the last", "N", number),
     Option("--key", "this value alone, whatever its size", "K"),
-    Option("--path", "a part of it, like /docs/0/title", "P"),
+    Option("--path", "a part of it, like /0/title; without --key the name comes first: /docs/0/title", "P"),
     Option("--offset", "its items, or characters, from this one on", "N", number, 0),
     Option("--limit", f"how many items, {_ROWS} by default, or characters, {TEXT} by default", "N", number),
     Option("--out", "write all of the value to a new file: texts and bytes as they are, else JSON", "FILE"),
@@ -35,21 +35,31 @@ state_options = (
 def state(call: Call) -> Reply:
     """List the values of a workflow, or show one."""
     given = call.options
-    if given.key is None and (given.path or given.out):
-        raise Problem(USAGE, "--path and --out are for one value", "Name it with --key")
+    key, path = _meant(given.key, given.path or "")
+    if key is None and given.out:
+        raise Problem(USAGE, "--out is for one value", "Name it with --key")
     store, wf = asked(call)
-    if given.key is None:
+    if key is None:
         found = state_of(store, wf, at=given.at, values=not given.keys_only)
         return Reply(found, lambda: _list(found), _header(found), _after_list(found))
-    value = raw_value(store, wf, given.key, at=given.at)
+    value = raw_value(store, wf, key, at=given.at)
     if given.out:
-        return _write(part_at(value, given.path or ""), given.out)
+        return _write(part_at(value, path), given.out)
     machine = given.json or given.jsonl
     limits: dict[str, Any] = {"limit": given.limit or _ROWS, "characters": given.limit or TEXT}
     if machine:
         limits = {"limit": None, "characters": None}
-    seen = describe(value, path=given.path or "", offset=given.offset, **limits)
-    return Reply(seen, lambda: _value(seen), _value_header(seen, given.key), _after_value(seen, wf, given))
+    seen = describe(value, path=path, offset=given.offset, **limits)
+    following = _after_value(seen, wf, key, given.at)
+    return Reply(seen, lambda: _value(seen), _value_header(seen, key), following)
+
+
+def _meant(key: str | None, path: str) -> tuple[str | None, str]:
+    """Return which value is meant, and which part; a path without a key begins with the name of the value."""
+    if key is not None or not path:
+        return key, path
+    name = steps_of(path)[0]
+    return name, path[path.find("/", 1) :] if "/" in path[1:] else ""
 
 
 def _header(found: StateView) -> list[str]:
@@ -107,9 +117,9 @@ def _of(size: int | None) -> str:
     return "" if size is None else str(size)
 
 
-def _after_value(seen: ValueView, wf: str, given: Any) -> list[str]:
-    asked_for = ["hypergraph", "state", wf, "--key", given.key]
-    asked_for += ["--at", given.at] if given.at is not None else []
+def _after_value(seen: ValueView, wf: str, key: str, at: int | None) -> list[str]:
+    asked_for: list[Any] = ["hypergraph", "state", wf, "--key", key]
+    asked_for += ["--at", at] if at is not None else []
     following, begin = [], _following(seen)
     if begin is not None:
         path = ["--path", seen["path"]] if seen["path"] else []
@@ -119,7 +129,7 @@ def _after_value(seen: ValueView, wf: str, given: Any) -> list[str]:
     if inside is not None:
         following.append(quoted(*asked_for, "--path", inside))
     if not following:
-        following.append(quoted("hypergraph", "why", wf, given.key))
+        following.append(quoted("hypergraph", "why", wf, key))
     return following
 
 

@@ -264,6 +264,9 @@ async def _nest_map(run: Run, step: Step, superstep: int, detail: Detail) -> Any
     bad = children.ended_badly
     if bad is not None and bad.error is not None and (not keep_going or bad.status is RunStatus.STOPPED):
         pass_on(bad.error)
+    for child in children.runs:
+        if child is not None and child.status is RunStatus.COMPLETED:
+            report(child)
     names = _inner_outputs(step)
     columns = tuple([_item_value(child, name) for child in children.runs] for name in names)
     return columns[0] if step.output is not None else columns

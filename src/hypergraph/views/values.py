@@ -121,11 +121,15 @@ def part_at(value: Any, path: str) -> Any:
     return _opened(_part_at(value, path))[0]
 
 
-def _part_at(value: Any, path: str) -> Any:
+def steps_of(path: str) -> list[str]:
+    """Return the keys and indexes that a path names one after another; raises Problem for what is none."""
     if path and not path.startswith("/"):
         raise Problem(USAGE, f"The path {path!r} must begin with a slash", "Write it like /docs/0/title")
-    tokens = [token.replace("~1", "/").replace("~0", "~") for token in path.split("/")[1:]]
-    for depth, token in enumerate(tokens):
+    return [token.replace("~1", "/").replace("~0", "~") for token in path.split("/")[1:]]
+
+
+def _part_at(value: Any, path: str) -> Any:
+    for depth, token in enumerate(steps_of(path)):
         value, _ = _opened(value)
         content = content_of(value)
         try:
