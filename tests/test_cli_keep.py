@@ -71,7 +71,7 @@ def test_pruning_goes_by_age(mine: Cli) -> None:
     assert mine.json("prune", "--older-than", "1000d")["ids"] == []
     kept = mine.json("prune", "--older-than", "100d", "--keep-failed")["ids"]
     assert "order-457" in kept
-    assert {item["status"] for item in mine.json("ls")["items"]} == {"failed", "paused"}
+    assert {item["status"] for item in mine.json("ls")["items"]} == {"failed", "partial", "paused"}
     mine.golden("prune-nonsense", "prune", "--older-than", "tomorrow", code=2)
     mine.golden("prune-no-age", "prune", code=2)
 

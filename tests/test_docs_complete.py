@@ -40,7 +40,10 @@ BUILD_CHECKS = {
     "B8": ["unknown node", "Did you mean"],
     "B9": ["cannot target itself"],
     "B10": ["share the output"],
-    "B11": ["maps over a graph with interrupts", "is atomic but contains interrupts"],
+    "B11": [
+        *("maps over a graph with interrupts", "is atomic but contains interrupts"),
+        "is atomic but contains nodes that must not be repeated",
+    ],
     "B12": ["cannot have cache=True"],
     "B13": ["wait_for='saved'", "Did you mean 'save'?"],
     "B14": ["Type mismatch", "Missing type annotation", "Unresolvable type hint"],

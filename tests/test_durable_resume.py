@@ -12,6 +12,7 @@ from running import On
 from hypergraph import (
     END,
     Graph,
+    RouteNode,
     RunStatus,
     node,
     route,
@@ -109,6 +110,26 @@ def test_a_node_that_makes_more_by_now_runs_again_for_who_needs_it(durable: On, 
     assert bodies.take() == ["measure", "judge"]
     durable.run(grown, workflow_id="w")
     assert bodies.take() == []
+
+
+def test_the_log_says_what_replayed_gates_had_decided(durable: On, bodies: Bodies) -> None:
+    def save(y: int) -> int:
+        bodies.enter("save")
+        return y
+
+    many = RouteNode(lambda x: ["left", "right"], ["left", "right"], name="many", multi_target=True)
+    over = RouteNode(lambda x: END, ["left", END], name="over")
+    left = node(lambda x: x, output_name="y").with_name("left")
+    right = node(lambda x: x, output_name="other").with_name("right")
+    graph = Graph([many, over, left, right, node(save, output_name="z")], name="sides")
+    fail_once(durable, bodies, graph, "save", values={"x": 1}, workflow_id="w")
+    for _ in range(2):  # resumed, and recalled as a whole
+        steps = durable.run(graph, workflow_id="w").log.steps
+        assert {s.node_name: s.decision for s in steps if s.decision} == {
+            "many": ["left", "right"],
+            "over": "END",
+        }
+        assert {s.status for s in steps if s.decision} == {"skipped"}
 
 
 def test_changed_inputs_run_what_takes_them(durable: On, store: Checkpointer, bodies: Bodies) -> None:

@@ -154,6 +154,11 @@ def chain(length: int = 4) -> Graph:
     return Graph([step(position) for position in range(length)], name="steps")
 
 
+def nested(folder: Path, runner: str, place: str | None = None, **options: Any) -> Any:
+    graph = Graph([chain().as_node()], name="outer")
+    return opened(folder, runner, place).run(graph, {"v0": 0}, workflow_id="w", **options)["v4"]
+
+
 def chained(folder: Path, runner: str, place: str | None = None, policy: Any = None, **options: Any) -> Any:
     on = opened(folder, runner, place, **(policy or {}))
     return on.run(chain(), {"v0": 0}, workflow_id="w", **options)["v4"]
@@ -194,6 +199,16 @@ class TestCrashLoop:
             elsewhere.dies(chained, tmp_path, runner, "s2")
         assert elsewhere(chained, tmp_path, runner) == 4
         assert repeated(tmp_path) == {"s2": 3}
+
+    def test_a_nested_graph_counts_its_own(self, tmp_path: Path, elsewhere: Elsewhere, runner: str) -> None:
+        for place in ("s0", "s1", "s2"):
+            elsewhere.dies(nested, tmp_path, runner, place)
+        for _ in range(2):
+            elsewhere.dies(nested, tmp_path, runner, "s2")
+        with pytest.raises(CrashLoopError, match="'w/steps' is in a crash loop at node s2"):
+            elsewhere(nested, tmp_path, runner)
+        assert elsewhere(nested, tmp_path, runner, force=True) == 4
+        assert calls(tmp_path) == {"s0": 2, "s1": 2, "s2": 4, "s3": 1}
 
     def test_crashes_in_several_nodes_are_no_loop(
         self, tmp_path: Path, elsewhere: Elsewhere, runner: str

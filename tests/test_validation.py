@@ -336,6 +336,14 @@ def test_b9_a_gate_cannot_target_itself() -> None:
     assert "'g' cannot target itself" in findings_of(route(targets=["g", END], name="g")(lambda x: END))[0]
 
 
+def test_b11_what_must_not_be_repeated_has_a_record_of_its_own() -> None:
+    till = Graph([Graph([make("pay", repeatable=False)], name="till").as_node()], name="shop")
+    (found,) = findings_of(till.as_node(durability="atomic"))
+    assert "'shop' is atomic but contains nodes that must not be repeated: 'pay'" in found
+    assert 'durability="nested"' in found
+    assert Graph([till.as_node()])
+
+
 def test_b13_awaited_names_exist_and_suggest_close_ones() -> None:
     (found,) = findings_of(make("a", emit="finished"), make("b", wait_for="finishd"))
     assert "wait_for='finishd'" in found

@@ -123,7 +123,7 @@ class Checkpointer(Verbs):
     ) -> list[str]:
         """Remove workflows that ended before a moment, by default the policy's `ttl` ago; return their ids.
 
-        `keep_failed` spares those that failed, with `dry_run` nothing is removed.
+        `keep_failed` spares those that failed and maps with failed items; with `dry_run` nothing is removed.
 
         Raises:
             ValueError: the moment cannot be understood, or there is neither one nor a `ttl`.
@@ -132,10 +132,10 @@ class Checkpointer(Verbs):
         limit = moment(older_than if older_than is not None else age, "older_than")
         if limit is None:
             raise ValueError('prune needs older_than, as in prune("30d"), or a policy with ttl')
-        statuses = FINISHED - {WorkflowStatus.FAILED} if keep_failed else FINISHED
+        spared = {WorkflowStatus.FAILED, WorkflowStatus.PARTIAL} if keep_failed else set()
 
         def work() -> list[str]:
-            found, _, _ = self.find(Query(statuses=frozenset(statuses), limit=None))
+            found, _, _ = self.find(Query(statuses=FINISHED - spared, limit=None))
             ids = [item.id for item in found if item.completed_at and item.completed_at < limit]
             if not dry_run:
                 self.erase(ids)

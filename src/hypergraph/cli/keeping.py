@@ -30,7 +30,7 @@ rm_options = (
 )
 prune_options = (
     Option("--older-than", "that ended so long ago, like 30d, or before a date", "AGE", needed=True),
-    Option("--keep-failed", "leave failed ones"),
+    Option("--keep-failed", "leave failed ones, and maps with failed items"),
     Option("--dry-run", "only say which"),
 )
 gc_options = (

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.commits import Commit, Ownership
 from hypergraph.engine.ports import NOT_KNOWN
 from hypergraph.exceptions import AmbiguousStepError, CrashLoopError
@@ -55,13 +56,17 @@ class Intents:
         return NOT_KNOWN
 
 
-def refuse_crash_loop(claim: Ownership) -> None:
-    """Raise CrashLoopError for a workflow in which one node has taken its process along too often."""
+def refuse_crash_loop(claim: Ownership, store: Checkpointer) -> None:
+    """Raise CrashLoopError for a workflow in which one node has taken its process along too often.
+
+    A crash that no node announced happened inside of a nested graph, if there is one: that counts its own.
+    """
     crashes = claim.existing.crashes if claim.existing is not None else {}
     for node, count in crashes.items():
-        if count >= _STRIKES:
+        if count >= _STRIKES and (node or not store.children(claim.workflow_id)):
+            where = f"at node {node}" if node else "before any of its nodes"
             raise CrashLoopError(
-                f"Workflow {claim.workflow_id!r} is in a crash loop at node {node}: its process died "
+                f"Workflow {claim.workflow_id!r} is in a crash loop {where}: its process died "
                 f"there {count} times. Fix what kills the process, then resume with force=True.",
                 workflow_id=claim.workflow_id,
                 node_name=node,

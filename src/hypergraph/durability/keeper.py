@@ -217,7 +217,7 @@ class WorkflowKeeper:
 
     def _go_on(self, run: Run, claim: Ownership) -> bool:
         """Put a run where the claimed workflow stopped; return whether there is anything left to do."""
-        refuse_crash_loop(claim)
+        refuse_crash_loop(claim, self.store)
         stored = self._stored(run, claim.existing)
         if stored is None:
             raise taken_over(claim.workflow_id)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from hypergraph.checkpointers.types import StepRecord, StepStatus
@@ -29,8 +29,13 @@ LookUp = Callable[[Step, str], Any]
 OwnValues = Callable[[StepRecord], Mapping[str, Any]]
 
 
-_REPLAYED = Detail()
-_REPLAYED.replayed = True
+@lru_cache(maxsize=256)
+def _replayed(decision: str | tuple[str, ...] | None) -> Detail:
+    """Return what is known of a step that ran before; a long loop decides the same again and again."""
+    detail = Detail()
+    detail.replayed = True
+    detail.decision = list(decision) if isinstance(decision, tuple) else decision
+    return detail
 
 
 class Recalled(Detail):
@@ -79,9 +84,9 @@ class Past:
     lost: dict[str, int] = field(default_factory=dict)  # names without a value, and the step that made them
     outdated: frozenset[int] = frozenset()  # steps that must run again because their code has changed
     waiting: dict[tuple[int, str], int] = field(default_factory=dict)  # pauses: superstep and node -> index
-    rows: list[tuple[int, Step, str | None]] = field(
+    rows: list[tuple[int, Step, str | None, Any]] = field(
         default_factory=list
-    )  # what need not run again, and its child
+    )  # what need not run again, its child, and what it decided
     look_up: LookUp | None = None  # how to find the run of a child
     echoes: dict[int, int] = field(default_factory=dict)  # who was given an equal value, after so many visits
     folded: int = -1  # the superstep being folded,
@@ -96,8 +101,9 @@ class Past:
     def raw_records(self) -> list[Any]:
         """Return what need not run again, in the form in which a run records what it does."""
         raw: list[Any] = []
-        for superstep, step, child in self.rows:
-            detail = _REPLAYED if child is None else Recalled(self, step, child)
+        for superstep, step, child, decision in self.rows:
+            known = tuple(decision) if isinstance(decision, list) else decision
+            detail = _replayed(known) if child is None else Recalled(self, step, child)
             raw += (superstep, step, 0.0, detail)
         return raw
 
@@ -177,7 +183,7 @@ def read_past(plan: Plan, stored: Stored, *, closed: bool) -> Past:
     for step, record in _completed(plan, records):
         if past.is_closed or record.round < past.round:
             past.fold(step, record, turn)
-        past.rows.append((record.superstep, step, record.child_workflow_id))
+        past.rows.append((record.superstep, step, record.child_workflow_id, record.decision))
     past.settle()
     for record in records:  # what was read shows how often siblings wrote a name
         for name, version in record.input_versions.items():

@@ -76,6 +76,15 @@ class AsyncKernel:
         context = contextvars.copy_context()
         return await asyncio.get_running_loop().run_in_executor(None, context.run, call)
 
+    async def settle(self, call: Callable[[], T]) -> T:
+        """Make a blocking call in a worker thread; who is cancelled meanwhile waits for its end first."""
+        settling = asyncio.ensure_future(self.offload(call))
+        try:
+            return await asyncio.shield(settling)
+        except asyncio.CancelledError:
+            await asyncio.wait([settling])
+            raise
+
     async def until(self, future: Future[Any], scope: Scope | None) -> bool:
         """Wait for a future of an executor; with a scope, no longer than until that is to stop.
 

@@ -60,7 +60,7 @@ async def _closing(run: Run, keeper: Keeper) -> None:
             annotate(error, f"the end of the run could not be written down either: {trouble}")
         raise
     is_slow = run.scope.kernel.concurrent and keeper.is_slow
-    saved = await run.scope.kernel.offload(partial(keeper.close, run)) if is_slow else keeper.close(run)
+    saved = await run.scope.kernel.settle(partial(keeper.close, run)) if is_slow else keeper.close(run)
     if saved and run.scope.observer is not None:
         await run.scope.observer.checkpoint_saved(run, saved)
 

@@ -54,6 +54,10 @@ class SyncKernel:
         """Call right here."""
         return call()
 
+    async def settle(self, call: Callable[[], T]) -> T:
+        """Call right here."""
+        return call()
+
     async def until(self, future: Future[Any], scope: Scope | None) -> bool:
         """Raise: nothing is called elsewhere where nothing runs at the same time."""
         raise HypergraphError("A sync run without an executor has nothing to wait for.")

@@ -85,6 +85,9 @@ class Kernel(Protocol):
     async def offload(self, call: Callable[[], Any]) -> Any:
         """Make a blocking call off the event loop."""
 
+    async def settle(self, call: Callable[[], Any]) -> Any:
+        """Make a blocking call off the event loop, to its end whoever is cancelled."""
+
     async def until(self, future: Future[Any], scope: Scope | None) -> bool:
         """Wait for a future of an executor, or until the scope is to stop; return whether it is done."""
 

@@ -110,6 +110,27 @@ def interrupts_can_wait(draft: Draft) -> Iterator[str]:
                 )
 
 
+def unrepeatable_is_recorded(draft: Draft) -> Iterator[str]:
+    """B11: what must not be repeated needs a record of its own."""
+    for node in draft.nodes:
+        if isinstance(node, GraphNode) and node.durability == "atomic":
+            held = ", ".join(map(repr, _unrepeatable(node.graph)))
+            if held:
+                yield finding(
+                    f"GraphNode {node.name!r} is atomic but contains nodes that must not be repeated: {held}",
+                    "after a failure or a crash inside an atomic boundary all of it runs again",
+                    fix='use durability="nested", or move them outside the boundary.',
+                )
+
+
+def _unrepeatable(graph: Graph) -> Iterator[str]:
+    for node in graph.iter_nodes():
+        if not node.repeatable:
+            yield node.name
+        elif node.nested_graph is not None:
+            yield from _unrepeatable(node.nested_graph)
+
+
 def _interrupts(graph: Graph) -> Iterator[str]:
     for node in graph.iter_nodes():
         if node.is_interrupt:

@@ -31,6 +31,7 @@ RULES: tuple[Rule, ...] = (
     node_rules.gates_leave_themselves,
     node_rules.parallel_targets_differ,
     node_rules.interrupts_can_wait,
+    node_rules.unrepeatable_is_recorded,
     node_rules.nested_graphs_do_not_cache,
     node_rules.awaited_names_exist,
     node_rules.types_fit,

@@ -51,7 +51,7 @@ class EventObserver:
 
     async def replayed(self, run: Run) -> None:
         """Tell what was done before: these steps are restored and call nothing."""
-        for _, step, _ in run.past.rows:
+        for _, step, *_ in run.past.rows:
             start = events.NodeStartEvent(**_inside(run), node_name=step.name, replayed=True)
             await self._emit(start)
             await self._emit(

@@ -143,13 +143,14 @@ class UpkeepTests:
     def test_prune_removes_what_ended_long_ago(self, store: Checkpointer) -> None:
         told(store)
         opened(store, "active")
-        failed = opened(store, "failed")
-        store.commit(failed, status=WorkflowStatus.FAILED)
-        store.release(failed)
+        for status in (WorkflowStatus.FAILED, WorkflowStatus.PARTIAL):
+            claim = opened(store, status.value)
+            store.commit(claim, status=status)
+            store.release(claim)
         future = timedelta(days=-1)  # everything ended before tomorrow
         assert asyncio.run(store.prune("1d")) == []
         assert asyncio.run(store.prune(future, keep_failed=True, dry_run=True)) == ["w"]
-        assert asyncio.run(store.prune(future)) == ["failed", "w"]
+        assert asyncio.run(store.prune(future)) == ["partial", "failed", "w"]
         assert [found.id for found in store.workflows()] == ["active"]
         with pytest.raises(ValueError, match="older_than"):
             asyncio.run(store.prune())
