@@ -7,13 +7,16 @@ and the width of the columns that hold them may differ. ```bash blocks hold comm
 
 import ast
 import asyncio
+import atexit
 import contextlib
 import inspect
 import io
 import linecache
 import re
 import shlex
+import shutil
 import sys
+import tempfile
 import tomllib
 import types
 from pathlib import Path
@@ -74,10 +77,11 @@ def is_known(command: str) -> bool:
 
 
 @every_page_to_read
-def test_python_on_the_page_runs_and_prints_what_it_says(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_python_on_the_page_runs_and_prints_what_it_says(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Not below pytest's folder: a second pytest closes that to the user who runs the server of a page.
+    place = tempfile.mkdtemp(prefix="page-")
+    atexit.register(shutil.rmtree, place, ignore_errors=True)  # after the servers, which come later
+    monkeypatch.chdir(place)
     run_page(page, monkeypatch)
 
 

@@ -81,12 +81,16 @@ def test_a_value_that_was_not_kept_is_missing_from_the_stored_result_alone(
     assert durable.run(graph, {"user": "ann"}, workflow_id="other").values == whole
 
 
-def test_a_result_stored_before_the_graph_grew_takes_nothing_from_later_runs(
-    durable: On, bodies: Bodies
+def test_what_a_graph_has_gained_since_a_run_completed_is_run_once(
+    durable: On, store: Checkpointer, bodies: Bodies
 ) -> None:
     durable.run(pipeline(bodies, 1), {"v0": 0}, workflow_id="w")
     grown = pipeline(bodies, 2)
-    assert durable.run(grown, {"v0": 0}, workflow_id="w").values == {"v1": 1}
+    bodies.take()
+    for ran in (["s2"], []):
+        assert durable.run(grown, {"v0": 0}, workflow_id="w").values == {"v1": 1, "v2": 2}
+        assert bodies.take() == ran
+    assert rows(store, "w") == [(0, "s1", "completed"), (1, "s2", "completed")]
     assert durable.run(grown, {"v0": 0}, workflow_id="other").values == {"v1": 1, "v2": 2}
 
 

@@ -26,6 +26,12 @@ def changed_nodes(graph: Graph, stored: Stored) -> list[str]:
     return [name for name, known in before.items() if name in recorded and now.get(name, known) != known]
 
 
+def has_grown(graph: Graph, stored: Stored) -> bool:
+    """Say whether there are nodes that the recorded graph did not have, and that never had their chance."""
+    before = stored.workflow.node_hashes
+    return bool(before) and not node_hashes(graph).keys() <= before.keys()
+
+
 def outdated_nodes(graph: Graph, stored: Stored, code_change: str) -> list[str]:
     """Return the nodes that must run again because of their code; warn where they need not.
 

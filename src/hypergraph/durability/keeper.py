@@ -20,12 +20,7 @@ from hypergraph.checkpointers.refusals import taken_over
 from hypergraph.checkpointers.types import NewWorkflow, StepRecord, Workflow, WorkflowStatus
 from hypergraph.checkpointers.writer import Writer
 from hypergraph.durability import forks, maps
-from hypergraph.durability.changes import (
-    code_to_record,
-    described,
-    outdated_nodes,
-    with_types_of,
-)
+from hypergraph.durability.changes import code_to_record, described, has_grown, outdated_nodes, with_types_of
 from hypergraph.durability.intents import refuse_crash_loop
 from hypergraph.durability.journal import Journal
 from hypergraph.durability.recalling import recall
@@ -193,7 +188,7 @@ class WorkflowKeeper:
             return False
         if not stored.records and run.plan.steps:
             return False  # nothing was written down, so nothing can be restored
-        if _has_answers(run) or self._news(run, stored):
+        if _has_answers(run) or self._news(run, stored) or has_grown(run.admission.graph, stored):
             return False
         code_change = self.wishes.code_change
         told = _is_outermost(run) or code_change == "rerun"  # one warning for a map, not one for each item
