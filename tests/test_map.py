@@ -106,6 +106,8 @@ def test_names_to_map_over_must_be_given(on: On) -> None:
         on.map(ADD, {"number": [1]}, map_over="numbers")
     with pytest.raises(ValueError, match="at least one"):
         on.map(ADD, {"x": [1]}, map_over=[])
+    with pytest.raises(ValueError, match="twice"):
+        on.map(ADD, {"x": [1]}, map_over=["x", "x"])
     with pytest.raises(TypeError, match="map_over"):
         on.map(ADD, {"x": [1]})
 

@@ -41,6 +41,8 @@ def check_mapped(graph: Graph, names: Sequence[str], given: Mapping[str, Any]) -
     """Check the names to map over. Raises ValueError or MissingInputError."""
     if not names:
         raise ValueError("map_over needs at least one input name.")
+    if len(set(names)) < len(names):
+        raise ValueError(f"map_over names an input twice: {', '.join(names)}.")
     missing = [name for name in names if name not in given]
     if missing:
         hint = did_you_mean(missing[0], given) or "How to fix: pass a list for it in `values`."
