@@ -257,7 +257,7 @@ def test_the_deadline_ends_the_wait_between_attempts(on: On) -> None:
         raise ValueError("not yet")
 
     with pytest.raises(RunTimeoutError) as caught:
-        on.run(Graph([fails]), {"a": 1}, timeout=0.02)
+        on.run(Graph([fails]), {"a": 1}, timeout=0.25)
     assert caught.value.node_name == "fails"
     assert isinstance(caught.value.__cause__, ValueError)
 

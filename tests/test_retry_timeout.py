@@ -288,12 +288,16 @@ def test_an_attempt_that_took_too_long_is_worth_another_one(on: On) -> None:
 # -- timeout of a run ----------------------------------------------------------------------------------
 
 
+SOON = 0.25  # seconds in which the first nodes have certainly been started
+
+
 def wait_for_the_deadline(ctx: NodeContext) -> None:
     assert ctx.deadline is not None
     while time.monotonic() <= ctx.deadline:
         pass
 
 
+@pytest.mark.slow
 def test_no_node_starts_after_the_deadline(on: On) -> None:
     @node(output_name="b")
     def slow(a: int, ctx: NodeContext) -> int:
@@ -304,7 +308,7 @@ def test_no_node_starts_after_the_deadline(on: On) -> None:
     def follows(b: int) -> int:
         raise AssertionError("started after the deadline")
 
-    result = on.run(Graph([slow, follows]), {"a": 1}, timeout=0.001, error_handling="continue")
+    result = on.run(Graph([slow, follows]), {"a": 1}, timeout=SOON, error_handling="continue")
     assert result.stopped
     assert isinstance(result.error, RunTimeoutError)
     assert isinstance(result.error, TimeoutError)
@@ -314,6 +318,7 @@ def test_no_node_starts_after_the_deadline(on: On) -> None:
     assert result["b"] == 1
 
 
+@pytest.mark.slow
 def test_a_deadline_that_passes_in_the_last_node_counts(on: On) -> None:
     @node(output_name="b")
     def slow(a: int, ctx: NodeContext) -> int:
@@ -326,10 +331,11 @@ def test_a_deadline_that_passes_in_the_last_node_counts(on: On) -> None:
 
     for nodes in ([slow], [early, slow]):
         with pytest.raises(RunTimeoutError, match="cancelled during node slow") as caught:
-            on.run(Graph(nodes), {"a": 1}, timeout=0.001)
+            on.run(Graph(nodes), {"a": 1}, timeout=SOON)
         assert caught.value.was_executing is True
 
 
+@pytest.mark.slow
 def test_running_async_nodes_are_cancelled_when_the_run_has_no_time_left() -> None:
     cleaned: list[str] = []
 
@@ -348,7 +354,7 @@ def test_running_async_nodes_are_cancelled_when_the_run_has_no_time_left() -> No
         return await forever("two")
 
     graph = Graph([one, Graph([two], name="inner").as_node()])
-    result = OnAsync().run(graph, {"a": 1}, timeout=0.01, error_handling="continue")
+    result = OnAsync().run(graph, {"a": 1}, timeout=SOON, error_handling="continue")
     assert result.stopped
     assert isinstance(result.error, RunTimeoutError)
     assert result.error.was_executing is True
