@@ -13,7 +13,6 @@ from hypergraph import END, Graph, SyncRunner, node, route
 from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer, SqliteCheckpointer
 from hypergraph.views.errors import errors, failures
 from hypergraph.views.following import Follower
-from hypergraph.views.naming import resolve
 from hypergraph.views.problems import Problem
 from hypergraph.views.state import state, value
 from hypergraph.views.steps import step, steps
@@ -217,10 +216,3 @@ def test_unknown_workflows_are_a_problem(store: Checkpointer) -> None:
             ask(store, "nobody")
     with pytest.raises(Problem, match="Workflow 'nobody' not found"):
         step(store, "nobody", 0)
-
-
-def test_the_last_one_that_failed_may_be_a_map_with_failed_items(store: Checkpointer) -> None:
-    runner = SyncRunner(checkpointer=store)
-    runner.map(halving, {"x": [1, 0]}, map_over="x", workflow_id="m", error_handling="continue")
-    runner.run(halving, {"x": 2}, workflow_id="w")
-    assert resolve(store, "@last-failed") == "m"

@@ -9,7 +9,7 @@ from hypergraph.views.problems import AMBIGUOUS, NOT_FOUND, Problem
 
 _SHOWN = 10  # matches that are listed
 _RECENT = 500  # workflows among which a close name is looked for
-_LATEST = {"@last": None, "@last-failed": ["failed", "partial"]}  # the statuses they may have
+_LATEST = {"@last": None, "@last-failed": "failed"}
 
 
 def resolve(store: Checkpointer, text: str) -> str:
