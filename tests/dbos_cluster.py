@@ -115,7 +115,7 @@ class WorkerProcess:
         self.process.kill()
         self.process.wait()
 
-    def leave(self, timeout: float = 30) -> int:
+    def leave(self, timeout: float = 60) -> int:  # it may use all of its 20 seconds, and 10 more
         """Ask it to leave and return its exit code."""
         self.signal(signal.SIGTERM)
         return self.process.wait(timeout)
