@@ -18,7 +18,7 @@ help: ## list what can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile
 
 demo: .venv/.package ## see the package at work
-	@$(RUN) -m hypergraph.cli.demo
+	@$(RUN) -m hypergraph.demo
 	@command -v hypergraph >/dev/null || echo "The command is in .venv; first type: . .venv/bin/activate"
 
 test: .venv/.dev browser ## everything that must hold: lint, format, types, tests
@@ -75,7 +75,7 @@ bench-quick: .venv/.dev ## a part of it in two minutes, only printed; beside the
 pictures: .venv/.dev browser ## draw the graphs and photograph the web page for the documentation
 	@PYTHONPATH=src:tests $(RUN) docs/make_graph_images.py
 	@CHROMIUM="$(CHROMIUM)" PYTHONPATH=src:tests $(RUN) docs/make_images.py
-	@CHROMIUM="$(CHROMIUM)" PYTHONPATH=src:tests $(RUN) tests/tutorial.py
+	@CHROMIUM="$(CHROMIUM)" PYTHONPATH=src:tests $(RUN) tests/support/tutorial.py
 
 clean: ## remove .venv and everything else that was made
 	@echo "==> removing .venv, caches and builds"

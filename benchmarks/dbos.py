@@ -26,13 +26,13 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))  # what starts w
 
 import psycopg
 from dbos import DBOS
-from dbos_cluster import TestCluster
-from postgres import server
+from support.dbos_cluster import TestCluster
+from support.postgres import server
 
 from benchmarks.engine import Bar
 from hypergraph import FunctionNode, Graph, SyncRunner
 from hypergraph.checkpointers import PostgresCheckpointer
-from hypergraph.integrations.dbos_address import named, url_of
+from hypergraph.integrations.dbos.calls import named, url_of
 
 _LONG = 300  # nodes of a run whose cost per node is measured
 _BARE = """

@@ -14,7 +14,7 @@ from benchmarks.engine import Bar, chain_of, plus_one
 from benchmarks.measure import Case, bytes_of_file, measure
 from hypergraph import SyncRunner
 from hypergraph.checkpointers import SqliteCheckpointer, StepRecord, StepStatus, WorkflowStatus
-from hypergraph.checkpointers.types import NewWorkflow
+from hypergraph.checkpointers.records import NewWorkflow
 
 SMALL, LARGE = 1_000, 100_000
 PAGE = 50

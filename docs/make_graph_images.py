@@ -16,11 +16,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from golden_graphs import IMAGE, documented
-from test_docs import blocks_of, run_block
+from docs.test_docs import blocks_of, run_block
+from support.golden_graphs import IMAGE, documented
 
-from hypergraph.graph.overlay import overlay_of
-from hypergraph.viz import picture
+from hypergraph.graph.drawing import overlay_of
+from hypergraph.graph.picture import picture
 
 FOLDER = Path(__file__).parent / "images"
 PAGE = Path(__file__).parent / "explanation" / "execution-model.md"

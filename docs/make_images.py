@@ -13,18 +13,18 @@ from contextlib import closing
 from pathlib import Path
 
 from browser.databases import write_demo
-from browsing import launched, looking_at
 from playwright.sync_api import Page
-from ui_serving import serving
+from support.browsing import launched, looking_at
+from support.ui_serving import serving
 
 import hypergraph
 from hypergraph import SqliteCheckpointer, SyncRunner
-from hypergraph.cli.demo.corpus import TICKETS
-from hypergraph.cli.demo.story import DESK
+from hypergraph.demo.corpus import TICKETS
+from hypergraph.demo.story import DESK
 
 FOLDER = Path(__file__).parent / "images"
 SIZE = {"width": 1280, "height": 800}
-APP = ("--app", "hypergraph.cli.demo.story:DESK")
+APP = ("--app", "hypergraph.demo.story:DESK")
 
 Prepare = Callable[[Page], object]
 

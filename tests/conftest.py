@@ -5,9 +5,16 @@ Properties are tried on the same examples each time, so that a fresh clone is as
 """
 
 import os
+from pathlib import Path
 
 from hypothesis import settings
 
 settings.register_profile("repeatable", deadline=None, derandomize=True, database=None)
 settings.register_profile("explore", deadline=None, max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
+
+# Programs that tests start find the package of this checkout, and the modules that tests share.
+_TESTS = Path(__file__).parent
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    [str(_TESTS.parent / "src"), str(_TESTS), *filter(None, [os.environ.get("PYTHONPATH")])]
+)

@@ -24,7 +24,9 @@ Suite = ModuleType | on_postgres.OnPostgres
 
 def suites() -> dict[str, ModuleType]:
     """Return the suites there are, by the names of their modules."""
-    names = sorted(found.name for found in pkgutil.iter_modules(proofs.__path__))
+    names = sorted(
+        found.name for found in pkgutil.iter_modules(proofs.__path__) if not found.name.startswith("test_")
+    )
     modules = {name: importlib.import_module(f"proofs.{name}") for name in names}
     return {name: each for name, each in modules.items() if hasattr(each, "NAME") and hasattr(each, "prove")}
 

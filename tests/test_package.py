@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from ui_serving import answering
-from wheels import PROJECT, ROOT, build, collect, offline, run
+from support.ui_serving import answering
+from support.wheels import PROJECT, ROOT, build, collect, offline, run
 
-from hypergraph.cli.commands import COMMANDS
+from hypergraph.cli.registry import COMMANDS
 
 pytestmark = pytest.mark.slow
 SOURCE = ROOT / "src" / "hypergraph"

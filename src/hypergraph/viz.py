@@ -1,7 +1,7 @@
 """Pictures of graphs, as functions that take the graph, or its stored structure, first."""
 
+from hypergraph.graph.drawing import overlay_of
 from hypergraph.graph.mermaid import MermaidDiagram, to_mermaid
-from hypergraph.graph.overlay import overlay_of
 from hypergraph.graph.picture import GraphPicture, picture, visualize
 
 __all__ = ["GraphPicture", "MermaidDiagram", "overlay_of", "picture", "to_mermaid", "visualize"]

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import launched, looking_at
 from playwright.sync_api import Browser, Page, expect
-from ui_serving import Served, environment, serving
+from support.browsing import launched, looking_at
+from support.ui_serving import Served, environment, serving
 
 from browser.databases import WRITERS
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from browser import graphs
 from hypergraph import AsyncRunner, SqliteCheckpointer, SyncRunner
-from hypergraph.cli.demo import run_demo
+from hypergraph.demo import run_demo
 
 LONG = 20_000  # steps
 SHORT = 200

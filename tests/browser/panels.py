@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from browsing import open_workflow
 from playwright.sync_api import Locator, Page, expect
+from support.browsing import open_workflow
 
 
 class Panels:

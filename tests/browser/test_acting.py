@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browsing import looking_at
 from playwright.sync_api import Browser, Page, expect
-from ui_serving import Served, serving
+from support.browsing import looking_at
+from support.ui_serving import Served, serving
 
 from browser.conftest import Look
 from browser.panels import Panels

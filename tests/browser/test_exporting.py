@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browsing import looking_at
 from playwright.sync_api import Browser, Page, expect
-from ui_serving import Served, serving
+from support.browsing import looking_at
+from support.ui_serving import Served, serving
 
 from browser.checking import found
 from browser.conftest import Look

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from browsing import looking_at
 from playwright.sync_api import Browser, expect
-from ui_serving import environment, serving
+from support.browsing import looking_at
+from support.ui_serving import environment, serving
 
 from browser.panels import Panels
 

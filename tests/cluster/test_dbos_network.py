@@ -14,11 +14,11 @@ import pytest
 
 pytest.importorskip("dbos")
 
-from dbos_cluster import TestCluster
-from postgres import pgexec, pgserver
-from test_dbos_losses import assert_all_ended, bodies, live_of, submit
+from integrations.dbos.test_worker import assert_all_ended, bodies, live_of, submit
+from support.dbos_cluster import TestCluster
+from support.postgres import pgexec, pgserver
 
-from hypergraph.integrations.dbos_presence import session_name
+from hypergraph.integrations.dbos.presence import session_name
 
 pytestmark = pytest.mark.slow
 

@@ -13,7 +13,7 @@ SCRIPT = """
 import os
 from mpi4py.futures import MPIPoolExecutor
 from hypergraph import Graph, SyncRunner, node
-import away
+from support import away
 
 @node(output_name="y")
 def of_this_script(x):

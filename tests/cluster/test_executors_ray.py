@@ -7,7 +7,7 @@ import sys
 
 import pytest
 import ray
-from clusters import OnACluster, kind
+from support.clusters import OnACluster, kind
 
 from hypergraph.integrations.executors import RayExecutor
 

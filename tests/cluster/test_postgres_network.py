@@ -11,9 +11,9 @@ import pytest
 from test_dbos_network import dsn, namespace, run  # noqa: F401 - fixtures
 
 from hypergraph.checkpointers import PostgresCheckpointer
-from hypergraph.checkpointers.commits import Ownership
+from hypergraph.checkpointers.records import Ownership
 from hypergraph.exceptions import WorkflowLockedError
-from hypergraph.testing.making import commit, opened, step
+from hypergraph.testing.conformance.samples import commit, opened, step
 
 IMPATIENT = (
     "?keepalives_idle=1&keepalives_interval=1&keepalives_count=2&tcp_user_timeout=2000&connect_timeout=2"

@@ -13,8 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from durable import STORES, Bodies, counting, pipeline, read
-from running import On, OnAsync, OnSync
+from support.durable import STORES, Bodies, counting, pipeline, read
+from support.running import On, OnAsync, OnSync
 
 from hypergraph.checkpointers import Checkpointer, CheckpointPolicy, MemoryCheckpointer, SqliteCheckpointer
 from hypergraph.testing import FakeClock

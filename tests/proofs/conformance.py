@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 from proofs.outcome import Outcome
 
 NAME = "conformance of stores"
-TESTS = ["test_stores.py", "test_postgres.py"]
+TESTS = ["checkpointers/test_conformance.py", "checkpointers/postgres/test_store.py"]
 
 
 def prove(scale: float = 1.0, seed: int = 0) -> Outcome:

@@ -10,12 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hypergraph.exceptions import (
-    CheckpointError,
-    SchemaTooNewError,
-    StoreCorruptError,
-    StoreUnavailableError,
-)
+from hypergraph.exceptions import CheckpointError, SchemaTooNewError, StoreCorruptError, StoreUnavailableError
 from proofs.outcome import scaled
 
 

@@ -19,13 +19,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import crashing
-from crashing import opened
-from test_crashes import calls, recorded
-from test_stored_processes import ENDINGS, quietly, three
+from durability.test_crashes import calls, recorded
+from durability.test_processes import ENDINGS, quietly, three
+from support import crashing
+from support.crashing import opened
 
 from hypergraph import AsyncRunner, SyncRunner
-from hypergraph.checkpointers import SqliteCheckpointer, WorkflowStatus, points
+from hypergraph.checkpointers import SqliteCheckpointer, WorkflowStatus, fault_points
 from proofs.rivals import Child
 
 ORDERLY = ("sys.exit", "Ctrl-C")  # the run can still write down what it has
@@ -78,13 +78,13 @@ def interrupted(act: Callable[[], object], number: int, folder: Path, runner: st
         if next(hits, -1) == 0:
             act()
 
-    points.hook = hook
+    fault_points.hook = hook
     try:
         run(folder, runner, mode)
     except (KeyboardInterrupt, asyncio.CancelledError):
         pass
     finally:
-        points.hook = None
+        fault_points.hook = None
     return []
 
 
@@ -115,7 +115,7 @@ def cancelled(act: Callable[[], object], number: int, folder: Path, runner: str,
     async def main() -> None:
         task = asyncio.create_task(made.run(three(awaits=True), workflow_id="w"))
         _task[:] = [(asyncio.get_running_loop(), task)]
-        points.hook = lambda _: act() if next(hits, -1) == 0 else None
+        fault_points.hook = lambda _: act() if next(hits, -1) == 0 else None
         try:
             await task
         except asyncio.CancelledError:

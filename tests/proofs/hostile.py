@@ -19,8 +19,8 @@ from typing import Any
 from zlib import crc32
 
 import pytest
-from durable import read
-from test_serializers_hostile import BROKEN_JSON, BROKEN_MSGPACK, HOSTILE, READERS, written
+from support.durable import read
+from values.test_hostile import BROKEN_JSON, BROKEN_MSGPACK, HOSTILE, READERS, written
 
 from hypergraph import Graph, SyncRunner, node
 from hypergraph.checkpointers import SqliteCheckpointer, Undecodable

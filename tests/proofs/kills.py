@@ -16,9 +16,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from processes import Elsewhere, started
+from support.processes import Elsewhere, started
 
-from hypergraph.checkpointers import points
+from hypergraph.checkpointers import fault_points
 from proofs import sample
 from proofs.outcome import Outcome, scaled
 from proofs.promises import Seen, flaws_of, look, unsaved
@@ -40,7 +40,7 @@ class Whole(NamedTuple):
 
     given: Any
     history: list[Any]
-    points: list[str]
+    fault_points: list[str]
 
 
 class Resumed(NamedTuple):
@@ -54,9 +54,9 @@ class Resumed(NamedTuple):
 def counted(folder: Path, manner: Manner) -> Whole:
     """Run the program undisturbed."""
     hits: list[str] = []
-    points.hook = hits.append
+    fault_points.hook = hits.append
     given = sample.run(folder, manner)
-    points.hook = None
+    fault_points.hook = None
     return Whole(given, look(sample.store_in(folder)).history, hits)
 
 
@@ -69,7 +69,7 @@ def killed(folder: Path, manner: Manner, at: int) -> None:
         if left[0] == 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    points.hook = hook
+    fault_points.hook = hook
     sample.run(folder, manner)
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import traceback
 
-import processes
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import seed as seeded
 from hypothesis.stateful import run_state_machine_as_test
+from support import processes
 
 from proofs.outcome import Outcome, scaled
 from proofs.stories import InMemory, OnDisk, Stories

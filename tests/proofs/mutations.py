@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
 
-import processes
+from support import processes
 
-from hypergraph.checkpointers import artifact_files, sql_writes
+from hypergraph.checkpointers.artifacts import files
+from hypergraph.checkpointers.sql import writes
 from hypergraph.durability.journal import Journal
-from hypergraph.plan.steps import Step
+from hypergraph.engine.plan import Step
 
 
 def _commit_late() -> None:
@@ -29,12 +30,12 @@ def _commit_late() -> None:
 
 def _do_not_sync_artifacts() -> None:
     """Let a row name a file whose content may not be on disk yet."""
-    artifact_files.os = SimpleNamespace(**{**vars(os), "fsync": lambda file: None})  # type: ignore[assignment]
+    files.os = SimpleNamespace(**{**vars(os), "fsync": lambda file: None})  # type: ignore[assignment]
 
 
 def _do_not_check_fences() -> None:
     """Accept writes from an owner that was replaced."""
-    sql_writes.OWNED = "SELECT 1 WHERE ? IS NOT NULL AND ? IS NOT NULL"
+    writes.OWNED = "SELECT 1 WHERE ? IS NOT NULL AND ? IS NOT NULL"
 
 
 DEFECTS: dict[str, Callable[[], None]] = {

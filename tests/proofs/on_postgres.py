@@ -10,21 +10,31 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import pytest
-import stored
+from support import stored
 
 from proofs import conformance, kills, races
 from proofs.outcome import Outcome
 
 try:
-    import postgres
+    from support import postgres
 except pytest.skip.Exception as reason:  # the server is a package, which not every system has
     postgres: Any = None  # type: ignore[no-redef]
     _MISSING = str(reason)
 
 LAWS = [
-    *("test_durable_laws.py", "test_durable_pauses.py", "test_durable_resume.py", "test_durable_runs.py"),
-    *("test_turn_laws.py", "test_forking.py", "test_crashes.py", "test_stored_crashes.py"),
-    "test_kill_trials.py",
+    *(
+        "durability/test_laws.py",
+        "durability/test_pauses.py",
+        "durability/test_resume.py",
+        "durability/test_recorder.py",
+    ),
+    *(
+        "durability/test_turn_laws.py",
+        "checkpointers/sqlite/test_os_fork.py",
+        "durability/test_crashes.py",
+        "durability/test_ambiguous_steps.py",
+    ),
+    "proofs/test_kill_trials.py",
 ]
 
 

@@ -16,9 +16,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from processes import started
+from support.processes import started
 
-from hypergraph.checkpointers.database import Connection, Database
+from hypergraph.checkpointers.sqlite.database import Connection, Database
 from proofs import kills, sample, shim
 from proofs.images import Disk
 from proofs.outcome import Outcome, scaled

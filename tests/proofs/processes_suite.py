@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from processes import Elsewhere, started
-from running import RUNNERS
+from support.processes import Elsewhere, started
+from support.running import RUNNERS
 
 from proofs import endings
 from proofs.outcome import Outcome, scaled

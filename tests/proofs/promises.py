@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 from hypergraph.checkpointers import SqliteCheckpointer, StepRecord, StepStatus, Workflow
 from hypergraph.checkpointers.artifacts import ArtifactRef
-from hypergraph.checkpointers.sql_store import SqlCheckpointer
+from hypergraph.checkpointers.sql.store import SqlCheckpointer
 from hypergraph.exceptions import ArtifactMissingError
-from hypergraph.values.serializers import Undecodable
+from hypergraph.values.undecodable import Undecodable
 from proofs import sample
 
 Place = tuple[str, int, str]  # workflow, superstep, node

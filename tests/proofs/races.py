@@ -16,10 +16,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from crashing import note, opened
-from processes import Elsewhere, started
-from running import RUNNERS
-from stored import store_at
+from support.crashing import note, opened
+from support.processes import Elsewhere, started
+from support.running import RUNNERS
+from support.stored import store_at
 
 from hypergraph import Graph, interrupt, node
 from hypergraph.checkpointers import WorkflowStatus

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from crashing import note
+from support.crashing import note
 
 MISSING = None if hasattr(os, "fork") else "needs fork"
 Heard = tuple[str, Any]  # "" and what was returned, or the name of what was raised and its text

@@ -18,13 +18,13 @@ from copy import copy
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import crashing
-from running import On, OnAsync, OnSync
-from stored import store_at
+from support import crashing
+from support.running import On, OnAsync, OnSync
+from support.stored import store_at
 
 from hypergraph import END, Graph, NodeContext, RetryPolicy, node, route
 from hypergraph.checkpointers import CheckpointPolicy
-from hypergraph.checkpointers.sql_store import SqlCheckpointer
+from hypergraph.checkpointers.sql.store import SqlCheckpointer
 from hypergraph.durability import journal
 
 INPUTS: dict[str, Any] = {"size": 2, "messages": []}

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from processes import Elsewhere, started
+from support.processes import Elsewhere, started
 
 COUNT, KILL, TEAR, REFUSE = range(4)
 MISSING = "needs Linux and a C compiler"

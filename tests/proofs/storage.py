@@ -17,18 +17,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from processes import Elsewhere, started
-from running import RUNNERS
-from test_stored_bad_stores import as_nobody, run_steps, settled
+from durability.test_bad_stores import as_nobody, run_steps, settled
+from support.processes import Elsewhere, started
+from support.running import RUNNERS
 
 from hypergraph import Graph, SyncRunner, node
 from hypergraph.checkpointers import SqliteCheckpointer, WorkflowStatus
-from hypergraph.exceptions import (
-    CheckpointError,
-    StoreCorruptError,
-    StoreFullError,
-    StoreReadOnlyError,
-)
+from hypergraph.exceptions import CheckpointError, StoreCorruptError, StoreFullError, StoreReadOnlyError
 from hypergraph.values.undecodable import Undecodable
 from proofs.damage import Case, damages
 from proofs.outcome import Outcome, scaled

@@ -10,11 +10,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import ClassVar
 
-import processes
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
-from running import OnAsync, OnSync
+from support import processes
+from support.running import OnAsync, OnSync
 
 from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer, SqliteCheckpointer
 from hypergraph.exceptions import OwnershipLostError, WorkflowLockedError

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from processes import Elsewhere
+from support.processes import Elsewhere
 
 from hypergraph.exceptions import CheckpointError
 from proofs import kills, sample, shim

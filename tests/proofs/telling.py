@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant
-from running import OnAsync, OnSync
+from support.running import OnAsync, OnSync
 
 from hypergraph.checkpointers import Checkpointer
 from hypergraph.durability import journal

@@ -9,11 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from durability.test_values import Seen, check_everywhere
 from hypothesis import HealthCheck, given, settings
 from hypothesis import seed as seeded
 from hypothesis import strategies as st
-from nasty import NASTY, ONLY_PICKLED, UNSTORABLE, WAYS, kept, storable
-from test_stored_values import Seen, check_everywhere
+from support.nasty import NASTY, ONLY_PICKLED, UNSTORABLE, WAYS, kept, storable
 
 from proofs.outcome import Outcome, scaled
 from proofs.rivals import told

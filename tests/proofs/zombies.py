@@ -14,12 +14,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from crashing import note, opened
-from stored import store_at
+from support.crashing import note, opened
+from support.stored import store_at
 
 from hypergraph import Graph, node
-from hypergraph.checkpointers.sql_store import SqlCheckpointer
-from hypergraph.checkpointers.writer import Writer
+from hypergraph.checkpointers.background import Writer
+from hypergraph.checkpointers.sql.store import SqlCheckpointer
 from hypergraph.exceptions import WorkflowLockedError
 from proofs.rivals import Child, Heard, hold
 

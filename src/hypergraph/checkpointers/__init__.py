@@ -6,42 +6,36 @@ Everything is loaded when it is first asked for, a driver as well as a type.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hypergraph.checkpointers.artifact_files import FileArtifactStore
-    from hypergraph.checkpointers.artifact_objects import ObjectArtifactStore
     from hypergraph.checkpointers.artifacts import ArtifactRef, ArtifactStore, MemoryArtifactStore
+    from hypergraph.checkpointers.artifacts.files import FileArtifactStore
+    from hypergraph.checkpointers.artifacts.objects import ObjectArtifactStore
     from hypergraph.checkpointers.base import Checkpointer
-    from hypergraph.checkpointers.copying import copy_store
     from hypergraph.checkpointers.memory import MemoryCheckpointer
     from hypergraph.checkpointers.policy import CheckpointPolicy
-    from hypergraph.checkpointers.postgres import PostgresCheckpointer
-    from hypergraph.checkpointers.sqlite import SqliteCheckpointer
-    from hypergraph.checkpointers.statuses import StepStatus, WorkflowStatus
-    from hypergraph.checkpointers.types import Checkpoint, StepRecord, Workflow, WorkflowList
-    from hypergraph.values.chains import CodecChain
-    from hypergraph.values.codecs import Codec, ZlibCodec, ZstdCodec
+    from hypergraph.checkpointers.postgres.store import PostgresCheckpointer
+    from hypergraph.checkpointers.records import Checkpoint, StepRecord, Workflow, WorkflowList
+    from hypergraph.checkpointers.sql.transfer import copy_store
+    from hypergraph.checkpointers.sqlite.store import SqliteCheckpointer
+    from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
+    from hypergraph.values.classes import register
+    from hypergraph.values.codecs import Codec, CodecChain, ZlibCodec, ZstdCodec
     from hypergraph.values.encryption import AesGcmCodec
-    from hypergraph.values.serializers import (
-        JsonSerializer,
-        MsgpackSerializer,
-        PickleSerializer,
-        Serializer,
-        Undecodable,
-        register,
-    )
+    from hypergraph.values.serializers import JsonSerializer, MsgpackSerializer, PickleSerializer, Serializer
+    from hypergraph.values.undecodable import Undecodable
 
 _LAZY = {
-    "Checkpoint": "hypergraph.checkpointers.types",
+    "Checkpoint": "hypergraph.checkpointers.records",
     "CheckpointPolicy": "hypergraph.checkpointers.policy",
-    "StepRecord": "hypergraph.checkpointers.types",
-    "StepStatus": "hypergraph.checkpointers.statuses",
-    "Workflow": "hypergraph.checkpointers.types",
-    "WorkflowList": "hypergraph.checkpointers.types",
-    "WorkflowStatus": "hypergraph.checkpointers.statuses",
+    "StepRecord": "hypergraph.checkpointers.records",
+    "StepStatus": "hypergraph.checkpointers.status",
+    "Workflow": "hypergraph.checkpointers.records",
+    "WorkflowList": "hypergraph.checkpointers.records",
+    "WorkflowStatus": "hypergraph.checkpointers.status",
     "Checkpointer": "hypergraph.checkpointers.base",
     "MemoryCheckpointer": "hypergraph.checkpointers.memory",
-    "SqliteCheckpointer": "hypergraph.checkpointers.sqlite",
-    "PostgresCheckpointer": "hypergraph.checkpointers.postgres",
-    "copy_store": "hypergraph.checkpointers.copying",
+    "SqliteCheckpointer": "hypergraph.checkpointers.sqlite.store",
+    "PostgresCheckpointer": "hypergraph.checkpointers.postgres.store",
+    "copy_store": "hypergraph.checkpointers.sql.transfer",
     "Serializer": "hypergraph.values.serializers",
     "JsonSerializer": "hypergraph.values.serializers",
     "MsgpackSerializer": "hypergraph.values.serializers",
@@ -52,12 +46,12 @@ _LAZY = {
     "ZlibCodec": "hypergraph.values.codecs",
     "ZstdCodec": "hypergraph.values.codecs",
     "AesGcmCodec": "hypergraph.values.encryption",
-    "CodecChain": "hypergraph.values.chains",
+    "CodecChain": "hypergraph.values.codecs",
     "ArtifactRef": "hypergraph.checkpointers.artifacts",
     "ArtifactStore": "hypergraph.checkpointers.artifacts",
     "MemoryArtifactStore": "hypergraph.checkpointers.artifacts",
-    "FileArtifactStore": "hypergraph.checkpointers.artifact_files",
-    "ObjectArtifactStore": "hypergraph.checkpointers.artifact_objects",
+    "FileArtifactStore": "hypergraph.checkpointers.artifacts.files",
+    "ObjectArtifactStore": "hypergraph.checkpointers.artifacts.objects",
 }
 
 __all__ = [

@@ -1,32 +1,22 @@
-"""Steps as stores keep them: the facts of the record, and each value as bytes of its own.
-
-Value -> serializer -> bytes -> what was added since the last version -> codecs -> the row, or an artifact
-whose reference is in the row. Values are encoded once, before anybody can change them. Every payload carries
-the format that wrote it and a checksum, so reading never fails: what cannot be decoded comes back as
-`Undecodable`. A value that cannot be encoded leaves a gap, a payload with a reason instead of data, so that
-an older value of the same name does not pass for it.
-
-The format is "json/1+zstd/1+aesgcm/1", with "~" behind the serializer for a patch and "@" at the end for a
-reference; that of a gap is "!" and the reason.
-"""
+"""Encoding of steps: the facts of the record, and each value as bytes of its own."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import fields, replace
 from typing import Any
 from zlib import crc32
 
 from hypergraph.checkpointers.artifacts import ArtifactRef, ArtifactStore
-from hypergraph.checkpointers.growth import Grown, Growth, applied
-from hypergraph.checkpointers.payloads import PAUSE, EncodedStep, Payload, Place, gap
-from hypergraph.checkpointers.redaction import Redact, redacted_pause
-from hypergraph.checkpointers.types import StepRecord, StepStatus
+from hypergraph.checkpointers.deltas import Grown, Growth, applied
+from hypergraph.checkpointers.records import PAUSE, EncodedStep, Payload, Place, StepRecord, gap
+from hypergraph.checkpointers.status import StepStatus
 from hypergraph.exceptions import CheckpointError
 from hypergraph.records import PauseInfo
-from hypergraph.values.chains import CodecChain
-from hypergraph.values.serializers import Serializer, Undecodable
+from hypergraph.values.codecs import CodecChain
+from hypergraph.values.serializers import Serializer
+from hypergraph.values.undecodable import Undecodable
 
 THRESHOLD = 128 * 1024  # bytes above which a value goes to the artifact store, if there is one
 _PAUSE_FIELDS = tuple(field.name for field in fields(PauseInfo))
@@ -264,3 +254,64 @@ def _identity(workflow_id: str, name: str, place: Place | Payload, tag: str) -> 
     return b"".join(
         b"%d:%s" % (len(part), part) for part in (p.encode("utf-8", "surrogatepass") for p in parts)
     )
+
+
+class LazyState(Mapping[str, Any]):
+    """The latest value of every output, by name."""
+
+    def __init__(self, payloads: Iterable[Payload] = (), decode: Callable[[Payload], Any] = repr) -> None:
+        self._decode = decode
+        self._payloads = {payload.name: payload for payload in payloads if payload.data is not None}
+        self._values: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._values:
+            self._values[name] = self._decode(self._payloads[name])
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._payloads)
+
+    def __len__(self) -> int:
+        return len(self._payloads)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._payloads
+
+    def payload(self, name: str) -> Payload:
+        """Return the encoded value of a name, which tells its size and who made it."""
+        return self._payloads[name]
+
+    def before(self, earlier: Iterable[Payload]) -> LazyState:
+        """Return an earlier state of the same workflow; what is in both is decoded once."""
+        found = LazyState(earlier, self._decode)
+        for name, payload in found._payloads.items():
+            if name in self._values and payload == self._payloads[name]:
+                found._values[name] = self._values[name]
+        return found
+
+
+Redact = Callable[[str | None, str, Any], Any]  # node (None for inputs), name and value -> what is stored
+
+
+def redacted_pause(redact: Redact, record: StepRecord, pause: PauseInfo) -> PauseInfo:
+    """Return a pause whose values are redacted by their names; what cannot be redacted is left out.
+
+    That is also what a nested graph shows: only its own workflow knows the name of that.
+    """
+    node, names = record.node_name, tuple(record.input_versions) if _asks_itself(record, pause) else ()
+    try:
+        if pause.values:
+            shown = {name: redact(node, name, value) for name, value in pause.values.items()}
+            return replace(pause, value=next(iter(shown.values())), values=shown)
+        value = redact(node, names[0], pause.value) if len(names) == 1 else None
+        return replace(pause, value=value)
+    except Exception as error:
+        warnings.warn(f"What node {node!r} shows cannot be redacted: {type(error).__name__}", stacklevel=2)
+        return replace(pause, value=None, values=None)
+
+
+def _asks_itself(record: StepRecord, pause: PauseInfo) -> bool:
+    """Say whether the question is one of the step, and not of the graph inside of it."""
+    asking = pause.node_name.rpartition("/")[2]
+    return asking == record.node_name and record.workflow_id.count("/") >= len(pause.path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import sqlite3
 
-from hypergraph.exceptions.stores import (
+from hypergraph.exceptions import (
     CheckpointError,
     StoreCorruptError,
     StoreError,

@@ -1,5 +1,5 @@
 """The `hypergraph` command: look at stored workflows, run graphs, keep the store in order."""
 
-from hypergraph.cli.frame import main
+from hypergraph.cli.main import main
 
 __all__ = ["main"]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from hypergraph.cli.words import duration, status
+from hypergraph.cli.output import duration, status
 from hypergraph.display import Table, execution_time, first_line, plural, run_time
-from hypergraph.runs.tables import failed_status
+from hypergraph.runs.log import failed_status
+from hypergraph.views.base import StepSummary
 from hypergraph.views.errors import FirstError
 from hypergraph.views.step import StepValue
-from hypergraph.views.steps import StepRow, StepSummary
-from hypergraph.views.stored import Maker, StoredValue
-from hypergraph.views.values import TEXT
+from hypergraph.views.steps import StepRow
+from hypergraph.views.values import TEXT, Maker, StoredValue
 from hypergraph.views.workflow import ChildCounts, NodeRow
 from hypergraph.views.workflows import WorkflowSummary
 

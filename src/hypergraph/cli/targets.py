@@ -11,8 +11,8 @@ import sys
 from types import ModuleType
 
 from hypergraph import Graph
-from hypergraph.cli.options import Option
-from hypergraph.cli.settings import settings
+from hypergraph.cli.arguments import Option
+from hypergraph.cli.call import settings
 from hypergraph.display import did_you_mean, first_line
 from hypergraph.views.problems import NOT_FOUND, USAGE, Problem
 from hypergraph.views.stores import import_here

@@ -11,4 +11,4 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib
 
-    return getattr(importlib.import_module("hypergraph.durability.keeper"), name)
+    return getattr(importlib.import_module("hypergraph.durability.recorder"), name)

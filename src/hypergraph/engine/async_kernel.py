@@ -7,13 +7,12 @@ import contextvars
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from hypergraph.engine.kernels import is_cancellation
-from hypergraph.engine.ports import Expired, Places
+from hypergraph.engine.kernel import Expired, Places, is_cancellation
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from hypergraph.engine.scope import Scope
+    from hypergraph.engine.run import Scope
 
 T = TypeVar("T")
 

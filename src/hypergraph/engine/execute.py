@@ -1,25 +1,30 @@
-"""The one coroutine that executes a run, for sync and async alike.
-
-Plain steps are called right here; whatever needs more (listeners, retries, caches, limits, nested graphs,
-steps that run together) goes through `perform`. Only kernels wait.
-"""
+"""Execution of a run and of its steps."""
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterator
+import time
+import warnings
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from functools import partial
 from types import CoroutineType
-from typing import Any
+from typing import Any, NoReturn
 
-from hypergraph.engine.course import course_of, side_flow_of
-from hypergraph.engine.endings import Detail
-from hypergraph.engine.flow import SideFlow
-from hypergraph.engine.perform import perform, refuse_coroutine
-from hypergraph.engine.ports import Keeper, Observer
-from hypergraph.engine.run import Run
-from hypergraph.engine.scope import clock
-from hypergraph.exceptions import CheckpointError, annotate
-from hypergraph.records import RunStatus
+from hypergraph.engine.concurrent import SideFlow, course_of, side_flow_of
+from hypergraph.engine.kernel import NOT_KNOWN, Carried, Expired, Keeper, Observer, PauseExecution, original
+from hypergraph.engine.plan import NO_ANSWER, Step, inputs_of
+from hypergraph.engine.run import Detail, Run, clock
+from hypergraph.engine.scheduler import Readiness
+from hypergraph.exceptions import (
+    CancellationError,
+    CheckpointError,
+    NodeTimeoutError,
+    NotPicklableError,
+    WorkerLostError,
+    annotate,
+    safe_text,
+)
+from hypergraph.nodes.options import RetryPolicy
+from hypergraph.records import PauseInfo, RunStatus
 
 _PATIENCE = 0.05  # seconds between looks at a workflow that somebody else is at work on
 
@@ -165,3 +170,288 @@ async def _finish_siblings(run: Run, course: Iterator[tuple[int, Any]], superste
         if later != superstep or clock() >= run.scope.halt_at:
             return
         await perform(run, step, later)
+
+
+Produce = Callable[[Run, Step, int, Detail], Awaitable[Any]]
+producers: dict[str, Produce] = {}  # by kind of step; nested graphs add theirs
+
+
+async def perform(run: Run, step: Any, superstep: int) -> None:
+    """Perform a step: produce its value, record it, land it, tell the listeners."""
+    if step.kind == "group":
+        return await step.run(run, superstep, perform)  # type: ignore[no-any-return]  # returns None
+    observer, journal, detail = run.scope.observer, run.journal, Detail()
+    saved = journal.before(step, superstep) if journal is not None else ()  # first: it numbers the steps
+    if observer is not None:
+        if saved:
+            await observer.checkpoint_saved(run, saved)
+        if superstep > run.superstep:
+            run.superstep = superstep
+            await observer.superstep_started(run, superstep)
+        detail.span_id = await observer.node_started(run, step)
+    started = clock()
+    try:
+        value = await producers[step.kind](run, step, superstep, detail)
+        duration = 0.0 if detail.cached else clock() - started - detail.waited
+        detail.decision = value if step.is_gate else None
+    except PauseExecution as signal:
+        _note_pause(run, signal.pause, (superstep, step.index))
+        if journal is not None:
+            journal.paused(step, superstep, signal.pause)
+        if observer is not None:
+            await observer.interrupted(run, step, detail.span_id, signal.pause)
+        return None
+    except BaseException as raised:
+        error, duration = original(raised), clock() - started - detail.waited
+        try:
+            run.fail(step, superstep, error, duration, detail)
+        finally:
+            if observer is not None:
+                await observer.node_failed(run, step, detail.span_id, detail.error or error)
+        return None
+    await _land(run, step, superstep, (value, duration, detail))
+    return None
+
+
+async def _land(run: Run, step: Step, superstep: int, outcome: tuple[Any, float, Detail]) -> None:
+    """Record what a step produced, let it land, tell the listeners."""
+    (value, duration, detail), observer = outcome, run.scope.observer
+    if run.journal is not None:
+        run.journal.done(step, superstep, value, duration, detail)
+    run.records += (superstep, step, duration, detail)
+    run.land(step, value)
+    if observer is not None:
+        if step.is_gate:
+            await observer.decided(run, step, value)
+        await observer.node_ended(run, step, detail, duration)
+
+
+def refuse_coroutine(step: Step, value: Any) -> NoReturn:
+    """Raise for a sync function that returned a coroutine nobody awaits."""
+    value.close()
+    raise TypeError(
+        f"Node {step.name!r} returned a coroutine that nobody awaits. Declare its function with `async def`, "
+        "or await inside it."
+    )
+
+
+def _note_pause(run: Run, pause: PauseInfo, rank: tuple[int, int]) -> None:
+    """Of several pauses the first in graph order counts; a failure counts before any."""
+    if run.failure is None and (run.pause is None or rank < run.rank):
+        run.status, run.pause, run.rank = RunStatus.PAUSED, pause, rank
+
+
+# -- functions and gates ------------------------------------------------------------------------------
+
+
+async def _call_function(run: Run, step: Step, superstep: int, detail: Detail) -> Any:
+    if run.journal is not None and not step.node.repeatable:
+        known = await run.scope.kernel.offload(partial(run.journal.known_result, step, superstep))
+        if known is not NOT_KNOWN:
+            return _resolved(step, known)
+    return await _through_cache(run, step, superstep, detail, _attempts)
+
+
+async def _through_cache(run: Run, step: Step, superstep: int, detail: Detail, produce: Produce) -> Any:
+    cache = run.scope.cache if step.node.cache else None
+    if cache is None:
+        return _resolved(step, await produce(run, step, superstep, detail))
+    key = cache.key(step, inputs_of(step.node, run.values))
+    hit, result = cache.get(key) if key else (False, None)
+    if hit:
+        detail.cached = True
+        if run.scope.observer is not None:
+            await run.scope.observer.cache_hit(run, step, key)
+        return _resolved(step, result)
+    result = await produce(run, step, superstep, detail)
+    value = _resolved(step, result)  # first: a result that breaks the node's contract must not be kept
+    if key and value is not NO_ANSWER:
+        cache.set(key, result)
+    return value
+
+
+def _resolved(step: Step, result: Any) -> Any:
+    return step.resolve(result) if step.resolve is not None else result
+
+
+async def _attempts(run: Run, step: Step, superstep: int, detail: Detail) -> Any:
+    retry = getattr(step.node, "retry", None)
+    kernel, scope = run.scope.kernel, run.scope
+    while True:
+        try:
+            result = await kernel.limited(partial(_attempt, run, step, superstep, detail, clock()))
+        except Exception as raised:
+            error = original(raised)
+            halted = isinstance(error, CancellationError) and clock() >= scope.halt_at
+            delay = None if halted else _delay(step.node, retry, error, detail)
+            if delay is None:
+                raise
+            detail.failed_attempts += (f"{type(error).__name__}: {safe_text(error)}",)
+            if scope.observer is not None:
+                await scope.observer.node_retried(run, step, detail.attempts, error, delay)
+            await kernel.sleep(delay, scope)
+            if clock() >= scope.halt_at:
+                raise scope.halt_error(run.path_of(step.name), was_executing=True) from error
+            detail.attempts += 1
+        else:
+            if type(result) is CoroutineType:
+                refuse_coroutine(step, result)
+            return result
+
+
+def _delay(node: Any, retry: RetryPolicy | None, error: BaseException, detail: Detail) -> float | None:
+    """Return after how many seconds a failed node is called again, None if it is not."""
+    if isinstance(error, WorkerLostError):  # no failure of the function: other rules than those for retries
+        was_lost, detail.lost_worker = detail.lost_worker, True
+        again = node.on_worker_loss == "rerun" and not (was_lost or error.is_final)
+        return 0.0 if again else None
+    if retry is None or isinstance(error, NotPicklableError) or not retry.wants(error, detail.attempts):
+        return None
+    return retry.delay_before(detail.attempts + 1)
+
+
+async def _attempt(run: Run, step: Step, superstep: int, detail: Detail, asked: float) -> Any:
+    """Call the function once, within its own time and that of the run."""
+    started, attempt = clock(), detail.attempts
+    detail.waited += started - asked
+    timeout: float | None = getattr(step.node, "timeout", None)
+    if timeout is not None or attempt > 1 or run.attempts is not None:
+        deadline = None if timeout is None else time.monotonic() + timeout
+        run.note_attempt(step.name, attempt, deadline)
+    remaining = run.scope.halt_at - started if run.scope.deadline is not None else None
+    try:
+        result = await _result(run, step, superstep, _earlier(timeout, remaining))
+    except Expired:
+        detail.cut_off = True
+        if clock() >= run.scope.halt_at:
+            raise run.scope.halt_error(run.path_of(step.name), was_executing=True) from None
+        raise NodeTimeoutError(run.path_of(step.name), timeout or 0.0) from None
+    if timeout is not None and clock() - started > timeout:
+        raise NodeTimeoutError(run.path_of(step.name), timeout)
+    return result
+
+
+def _earlier(timeout: float | None, remaining: float | None) -> float | None:
+    return min((seconds for seconds in (timeout, remaining) if seconds is not None), default=None)
+
+
+async def _result(run: Run, step: Step, superstep: int, seconds: float | None) -> Any:
+    node, kernel = step.node, run.scope.kernel
+    if step.is_async:
+        if node.is_generator:
+            return await kernel.within(_collect_async(run, step, superstep), seconds)
+        return await kernel.within(step.invoke(run.values, run, superstep), seconds)
+    if kernel.places is not None and (executor := kernel.places.of(run, step)) is not None:
+        return await kernel.within(kernel.places.call(executor, run, step, superstep), seconds)
+    call = partial(_collect if node.is_generator else _invoke, run, step, superstep)
+    if kernel.offload_all or getattr(node, "offload", False):
+        return await kernel.offload(call)
+    return call()
+
+
+def _invoke(run: Run, step: Step, superstep: int) -> Any:
+    try:
+        return step.invoke(run.values, run, superstep)
+    except StopIteration as error:
+        raise Carried(error) from None
+
+
+def _collect(run: Run, step: Step, superstep: int) -> list[Any]:
+    items = []
+    for item in step.invoke(run.values, run, superstep):
+        items.append(item)
+        run.stream(step.name, item)
+    return items
+
+
+async def _collect_async(run: Run, step: Step, superstep: int) -> list[Any]:
+    items = []
+    async for item in step.invoke(run.values, run, superstep):
+        items.append(item)
+        run.stream(step.name, item)
+    return items
+
+
+# -- interrupts ---------------------------------------------------------------------------------------
+
+
+async def _ask(run: Run, step: Step, superstep: int, detail: Detail) -> Any:
+    """Take the answer that was given, else ask the handler; pause when it has none either."""
+    outputs = step.outputs
+    if all(name in run.answers for name in outputs):
+        answers = tuple(run.answers.pop(name) for name in outputs)
+        return answers[0] if step.output is not None else answers
+    answer = await _through_cache(run, step, superstep, detail, _handle)
+    if answer is not NO_ANSWER:
+        return answer
+    raise PauseExecution(_question(run, step))
+
+
+async def _handle(run: Run, step: Step, superstep: int, detail: Detail) -> Any:
+    try:
+        return await _attempts(run, step, superstep, detail)
+    except CancellationError:
+        raise
+    except Exception as raised:
+        error = original(raised)
+        text = f"{type(error).__name__}: {safe_text(error)}"
+        raise RuntimeError(f"Interrupt {step.name!r}: its handler failed: {text}") from error
+
+
+def _question(run: Run, step: Step) -> PauseInfo:
+    inputs = inputs_of(step.node, run.values)
+    return PauseInfo(
+        node_name=run.path_of(step.name),
+        output_param=step.outputs[0],
+        value=next(iter(inputs.values()), None),
+        output_params=step.outputs if len(step.outputs) > 1 else None,
+        values=inputs if len(inputs) > 1 else None,
+        path=run.path,
+    )
+
+
+producers.update({"function": _call_function, "gate": _call_function, "interrupt": _ask})
+
+
+def report(run: Run) -> None:
+    """Warn of what a completed run has not done. Raises ValueError for missing outputs by policy "error"."""
+    told = [] if run.fixed else _left_undone(run)
+    selected, policy = run.admission.selected, run.scope.on_missing
+    missing = [name for name in selected if name not in run.values] if selected else []
+    if missing and policy != "ignore":  # V5
+        told.append(f"Requested outputs not found: {missing}. Their nodes did not run in graph {_name(run)}.")
+        if policy == "error":
+            raise ValueError(" ".join(told))
+    for text in told:
+        warnings.warn(text, UserWarning, stacklevel=2)
+
+
+def _left_undone(run: Run) -> list[str]:
+    """Return what was to be done, one text for each matter."""
+    counters: Readiness | None = run.unfolding
+    if counters is None:
+        return []
+    steps = counters.steps
+    if not run.records and not run.outcome():
+        idle = {steps[index].name: _lacks(counters, index) for index in sorted(counters.scope)}
+        listed = "; ".join(f"{name!r} lacks {names}" for name, names in idle.items() if names)
+        text = f"Nothing ran in graph {_name(run)}: {listed}. Give one of them what it lacks."
+        return [text] if listed else []
+    return [
+        f"Gate {steps[gate].name!r} chose {steps[target].name!r} in graph {_name(run)}, which did not run: "
+        f"nothing made {_lacks(counters, target)}. Have it made on the way that was taken, or give the "
+        "parameter a default."
+        for gate, targets in sorted(counters.decisions.items())
+        for target in targets
+        if counters.runs[target] == counters.armed[target] and _lacks(counters, target)
+    ]
+
+
+def _lacks(counters: Readiness, index: int) -> str:
+    """Return the names without which a step cannot run and has not run, as a text."""
+    awaited = (name for name in counters.steps[index].wait_for if not counters.versions.get(name))
+    return ", ".join(map(repr, dict.fromkeys((*counters.needs.get(index, ()), *awaited))))
+
+
+def _name(run: Run) -> str:
+    return repr(run.graph_name or "unnamed")

@@ -8,17 +8,12 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-from hypergraph.engine.endings import Detail
-from hypergraph.engine.execute import execute
-from hypergraph.engine.perform import producers
-from hypergraph.engine.ports import PauseExecution, pass_on
-from hypergraph.engine.run import Run
-from hypergraph.engine.scope import Scope, clock
-from hypergraph.engine.undone import report
+from hypergraph.engine.admission import Admission, admit
+from hypergraph.engine.execute import execute, producers, report
+from hypergraph.engine.kernel import PauseExecution, pass_on
+from hypergraph.engine.plan import ABSENT, Step
+from hypergraph.engine.run import Detail, Run, Scope, clock
 from hypergraph.exceptions import GraphConfigError, NodeError
-from hypergraph.plan.admission import Admission, admit
-from hypergraph.plan.outcomes import ABSENT
-from hypergraph.plan.steps import Step
 from hypergraph.records import RunStatus, fresh_run_id
 
 MAX_TASKS = 10_000

@@ -29,9 +29,9 @@ from hypergraph.events.types import (
     RouteDecisionEvent,
     RunEndEvent,
     RunStartEvent,
-    RunStatus,
     StopRequestedEvent,
 )
+from hypergraph.records import RunStatus
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context

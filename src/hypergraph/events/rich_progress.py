@@ -23,8 +23,8 @@ from hypergraph.events.types import (
     NodeStartEvent,
     RunEndEvent,
     RunStartEvent,
-    RunStatus,
 )
+from hypergraph.records import RunStatus
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -1,30 +1,21 @@
-"""A graph as plain boxes and arrows: what every picture of it shows, whoever paints it.
-
-1. Every node that can run is a box. A nested graph, down to the depth asked for, is a box around boxes, and
-   its values then lead to and from the nodes inside that really take and make them.
-2. What comes from outside (inputs, bound values, the first values of a loop) is a box too; so are END and,
-   on demand, every output.
-3. An arrow stands for all that joins two boxes. Its type is the strongest there is: data, then control,
-   then ordering. A value goes to its taker from each node that may deliver it.
-4. Hidden nodes are left out. Boxes joined by a way through hidden nodes get an arrow, as strong as the
-   weakest step of that way.
-
-All is read from the structure of the graph, as stores keep it: a picture needs no code. Texts are raw:
-whoever paints must escape them. Ids are safe everywhere.
-"""
+"""Drawing of a graph as boxes and arrows, with the outcome of a run on it."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypedDict
+from enum import Enum
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
-from hypergraph.graph.stored import END_NAME, Level, Part, read_level
+from hypergraph.display import preview
 from hypergraph.graph.structure import DEEPEST, Structure, structure_of
+from hypergraph.layout import Facts, Overlay
+from hypergraph.structure import END_NAME, Level, Part, read_level
 
 if TYPE_CHECKING:
     from hypergraph.graph.graph import Graph
+
 
 VALUES = ("input", "optional", "bound", "entry", "output")  # boxes that are one value, under its name
 KINDS = ("function", "gate", "interrupt", "graph", *VALUES, "end")
@@ -252,3 +243,59 @@ def _say_once(arrows: Iterable[Arrow], boxes: Iterable[Box]) -> None:
     values = {box["id"]: box["label"] for box in boxes if box["kind"] in VALUES}
     for arrow in arrows:
         arrow["labels"] = [label for label in arrow["labels"] if label != values.get(arrow["source"])]
+
+
+WORST_FIRST = ("failed", "paused", "active", "stopped", "completed", "cached", "skipped", "pending")
+
+
+def overlay_of(run: Any, store: Any = None) -> Overlay | None:
+    """Return what is known by path ("outer/inner") of a RunLog or a Workflow; None for None.
+
+    Give the store of a workflow as well, and its children tell of nested graphs. A mapping is taken as an
+    overlay already. Raises TypeError for anything else.
+    """
+    if run is None or isinstance(run, Mapping):
+        return cast(Overlay | None, run)
+    if not hasattr(run, "steps") and not hasattr(run, "items"):
+        raise TypeError(f"overlay must be a RunLog or a Workflow, got {preview(run)}")
+    found: dict[str, Facts] = {}
+    runs = [run] if hasattr(run, "steps") else list(run.items)
+    for each in runs:
+        _tell(each, "", found, store)
+    whole = sum(facts.get("duration_ms") or 0.0 for path, facts in found.items() if "/" not in path)
+    for facts in found.values():
+        facts["share"] = min(1.0, (facts.get("duration_ms") or 0.0) / whole) if whole else 0.0
+    return found
+
+
+def _tell(run: Any, prefix: str, found: dict[str, Facts], store: Any) -> None:
+    """Add one run: of its own executions of a node the last one tells how it ended, among runs the worst."""
+    latest: dict[str, str] = {}
+    for step in run.steps:
+        path = f"{prefix}{step.node_name}"
+        latest[path] = _status(step)
+        facts = found.setdefault(path, {"runs": 0, "duration_ms": 0.0})
+        facts["runs"] += 1
+        facts["duration_ms"] = (facts["duration_ms"] or 0.0) + (step.duration_ms or 0.0)
+        for inner in _inside(step, store):
+            _tell(inner, f"{path}/", found, store)
+    for path, status in latest.items():
+        known = found[path].get("status", status)
+        found[path]["status"] = min(known, status, key=WORST_FIRST.index)
+
+
+def _status(step: Any) -> str:
+    status = step.status.value if isinstance(step.status, Enum) else str(step.status)
+    if status not in WORST_FIRST:
+        return "pending"
+    return "cached" if status == "completed" and getattr(step, "cached", False) else status
+
+
+def _inside(step: Any, store: Any) -> Iterator[Any]:
+    log = getattr(step, "log", None)
+    if log is not None:
+        yield from [log] if hasattr(log, "steps") else log.items
+    child = getattr(step, "child_workflow_id", None)
+    if child is not None and store is not None:
+        yield from filter(None, [store.workflow(child)])
+        yield from (item for item in store.workflows(parent=child, limit=None) if item.item is not None)

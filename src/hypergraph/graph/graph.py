@@ -1,24 +1,54 @@
-"""The immutable graph: nodes, wiring, and copies with other bindings, selections and entry points."""
+"""Graph: nodes joined by names, immutable."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal, Self
 
-from hypergraph.display import plural
+from hypergraph.display import did_you_mean, finding, plural
 from hypergraph.exceptions import GraphConfigError
-from hypergraph.graph.definition import definition_hash
-from hypergraph.graph.findings import did_you_mean, finding
+from hypergraph.graph.describe import describe
 from hypergraph.graph.inputs import InputSpec, compute_input_spec, indispensable_inputs
 from hypergraph.graph.mermaid import to_mermaid
 from hypergraph.graph.networks import flat_network, network
 from hypergraph.graph.picture import graph_html, visualize
-from hypergraph.graph.text import describe
 from hypergraph.graph.validation import validate_graph
 from hypergraph.graph.wiring import Edge, Wiring
 from hypergraph.nodes.base import Frozen, HyperNode
 from hypergraph.nodes.graph_node import GraphNode
 from hypergraph.nodes.names import Names, got, shown
+from hypergraph.nodes.signature import sha256
+
+
+def definition_hash(graph: Graph) -> str:
+    """Return the hash of a graph; it is remembered, as are those of the graphs inside."""
+    pending = [graph]
+    while pending:  # inner graphs first, without recursion: nesting may be deep
+        nested = (node.nested_graph for node in pending[-1].iter_nodes())
+        unknown = [inner for inner in nested if inner is not None and "hash" not in inner.memo]
+        if unknown:
+            pending += unknown
+        else:
+            done = pending.pop()
+            items = sorted(f"{node.name}:{node.definition_hash}" for node in done.iter_nodes())
+            done.memo["hash"] = sha256(*items, "edges", *sorted(set(_edge_texts(done.wiring))))
+    return str(graph.memo["hash"])
+
+
+def _edge_texts(wiring: Wiring) -> Iterator[str]:
+    """Write edges from output position to original parameter: renames may connect other ends."""
+    for name, node in wiring.nodes.items():
+        for param in node.inputs:
+            (original,) = node.map_inputs_to_params({param: None})
+            for feeder in wiring.feeders(name, param) or ("",):
+                source = f"{feeder}.{wiring.nodes[feeder].outputs.index(param)}" if feeder else "input"
+                yield f"{source}->{name}.{original}:{param}"
+        for awaited in node.wait_for:
+            for producer in wiring.producers[awaited]:
+                yield f"{producer}->{name}:ordering"
+    for edge in wiring.edges:
+        if edge.edge_type == "control" or (wiring.explicit and edge.edge_type == "ordering"):
+            yield f"{edge.source}->{edge.target}:{edge.edge_type}"
 
 
 class Graph(Frozen):

@@ -12,9 +12,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from hypergraph.graph.components import cyclic_components, walk
 from hypergraph.graph.wiring import Wiring
 from hypergraph.nodes.gate import GateNode
+from hypergraph.structure import cyclic_components, walk
 
 if TYPE_CHECKING:
     from hypergraph.graph.graph import Graph

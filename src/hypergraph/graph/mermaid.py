@@ -11,9 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hypergraph.display import escape
+from hypergraph.display import did_you_mean, escape
 from hypergraph.graph.drawing import KINDS, VALUES, Arrow, Box, Drawing, draw
-from hypergraph.graph.findings import did_you_mean
 from hypergraph.graph.structure import Structure
 
 if TYPE_CHECKING:

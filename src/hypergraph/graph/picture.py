@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hypergraph.display import escape_html
-from hypergraph.graph.drawing import VALUES, Arrow, Box, Drawing, draw
-from hypergraph.graph.overlay import overlay_of
+from hypergraph.graph.drawing import VALUES, Arrow, Box, Drawing, draw, overlay_of
 from hypergraph.graph.structure import Structure
 from hypergraph.layout import arrange, svg
 

@@ -16,13 +16,14 @@ from hypergraph.exceptions import safe_text
 from hypergraph.nodes.base import HyperNode
 from hypergraph.nodes.gate import GateNode, IfElseNode
 from hypergraph.nodes.graph_node import GraphNode
+from hypergraph.structure import VERSION
 
 if TYPE_CHECKING:
     from hypergraph.graph.graph import Graph
 
+
 Structure = dict[str, Any]
 
-VERSION = 1  # of this format; what a later release cannot read it leaves alone
 DEEPEST = 50  # levels: what writes JSON goes down by recursion, and may be called deep down itself
 _LARGEST = 10_000  # nodes of all levels: a graph may contain one twice that contains another twice, and so on
 _LONGEST_TYPE = 80

@@ -12,11 +12,11 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
-from hypergraph.graph.components import cyclic_components
-from hypergraph.graph.findings import did_you_mean, finding
+from hypergraph.display import did_you_mean, finding
 from hypergraph.nodes.base import HyperNode
 from hypergraph.nodes.gate import END, GateNode
 from hypergraph.nodes.names import shown
+from hypergraph.structure import cyclic_components
 
 
 @dataclass(frozen=True, slots=True)

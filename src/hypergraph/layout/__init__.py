@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hypergraph.layout.model import DIRECTIONS, Flow, Layout, PlacedBox, PlacedEdge, Texts
-from hypergraph.layout.nest import Nest
+from hypergraph.layout.positions import Nest
 from hypergraph.layout.routing import Point
 from hypergraph.layout.svg import Facts, Overlay, svg
 

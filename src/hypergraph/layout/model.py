@@ -1,9 +1,4 @@
-"""What goes in and what comes out, as plain dicts; and how directions differ.
-
-In goes `{"nodes": [...], "edges": [...]}`: a node has an `id`, a `kind`, a `label`, and if you like a `path`,
-a `parent` (listed before it), `rows` of small text, and `title`, the full text; an edge has a `source`, a
-`target`, and if you like a `type`, `labels` and `title`. All texts are raw.
-"""
+"""Boxes, arrows and text sizes of a drawing."""
 
 from __future__ import annotations
 
@@ -11,19 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypedDict
 
-from hypergraph.layout.text import (
-    LONGEST_LABEL,
-    LONGEST_NAME,
-    LONGEST_ROW,
-    NAME_SIZE,
-    SLANT,
-    TITLE,
-    VALUE_KINDS,
-    cut,
-    label_size,
-    size_of,
-    width_of,
-)
+from hypergraph.display import columns, escape
 
 DIRECTIONS = ("TD", "LR")
 
@@ -131,3 +114,48 @@ class Texts:
     def label_size(self, edge: int) -> tuple[float, float]:
         """Return width and height of what is written on an edge."""
         return label_size(self.labels[edge])
+
+
+NAME_SIZE, SMALL_SIZE = 12.0, 10.0
+_ASPECT = 0.61  # width of a letter in a monospaced font, by its size
+LONGEST_NAME, LONGEST_ROW, LONGEST_LABEL = 30, 38, 24  # in columns
+ROW, TITLE = 15.0, 26.0  # depth of a further row of text, of the bar on top of a box around boxes
+
+VALUE_KINDS = frozenset({"input", "optional", "bound", "entry", "output"})
+LOOP_ROOM = 30.0  # beside a box that has an arrow to itself
+SLANT = 11.0  # how far the ends of a gate are pointed
+
+
+def width_of(text: str, size: float) -> float:
+    """Return about how wide a text is."""
+    return columns(text) * size * _ASPECT
+
+
+def cut(text: str, most: int) -> str:
+    """Return the text with control characters spelled out, cut with an ellipsis to so many columns."""
+    shown = escape(text)
+    if columns(shown) <= most:
+        return shown
+    kept, used = [], 1
+    for character in shown:
+        used += columns(character)
+        if used > most:
+            break
+        kept.append(character)
+    return "".join(kept) + "…"
+
+
+def size_of(kind: str, label: str, rows: Sequence[str]) -> tuple[float, float]:
+    """Return width and height of a closed box with these texts."""
+    if kind == "end":
+        return 52.0, 24.0
+    if kind in VALUE_KINDS:
+        return round(max(40.0, width_of(label, 11) + 24)), 24.0
+    widest = max([width_of(label, NAME_SIZE), *(width_of(row, SMALL_SIZE) for row in rows)])
+    pointed = 2 * SLANT if kind == "gate" else 0.0
+    return round(max(76.0, widest + 28 + pointed)), 34.0 + ROW * len(rows)
+
+
+def label_size(label: str) -> tuple[float, float]:
+    """Return width and height of what is written on an arrow."""
+    return round(width_of(label, SMALL_SIZE) + 10), 16.0

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from hypergraph.layout.ladder import Ladder, Link
+from hypergraph.layout.layers import Ladder, Link
 
 Point = tuple[float, float]
 Curve = list[Point]

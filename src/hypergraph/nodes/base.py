@@ -12,9 +12,9 @@ from itertools import groupby
 from typing import Any, Literal, Self
 
 from hypergraph.exceptions import RenameError
-from hypergraph.nodes.fingerprint import sha256
 from hypergraph.nodes.names import require_name
-from hypergraph.nodes.persistence import OnAmbiguous, OnWorkerLoss
+from hypergraph.nodes.options import OnAmbiguous, OnWorkerLoss
+from hypergraph.nodes.signature import sha256
 
 RenameKind = Literal["name", "inputs", "outputs"]
 

@@ -14,9 +14,18 @@ from typing import Any, Literal, Self
 
 from hypergraph.exceptions import RenameError
 from hypergraph.nodes.base import Frozen, HyperNode
-from hypergraph.nodes.fingerprint import capture, code_identity, sha256
 from hypergraph.nodes.names import Names, as_names, require_name
-from hypergraph.nodes.signatures import MISSING, Parameter, Signature, peek, read_signature, unwrapped
+from hypergraph.nodes.signature import (
+    MISSING,
+    Parameter,
+    Signature,
+    capture,
+    code_identity,
+    peek,
+    read_signature,
+    sha256,
+    unwrapped,
+)
 
 
 class CallableNode(Frozen, HyperNode):

@@ -10,10 +10,8 @@ from typing import Any, overload
 
 from hypergraph.nodes.callable_node import CallableNode
 from hypergraph.nodes.names import Names, as_names, got
-from hypergraph.nodes.parameters import explained_node
-from hypergraph.nodes.persistence import OnAmbiguous, OnWorkerLoss, persistence
-from hypergraph.nodes.retry import RetryPolicy
-from hypergraph.nodes.signatures import peek, unwrapped
+from hypergraph.nodes.options import OnAmbiguous, OnWorkerLoss, RetryPolicy, explained_node, persistence
+from hypergraph.nodes.signature import peek, unwrapped
 
 
 @explained_node

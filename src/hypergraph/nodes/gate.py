@@ -12,9 +12,9 @@ from typing import Any, NoReturn
 
 from hypergraph.display import did_you_mean
 from hypergraph.nodes.callable_node import CallableNode
-from hypergraph.nodes.fingerprint import sha256
 from hypergraph.nodes.names import Names, got, require_name
-from hypergraph.nodes.parameters import explained_node
+from hypergraph.nodes.options import explained_node
+from hypergraph.nodes.signature import sha256
 from hypergraph.records import Decision
 
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from hypergraph.nodes.base import Frozen, HyperNode
 from hypergraph.nodes.names import Names, as_names, got, require_name
-from hypergraph.nodes.parameters import explained_node
-from hypergraph.nodes.signatures import MISSING
+from hypergraph.nodes.options import explained_node
+from hypergraph.nodes.signature import MISSING
 
 if TYPE_CHECKING:
     from hypergraph.graph.graph import Graph

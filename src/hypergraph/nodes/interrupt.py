@@ -7,7 +7,7 @@ from typing import Any
 
 from hypergraph.nodes.function import FunctionNode
 from hypergraph.nodes.names import Names, as_names
-from hypergraph.nodes.parameters import explained_node
+from hypergraph.nodes.options import explained_node
 
 
 @explained_node

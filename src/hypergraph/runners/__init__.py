@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-from hypergraph.engine.ports import PauseExecution
-from hypergraph.engine.state import GraphState, NodeExecution
+from hypergraph.engine.kernel import PauseExecution
+from hypergraph.engine.scheduler import GraphState, NodeExecution
 from hypergraph.records import NodeRecord, PauseInfo, RunStatus
 from hypergraph.runners.base import BaseRunner, RunnerCapabilities
 from hypergraph.runners.handles import MapHandle, RunHandle
@@ -13,15 +13,15 @@ from hypergraph.runs import MapLog, MapResult, NodeStats, RunLog, RunResult
 
 if TYPE_CHECKING:  # without this, type checkers cannot call what `__getattr__` returns
     from hypergraph.runners.async_ import AsyncRunner
-    from hypergraph.runners.async_iteration import Handover as Handover
-    from hypergraph.runners.elsewhere import finish_on_loop as finish_on_loop
-    from hypergraph.runners.elsewhere import kernel_for as kernel_for
-    from hypergraph.runners.elsewhere import steps_on_loop as steps_on_loop
+    from hypergraph.runners.async_ import Handover as Handover
+    from hypergraph.runners.sync_on_loop import finish_on_loop as finish_on_loop
+    from hypergraph.runners.sync_on_loop import kernel_for as kernel_for
+    from hypergraph.runners.sync_on_loop import steps_on_loop as steps_on_loop
 
 _LAZY = {  # by name, in which module: what an AsyncRunner needs, and a SyncRunner with an executor
     "AsyncRunner": "async_",
-    "Handover": "async_iteration",
-    **dict.fromkeys(("finish_on_loop", "kernel_for", "steps_on_loop"), "elsewhere"),
+    "Handover": "async_",
+    **dict.fromkeys(("finish_on_loop", "kernel_for", "steps_on_loop"), "sync_on_loop"),
 }
 __all__ = [
     "AsyncRunner",

@@ -1,50 +1,194 @@
-"""AsyncRunner: the same engine on an event loop; what can run at the same time does."""
+"""AsyncRunner: the engine on an event loop."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from hypergraph.cache import CacheBackend
+from hypergraph.engine.admission import UNSET
 from hypergraph.engine.async_kernel import AsyncKernel
 from hypergraph.engine.execute import execute
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.run import Run
 from hypergraph.events.dispatcher import EventDispatcher
 from hypergraph.events.processor import EventProcessor
+from hypergraph.executors.dispatch import Places
 from hypergraph.graph.graph import Graph
-from hypergraph.placement.places import Places
-from hypergraph.plan.admission import UNSET
-from hypergraph.runners.async_iteration import AsyncRunIterator, Handover, as_task
-from hypergraph.runners.async_observe import AsyncObserver
-from hypergraph.runners.base import BaseRunner, RunnerCapabilities
-from hypergraph.runners.handles import MapHandle, RunHandle
-from hypergraph.runners.observe import EventObserver
+from hypergraph.runners.base import BaseRunner, RunnerCapabilities, chosen_executor
+from hypergraph.runners.handles import LEFT, MapHandle, RunHandle, finished
+from hypergraph.runners.observer import Deliver, EventObserver
 from hypergraph.runners.options import (
     ONLY_OF_MAPS,
     ONLY_OF_RUNS,
     ErrorHandling,
     Options,
     checked,
+    explained_call,
+    explained_runner,
     options_of,
     split_options,
 )
-from hypergraph.runners.parameters import explained_call, explained_runner
-from hypergraph.runners.refusals import chosen_executor
 from hypergraph.runs.build import result_of
-from hypergraph.runs.results import MapResult
-from hypergraph.runs.run_result import RunResult
+from hypergraph.runs.results import MapResult, RunResult
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from hypergraph.checkpointers.base import Checkpointer
-    from hypergraph.checkpointers.types import Checkpoint, StepRecord
+    from hypergraph.checkpointers.records import Checkpoint, StepRecord
     from hypergraph.events.types import Event
+
+
+class AsyncObserver(EventObserver):
+    """Deliver events in the order in which they happened, however long a processor takes."""
+
+    def __init__(self, deliver: Deliver) -> None:
+        turn = asyncio.Lock()  # nodes that run at the same time report at the same time
+
+        async def deliver_in_turn(event: Event) -> None:
+            async with turn:
+                await deliver(event)
+
+        super().__init__(deliver_in_turn)
+        self._loop = asyncio.get_running_loop()
+        self._flush_is_due = False
+        self._flushes: set[asyncio.Task[None]] = set()
+
+    def flush(self) -> None:
+        """Deliver the backlog as soon as the loop gets to it; may be called from a worker thread."""
+        if not self._flush_is_due:
+            self._flush_is_due = True
+            self._loop.call_soon_threadsafe(self._start_flush)
+
+    def _start_flush(self) -> None:
+        self._flush_is_due = False  # what is added from here on may be too late for this flush
+        if self.backlog:
+            task = self._loop.create_task(self.drain())
+            self._flushes.add(task)
+            task.add_done_callback(self._flushes.discard)
+
+    async def settle(self) -> None:
+        """Wait for the flushes that are under way: no task outlives its run."""
+        if self._flushes:
+            await asyncio.wait(self._flushes)
+
+
+T = TypeVar("T")
+
+
+class Handover(Generic[T]):
+    """Pass things from a run to its consumer, one at a time."""
+
+    def __init__(self) -> None:
+        self._offers: asyncio.Queue[tuple[T, asyncio.Future[None]] | None] = asyncio.Queue()
+        self._givers: set[asyncio.Future[None]] = set()
+        self._is_open = True
+
+    async def give(self, thing: T) -> None:
+        """Offer a thing and wait until the consumer asks for the next one, or has left."""
+        if self._is_open:
+            self._givers.add(giver := asyncio.get_running_loop().create_future())
+            self._offers.put_nowait((thing, giver))
+            await giver
+
+    def _release(self, giver: asyncio.Future[None]) -> None:
+        self._givers.discard(giver)
+        if not giver.done():  # it may have been cancelled
+            giver.set_result(None)
+
+    async def take(
+        self, run: Run | MapRun, work: Callable[[], Coroutine[Any, Any, None]]
+    ) -> AsyncGenerator[T, None]:
+        """Start the work and yield what it gives; nothing of it is left when the consumer is gone."""
+        task = asyncio.create_task(work())
+        task.add_done_callback(lambda _: self._offers.put_nowait(None))
+        try:
+            while (offer := await self._offers.get()) is not None:
+                thing, giver = offer
+                yield thing
+                self._release(giver)
+        except asyncio.CancelledError:  # whoever cancels the consumer cancels its run
+            task.cancel()
+            raise
+        except GeneratorExit:
+            run.scope.stop(LEFT)
+            raise
+        finally:
+            self._is_open = False
+            for giver in list(self._givers):
+                self._release(giver)
+            await task
+
+
+_background: set[asyncio.Task[Any]] = set()  # a loop holds on to its tasks only weakly
+
+
+def as_task(work: Coroutine[Any, Any, T]) -> tuple[Callable[[], bool], Callable[[], Awaitable[T]]]:
+    """Start work as a task; return how to ask whether it is done, and how to wait for what it returns."""
+    task = asyncio.create_task(work)
+    _background.add(task)
+    task.add_done_callback(_background.discard)
+
+    async def result() -> T:
+        return await task
+
+    return task.done, result
+
+
+class AsyncRunIterator:
+    """The events of a run, one after another."""
+
+    def __init__(
+        self, run: Run, events: AsyncGenerator[Event, None], conclude: Callable[[], RunResult]
+    ) -> None:
+        self._run = run
+        self._is_over = False
+        self._closing = asyncio.Lock()
+        self._events = self._iterate(events, conclude)
+
+    async def _iterate(
+        self, events: AsyncGenerator[Event, None], conclude: Callable[[], RunResult]
+    ) -> AsyncGenerator[Event, None]:
+        try:
+            async for event in events:
+                yield event
+        finally:
+            await events.aclose()
+            self._is_over = True
+        conclude()
+
+    async def __aiter__(self) -> AsyncIterator[Event]:
+        try:
+            async for event in self._events:
+                yield event
+        finally:  # of a loop that was left, whenever it is collected: somebody may have been faster
+            if not self._closing.locked():
+                await self.aclose()
+
+    async def __anext__(self) -> Event:
+        return await anext(self._events)
+
+    async def aclose(self) -> None:
+        """Stop the run unless it is over, and wait until it is."""
+        async with self._closing:
+            await self._events.aclose()
+
+    @property
+    def run_id(self) -> str:
+        """The id of the run."""
+        return self._run.run_id
+
+    @cached_property
+    def result(self) -> RunResult:
+        """The result of the run. Raises RuntimeError while it is still under way."""
+        return finished(self._run, self._is_over)
+
 
 _CAPABILITIES = RunnerCapabilities(
     supports_async_nodes=True, returns_coroutine=True, supports_interrupts=True

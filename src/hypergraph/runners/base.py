@@ -1,23 +1,27 @@
-"""What both runners share: preparing a call, concluding it, and stopping what is under way."""
+"""Base class of both runners."""
 
 from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hypergraph import durability
-from hypergraph.cache import CacheBackend
-from hypergraph.durability.wishes import NO_WISHES, Wishes
+from hypergraph.cache import CacheBackend, compute_cache_key
+from hypergraph.display import did_you_mean
+from hypergraph.durability.options import NO_WISHES, Wishes
+from hypergraph.engine.admission import Admission, admit, admit_nothing
+from hypergraph.engine.execute import report
+from hypergraph.engine.kernel import Kernel
 from hypergraph.engine.nested import MapRun, expand
-from hypergraph.engine.ports import Kernel
-from hypergraph.engine.run import Run
-from hypergraph.engine.scope import DEFAULT_LIMIT, Scope
-from hypergraph.engine.undone import report
+from hypergraph.engine.plan import Step
+from hypergraph.engine.run import DEFAULT_LIMIT, Run, Scope
 from hypergraph.events.dispatcher import EventDispatcher
 from hypergraph.exceptions import (
+    IncompatibleRunnerError,
     InfiniteLoopError,
     MissingInputError,
     NodeError,
@@ -26,22 +30,105 @@ from hypergraph.exceptions import (
     reraise,
 )
 from hypergraph.graph.graph import Graph
+from hypergraph.nodes.context import DEFAULT_LOGGER
 from hypergraph.nodes.graph_node import checked_clone
-from hypergraph.plan.admission import Admission, admit, admit_nothing
 from hypergraph.records import RunStatus
-from hypergraph.runners.caching import NodeCaching
-from hypergraph.runners.observe import EventObserver
-from hypergraph.runners.options import DEFAULTS, Options, checked, merged_inputs
-from hypergraph.runners.parameters import explained_runner
-from hypergraph.runners.refusals import check_graph, check_mapped, checked_executor, needs_interrupts
+from hypergraph.runners.observer import EventObserver
+from hypergraph.runners.options import DEFAULTS, Options, checked, explained_runner, merged_inputs
 from hypergraph.runs.build import map_result_of, result_of
-from hypergraph.runs.results import MapResult
-from hypergraph.runs.run_result import RunResult
+from hypergraph.runs.results import MapResult, RunResult
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
     from hypergraph.checkpointers.base import Checkpointer
+
+
+class NodeCaching:
+    """Keep results of nodes; a backend that raises costs a hit, never a run."""
+
+    def __init__(self, backend: CacheBackend) -> None:
+        if not isinstance(backend, CacheBackend):
+            raise TypeError(f"cache must have get(key) and set(key, value), got {type(backend).__name__}")
+        self._backend = backend
+
+    def key(self, step: Step, inputs: dict[str, Any]) -> str:
+        """Return the key of a call; inputs count under their original parameter names."""
+        return compute_cache_key(step.node.definition_hash, step.node.map_inputs_to_params(inputs))
+
+    def get(self, key: str) -> tuple[bool, Any]:
+        """Look a result up."""
+        try:
+            return self._backend.get(key)
+        except Exception:
+            DEFAULT_LOGGER.warning("The cache could not be read; the node runs instead", exc_info=True)
+            return False, None
+
+    def set(self, key: str, value: Any) -> None:
+        """Keep a result."""
+        try:
+            self._backend.set(key, value)
+        except Exception:
+            DEFAULT_LOGGER.warning("The cache could not be written; the result is not kept", exc_info=True)
+
+
+def needs_interrupts(graph: Graph, why: str) -> IncompatibleRunnerError:
+    """Return the error for a graph whose interrupts nobody could answer."""
+    names = [node.name for node in graph.interrupt_nodes] or ["a nested graph"]
+    return IncompatibleRunnerError(
+        f"The graph has an InterruptNode ({', '.join(names)}), and {why}.", names[0], "supports_interrupts"
+    )
+
+
+def check_graph(graph: Graph, runner: str, can: RunnerCapabilities) -> None:
+    """A1: refuse what a runner cannot run. Raises TypeError for what is no graph, IncompatibleRunnerError."""
+    if not isinstance(graph, Graph):
+        raise TypeError(f"A runner runs a Graph, got {type(graph).__name__}. Build one: Graph([node, ...]).")
+    if not can.supports_async_nodes and graph.has_async_nodes:
+        names = [node.name for node in graph.iter_nodes() if node.is_async]
+        raise IncompatibleRunnerError(
+            f"{runner} cannot run async nodes: {', '.join(names)}. Use AsyncRunner.",
+            names[0],
+            "supports_async_nodes",
+        )
+    if not can.supports_interrupts and graph.has_interrupts:
+        raise needs_interrupts(graph, f"{runner} cannot pause; use AsyncRunner")
+
+
+def check_mapped(graph: Graph, names: Sequence[str], given: Mapping[str, Any]) -> None:
+    """Check the names to map over. Raises ValueError or MissingInputError."""
+    if not names:
+        raise ValueError("map_over needs at least one input name.")
+    if len(set(names)) < len(names):
+        raise ValueError(f"map_over names an input twice: {', '.join(names)}.")
+    missing = [name for name in names if name not in given]
+    if missing:
+        hint = did_you_mean(missing[0], given) or "How to fix: pass a list for it in `values`."
+        raise MissingInputError(
+            f"map_over names {', '.join(map(repr, missing))}, which was not given. "
+            f"{hint} Inputs: {graph.inputs.all}",
+            missing,
+            sorted(given),
+        )
+
+
+def checked_executor(given: Any) -> Executor | Mapping[str, Executor] | None:
+    """Return what was given as executor. Raises TypeError unless it is one, or a dict of them by node."""
+    executors = list(given.values()) if isinstance(given, Mapping) else [] if given is None else [given]
+    for executor in executors:
+        if not isinstance(executor, Executor):
+            raise TypeError(
+                "executor must be a concurrent.futures.Executor or a dict from node names to such, "
+                f"got {type(executor).__name__}"
+            )
+    return dict(given) if isinstance(given, Mapping) else given
+
+
+def chosen_executor(own: Any, given: Any) -> Executor | Mapping[str, Executor] | None:
+    """Return who calls the nodes of a call: the executor it was given (`{}`: nobody else), or its runner's.
+
+    Raises TypeError for what is no executor.
+    """
+    return own if given is None else checked_executor(given) or None
+
 
 _NOTHING: dict[Any, Any] = {}
 _USUAL = (DEFAULTS.select, DEFAULTS.entrypoint, DEFAULTS.on_internal_override)

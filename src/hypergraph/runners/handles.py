@@ -1,15 +1,22 @@
-"""Handles on what runs in the background: ask whether it is done, stop it, wait for it."""
+"""Handles on background runs, and iterators over runs."""
 
 from __future__ import annotations
 
 import contextvars
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future
-from typing import Any, Generic, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.run import Run
+from hypergraph.runs.build import result_of
+from hypergraph.runs.results import RunResult
+
+if TYPE_CHECKING:
+    from hypergraph.events.types import Event
+
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -68,3 +75,63 @@ def in_thread(work: Callable[[], T]) -> Future[T]:
 
     threading.Thread(target=contextvars.copy_context().run, args=(target,), name="hypergraph run").start()
     return future
+
+
+LEFT = "the iterator was left"  # why a run stops when nobody asks for the next thing
+
+
+def until_left(run: Run | MapRun, steps: Iterator[T]) -> Iterator[T]:
+    """Yield what a run hands out; when the consumer leaves early, stop the run and let it close properly."""
+    try:
+        for step in steps:  # noqa: UP028 - `yield from` would throw a leaving consumer's GeneratorExit into the run
+            yield step
+    except GeneratorExit:
+        run.scope.stop(LEFT)
+        for _ in steps:
+            pass
+        raise
+
+
+class RunIterator:
+    """The events of a run, one after another."""
+
+    def __init__(self, run: Run, steps: Iterator[Event], conclude: Callable[[], RunResult]) -> None:
+        self._run = run
+        self._is_over = False
+        self._events = self._iterate(steps, conclude)
+
+    def _iterate(
+        self, steps: Iterator[Event], conclude: Callable[[], RunResult]
+    ) -> Generator[Event, None, None]:
+        try:
+            yield from until_left(self._run, steps)
+        finally:
+            self._is_over = True
+        conclude()
+
+    def __iter__(self) -> Iterator[Event]:
+        yield from self._events  # leaving this one closes that one
+
+    def __next__(self) -> Event:
+        return next(self._events)
+
+    def close(self) -> None:
+        """Stop the run unless it is over."""
+        self._events.close()
+
+    @property
+    def run_id(self) -> str:
+        """The id of the run."""
+        return self._run.run_id
+
+    @cached_property
+    def result(self) -> RunResult:
+        """The result of the run. Raises RuntimeError while it is still under way."""
+        return finished(self._run, self._is_over)
+
+
+def finished(run: Run, is_over: bool) -> RunResult:
+    """Return the result of a run. Raises RuntimeError unless it is over."""
+    if not is_over:
+        raise RuntimeError("The run is not over: there is a result after its last event.")
+    return result_of(run)

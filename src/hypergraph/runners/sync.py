@@ -7,38 +7,35 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from hypergraph import runners
+from hypergraph.engine.admission import UNSET
 from hypergraph.engine.execute import execute
-from hypergraph.engine.kernels import SyncKernel, finish, hand_out
+from hypergraph.engine.kernel import Kernel, SyncKernel, finish, hand_out
 from hypergraph.engine.nested import MapRun
-from hypergraph.engine.ports import Kernel
 from hypergraph.engine.run import Run
 from hypergraph.events.dispatcher import EventDispatcher
 from hypergraph.events.processor import EventProcessor
 from hypergraph.graph.graph import Graph
-from hypergraph.plan.admission import UNSET
-from hypergraph.runners.base import BaseRunner, RunnerCapabilities
-from hypergraph.runners.handles import MapHandle, RunHandle, in_thread
-from hypergraph.runners.iteration import RunIterator, until_left
-from hypergraph.runners.observe import EventObserver, SyncObserver
+from hypergraph.runners.base import BaseRunner, RunnerCapabilities, chosen_executor
+from hypergraph.runners.handles import MapHandle, RunHandle, RunIterator, in_thread, until_left
+from hypergraph.runners.observer import EventObserver, SyncObserver
 from hypergraph.runners.options import (
     DEFAULTS,
     ONLY_OF_MAPS,
     ONLY_OF_RUNS,
     ErrorHandling,
     Options,
+    explained_call,
+    explained_runner,
     options_of,
     split_options,
 )
-from hypergraph.runners.parameters import explained_call, explained_runner
-from hypergraph.runners.refusals import chosen_executor
 from hypergraph.runs.build import result_of
-from hypergraph.runs.results import MapResult
-from hypergraph.runs.run_result import RunResult
+from hypergraph.runs.results import MapResult, RunResult
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-    from hypergraph.checkpointers.types import Checkpoint, StepRecord
+    from hypergraph.checkpointers.records import Checkpoint, StepRecord
     from hypergraph.events.types import Event
 
 _KERNEL = SyncKernel()

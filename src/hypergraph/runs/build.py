@@ -6,16 +6,14 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
-from hypergraph.engine.endings import RECORD_SIZE, Detail
 from hypergraph.engine.nested import MapRun
-from hypergraph.engine.run import Run
+from hypergraph.engine.plan import Step
+from hypergraph.engine.run import RECORD_SIZE, Detail, Run
 from hypergraph.exceptions import safe_text
 from hypergraph.nodes.gate import END
-from hypergraph.plan.steps import Step
 from hypergraph.records import Decision, NodeRecord, NodeStatus, RunStatus
 from hypergraph.runs.log import MapLog, RunLog
-from hypergraph.runs.results import MapResult, overall
-from hypergraph.runs.run_result import RunResult
+from hypergraph.runs.results import MapResult, RunResult, overall
 
 _PLAIN = Detail()
 

@@ -19,10 +19,10 @@ from hypergraph.checkpointers import Checkpointer, Workflow
 from hypergraph.display import did_you_mean, jsonable
 from hypergraph.events.types import Event
 from hypergraph.exceptions import CheckpointError
-from hypergraph.views.exports import imported
+from hypergraph.views.base import known
+from hypergraph.views.changes import Deleted, Imported, Tags
+from hypergraph.views.export import imported
 from hypergraph.views.problems import REFUSED, USAGE, Problem
-from hypergraph.views.records import known
-from hypergraph.views.upkeep import Deleted, Imported, Tags
 from hypergraph.views.workflow import workflow as glance
 
 RUNS = 4  # graphs that run at once

@@ -7,12 +7,11 @@ from itertools import islice
 from typing import TypedDict
 
 from hypergraph.checkpointers import Checkpointer, StepRecord, StepStatus, Workflow, WorkflowStatus
-from hypergraph.checkpointers.filters import Moment, Query, moment
-from hypergraph.checkpointers.reading import StepTally
-from hypergraph.display import first_line, jsonable
+from hypergraph.checkpointers.query import Moment, Query, moment
+from hypergraph.checkpointers.reader import StepTally
+from hypergraph.display import first_line, iso, jsonable
+from hypergraph.views.base import known
 from hypergraph.views.problems import USAGE, Problem
-from hypergraph.views.records import known
-from hypergraph.views.workflows import iso
 
 _PAGE = 500  # workflows looked at together
 _MOST = 5000  # workflows looked at in all, the newest ones

@@ -10,16 +10,15 @@ from collections.abc import Sequence
 from typing import Any, TypedDict
 
 from hypergraph.checkpointers import Checkpointer, StepStatus, Workflow, WorkflowStatus
-from hypergraph.checkpointers.filters import Query
-from hypergraph.checkpointers.reading import StepTally
+from hypergraph.checkpointers.query import Query
+from hypergraph.checkpointers.reader import StepTally
 from hypergraph.display import jsonable
-from hypergraph.graph.drawing import draw
-from hypergraph.graph.overlay import WORST_FIRST
+from hypergraph.graph.drawing import WORST_FIRST, draw
 from hypergraph.graph.picture import plain_boxes
 from hypergraph.layout import Layout, arrange
 from hypergraph.layout import svg as painted
+from hypergraph.views.base import known
 from hypergraph.views.problems import NOT_FOUND, STORE, USAGE, Problem
-from hypergraph.views.records import known
 from hypergraph.views.state import upcoming
 
 OVERLAYS = ("status", "time")

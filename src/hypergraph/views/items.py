@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from typing import TypedDict
 
 from hypergraph.checkpointers import Checkpointer
-from hypergraph.checkpointers.reading import ItemLine
+from hypergraph.checkpointers.reader import ItemLine
 from hypergraph.display import jsonable, preview
+from hypergraph.views.base import known
 from hypergraph.views.problems import USAGE, Problem
-from hypergraph.views.records import known
 
 _ORDER = ("failed", "stopped", "paused", "active", "partial", "completed")  # what people look for first
 

@@ -11,10 +11,9 @@ from collections.abc import Iterator
 from typing import TypedDict
 
 from hypergraph.checkpointers import Checkpointer, Workflow, WorkflowStatus
-from hypergraph.checkpointers.filters import Query
-from hypergraph.display import jsonable
-from hypergraph.views.records import known
-from hypergraph.views.workflows import iso
+from hypergraph.checkpointers.query import Query
+from hypergraph.display import iso, jsonable
+from hypergraph.views.base import known
 
 _MANY = 10  # children of one workflow from which on they are counted, not listed
 _MOST = 500  # rows of one answer

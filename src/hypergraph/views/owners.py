@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any, TypedDict
 
 from hypergraph.checkpointers import Checkpointer, SqliteCheckpointer
-from hypergraph.checkpointers.sql_store import SqlCheckpointer
+from hypergraph.checkpointers.sql.store import SqlCheckpointer
 from hypergraph.display import jsonable
-from hypergraph.views.databases import looked
+from hypergraph.views.database import looked
 from hypergraph.views.workflows import WorkflowPage, WorkflowSummary
 
 _ACTIVE = """

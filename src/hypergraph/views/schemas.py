@@ -12,29 +12,27 @@ from typing import Any
 import msgspec
 
 from hypergraph.display import did_you_mean
-from hypergraph.views.columns import ColumnsView
-from hypergraph.views.databases import CheckView, DatabaseView, MigratedView
+from hypergraph.views.changes import Collected, Deleted, Forked, Imported, Pruned, Tags, Written
+from hypergraph.views.database import CheckView, DatabaseView, MigratedView
 from hypergraph.views.diff import ChangesView, DiffView
+from hypergraph.views.doctor import HealthView, VersionView
 from hypergraph.views.errors import ErrorPage, FailurePage
-from hypergraph.views.following import FollowedItem, FollowedStep
 from hypergraph.views.graph import GraphView
-from hypergraph.views.health import HealthView, VersionView
 from hypergraph.views.items import ItemPage
 from hypergraph.views.lineage import LineageView
 from hypergraph.views.problems import NOT_FOUND, Problem
-from hypergraph.views.runs import RunView
+from hypergraph.views.run import RunView
 from hypergraph.views.search import SearchPage
-from hypergraph.views.sql_views import Rows
+from hypergraph.views.sql import Rows
 from hypergraph.views.state import SavedValue, StateView
 from hypergraph.views.stats import StatsView
 from hypergraph.views.step import StepDetail
-from hypergraph.views.steps import StepPage
+from hypergraph.views.steps import ColumnsView, StepPage
 from hypergraph.views.timeline import TimelineView
-from hypergraph.views.tree import TreeView
-from hypergraph.views.upkeep import Collected, Deleted, Forked, Imported, Pruned, Tags, Written
 from hypergraph.views.values import ValueView
+from hypergraph.views.watch import FollowedItem, FollowedStep
 from hypergraph.views.why import WhyView
-from hypergraph.views.workflow import WorkflowDetail
+from hypergraph.views.workflow import TreeView, WorkflowDetail
 from hypergraph.views.workflows import WorkflowPage
 
 VERSION = 1  # of all documents so far

@@ -13,10 +13,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from hypergraph.checkpointers.sql_store import SqlCheckpointer
+from hypergraph.checkpointers.sql.store import SqlCheckpointer
 from hypergraph.exceptions import CheckpointError
 from hypergraph.views.problems import REFUSED, USAGE, Problem
-from hypergraph.views.sql_views import VIEWS, Rows, answer, selection
+from hypergraph.views.sql import VIEWS, Rows, answer, selection
 
 SECONDS = 30  # that a question may take
 _FIRST_WORD = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/|\()*(\w*)", re.DOTALL)

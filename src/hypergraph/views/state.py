@@ -7,14 +7,12 @@ from typing import Any, TypedDict
 
 from hypergraph.checkpointers import Checkpointer, StepStatus, Workflow, WorkflowStatus
 from hypergraph.checkpointers.history import History
-from hypergraph.checkpointers.payloads import Payload
-from hypergraph.checkpointers.reading import StepTally
+from hypergraph.checkpointers.reader import StepTally
+from hypergraph.checkpointers.records import Payload
 from hypergraph.display import jsonable
+from hypergraph.views.base import known, last_superstep
 from hypergraph.views.problems import NOT_FOUND, Problem
-from hypergraph.views.records import known
-from hypergraph.views.stored import Makers, StoredValue, stored_value
-from hypergraph.views.supersteps import last_superstep
-from hypergraph.views.values import CHARACTERS, ITEMS, ValueView, describe
+from hypergraph.views.values import CHARACTERS, ITEMS, Makers, StoredValue, ValueView, describe, stored_value
 
 _LONG = 20_000  # steps; what comes next takes all of them to find out
 _CLOSE = 5  # names that an error suggests

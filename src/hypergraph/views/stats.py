@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TypedDict
 
 from hypergraph.checkpointers import Checkpointer
-from hypergraph.checkpointers.filters import moment
-from hypergraph.checkpointers.surveys import survey
-from hypergraph.display import closest, jsonable
+from hypergraph.checkpointers.analysis import survey
+from hypergraph.checkpointers.query import moment
+from hypergraph.display import closest, iso, jsonable
 from hypergraph.views.problems import NOT_FOUND, USAGE, Problem
-from hypergraph.views.workflows import iso
 
 
 class NodeStats(TypedDict):

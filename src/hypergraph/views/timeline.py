@@ -1,25 +1,262 @@
-"""When the steps of a workflow ran, and which of them its time went by.
-
-A store records when a step ended and how long it took; it began that much earlier. Steps that a fork copied
-ran elsewhere: they have no place on this axis. A workflow that was resumed has gaps.
-"""
+"""Timeline of a workflow, its waits and its critical path."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TypedDict
+from typing import Any, NamedTuple, TypedDict
 
-from hypergraph.checkpointers import Checkpointer, StepRecord, Workflow, WorkflowStatus
+from hypergraph.checkpointers import Checkpointer, StepRecord, StepStatus, Workflow, WorkflowStatus
 from hypergraph.checkpointers.clock import now
-from hypergraph.checkpointers.filters import Query
-from hypergraph.checkpointers.reading import Position, position_of
-from hypergraph.display import jsonable
-from hypergraph.views.briefs import step_status
-from hypergraph.views.critical import Critical, CriticalPath, critical_path, items_of
-from hypergraph.views.positions import cursor_after, position_in
-from hypergraph.views.records import known
-from hypergraph.views.workflows import iso
+from hypergraph.checkpointers.history import History
+from hypergraph.checkpointers.query import Query
+from hypergraph.checkpointers.reader import Position, position_of
+from hypergraph.display import iso, jsonable
+from hypergraph.structure import Shape, shape_of
+from hypergraph.views.base import cursor_after, known, position_in
+from hypergraph.views.values import step_status
+
+
+class Chain(NamedTuple):
+    """The steps of the longest chain, in order, and its length in milliseconds."""
+
+    steps: tuple[StepRecord, ...] = ()
+    length_ms: float = 0.0
+
+
+def cost(step: StepRecord) -> float:
+    """Return how long a step took in this workflow; what a fork copied took its time elsewhere."""
+    return 0.0 if step.replayed else step.duration_ms or 0.0
+
+
+def longest_chain(history: History, structure: Any = None) -> Chain:
+    """Return the critical path of a workflow; of chains of the same length one that ends first."""
+    waits = Waits(history, structure)
+    ends: dict[int, float] = {}
+    before: dict[int, StepRecord | None] = {}
+    last: StepRecord | None = None
+    repeated = _repeated(history.steps)
+    for step in history.steps:
+        known = [wait for wait in waits.of(step) if wait.index in ends]
+        slowest = max(known, key=lambda wait: ends[wait.index], default=None)
+        before[step.index] = slowest
+        ends[step.index] = cost(step) + (ends[slowest.index] if slowest is not None else 0.0)
+        if step.index not in repeated and (last is None or ends[step.index] > ends[last.index]):
+            last = step
+    chain: list[StepRecord] = []
+    at = last
+    while at is not None:
+        chain.append(at)
+        at = before[at.index]
+    return Chain(tuple(reversed(chain)), ends[last.index] if last is not None else 0.0)
+
+
+def _repeated(steps: Iterable[StepRecord]) -> set[int]:
+    """Return the indexes of failed steps that were run again: nothing ever waited for them."""
+    failed: dict[tuple[int, str], int] = {}
+    found = set()
+    for step in steps:
+        known = failed.pop((step.round, step.node_name), None)
+        if known is not None:
+            found.add(known)
+        if step.status is StepStatus.FAILED:
+            failed[step.round, step.node_name] = step.index
+    return found
+
+
+class Waits:
+    """Who waited for whom in one workflow."""
+
+    def __init__(self, history: History, structure: Any = None) -> None:
+        self._history = history
+        self._signals = _signals(history.steps, shape_of(structure))
+        self._decided = _decisions(history.steps)
+
+    def of(self, step: StepRecord) -> list[StepRecord]:
+        """Return the steps that this one had to wait for, each once, oldest first."""
+        found = {wait.index: wait for wait in self._waits(step) if wait.index != step.index}
+        return [found[index] for index in sorted(found)]
+
+    def gate(self, step: StepRecord) -> StepRecord | None:
+        """Return the decision that let a step run, None where none was needed."""
+        naming = [
+            decided
+            for decisions in self._decided.values()
+            if (decided := _before(decisions, step)) is not None and step.node_name in _targets(decided)
+        ]
+        return max(naming, key=lambda decided: decided.index, default=None)
+
+    def _waits(self, step: StepRecord) -> Iterator[StepRecord]:
+        for name, version in step.input_versions.items():
+            maker = self._history.maker(name, version)
+            if maker is not None:
+                yield maker
+        for name, version in step.wait_versions.items():
+            maker = self._history.maker(name, version) or self._signals.get((name, version))
+            if maker is not None:
+                yield maker
+        gate = self.gate(step)
+        if gate is not None:
+            yield gate
+
+
+def _signals(steps: Iterable[StepRecord], shape: Shape | None) -> Mapping[tuple[str, int], StepRecord]:
+    """Return which step gave which of its signals, counted as runs count them."""
+    counts: dict[str, int] = {}
+    found: dict[tuple[str, int], StepRecord] = {}
+    for step in steps if shape is not None else ():
+        if step.status is StepStatus.COMPLETED:
+            for signal in shape.signals.get(step.node_name, ()) if shape is not None else ():
+                counts[signal] = counts.get(signal, 0) + 1
+                found[signal, counts[signal]] = step
+    return found
+
+
+def _decisions(steps: Iterable[StepRecord]) -> dict[str, list[StepRecord]]:
+    found: dict[str, list[StepRecord]] = {}
+    for step in steps:
+        if step.decision is not None and step.status is StepStatus.COMPLETED:
+            found.setdefault(step.node_name, []).append(step)
+    return found
+
+
+def _before(decisions: Sequence[StepRecord], step: StepRecord) -> StepRecord | None:
+    """Return the last decision of a gate that counted for a step: one of an earlier superstep."""
+    low, high = 0, len(decisions)
+    while low < high:
+        middle = (low + high) // 2
+        if decisions[middle].superstep < step.superstep:
+            low = middle + 1
+        else:
+            high = middle
+    return decisions[low - 1] if low else None
+
+
+def _targets(decided: StepRecord) -> Sequence[str]:
+    return [decided.decision] if isinstance(decided.decision, str) else decided.decision or ()
+
+
+_NESTED = 200  # nested runs that the path is followed into
+
+
+class CriticalNode(TypedDict):
+    """One node on the critical path."""
+
+    path: str  # names from the outermost graph inwards, joined by "/"
+    steps: int  # of it that are on the path
+    duration_ms: float
+    share: float  # of the length of the path, 0 to 1; what is inside a node counts in its share too
+
+
+class CriticalPath(TypedDict):
+    """The longest chain of steps that waited for each other: no order of execution is quicker."""
+
+    length_ms: float
+    steps: int  # of the workflow itself
+    nodes: list[CriticalNode]  # the one with the greatest share first
+    left_out: int  # nested runs that the path was not followed into
+
+
+@dataclass
+class Critical:
+    """What is known of the path, and on the way there of the workflow."""
+
+    length_ms: float = 0.0
+    busy_ms: float = 0.0
+    steps: set[tuple[str, int | None]] = field(default_factory=set)  # workflow and index; items have none
+    own: int = 0
+    times: dict[str, list[float]] = field(default_factory=dict)  # by path
+    followed: int = 0
+    left_out: int = 0
+
+    @property
+    def view(self) -> CriticalPath:
+        """The path as it is told to others."""
+        nodes: list[CriticalNode] = [
+            {
+                "path": jsonable(path),
+                "steps": len(times),
+                "duration_ms": sum(times),
+                "share": sum(times) / self.length_ms if self.length_ms else 0.0,
+            }
+            for path, times in self.times.items()
+        ]
+        nodes.sort(key=lambda node: -node["duration_ms"])
+        return {
+            "length_ms": self.length_ms,
+            "steps": self.own,
+            "nodes": nodes,
+            "left_out": self.left_out,
+        }
+
+
+def critical_path(store: Checkpointer, workflow: Workflow) -> Critical:
+    """Return the critical path of a workflow, or of a map."""
+    critical = Critical()
+    if workflow.step_count:
+        history = History(store, workflow.id)
+        chain = longest_chain(history, workflow.graph)
+        critical.length_ms, critical.own = chain.length_ms, len(chain.steps)
+        critical.busy_ms = sum(map(cost, history.steps))
+        _Walk(store, critical).along(workflow.id, chain, "")
+        return critical
+    items = items_of(store, workflow)
+    critical.busy_ms = sum(item.duration_ms or 0.0 for item in items)
+    slowest = _slowest(items)
+    if slowest is not None:
+        critical.length_ms, critical.own = slowest.duration_ms or 0.0, 1
+        critical.steps.add((slowest.id, None))
+        _Walk(store, critical).into(slowest, "")
+    return critical
+
+
+def items_of(store: Checkpointer, workflow: Workflow) -> list[Workflow]:
+    """Return the items of a map, in order; none of a workflow that is no map."""
+    children, _, _ = store.find(Query(parent=workflow.id, limit=None))
+    items = [child for child in children if child.item is not None]
+    return sorted(items, key=lambda child: child.item or 0)
+
+
+def _slowest(items: Iterable[Workflow]) -> Workflow | None:
+    return max(items, key=lambda item: item.duration_ms or 0.0, default=None)
+
+
+class _Walk:
+    """Mark what is on the path, and go on inside nested runs."""
+
+    def __init__(self, store: Checkpointer, critical: Critical) -> None:
+        self.store = store
+        self.critical = critical
+
+    def along(self, workflow_id: str, chain: Chain, prefix: str) -> None:
+        for step in chain.steps:
+            self.critical.steps.add((workflow_id, step.index))
+            path = f"{prefix}{step.node_name}"
+            self.critical.times.setdefault(path, []).append(cost(step))
+            self._nested(step, path)
+
+    def _nested(self, step: StepRecord, path: str) -> None:
+        if step.child_workflow_id is None or step.replayed:
+            return
+        if self.critical.followed >= _NESTED:
+            self.critical.left_out += 1
+            return
+        self.critical.followed += 1
+        child = self.store.read_workflow(step.child_workflow_id)
+        if child is not None:
+            self.into(child, f"{path}/")
+
+    def into(self, child: Workflow, prefix: str) -> None:
+        if child.step_count:
+            chain = longest_chain(History(self.store, child.id), child.graph)
+            self.along(child.id, chain, prefix)
+            return
+        slowest = _slowest(items_of(self.store, child))
+        if slowest is not None:
+            self.critical.steps.add((slowest.id, None))
+            self.into(slowest, prefix)
+
 
 _LONG = 20_000  # steps up to which the critical path, which needs all of them, is found unasked
 _INSIDE = 20  # rows of one nested run; more can be asked for by its id

@@ -1,19 +1,151 @@
-"""One value as people and programs can look at it: its type and size first, its content in bounded parts.
-
-A path is a JSON pointer (RFC 6901), as in `/docs/0/title`: keys of mappings, indexes of sequences and rows of
-tables, fields of objects. What cannot be read here says why, and shows what is readable nevertheless.
-"""
+"""Values as answers show them."""
 
 from __future__ import annotations
 
+import dataclasses
 import re
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from itertools import islice
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
+from hypergraph.checkpointers import Checkpointer, StepRecord, StepStatus
+from hypergraph.checkpointers.artifacts import ArtifactRef
+from hypergraph.checkpointers.records import Payload
 from hypergraph.display import bounded, closest, jsonable, preview
+from hypergraph.exceptions import CheckpointError
 from hypergraph.values.undecodable import Undecodable
 from hypergraph.views.problems import NOT_FOUND, USAGE, Problem
-from hypergraph.views.structures import content_of, type_name
+
+
+class Content(NamedTuple):
+    """The items of a value: how many, which, and how one is found by the token of a path."""
+
+    size: int
+    pairs: Callable[[], Iterator[tuple[Any, Any]]]
+    at: Callable[[str], Any]  # raises LookupError
+    named: bool  # by keys or fields, not by position
+    kind: str = ""  # a closer name of the type, where its own says too little
+
+
+def content_of(value: Any) -> Content | None:
+    """Return what is inside a value, None for one that has no parts, texts included."""
+    if isinstance(value, str | bytes | bytearray):
+        return None
+    for look in (_mapping, _fields, _sequence, _table, _array):
+        found = look(value)
+        if found is not None:
+            return found
+    return None
+
+
+def type_name(value: Any) -> str:
+    """Return the type of a value in a word or two: with the shape of arrays and tables."""
+    name = type(value).__name__
+    shape = getattr(value, "shape", None)
+    return f"{name}{tuple(shape)}" if isinstance(shape, tuple) and shape else name
+
+
+def index_of(token: str, size: int) -> int:
+    """Return the place that a token of a path means. Raises LookupError."""
+    if not token.isdecimal() or len(token) > 15 or int(token) >= size:
+        raise IndexError(token)
+    return int(token)
+
+
+def _mapping(value: Any) -> Content | None:
+    if not isinstance(value, Mapping):
+        return None
+
+    def at(token: str) -> Any:
+        if token in value:
+            return value[token]
+        return next(item for key, item in value.items() if str(key) == token)
+
+    return Content(len(value), lambda: iter(value.items()), _or_lookup_error(at), named=True)
+
+
+def _fields(value: Any) -> Content | None:
+    names = _field_names(value)
+    if names is None:
+        return None
+    found = {name: getattr(value, name, None) for name in names}
+    return Content(len(found), lambda: iter(found.items()), found.__getitem__, named=True)
+
+
+def _field_names(value: Any) -> Sequence[str] | None:
+    """Return the fields of an object of a class that declares them."""
+    cls = type(value)
+    if dataclasses.is_dataclass(cls):
+        return [field.name for field in dataclasses.fields(cls)]
+    declared = getattr(cls, "__struct_fields__", None) or (
+        getattr(cls, "_fields", None) if isinstance(value, tuple) else getattr(cls, "model_fields", None)
+    )
+    return [str(name) for name in declared] if isinstance(declared, tuple | dict) else None
+
+
+def _sequence(value: Any) -> Content | None:
+    if isinstance(value, Set):
+        value = sorted(value, key=repr)  # a page must continue where the one before ended
+    elif not isinstance(value, list | tuple | deque | range):
+        return None
+    size = len(value)
+    return Content(size, lambda: enumerate(value), lambda token: value[index_of(token, size)], named=False)
+
+
+def _table(value: Any) -> Content | None:
+    """Return the rows of a data frame, of whichever library."""
+    columns, size = getattr(value, "columns", None), _length(value)
+    if columns is None or size is None:
+        return None
+    if hasattr(value, "iloc"):
+        row: Callable[[int], Any] = lambda place: {k: _plain(v) for k, v in value.iloc[place].items()}  # noqa: E731
+    elif callable(getattr(value, "row", None)):
+        row = lambda place: value.row(place, named=True)  # noqa: E731
+    else:
+        return None
+    return _by_place(size, row)
+
+
+def _array(value: Any) -> Content | None:
+    """Return the rows of an array, or the items of a series."""
+    shape, size = getattr(value, "shape", None), _length(value)
+    if not isinstance(shape, tuple) or not shape or size is None:
+        return None
+    items = getattr(value, "iloc", value)
+    return _by_place(size, lambda place: _plain(items[place]))
+
+
+def _by_place(size: int, item: Callable[[int], Any]) -> Content:
+    return Content(
+        size,
+        lambda: ((place, item(place)) for place in range(size)),
+        lambda token: item(index_of(token, size)),
+        named=False,
+    )
+
+
+def _plain(item: Any) -> Any:
+    """Return a number of an array library as a number of Python."""
+    return item.item() if getattr(item, "shape", None) == () and hasattr(item, "item") else item
+
+
+def _length(value: Any) -> int | None:
+    try:
+        return len(value)
+    except Exception:  # whatever the class of a user does
+        return None
+
+
+def _or_lookup_error(find: Callable[[str], Any]) -> Callable[[str], Any]:
+    def at(token: str) -> Any:
+        try:
+            return find(token)
+        except StopIteration:
+            raise KeyError(token) from None
+
+    return at
+
 
 ITEMS = 100  # of a container on one page, unless more are asked for
 CHARACTERS = 20_000  # of a value in one answer
@@ -224,3 +356,137 @@ class _Room:
             found = found[: int(max(self.left, 0))]
         self.left -= length
         return found
+
+
+NOT_FETCHED = "kept outside of the database; ask for this value alone to fetch it"
+
+
+class Maker(TypedDict):
+    """The step that made a value."""
+
+    index: int
+    node: str
+    superstep: int
+
+
+class StoredValue(TypedDict):
+    """One name and what is stored under it."""
+
+    name: str
+    type: str | None  # None where nothing was decoded
+    size: int | None  # characters, bytes or items
+    bytes: int | None  # that it takes where it is stored
+    version: int
+    made_by: Maker | None  # None: it was given as an input
+    stored: bool
+    artifact: bool  # kept outside of the database
+    preview: str | None
+    problem: str | None  # why it is not stored, or cannot be read
+
+
+class Makers:
+    """Which step made what is at a position of a workflow; each is looked up once."""
+
+    def __init__(self, store: Checkpointer, wf: str) -> None:
+        self._store, self._wf = store, wf
+        self._found: dict[tuple[int, int], Maker | None] = {}
+
+    def of(self, payload: Payload) -> Maker | None:
+        """Return the step, None for an input."""
+        at = payload.superstep, payload.idx
+        if at not in self._found:
+            self._found[at] = self._look_up(*at) if payload.idx >= 0 else None
+        return self._found[at]
+
+    def _look_up(self, superstep: int, index: int) -> Maker | None:
+        page = self._store.read_page(self._wf, after=(superstep, index - 1), limit=1)
+        if not page or page[0].index != index:
+            return None
+        return {"index": index, "node": jsonable(page[0].node_name), "superstep": superstep}
+
+
+def stored_value(
+    store: Checkpointer, wf: str, payload: Payload, makers: Makers, *, decode: bool = True
+) -> StoredValue:
+    """Return what lists show of a value; artifacts stay where they are."""
+    made: StoredValue = {
+        "name": jsonable(payload.name),
+        "type": None,
+        "size": None,
+        "bytes": _bytes(payload),
+        "version": payload.version,
+        "made_by": makers.of(payload),
+        "stored": payload.data is not None,
+        "artifact": payload.is_artifact,
+        "preview": None,
+        "problem": jsonable(payload.format[1:]) if payload.data is None else None,
+    }
+    if decode and is_at_hand(payload):
+        return {**made, **_looks(store.decode(wf, payload))}
+    return made
+
+
+def is_at_hand(payload: Payload) -> bool:
+    """Say whether a value is in the database itself, with all that it extends."""
+    return payload.data is not None and not any(part.is_artifact for part in (payload, *payload.parts))
+
+
+def _looks(value: Any) -> Any:
+    view = describe(value, limit=0)
+    return {"type": view["type"], "size": view["size"], "preview": view["text"], "problem": view["problem"]}
+
+
+def _bytes(payload: Payload) -> int | None:
+    if payload.data is None:
+        return None
+    return sum(map(_bytes_of_part, (payload, *payload.parts)))
+
+
+def _bytes_of_part(payload: Payload) -> int:
+    data = payload.data or b""
+    if not payload.is_artifact:
+        return len(data)
+    try:
+        return ArtifactRef.from_text(data.decode("utf-8", "replace")).size
+    except CheckpointError:  # a damaged reference; the value itself will say so
+        return len(data)
+
+
+_CHARACTERS, _ITEMS = 400, 10
+
+
+class Brief(TypedDict):
+    """A value: its type and size, and a bounded part of it."""
+
+    type: str
+    size: int | None  # characters, bytes, or items; null for what has no length
+    text: str  # a short repr
+    value: Any  # JSON primitives; all of the value unless truncated
+    truncated: bool
+    problem: str | None  # why it cannot be read
+
+
+def brief(value: object) -> Brief:
+    """Return what is said of a value in passing."""
+    seen = describe(value, limit=_ITEMS, characters=_CHARACTERS)
+    return {
+        "type": seen["type"],
+        "size": seen["size"],
+        "text": seen["text"],
+        "value": seen["value"],
+        "truncated": seen["truncated"],
+        "problem": seen["problem"],
+    }
+
+
+def step_name(step: StepRecord) -> Maker:
+    """Return what names a step."""
+    return {"index": step.index, "node": jsonable(step.node_name), "superstep": step.superstep}
+
+
+def step_status(step: StepRecord) -> str:
+    """Return how a step ended: as its record says, or "cached", or "skipped" where a fork copied it."""
+    if step.status is StepStatus.COMPLETED and (step.cached or step.replayed):
+        return "cached" if step.cached else "skipped"
+    status: str = step.status.value
+    return status

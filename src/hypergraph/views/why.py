@@ -12,12 +12,10 @@ from typing import TypedDict
 from hypergraph.checkpointers import Checkpointer, StepRecord, Workflow
 from hypergraph.checkpointers.history import History
 from hypergraph.display import closest, jsonable
-from hypergraph.views.briefs import Brief, brief, step_name
+from hypergraph.views.base import known, last_superstep
 from hypergraph.views.problems import NOT_FOUND, Problem
-from hypergraph.views.records import known
-from hypergraph.views.stored import Maker
-from hypergraph.views.supersteps import last_superstep
-from hypergraph.views.waits import Waits
+from hypergraph.views.timeline import Waits
+from hypergraph.views.values import Brief, Maker, brief, step_name
 
 _MOST = 100  # values that one answer tells of
 _LISTED = 20  # names that an error lists

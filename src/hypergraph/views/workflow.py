@@ -1,7 +1,4 @@
-"""One workflow at a glance: how it went, where its time went, what went wrong first, what it waits for.
-
-All of it comes from counts and single steps, so a long history is as quick to look at as a short one.
-"""
+"""One workflow at a glance, and the runs below it."""
 
 from __future__ import annotations
 
@@ -9,16 +6,93 @@ from collections.abc import Iterator, Sequence
 from typing import TypedDict
 
 from hypergraph.checkpointers import Checkpointer, StepStatus, Workflow, WorkflowStatus
-from hypergraph.checkpointers.filters import Query
-from hypergraph.checkpointers.reading import StepTally
+from hypergraph.checkpointers.query import Query
+from hypergraph.checkpointers.reader import StepTally
 from hypergraph.display import jsonable
-from hypergraph.views.children import few_children, fields_of
+from hypergraph.views.base import known
 from hypergraph.views.errors import ErrorGroup, ErrorPage, FirstError, errors, first_error
 from hypergraph.views.owners import is_alive
-from hypergraph.views.records import known
 from hypergraph.views.state import upcoming
 from hypergraph.views.step import PauseView, pause_view
 from hypergraph.views.workflows import WorkflowSummary, summary
+
+LISTED = 20  # children that are listed, those that failed first
+_FIELDS = (
+    *("id", "status", "graph_name", "created_at", "completed_at", "duration_ms", "step_count"),
+    *("parent_id", "node_name", "item", "forked_from", "forked_at", "tags"),
+)
+
+
+def fields_of(found: Workflow) -> dict[str, object]:
+    """Return the fields of a workflow that `summary` takes."""
+    return {name: getattr(found, name) for name in _FIELDS}
+
+
+def few_children(store: Checkpointer, wf: str) -> tuple[list[Workflow], dict[str, int]]:
+    """Return children, where they are many those of interest, and how many there are by status."""
+    counts: dict[str, int] = {}
+    listed: list[Workflow] = []
+    # Each status is one look at an index, however many items a map has.
+    for status in ("failed", "partial", "paused", "active", "stopped", "completed"):
+        query = Query(parent=wf, statuses=frozenset([WorkflowStatus(status)]), limit=LISTED)
+        page, count, _ = store.find(query)
+        if count:
+            counts[status] = count
+            listed += page[: LISTED - len(listed)]
+    # Lists begin with the newest; of a map one wants to see where it begins.
+    items = sorted(store.read_items(wf), key=lambda item: (item.status != "failed", item.item))[:LISTED]
+    found = [store.read_workflow(item.id) for item in items] if items else listed
+    return sorted(filter(None, found), key=_order), counts
+
+
+def _order(child: Workflow) -> tuple[bool, int, str]:
+    return child.status is not WorkflowStatus.FAILED, child.item or 0, child.id
+
+
+_DEEPEST = 50  # levels
+_MOST = 1000  # rows
+
+
+class TreeRow(WorkflowSummary):
+    """One run, below the one it is part of."""
+
+    depth: int
+    left_out: int  # children that are not listed
+
+
+class TreeView(TypedDict):
+    """All runs of a workflow, parents first; of many children those that failed, and some others."""
+
+    schema: str  # hypergraph.tree/1
+    workflow: str
+    items: list[TreeRow]
+    complete: bool
+
+
+def tree(store: Checkpointer, wf: str) -> TreeView:
+    """List the runs that a workflow consists of.
+
+    Raises:
+        Problem: there is no such workflow.
+    """
+    rows: list[TreeRow] = []
+    complete = True
+    for row in _rows(store, known(store, wf), 0):
+        if len(rows) == _MOST:
+            complete = False
+            break
+        complete = complete and not row["left_out"]
+        rows.append(row)
+    return {"schema": "hypergraph.tree/1", "workflow": jsonable(wf), "items": rows, "complete": complete}
+
+
+def _rows(store: Checkpointer, found: Workflow, depth: int) -> Iterator[TreeRow]:
+    children, counts = few_children(store, found.id) if depth < _DEEPEST else ([], {})
+    left_out = sum(counts.values()) - len(children)
+    yield {**summary(fields_of(found)), "depth": depth, "left_out": left_out}
+    for child in children:
+        yield from _rows(store, child, depth + 1)
+
 
 __all__ = [
     "ChildCounts",

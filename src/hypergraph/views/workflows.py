@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from hypergraph.checkpointers.filters import parse
-from hypergraph.display import jsonable
+from hypergraph.checkpointers.query import parse
+from hypergraph.display import iso, jsonable
 from hypergraph.views.problems import USAGE, Problem
 
 if TYPE_CHECKING:  # making a Protocol takes a while, and only the type checker needs it
     from typing import Protocol
 
-    from hypergraph.checkpointers.filters import Query
+    from hypergraph.checkpointers.query import Query
 
     class Lists(Protocol):
         """What can list workflows: any store, or a file that only lists are wanted of."""
@@ -85,8 +84,3 @@ def summary(fields: dict[str, Any]) -> WorkflowSummary:
         "forked_at": fields["forked_at"],
         "tags": jsonable(fields["tags"]),
     }
-
-
-def iso(time: datetime | None) -> str | None:
-    """Return a time as every answer states it."""
-    return None if time is None else time.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,280 @@
+"""Comparison of two workflows, and statistics over all of them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice, zip_longest
+from typing import Any, Literal
+
+from hypergraph.checkpointers.history import History
+from hypergraph.checkpointers.query import Query
+from hypergraph.checkpointers.reader import Reader
+from hypergraph.checkpointers.records import StepRecord, Workflow, lineage_html
+from hypergraph.checkpointers.status import StepStatus
+from hypergraph.display import escape, jsonable
+from hypergraph.values.undecodable import Undecodable
+
+Kind = Literal["path", "status", "decision", "values"]
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """The first steps that differ; one is None where that workflow has no further step."""
+
+    kind: Kind  # what differs: the path, how it ended, or a value
+    position: int  # the number of the step, from 0
+    a: StepRecord | None  # the step of one
+    b: StepRecord | None  # the step of the other
+    names: tuple[str, ...] = ()  # of the values that differ
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What tells two workflows apart; `first` is None if every step is alike."""
+
+    a: str  # the id of one
+    b: str  # the id of the other
+    first: Divergence | None  # where they part
+    paths: tuple[tuple[str, ...], tuple[str, ...]]  # the nodes in order of execution
+    timing: dict[str, tuple[float | None, float | None]]  # node name -> total milliseconds
+    changed: dict[str, tuple[Any, Any]]  # name -> its latest values, inputs included
+    only_a: dict[str, Any]  # latest values of names that the other lacks
+    only_b: dict[str, Any]  # likewise
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the comparison as JSON primitives."""
+        first = self.first
+        return {
+            "a": jsonable(self.a),
+            "b": jsonable(self.b),
+            "first": first
+            and {
+                "kind": first.kind,
+                "position": first.position,
+                "a": first.a and first.a.to_dict(),
+                "b": first.b and first.b.to_dict(),
+                "names": jsonable(first.names),
+            },
+            **{
+                name: jsonable(getattr(self, name))
+                for name in ("paths", "timing", "changed", "only_a", "only_b")
+            },
+        }
+
+
+def compare(reader: Reader, id_a: str, id_b: str) -> Difference | None:
+    """Compare two workflows; None if the store lacks one of them."""
+    if reader.read_workflow(id_a) is None or reader.read_workflow(id_b) is None:
+        return None
+    steps_a, steps_b = reader.read_steps(id_a), reader.read_steps(id_b)
+    values_a = History(reader, id_a, steps=steps_a).values()
+    values_b = History(reader, id_b, steps=steps_b).values()
+    times_a, times_b = _times(steps_a), _times(steps_b)
+    shared = [name for name in values_a if name in values_b]
+    return Difference(
+        a=id_a,
+        b=id_b,
+        first=first_divergence(steps_a, steps_b),
+        paths=(tuple(step.node_name for step in steps_a), tuple(step.node_name for step in steps_b)),
+        timing={node: (times_a.get(node), times_b.get(node)) for node in {**times_a, **times_b}},
+        changed={
+            name: (values_a[name], values_b[name])
+            for name in shared
+            if not same(values_a[name], values_b[name])
+        },
+        only_a={name: value for name, value in values_a.items() if name not in values_b},
+        only_b={name: value for name, value in values_b.items() if name not in values_a},
+    )
+
+
+def first_divergence(steps_a: Iterable[StepRecord], steps_b: Iterable[StepRecord]) -> Divergence | None:
+    """Return the first position at which the steps are not alike."""
+    for position, (a, b) in enumerate(zip_longest(steps_a, steps_b)):
+        if a is None or b is None or a.node_name != b.node_name:
+            return Divergence("path", position, a, b)
+        if a.status is not b.status:
+            return Divergence("status", position, a, b)
+        if a.decision != b.decision:
+            return Divergence("decision", position, a, b)
+        if names := _unlike(a.values or {}, b.values or {}):
+            return Divergence("values", position, a, b, names)
+    return None
+
+
+def _unlike(a: dict[str, Any], b: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(name for name in {**a, **b} if name not in a or name not in b or not same(a[name], b[name]))
+
+
+def same(a: object, b: object) -> bool:
+    """Return whether two values are alike; NaN is like NaN, arrays are compared element by element.
+
+    Objects of unknown classes are compared by class and fields; what is unreadable is like no other.
+    """
+    try:
+        return _same(a, b)
+    except Exception:  # a value whose == fails, or that never ends, is like no other
+        return False
+
+
+def _same(a: Any, b: Any) -> bool:
+    if a is b:
+        return True
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(map(_same, a, b))
+    if isinstance(a, Undecodable):
+        return a.data is not None and a.of == b.of and _same(a.data, b.data)
+    equal = a == b
+    if not isinstance(equal, bool) and hasattr(equal, "all"):  # an array answers == with an array
+        return bool(((a == b) | ((a != a) & (b != b))).all())  # noqa: PLR0124 - NaN alone differs from itself
+    return bool(equal) or bool(a != a and b != b)  # noqa: PLR0124
+
+
+def _times(steps: Iterable[StepRecord]) -> dict[str, float]:
+    times: dict[str, float] = {}
+    for step in steps:
+        times[step.node_name] = times.get(step.node_name, 0.0) + (step.duration_ms or 0.0)
+    return times
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSurvey:
+    """How a node did in all its executions.
+
+    The times are those of executions that completed without the cache, None if there was none: how long
+    a failure or a cache hit took says nothing about the node.
+    """
+
+    count: int  # how many executions
+    p50_ms: float | None  # half of them were faster
+    p95_ms: float | None  # 19 of 20 were faster
+    error_rate: float  # the fraction that failed
+    cache_rate: float  # the fraction that came from the cache
+    total_ms: float = 0.0  # of all executions, however they ended
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures as JSON primitives."""
+        return {name: jsonable(getattr(self, name)) for name in self.__slots__}
+
+
+def survey(
+    reader: Reader, *, graph: str | None = None, node: str | None = None, since: datetime | None = None
+) -> dict[str, NodeSurvey]:
+    """Return the figures of each node by name; steps that a fork copied were executed elsewhere."""
+    by_node: dict[str, list[StepRecord]] = {}
+    for step in reader.scan(graph=graph, node=node, since=since):
+        if not step.replayed:
+            by_node.setdefault(step.node_name, []).append(step)
+    return {name: _figures(by_node[name]) for name in sorted(by_node)}
+
+
+def _figures(steps: Sequence[StepRecord]) -> NodeSurvey:
+    times = sorted(
+        step.duration_ms
+        for step in steps
+        if step.status is StepStatus.COMPLETED and not step.cached and step.duration_ms is not None
+    )
+    return NodeSurvey(
+        count=len(steps),
+        p50_ms=_percentile(times, 0.50),
+        p95_ms=_percentile(times, 0.95),
+        error_rate=sum(step.status is StepStatus.FAILED for step in steps) / len(steps),
+        cache_rate=sum(step.cached for step in steps) / len(steps),
+        total_ms=sum(step.duration_ms or 0.0 for step in steps),
+    )
+
+
+def _percentile(ordered: Sequence[float], share: float) -> float | None:
+    """Return the smallest time that at least this share of the times does not exceed."""
+    return ordered[math.ceil(share * len(ordered)) - 1] if ordered else None
+
+
+def mentions(reader: Reader, text: str, limit: int | None) -> list[StepRecord]:
+    """Return steps in which every word of the text occurs, whatever the case; of newer workflows first."""
+    words = text.casefold().split()
+    if not words:
+        return []
+    matching = (step for step in reader.skimming().scan(values=True) if _has_all(step, words))
+    return list(islice(matching, limit))
+
+
+def _has_all(step: StepRecord, words: Iterable[str]) -> bool:
+    named = (step.workflow_id, step.node_name, step.error_type, step.error)
+    text = "\n".join([*filter(None, named), *_texts(jsonable(step.values))]).casefold()
+    return all(word in text for word in words)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield the texts in a value as they are, so that no quote or brace of JSON is found or in the way."""
+    if isinstance(value, dict):
+        for name, part in value.items():
+            yield name
+            yield from _texts(part)
+    elif isinstance(value, list):
+        for part in value:
+            yield from _texts(part)
+    else:
+        yield value if isinstance(value, str) else json.dumps(value)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Lineage:
+    """A workflow and those forked from it, oldest first: `print(lineage)` shows the tree."""
+
+    workflow: Workflow  # the one at this place
+    forks: tuple[Lineage, ...] = ()  # those made of it
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the tree as JSON primitives."""
+        return {"workflow": self.workflow.to_dict(), "forks": [fork.to_dict() for fork in self.forks]}
+
+    def _branches(self, lead: str = "") -> Iterator[tuple[str, Workflow]]:
+        """Yield the workflows of the tree, each with the branches that lead to it."""
+        yield lead, self.workflow
+        below = lead.replace("├── ", "│   ").replace("└── ", "    ")
+        for fork in self.forks:
+            yield from fork._branches(below + ("└── " if fork is self.forks[-1] else "├── "))
+
+    def __str__(self) -> str:
+        return "\n".join(_line(lead, workflow) for lead, workflow in self._branches())
+
+    __repr__ = __str__
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))
+
+    def _repr_html_(self) -> str:
+        return lineage_html(self.workflow.id, list(self._branches()))
+
+
+def _line(lead: str, workflow: Workflow) -> str:
+    at = "" if workflow.forked_at is None else f" (forked at superstep {workflow.forked_at})"
+    return f"{lead}{escape(workflow.id)}  {workflow.status.value}{at}"
+
+
+def family(reader: Reader, workflow_id: str) -> Lineage | None:
+    """Return the tree of forks that a workflow is part of, from its oldest known ancestor on."""
+    ancestor = reader.read_workflow(workflow_id)
+    # An id that was deleted and used again may make a fork its own ancestor.
+    seen = {workflow_id}
+    while ancestor is not None and ancestor.forked_from is not None and ancestor.forked_from not in seen:
+        seen.add(ancestor.forked_from)
+        parent = reader.read_workflow(ancestor.forked_from)
+        if parent is None:
+            break
+        ancestor = parent
+    return None if ancestor is None else _tree(reader, ancestor, set())
+
+
+def _tree(reader: Reader, workflow: Workflow, seen: set[str]) -> Lineage:
+    seen.add(workflow.id)
+    forks, _, _ = reader.find(Query(forked_from=workflow.id, top_level=False, limit=None))
+    younger = tuple(_tree(reader, fork, seen) for fork in forks[::-1] if fork.id not in seen)
+    return Lineage(reader.printable(workflow), younger)

@@ -1,0 +1,13 @@
+"""Named points in the stores at which a test may kill the process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+hook: Callable[[str], None] | None = None  # set by fault tests only
+
+
+def point(name: str) -> None:
+    """Tell the hook that execution has come here."""
+    if hook is not None:
+        hook(name)

@@ -1,0 +1,84 @@
+"""Turn what the driver of Postgres raises into our errors, each with its remedy."""
+
+from __future__ import annotations
+
+import re
+import struct
+
+from hypergraph.checkpointers.postgres.driver import psycopg
+from hypergraph.exceptions import (
+    CheckpointError,
+    StoreCorruptError,
+    StoreError,
+    StoreFullError,
+    StoreReadOnlyError,
+    StoreUnavailableError,
+)
+
+TROUBLE = (psycopg.Error, OSError, OverflowError, UnicodeError, struct.error)
+# Trouble with what is written; anything else is trouble with the server, and concerns everybody.
+BAD_ROW: tuple[type[Exception], ...] = (
+    *(psycopg.IntegrityError, psycopg.DataError, psycopg.ProgrammingError, psycopg.NotSupportedError),
+    *(OverflowError, UnicodeError, struct.error),
+)
+# Somebody else was faster, and nothing is wrong: unique_violation, serialization_failure, deadlock_detected.
+CLASHES = frozenset({"23505", "40001", "40P01"})
+
+_UNREACHABLE = "cannot be reached: check that the server runs and that the address is right"
+_ENDED = "has ended the connection: what was not acknowledged may or may not be written; try again"
+_REFUSED = "refuses this user: check name, password and the server's pg_hba.conf"
+_MISSING = "has no such database: create it, or correct the address"
+_FOREIGN = "has a table of that name, of another program: choose another schema"
+_FORBIDDEN = "does not let this user do that: grant it CREATE on the database, or the use of the schema"
+_READ_ONLY = "cannot be written: it is a standby or read-only; use the address of the primary"
+_FULL = "is full: free some disk space or prune old workflows, then resume. Nothing was written"
+_BUSY = "has no connection or lock left: wait for others, or raise its limits"
+_CORRUPT = "is damaged: restore it from a backup"
+_BY_CODE: dict[str, tuple[type[StoreError], str]] = {  # by SQLSTATE, or by the class that is its beginning
+    "08": (StoreUnavailableError, _ENDED),
+    "28": (StoreUnavailableError, _REFUSED),
+    "3D": (StoreUnavailableError, _MISSING),
+    "42P07": (StoreUnavailableError, _FOREIGN),
+    "42723": (StoreUnavailableError, _FOREIGN),
+    "42501": (StoreReadOnlyError, _FORBIDDEN),
+    "25006": (StoreReadOnlyError, _READ_ONLY),
+    "53100": (StoreFullError, _FULL),
+    "53": (StoreUnavailableError, _BUSY),
+    "55": (StoreUnavailableError, _BUSY),
+    "57": (StoreUnavailableError, _ENDED),
+    "57P03": (StoreUnavailableError, _UNREACHABLE),
+    "XX001": (StoreCorruptError, _CORRUPT),
+    "XX002": (StoreCorruptError, _CORRUPT),
+}
+# A connection that is refused has no SQLSTATE; where the server speaks another language, its text must do.
+_REFUSALS = (
+    (re.compile(r'database ".*" does not exist'), _MISSING),
+    (re.compile(r"authentication failed|pg_hba|role .* does not exist|no password supplied"), _REFUSED),
+    (re.compile(r"too many clients|connection slots"), _BUSY),
+)
+_NEW_CONNECTION = frozenset({"57P01", "57P02", "57P03", "57P05", "25P03"})
+
+
+def is_lost(error: BaseException) -> bool:
+    """Return whether the connection ended, or could not be made, for a reason that may pass."""
+    if not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+        return False
+    code = error.sqlstate
+    return code is None or code in _NEW_CONNECTION or code.startswith("08")
+
+
+def translated(error: Exception, location: str, secret: str = "") -> CheckpointError:
+    """Return our error for one of the driver's, which becomes its cause; a password is not repeated."""
+    if isinstance(error, CheckpointError):
+        return error
+    code = getattr(error, "sqlstate", None) or ""
+    kind, remedy = _BY_CODE.get(code) or _BY_CODE.get(code[:2]) or (StoreError, "failed")
+    if not code and isinstance(error, psycopg.OperationalError | psycopg.InterfaceError | OSError):
+        kind = StoreUnavailableError
+        remedy = next((say for seen, say in _REFUSALS if seen.search(str(error))), _UNREACHABLE)
+    text = str(error).strip()
+    if secret:
+        text = text.replace(secret, "***")
+    ours = kind(f"The store {location} {remedy} ({type(error).__name__}: {text}).", location=location)
+    ours.__cause__ = error
+    return ours

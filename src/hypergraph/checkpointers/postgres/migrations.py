@@ -1,0 +1,195 @@
+"""The tables of a store in Postgres, in a schema of their own, and how older ones become today's.
+
+They are those of `schema`, where the columns are explained. Texts are compared by their bytes. Migrations run
+one by one in a transaction each, under a lock, and are listed in the table `migrations`; a store of a newer
+release is refused and left as it is. Three things differ from SQLite, where a file has one writer:
+
+tallies     rows of changes, which are folded now and then: nobody waits for a row that everybody counts in
+lengths     forgotten by who puts steps out of order, not by a trigger on every row
+refuse_unless  ends a statement that may not be carried out, so that a commit is one round trip
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypergraph.checkpointers import fault_points
+from hypergraph.checkpointers.postgres.driver import psycopg
+from hypergraph.exceptions import SchemaTooNewError, StoreUnavailableError
+
+OLDEST = 14  # the major release of the server
+LOST, RECORDED = "HG001", "HG002"  # why a commit is refused: another owner, a step that is there already
+_FOLDED_EVERY = 200  # workflows: so many times a few rows are added up by a list
+_MEASURED_EVERY = 1000  # steps: about so many are counted whenever somebody asks
+_LOCK = "hypergraph migrations of "
+_THERE = """
+SELECT 1 FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+WHERE nspname = current_schema() AND relname = 'migrations'
+"""
+_LOWER = "lower({} COLLATE {})"
+
+_TABLES = """
+CREATE TABLE workflows (
+    key BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, id TEXT COLLATE "C" NOT NULL UNIQUE,
+    status TEXT COLLATE "C" NOT NULL, graph_name TEXT COLLATE "C", graph_hash TEXT, structure BYTEA,
+    parent_id TEXT COLLATE "C", parent_superstep BIGINT, node_name TEXT, visit BIGINT NOT NULL, item BIGINT,
+    fingerprint TEXT, forked_from TEXT COLLATE "C", forked_at BIGINT, tags TEXT,
+    created_at BIGINT NOT NULL, completed_at BIGINT, duration_ms DOUBLE PRECISION,
+    scrambled INTEGER DEFAULT 0, fence BIGINT NOT NULL, owner_pid BIGINT, owner_host TEXT, owner_since BIGINT,
+    crashes TEXT);
+CREATE INDEX workflows_without_parent ON workflows (key) WHERE parent_id IS NULL;
+CREATE INDEX workflows_by_status ON workflows (status, key) WHERE parent_id IS NULL;
+CREATE INDEX workflows_by_graph ON workflows (graph_name, key) WHERE parent_id IS NULL;
+CREATE INDEX workflows_by_parent ON workflows (parent_id, key) WHERE parent_id IS NOT NULL;
+CREATE INDEX workflows_by_origin ON workflows (forked_from) WHERE forked_from IS NOT NULL;
+CREATE TABLE structures (digest BYTEA PRIMARY KEY, graph TEXT, node_hashes TEXT);
+CREATE TABLE steps (
+    workflow BIGINT NOT NULL, superstep BIGINT NOT NULL, node TEXT COLLATE "C" NOT NULL, idx BIGINT NOT NULL,
+    status TEXT NOT NULL, created_at BIGINT NOT NULL, completed_at BIGINT, duration_ms DOUBLE PRECISION,
+    cached BOOLEAN NOT NULL, attempt BIGINT NOT NULL, error TEXT, error_type TEXT,
+    versions TEXT NOT NULL, extra TEXT, PRIMARY KEY (workflow, superstep, node));
+CREATE TABLE vals (
+    workflow BIGINT NOT NULL, kind BIGINT NOT NULL, name TEXT COLLATE "C" NOT NULL, superstep BIGINT NOT NULL,
+    idx BIGINT NOT NULL, node TEXT COLLATE "C" NOT NULL, version BIGINT NOT NULL, format TEXT NOT NULL,
+    checksum BIGINT NOT NULL, data BYTEA, base BIGINT,
+    PRIMARY KEY (workflow, kind, name, superstep, idx, node));
+CREATE TABLE intents (
+    workflow BIGINT NOT NULL, superstep BIGINT NOT NULL, node TEXT COLLATE "C" NOT NULL,
+    fence BIGINT NOT NULL, PRIMARY KEY (workflow, superstep, node));
+CREATE TABLE erased (key BIGINT PRIMARY KEY);
+CREATE TABLE tallies (status TEXT NOT NULL, graph TEXT NOT NULL, workflows BIGINT NOT NULL);
+CREATE TABLE lengths (workflow BIGINT PRIMARY KEY, counted BIGINT NOT NULL, steps BIGINT NOT NULL);
+"""
+_TALLYING = f"""
+CREATE FUNCTION tally() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    IF TG_OP <> 'INSERT' AND OLD.parent_id IS NULL THEN
+        INSERT INTO {{schema}}.tallies VALUES (OLD.status, coalesce('=' || OLD.graph_name, ''), -1);
+    END IF;
+    IF TG_OP <> 'DELETE' AND NEW.parent_id IS NULL THEN
+        INSERT INTO {{schema}}.tallies VALUES (NEW.status, coalesce('=' || NEW.graph_name, ''), 1);
+        IF TG_OP = 'INSERT' AND NEW.key % {_FOLDED_EVERY} = 0
+        AND pg_try_advisory_xact_lock('{{schema}}.tallies'::regclass::bigint) THEN
+            WITH gone AS (DELETE FROM {{schema}}.tallies RETURNING *) INSERT INTO {{schema}}.tallies
+            SELECT status, graph, sum(workflows) FROM gone GROUP BY status, graph HAVING sum(workflows) <> 0;
+        END IF;
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER tallied AFTER INSERT OR DELETE ON workflows FOR EACH ROW EXECUTE FUNCTION tally();
+CREATE TRIGGER changed AFTER UPDATE OF status, graph_name ON workflows FOR EACH ROW
+    WHEN ((OLD.status, OLD.graph_name) IS DISTINCT FROM (NEW.status, NEW.graph_name))
+    EXECUTE FUNCTION tally();
+"""  # noqa: S608 - a fixed number
+_MEASURING = f"""
+CREATE FUNCTION measure() RETURNS trigger LANGUAGE plpgsql AS $$ DECLARE
+    before BIGINT := 0; known BIGINT := 0;
+BEGIN
+    SELECT counted, steps INTO before, known FROM {{schema}}.lengths WHERE workflow = NEW.workflow;
+    before := coalesce(before, 0);
+    IF NEW.superstep > before THEN
+        INSERT INTO {{schema}}.lengths SELECT NEW.workflow, NEW.superstep, count(*) + coalesce(known, 0)
+            FROM {{schema}}.steps
+            WHERE workflow = NEW.workflow AND superstep < NEW.superstep AND superstep >= before
+        ON CONFLICT (workflow) DO UPDATE SET counted = excluded.counted, steps = excluded.steps;
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER grown AFTER INSERT ON steps FOR EACH ROW
+    WHEN (NEW.idx % {_MEASURED_EVERY} = 0 AND NEW.superstep > 0) EXECUTE FUNCTION measure();
+CREATE FUNCTION forget_length() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    DELETE FROM {{schema}}.lengths WHERE workflow = OLD.key;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER forgotten AFTER DELETE ON workflows FOR EACH ROW EXECUTE FUNCTION forget_length();
+"""  # noqa: S608 - a fixed number
+_FUNCTIONS = """
+CREATE FUNCTION refuse_unless(allowed boolean, code text) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN
+    IF NOT allowed THEN RAISE EXCEPTION 'refused' USING ERRCODE = code; END IF;
+    RETURN true;
+END $$;
+CREATE FUNCTION contains(found text, part text) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+    SELECT position({part} IN {found}) > 0
+$$;
+"""
+_COLLATIONS = """
+SELECT collname FROM pg_collation WHERE collname IN ('pg_c_utf8', 'und-x-icu') ORDER BY collname LIMIT 1
+"""
+
+
+def _create_tables(connection: psycopg.Connection[Any], schema: str) -> None:
+    found = connection.execute(_COLLATIONS).fetchone()  # lower case of all languages, whatever the database's
+    collation = f'"{found[0]}"' if found else '"default"'
+    lower = {name: _LOWER.format(name, collation) for name in ("part", "found")}
+    for part in (_TABLES, _TALLYING.format(schema=schema), _MEASURING.format(schema=schema)):
+        connection.execute(part)
+    connection.execute(_FUNCTIONS.format(**lower))
+
+
+MIGRATIONS = (_create_tables,)
+
+
+def check_server(connection: psycopg.Connection[Any], location: str) -> None:
+    """Raise StoreUnavailableError where the server is too old or the database has no Unicode."""
+    version = connection.info.server_version // 10_000
+    encoding = connection.info.parameter_status("server_encoding")
+    if version < OLDEST:
+        raise StoreUnavailableError(
+            f"{location} is a PostgreSQL {version}, which is too old; use {OLDEST} or newer.",
+            location=location,
+        )
+    if encoding != "UTF8":
+        raise StoreUnavailableError(
+            f"{location} has the encoding {encoding}; create a database with ENCODING 'UTF8'.",
+            location=location,
+        )
+
+
+def applied(connection: psycopg.Connection[Any], location: str) -> int | None:
+    """Return how many migrations were applied, None where there is no store.
+
+    Raises:
+        SchemaTooNewError: a newer release wrote the tables.
+    """
+    if connection.execute(_THERE).fetchone() is None:
+        return None
+    row = connection.execute("SELECT max(version) FROM migrations").fetchone()
+    found, known = (row and row[0]) or 0, len(MIGRATIONS)
+    if found > known:
+        raise SchemaTooNewError(
+            f"{location} was written by a newer release (schema {found}, this one knows {known}); nothing "
+            "was changed. Upgrade hypergraph to open it.",
+            location=location,
+            found=found,
+            known=known,
+        )
+    return int(found)
+
+
+def migrate(connection: psycopg.Connection[Any], schema: str, location: str) -> None:
+    """Bring the tables to today's; `schema` is quoted already. What else raises, `applied` says."""
+    if applied(connection, location) == len(MIGRATIONS):
+        return
+    # Not inside of the transaction: one that begins before the wait does not see all that happened meanwhile.
+    lock = [_LOCK + schema]
+    connection.execute("SELECT pg_advisory_lock(hashtextextended($1, 0))", lock)
+    try:
+        if connection.execute("SELECT current_schema()").fetchone() == (None,):
+            connection.execute(f"CREATE SCHEMA {schema}")
+        while (applied(connection, location) or 0) < len(MIGRATIONS):
+            _apply_next(connection, schema, location)
+    finally:
+        if not connection.broken:
+            connection.execute("SELECT pg_advisory_unlock(hashtextextended($1, 0))", lock)
+
+
+def _apply_next(connection: psycopg.Connection[Any], schema: str, location: str) -> None:
+    with connection.transaction():
+        done = applied(connection, location)
+        if done is None:
+            connection.execute("CREATE TABLE migrations (version BIGINT PRIMARY KEY, applied_at TIMESTAMPTZ)")
+        MIGRATIONS[done or 0](connection, schema)
+        connection.execute("INSERT INTO migrations VALUES ($1, now())", [(done or 0) + 1])
+        if fault_points.hook is not None:
+            fault_points.point("migration.before_commit")
+    if fault_points.hook is not None:
+        fault_points.point("migration.after_commit")

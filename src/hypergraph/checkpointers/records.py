@@ -1,0 +1,616 @@
+"""Records of workflows and steps, their display, and the commits that write them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, make_dataclass
+from datetime import UTC, datetime
+from enum import Enum
+from functools import wraps
+from itertools import islice
+from typing import Any, NamedTuple, TypedDict, TypeVar
+
+from hypergraph.checkpointers.clock import now
+from hypergraph.checkpointers.policy import CheckpointPolicy
+from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
+from hypergraph.display import Table, as_html, as_text, execution_time, first_line, jsonable, plural, run_time
+from hypergraph.exceptions import CheckpointError, OwnershipLostError, WorkflowLockedError
+from hypergraph.records import NodeRecord, PauseInfo
+from hypergraph.runs.log import failed_status, step_table
+
+Record = TypeVar("Record", bound=type)
+
+
+def quickly_made(frozen: Record) -> Record:
+    """Give a frozen, slotted dataclass with `__post_init__` an `__init__` that does the same in less time."""
+    made: Any = frozen
+    settle, turn = made.__post_init__, object.__setattr__
+
+    def freeze(self: Any) -> None:
+        self.__class__ = made
+        settle(self)
+
+    twin: Any = make_dataclass(
+        frozen.__name__,
+        [(f.name, Any, field(default=f.default, default_factory=f.default_factory)) for f in fields(frozen)],
+        slots=True,  # the same slots make the same layout, so an instance can change its class
+        namespace={"__post_init__": freeze},
+    )
+    fill = twin.__init__
+
+    @wraps(made.__init__)
+    def __init__(self: Any, *args: Any, **fields: Any) -> None:
+        turn(self, "__class__", twin)
+        fill(self, *args, **fields)
+
+    made.__init__ = __init__
+    _TWINS[frozen] = twin
+    return frozen
+
+
+def maker_of(frozen: Record) -> Record:
+    """Return what makes the same records by the same arguments, in half the time: for those who make many."""
+    return _TWINS[frozen]  # type: ignore[no-any-return]  # what it makes is of the frozen class
+
+
+_TWINS: dict[type, Any] = {}
+
+
+__all__ = [
+    "Checkpoint",
+    "CheckpointPolicy",
+    "Claim",
+    "NewWorkflow",
+    "StepRecord",
+    "StepStatus",
+    "Workflow",
+    "WorkflowList",
+    "WorkflowStatus",
+]
+
+Graph = dict[str, Any]  # the stored structure: plain data, nodes and edges
+
+
+@quickly_made
+@dataclass(frozen=True, slots=True)
+class StepRecord:
+    """One execution of one node, with its values: what a resume, a fork and time travel go by.
+
+    Raises:
+        ValueError: a number is negative, a name is empty or the status is unknown.
+    """
+
+    workflow_id: str  # whose step it is
+    superstep: int  # the round of the run, from 0
+    node_name: str  # which node
+    index: int  # sequential, unique in the workflow; the only order there is
+    status: StepStatus  # how it ended
+    input_versions: dict[str, int]  # the version of each input it took
+    values: dict[str, Any] | None = None  # what it made; None if not stored or not asked for
+    error: str | None = None  # the message of a failure
+    error_type: str | None = None  # its class, with the module
+    traceback: str | None = None  # its text
+    pause: PauseInfo | None = None  # what the run waits for here
+    duration_ms: float | None = None  # how long it took
+    cached: bool = False  # whether the outputs came from the cache
+    decision: str | list[str] | None = None  # the targets that a gate chose
+    partial: bool = False  # stopped midway, the outputs so far were kept
+    created_at: datetime = field(default_factory=now)  # when it began, UTC
+    completed_at: datetime | None = None  # when it ended
+    child_workflow_id: str | None = None  # the stored run of a nested graph
+    attempt: int = 1  # how many attempts it took
+    attempt_errors: tuple[str, ...] = ()  # "Type: message" of those that failed
+    replayed: bool = False  # whether a resumed run took it from its history
+    output_versions: dict[str, int] = field(default_factory=dict)  # the version that each output got
+    wait_versions: dict[str, int] = field(default_factory=dict)  # the version of each name it waited for
+    lost: dict[str, str] = field(default_factory=dict)  # output name -> why its value is not durable
+    visit: int = 1  # how often the node ran, this time included
+    retry_of: int | None = None  # the superstep that it belongs to, if something failed there before
+
+    def __post_init__(self) -> None:
+        if not self.workflow_id or not self.node_name:
+            raise ValueError("a step needs a workflow_id and a node_name")
+        if self.superstep < 0 or self.index < 0 or self.attempt < 1 or self.visit < 1:
+            raise ValueError(
+                f"step {self.node_name!r}: superstep and index count from 0, attempt and visit from 1"
+            )
+        if type(self.status) is not StepStatus:
+            object.__setattr__(self, "status", StepStatus(self.status))
+        if type(self.attempt_errors) is not tuple:
+            object.__setattr__(self, "attempt_errors", tuple(self.attempt_errors))
+        if self.created_at.tzinfo is not UTC or self.completed_at is not self.created_at:
+            _settle_times(self)
+
+    @property
+    def round(self) -> int:
+        """The superstep that the step belongs to, whenever it ran."""
+        return self.superstep if self.retry_of is None else self.retry_of
+
+    @property
+    def durable(self) -> bool:
+        """Whether a resume may skip this step: it completed and all its values are stored."""
+        return self.status is StepStatus.COMPLETED and not self.lost
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return every field as JSON primitives; a value JSON cannot hold becomes its text."""
+        return _fields_dict(self)
+
+
+@quickly_made
+@dataclass(frozen=True, slots=True, repr=False)
+class Workflow:
+    """One durable run: `print(workflow)` shows its steps as a table.
+
+    Raises:
+        ValueError: the id is empty or the status is unknown.
+    """
+
+    id: str  # as given, or made
+    status: WorkflowStatus  # how it stands
+    graph_name: str | None = None  # None for a graph without name
+    created_at: datetime = field(default_factory=now)  # when it began, UTC
+    completed_at: datetime | None = None  # when it ended
+    graph_hash: str | None = None  # of structure and code
+    parent_id: str | None = None  # the run it is part of
+    forked_from: str | None = None  # whose history it began with
+    forked_at: int | None = None  # up to which superstep
+    tags: dict[str, str] = field(default_factory=dict)  # labels
+    duration_ms: float | None = None  # how long it worked
+    step_count: int = 0  # how many steps it has
+    parent_superstep: int | None = None  # where in its parent
+    node_name: str | None = None  # the node of its parent
+    visit: int = 1  # how often that node had run
+    item: int | None = None  # its place in a map
+    node_hashes: dict[str, str] = field(default_factory=dict)  # of the code of each node
+    fingerprint: str | None = None  # of the inputs of an item
+    crashes: dict[str, int] = field(default_factory=dict)  # node name -> how often it took the process along
+    # Given a superstep, or None for all: the steps up to it, without their values.
+    load_steps: Callable[[int | None], Iterable[StepRecord]] | None = field(default=None, compare=False)
+    load_graph: Callable[[], Graph | None] | None = field(default=None, compare=False)  # reads the structure
+    load_items: Callable[[], Iterable[Workflow]] | None = field(default=None, compare=False)  # reads items
+
+    def __post_init__(self) -> None:
+        if not self.id:
+            raise ValueError("a workflow needs an id")
+        if type(self.status) is not WorkflowStatus:
+            object.__setattr__(self, "status", WorkflowStatus(self.status))
+        _settle_times(self)
+
+    @property
+    def graph(self) -> Graph | None:
+        """The structure of the graph as it was stored, read on demand."""
+        return self.load_graph() if self.load_graph else None
+
+    @property
+    def steps(self) -> list[StepRecord]:
+        """The steps without their values, read on demand."""
+        return list(self.load_steps(None)) if self.load_steps else []
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return every field as JSON primitives, without steps, graph and items."""
+        return _fields_dict(self, leave_out=("load_steps", "load_graph", "load_items"))
+
+    def __str__(self) -> str:
+        return workflow_text(self)
+
+    def __repr__(self) -> str:
+        return f"<{workflow_line(self)}>"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))
+
+    def _repr_html_(self) -> str:
+        return workflow_html(self)
+
+
+class WorkflowList(list[Workflow]):
+    """Workflows, newest first: a list that prints as a table and knows what it leaves out.
+
+    `total` counts all matches, `next_cursor` is where the next page begins.
+    """
+
+    def __init__(
+        self, workflows: Iterable[Workflow] = (), *, total: int | None = None, next_cursor: str | None = None
+    ) -> None:
+        super().__init__(workflows)
+        self.total = len(self) if total is None else total  # how many match, on all pages
+        self.next_cursor = next_cursor  # where the next page begins; None after the last
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the workflows, how many there are in all, and where the next page begins."""
+        return {
+            "total": self.total,
+            "next_cursor": self.next_cursor,
+            "workflows": [workflow.to_dict() for workflow in self],
+        }
+
+    def __str__(self) -> str:
+        return list_text(self)
+
+    __repr__ = __str__
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))
+
+    def _repr_html_(self) -> str:
+        return list_html(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A point in a workflow's history: its values, inputs included, and the steps that led there."""
+
+    values: dict[str, Any]  # the state, inputs included
+    steps: list[StepRecord]  # what ran until then
+    next: tuple[str, ...] = ()  # the nodes that would run next
+
+
+class Turn(NamedTuple):
+    """When inputs entered for the last time, and which: before the first superstep, or later."""
+
+    superstep: int = 0
+    names: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class NewWorkflow:
+    """What a store must know to create a workflow that it does not have yet."""
+
+    graph_name: str | None = None
+    graph_hash: str | None = None
+    graph: Graph | None = None
+    node_hashes: Mapping[str, str] = field(default_factory=dict)
+    parent_id: str | None = None
+    parent_superstep: int | None = None
+    node_name: str | None = None
+    visit: int = 1
+    item: int | None = None
+    fingerprint: str | None = None
+    forked_from: str | None = None
+    forked_at: int | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
+    inputs: Mapping[str, Any] = field(default_factory=dict)  # their first versions
+    steps: Sequence[Any] = ()  # encoded ones, which it begins with,
+    copies: bool = (
+        False  # or a copy of everything in `forked_from`, up to and including superstep `forked_at`
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The right to write one workflow, as long as nobody else has taken a higher fence."""
+
+    workflow_id: str
+    fence: int
+    existing: Workflow | None = None  # as it was found; None when the claim created it
+
+
+def _settle_times(record: StepRecord | Workflow) -> None:
+    for name in ("created_at", "completed_at"):
+        time = getattr(record, name)
+        if time is not None and time.tzinfo is not UTC:
+            object.__setattr__(record, name, time.astimezone(UTC))
+
+
+def _fields_dict(record: Any, leave_out: Sequence[str] = ()) -> dict[str, Any]:
+    names = [item.name for item in fields(record) if item.name not in leave_out]
+    return {name: _plain(getattr(record, name)) for name in names}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, PauseInfo):
+        return {**_fields_dict(value), "response_key": value.response_key}
+    return jsonable(value)
+
+
+PAUSE = ""  # the name under which the pause of a step is kept; no output can be called so
+DROPPED = "!dropped by the retention policy"
+
+
+class Payload(NamedTuple):
+    """One encoded value, or the gap where it should be."""
+
+    name: str
+    version: int
+    format: str
+    checksum: int
+    data: bytes | None
+    superstep: int = 0  # of the step that made it, or before which it was given,
+    idx: int = 0  # and the index of that step; of what was given its version, as a negative number
+    base: int | None = None  # of a patch: the superstep in which its chain begins
+    parts: tuple[Payload, ...] = ()  # the chain before it, once somebody has looked it up
+
+    @property
+    def is_artifact(self) -> bool:
+        """Whether the data is a reference."""
+        return self.format.endswith("@")
+
+
+def since_whole(chain: Sequence[Payload]) -> tuple[Payload, ...]:
+    """Return the last part of a chain that begins with a whole value, one link for each superstep."""
+    chain = list({payload.superstep: payload for payload in chain}.values())
+    first = max((at for at, payload in enumerate(chain) if payload.base is None), default=len(chain))
+    return tuple(chain[first:])
+
+
+class Place(NamedTuple):
+    """Where a value belongs."""
+
+    workflow_id: str
+    superstep: int = 0
+    idx: int = 0
+    node: str | None = None
+    artifact: bool | None = None  # whether it must, or must not, go to the artifact store
+
+
+class EncodedStep(NamedTuple):
+    """A step ready to be written: its record, and as payloads what the values were when it was made."""
+
+    record: StepRecord
+    payloads: list[Payload]
+
+
+def gap(name: str, version: int, reason: str, place: Place) -> Payload:
+    """Return the mark of a value that is not stored."""
+    return Payload(name, version, "!" + reason, 0, None, place.superstep, place.idx)
+
+
+FINISHED = frozenset(WorkflowStatus) - {WorkflowStatus.ACTIVE, WorkflowStatus.PAUSED}
+
+
+@dataclass(frozen=True, slots=True)
+class Ownership(Claim):
+    """A claim and what was found when it was taken.
+
+    `crashed` says that the owner before died at work, `running` which steps it had announced, as
+    (superstep, node), and left without a record.
+    """
+
+    key: int = 0  # of the workflow, inside the store
+    crashed: bool = False
+    running: tuple[tuple[int, str], ...] = ()
+
+
+def owned(claim: Claim) -> Ownership:
+    """Return the claim as the store made it.
+
+    Raises:
+        TypeError: no store made it.
+    """
+    if not isinstance(claim, Ownership):
+        raise TypeError(f"{claim!r} was not made by a store's claim()")
+    return claim
+
+
+class Commit(NamedTuple):
+    """One unit of writing: all of it becomes durable, or nothing."""
+
+    claim: Ownership
+    steps: tuple[EncodedStep, ...] = ()
+    inputs: tuple[Payload, ...] = ()
+    at: int = 0  # the superstep before which the inputs enter, and in which `running` runs
+    status: WorkflowStatus | None = None
+    duration_ms: float | None = None
+    full: bool = False
+    running: str | None = None  # a node that is about to be called
+    code: NewWorkflow | None = (
+        None  # the graph and the hashes of its nodes, where they are no longer what they were
+    )
+
+
+def each_of(
+    commits: Sequence[Commit], write: Callable[[Commit], CheckpointError | None]
+) -> list[CheckpointError | None]:
+    """Write commits in order and return the outcomes; after one that failed, none of its claim is written."""
+    failed: dict[int, CheckpointError] = {}
+    outcomes = []
+    for commit in commits:
+        error = failed.get(commit.claim.key) or write(commit)
+        if error is not None:
+            failed[commit.claim.key] = error
+        outcomes.append(error)
+    return outcomes
+
+
+class CommitOptions(TypedDict, total=False):
+    """What a commit may hold beside steps; the fields of `Commit`, with inputs as they were given."""
+
+    inputs: Mapping[str, tuple[int, Any]] | None  # name -> (version, value)
+    at: int
+    status: WorkflowStatus | None
+    duration_ms: float | None
+    full: bool
+    running: str | None
+    code: NewWorkflow | None
+
+
+def locked(workflow_id: str, pid: int, host: str, since: datetime) -> WorkflowLockedError:
+    """Return the error for a workflow whose owner lives."""
+    return WorkflowLockedError(
+        f"Workflow {workflow_id!r} is being run by process {pid} on {host} since {since:%Y-%m-%d %H:%M:%S} "
+        "UTC. Wait for it, stop it, or take the workflow over with force=True.",
+        workflow_id=workflow_id,
+        pid=pid,
+        host=host,
+        since=since,
+    )
+
+
+def taken_over(workflow_id: str) -> OwnershipLostError:
+    """Return the error for a claim that is not the newest, or was given back."""
+    return OwnershipLostError(
+        f"Workflow {workflow_id!r} was taken over by another run, given back or deleted; this run stops "
+        "here, what it wrote before stays.",
+        workflow_id=workflow_id,
+    )
+
+
+def recorded_already(record: StepRecord) -> OwnershipLostError:
+    """Return the error for a step that another run has written."""
+    return OwnershipLostError(
+        f"Workflow {record.workflow_id!r}: superstep {record.superstep} of node {record.node_name!r} is "
+        "recorded already, so another run is at work on it; this one stops here.",
+        workflow_id=record.workflow_id,
+    )
+
+
+def taken(workflow_id: str) -> CheckpointError:
+    """Return the error for creating what exists."""
+    return CheckpointError(f"Workflow {workflow_id!r} exists already; choose another id or delete it.")
+
+
+def is_taken(error: CheckpointError) -> bool:
+    """Return whether an error is that of creating what exists."""
+    return "exists already" in str(error)
+
+
+def unknown(workflow_id: str) -> CheckpointError:
+    """Return the error for changing what does not exist."""
+    return CheckpointError(f"There is no workflow {workflow_id!r}; create it first.")
+
+
+def no_copy(path: str) -> CheckpointError:
+    """Return the error for a backup of something that is in no file."""
+    return CheckpointError(f"Workflows in memory cannot be backed up to {path}; use SqliteCheckpointer.")
+
+
+MAX_ROWS = 200  # steps of one workflow that are printed
+MAX_ITEMS = 20  # items of one map
+
+
+def workflow_line(workflow: Workflow) -> str:
+    """Return the header of one workflow: id, status, number of steps, duration."""
+    return as_text(_header(workflow))
+
+
+def workflow_text(workflow: Workflow) -> str:
+    """Lay out one workflow and its steps, or the items of a map."""
+    header, block = _layout(workflow)
+    return as_text(header, *block)
+
+
+def workflow_html(workflow: Workflow) -> str:
+    """Render what `workflow_text` shows as static HTML."""
+    header, block = _layout(workflow)
+    return as_html(header, *block)
+
+
+def list_text(workflows: WorkflowList) -> str:
+    """Lay out one row per workflow."""
+    return as_text((_title(workflows),), *_rows(workflows))
+
+
+def list_html(workflows: WorkflowList) -> str:
+    """Render what `list_text` shows as static HTML."""
+    return as_html((_title(workflows),), *_rows(workflows))
+
+
+def lineage_html(root: str, tree: Sequence[tuple[str, Workflow]]) -> str:
+    """Render a tree of forks as static HTML: a row for each, with the branches that lead to it."""
+    rows = [
+        (
+            lead.replace(" ", "\N{NO-BREAK SPACE}") + w.id,
+            *(_status(w), w.step_count, _duration(w)),
+            "" if w.forked_at is None else f"superstep {w.forked_at}",
+        )
+        for lead, w in tree
+    ]
+    table = Table(("ID", "Status", "Steps", "Duration", "Forked at"), rows)
+    return as_html((f"Lineage: {root}", plural(len(rows), "workflow")), table)
+
+
+def _header(workflow: Workflow, size: str = "") -> Sequence[str]:
+    size = size or plural(workflow.step_count, "step")
+    return f"Workflow: {workflow.id}", _status(workflow), size, _duration(workflow)
+
+
+def _status(workflow: Workflow) -> str:
+    name: str = workflow.status.value
+    return name.upper() if name == "failed" else name
+
+
+def _duration(workflow: Workflow) -> str:
+    return execution_time(None) if workflow.duration_ms is None else run_time(workflow.duration_ms)
+
+
+def _layout(workflow: Workflow) -> tuple[Sequence[str], Sequence[Table | str]]:
+    """Return the header and what stands below it, at most one block."""
+    try:
+        items = _items(workflow)
+        if items:
+            return _header(workflow, plural(len(items), "item")), [_item_table(items)]
+        return _header(workflow), _steps(workflow)
+    except Exception as error:  # printing is no place to fail, least of all in a debugger
+        text = f"steps cannot be read: {type(error).__name__}: {first_line(error)}"
+        return _header(workflow), [text]
+
+
+def _items(workflow: Workflow) -> list[Workflow]:
+    """Return the items of a map, which has no steps of its own."""
+    return list(workflow.load_items()) if workflow.load_items and not workflow.step_count else []
+
+
+def _item_table(items: Sequence[Workflow]) -> Table:
+    """Lay out one row per item; where not all have a place, those that failed come in first."""
+    failed_first = sorted(range(len(items)), key=lambda place: items[place].status.value != "failed")
+    rows = [_item_row(items[place]) for place in sorted(failed_first[:MAX_ITEMS])]
+    left_out = len(items) - len(rows)
+    more = f"... and {plural(left_out, 'more item')}" if left_out else ""
+    return Table(("Item", "Steps", "Duration", "Status"), rows, more)
+
+
+def _item_row(item: Workflow) -> Sequence[object]:
+    status: str = item.status.value
+    if status != "failed":
+        return item.item, item.step_count, execution_time(item.duration_ms), status
+    failures = [step for step in item.steps if step.status.value == status]
+    reason = failed_status(failures[-1].error, failures[-1].node_name) if failures else failed_status(None)
+    return item.item, item.step_count, execution_time(None), reason
+
+
+def _steps(workflow: Workflow) -> Sequence[Table]:
+    steps = _first_steps(workflow, workflow.load_steps) if workflow.load_steps else []
+    if not steps:
+        return []
+    left_out = workflow.step_count - len(steps)
+    more = f"... and {plural(left_out, 'more step')}" if left_out > 0 else ""
+    return [step_table(_record(step) for step in steps)._replace(more=more)]
+
+
+def _first_steps(workflow: Workflow, load: Callable[[int | None], Iterable[StepRecord]]) -> list[StepRecord]:
+    """Return as many steps as are printed; a long history is not read in full for that."""
+    wanted = min(workflow.step_count, MAX_ROWS)
+    if workflow.step_count > MAX_ROWS:
+        steps = list(load(MAX_ROWS))  # every superstep has a step, unless some of them were removed
+        if len(steps) >= wanted:
+            return steps[:wanted]
+    return list(islice(load(None), MAX_ROWS))
+
+
+def _record(step: StepRecord) -> NodeRecord:
+    # A stored step may also be paused or stopped, and may lack a duration; the table shows both as they are.
+    status: Any = step.status.value
+    duration: Any = step.duration_ms
+    if status == "completed" and (step.cached or step.replayed):
+        status = "cached" if step.cached else "skipped"
+    return NodeRecord(step.node_name, step.superstep, duration, status, step.error, decision=step.decision)
+
+
+def _title(workflows: WorkflowList) -> str:
+    return f"Workflows ({workflows.total} total)"
+
+
+def _rows(workflows: WorkflowList) -> Iterator[Table]:
+    if not workflows:
+        return
+    rows = [
+        (w.id, _status(w), w.step_count, _duration(w), w.created_at.strftime("%Y-%m-%d %H:%M"))
+        for w in workflows
+    ]
+    left_out = workflows.total - len(rows)
+    more = f"... and {plural(left_out, 'more workflow')}" if left_out > 0 else ""
+    yield Table(("ID", "Status", "Steps", "Duration", "Created"), rows, more)

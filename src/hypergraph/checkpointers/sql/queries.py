@@ -1,0 +1,142 @@
+"""Queries in SQL: the same choice as `Query.admits`, walked along an index, values always as parameters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Any
+
+from hypergraph.checkpointers.query import OPERATORS, Clause, Comparison, Query
+from hypergraph.checkpointers.sql.columns import WORKFLOW_COLUMNS, Row, micros
+from hypergraph.checkpointers.status import WorkflowStatus
+
+if TYPE_CHECKING:  # making a Protocol takes a while, and only the type checker needs it
+    from hypergraph.checkpointers.sql.connection import Connection
+
+_RECENT = "SELECT count(*) FROM steps WHERE steps.workflow = workflows.key"
+_ALL = 2**62  # more than there are
+_TALLIED = Query(limit=None)  # whatever the status and the graph, how many there are is kept
+STEP_COUNT = (  # of a long workflow only the newest steps are counted
+    f"coalesce((SELECT steps + ({_RECENT} AND superstep >= counted) FROM lengths "  # noqa: S608 - fixed names
+    f"WHERE lengths.workflow = workflows.key), ({_RECENT}))"
+)
+_WORKFLOW_FIELDS = {
+    "status": "workflows.status",
+    "duration_ms": "workflows.duration_ms",
+    "step_count": STEP_COUNT,
+    "id": "workflows.id",
+}
+_STEP_FIELDS = {
+    name: f"steps.{name}"
+    for name in ("status", "duration_ms", "superstep", "attempt", "cached", "error", "error_type")
+}
+
+TAGGED = (
+    "EXISTS (SELECT 1 FROM json_each(workflows.tags) AS tag WHERE tag.key = ? AND tag.value = ?)"  # SQLite's
+)
+SELECT = (
+    f"SELECT {', '.join('workflows.' + name for name in WORKFLOW_COLUMNS)}, {STEP_COUNT}, "  # noqa: S608 - fixed names
+    "(SELECT node_hashes FROM structures WHERE digest = workflows.structure), workflows.key FROM workflows"
+)
+
+
+def rows(connection: Connection, query: Query) -> tuple[list[Row], int, str | None]:
+    """Return one row of SELECT for each workflow of a page, the number of all, and the next cursor."""
+    found = connection.execute(*page(query)).fetchall()
+    (count,) = connection.execute(*total(query)).fetchone()
+    more = query.limit is not None and len(found) > query.limit
+    found = found[: query.limit] if more else found
+    return [row[:-1] for row in found], count, str(found[-1][-1]) if more else None
+
+
+def conditions(query: Query) -> tuple[str, list[Any]]:
+    """Return the WHERE clause of a query, without its cursor, and the parameters."""
+    parts: list[tuple[str, list[Any]]] = []
+    if query.parent is not None:
+        parts.append(("workflows.parent_id = ?", [query.parent]))
+    elif query.top_level:
+        parts.append(("workflows.parent_id IS NULL", []))
+    if query.statuses:
+        parts.append(_one_of(query.statuses))
+    for column, value in (("graph_name", query.graph), ("forked_from", query.forked_from)):
+        if value is not None:
+            parts.append((f"workflows.{column} = ?", [value]))
+    for sign, time in ((">=", query.since), ("<", query.until)):
+        if time is not None:
+            parts.append((f"workflows.created_at {sign} ?", [micros(time)]))
+    for key, value in query.tags.items():
+        parts.append((TAGGED, [key, value]))
+    parts += map(_clause, query.where)
+    return _joined(parts)
+
+
+def _one_of(statuses: Collection[WorkflowStatus]) -> tuple[str, list[Any]]:
+    return f"status IN ({', '.join('?' * len(statuses))})", sorted(status.value for status in statuses)
+
+
+def page(query: Query) -> tuple[str, list[Any]]:
+    """Return the statement for one page, newest first, and one row more that tells whether more follow.
+
+    Raises:
+        ValueError: the cursor is none that a store gave out.
+    """
+    if len(query.statuses) < 2:
+        rest, values = _newest(query)
+        return f"{SELECT} {rest}", values
+    # An index is in order for one status only: the newest of each contain the newest of all.
+    each = [_newest(query._replace(statuses=frozenset([status]))) for status in query.statuses]
+    each_part = "SELECT * FROM (SELECT key FROM workflows {}) AS newest"
+    keys = " UNION ALL ".join(each_part.format(rest) for rest, _ in each)
+    return (
+        f"{SELECT} WHERE workflows.key IN ({keys}) ORDER BY workflows.key DESC LIMIT ?",
+        [*(value for _, values in each for value in values), _limit(query)],
+    )
+
+
+def _newest(query: Query) -> tuple[str, list[Any]]:
+    """Return the part of a statement that chooses the rows of one page."""
+    where, values = conditions(query)
+    if query.cursor is not None:
+        if not re.fullmatch(r"[0-9]{1,18}", query.cursor):
+            raise ValueError(f"cursor={query.cursor!r} is no next_cursor of an earlier list")
+        where, values = f"{where} AND workflows.key < ?", [*values, int(query.cursor)]
+    return f"WHERE {where} ORDER BY workflows.key DESC LIMIT ?", [*values, _limit(query)]
+
+
+def _limit(query: Query) -> int:
+    return _ALL if query.limit is None else query.limit + 1
+
+
+def total(query: Query) -> tuple[str, list[Any]]:
+    """Return the statement that counts all matches, on whatever page they are."""
+    if query._replace(statuses=frozenset(), graph=None, limit=None, cursor=None) == _TALLIED:
+        parts = [_one_of(query.statuses)] if query.statuses else []
+        if query.graph is not None:
+            parts.append(("graph = ?", ["=" + query.graph]))
+        where, values = _joined(parts)
+        return f"SELECT CAST(coalesce(sum(workflows), 0) AS BIGINT) FROM tallies WHERE {where}", values  # noqa: S608 - as below
+    where, values = conditions(query)
+    return f"SELECT count(*) FROM workflows WHERE {where}", values  # noqa: S608 - fixed names, bound values
+
+
+def _joined(parts: Sequence[tuple[str, list[Any]]]) -> tuple[str, list[Any]]:
+    return " AND ".join(part for part, _ in parts) or "TRUE", [value for _, given in parts for value in given]
+
+
+def _clause(clause: Clause) -> tuple[str, list[Any]]:
+    if clause.node is None:
+        return _all(clause.tests, _WORKFLOW_FIELDS)
+    tests, values = _all(clause.tests, _STEP_FIELDS)
+    steps = f"SELECT 1 FROM steps WHERE steps.workflow = workflows.key AND steps.node = ? AND {tests}"  # noqa: S608
+    return f"EXISTS ({steps})", [clause.node, *values]
+
+
+def _all(tests: tuple[Comparison, ...], columns: dict[str, str]) -> tuple[str, list[Any]]:
+    parts = [_test(columns[test.field], test.operator) for test in tests]
+    return " AND ".join(parts) or "TRUE", [test.value for test in tests]
+
+
+def _test(column: str, operator: str) -> str:
+    if operator not in OPERATORS:
+        raise ValueError(f"unknown operator {operator!r}")
+    return f"contains({column}, ?)" if operator == "~" else f"{column} {operator} ?"

@@ -1,0 +1,358 @@
+"""Read statements."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from hypergraph.checkpointers.encoding import Encoding
+from hypergraph.checkpointers.query import Query
+from hypergraph.checkpointers.reader import ItemLine, Position, StepLine, StepTally, position_of
+from hypergraph.checkpointers.records import Payload, StepRecord, Turn, Workflow, since_whole
+from hypergraph.checkpointers.sql import queries
+from hypergraph.checkpointers.sql.columns import Row, or_corrupt
+from hypergraph.checkpointers.sql.connection import Connection
+from hypergraph.checkpointers.sql.tables import STEP_COLUMNS, record_of, workflow_of
+from hypergraph.checkpointers.sqlite.migrations import INPUT, OTHER, OUTPUT
+from hypergraph.checkpointers.status import StepStatus
+
+_LAST = 2**62  # no superstep comes after it
+_STEPS = f"SELECT {', '.join(STEP_COLUMNS)} FROM steps WHERE workflow = :key AND superstep <= :upto"  # noqa: S608 - fixed names
+
+# The names are found by jumping from one to the next.
+NAMES = """
+WITH RECURSIVE names (name) AS (
+    SELECT (SELECT name FROM vals WHERE workflow = :key AND kind = :kind ORDER BY name LIMIT 1)
+    UNION ALL
+    SELECT (SELECT name FROM vals WHERE workflow = :key AND kind = :kind AND name > names.name
+            ORDER BY name LIMIT 1)
+    FROM names WHERE names.name IS NOT NULL)
+"""
+PAYLOAD = "v.name, v.version, v.format, v.checksum, v.data, v.superstep, v.idx, v.base"
+_PAYLOADS = f"SELECT v.node, {PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = :kind"  # noqa: S608 - fixed names
+
+# Of a part of the history nothing later is touched.
+_EARLIER = f"""{NAMES}
+SELECT v.node, {PAYLOAD} FROM names JOIN vals AS v
+    ON v.workflow = :key AND v.kind = :kind AND v.name = names.name AND v.superstep <= :upto
+"""  # noqa: S608 - fixed names
+
+# The newest row of each name is one seek from above.
+STATE = f"""{NAMES}
+SELECT {PAYLOAD} FROM names JOIN vals AS v
+    ON v.workflow = :key AND v.kind = :kind AND v.name = names.name AND (v.superstep, v.idx, v.node) = (
+        SELECT superstep, idx, node FROM vals
+        WHERE workflow = :key AND kind = :kind AND name = names.name AND superstep <= :upto
+        ORDER BY superstep DESC, idx DESC, node DESC LIMIT 1)
+"""  # noqa: S608 - fixed names
+
+# The same where indexes do not grow with supersteps: every row is looked at.
+_FOLD = """
+SELECT name, version, format, checksum, data, superstep, idx, base FROM (
+    SELECT *, row_number() OVER (PARTITION BY name ORDER BY idx DESC, superstep DESC, node DESC) AS place
+    FROM vals WHERE workflow = :key AND kind = :kind AND superstep <= :upto) AS ranked
+WHERE place = 1
+"""
+_CHAIN = f"""
+SELECT {PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = :kind AND v.name = :name
+AND v.superstep >= :base AND v.superstep < :superstep ORDER BY v.superstep, v.idx
+"""  # noqa: S608 - fixed names
+_NEXT = f"""
+SELECT {PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = :kind AND v.name = :name
+AND v.base IS NOT NULL AND v.superstep = (SELECT min(superstep) FROM vals
+    WHERE workflow = :key AND kind = :kind AND name = :name AND superstep > :superstep)
+"""  # noqa: S608 - fixed names
+_NEWEST = f"""
+SELECT {PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = :kind AND v.name = :name
+ORDER BY v.superstep DESC, v.idx DESC LIMIT 1
+"""  # noqa: S608 - fixed names
+_POSITIONS = """
+SELECT superstep, idx FROM steps WHERE workflow = :key AND superstep <= :upto
+AND superstep >= :since AND (superstep > :since OR idx > :after) ORDER BY superstep, idx LIMIT :limit
+"""
+_TALLIES = """
+SELECT node, status, cached, count(*), coalesce(sum(duration_ms), 0.0), min(idx), max(idx), max(superstep)
+FROM steps WHERE workflow = ? GROUP BY node, status, cached ORDER BY min(idx)
+"""
+_FOLLOWING = """
+SELECT node FROM steps WHERE workflow = :key AND superstep = (
+    SELECT min(superstep) FROM steps WHERE workflow = :key AND superstep > :after)
+ORDER BY idx
+"""
+_IDS = """
+SELECT id FROM workflows WHERE id >= ? AND id < ? AND coalesce(parent_id, '') = ? ORDER BY id LIMIT ?
+"""
+_KEY = "SELECT key, scrambled FROM workflows WHERE id = ?"
+
+
+def findable(workflow_id: str) -> str | None:
+    """Return the id, None for one that no workflow can have: half surrogate pairs have no bytes."""
+    try:
+        workflow_id.encode()
+    except UnicodeEncodeError:
+        return None
+    return workflow_id
+
+
+def key_of(connection: Connection, workflow_id: str) -> int | None:
+    """Return the key of a workflow, None if there is none."""
+    row = connection.execute(_KEY, (findable(workflow_id),)).fetchone()
+    return None if row is None else int(row[0])
+
+
+def locked_key(connection: Connection, workflow_id: str) -> int | None:
+    """Return the key of a workflow, to which nobody commits anything before this transaction ends."""
+    row = connection.execute(
+        "SELECT key FROM workflows WHERE id = ? /*+ FOR UPDATE */", (workflow_id,)
+    ).fetchone()
+    return None if row is None else int(row[0])
+
+
+def workflow(connection: Connection, workflow_id: str) -> Workflow | None:
+    """Return a workflow."""
+    row = connection.execute(f"{queries.SELECT} WHERE id = ?", (findable(workflow_id),)).fetchone()
+    return None if row is None else workflow_of(row[:-1])
+
+
+def artifact_references(connection: Connection) -> list[str]:
+    """Return the references to artifacts that values hold."""
+    rows = connection.execute("SELECT data FROM vals WHERE format LIKE '%@' AND data IS NOT NULL")
+    return [data.decode("utf-8", "replace") for (data,) in rows if isinstance(data, bytes)]
+
+
+def last_turn(connection: Connection, workflow_id: str) -> Turn:
+    """Return when inputs entered for the last time, and which."""
+    given = connection.execute(
+        "SELECT name, max(superstep) FROM vals WHERE workflow = ? AND kind = ? GROUP BY name",
+        (key_of(connection, workflow_id), INPUT),
+    ).fetchall()
+    last = max((at for _, at in given), default=0)
+    return Turn(last, frozenset(name for name, at in given if at == last))
+
+
+def graph(connection: Connection, workflow_id: str) -> dict[str, Any] | None:
+    """Return the stored structure of a workflow's graph."""
+    row = connection.execute(
+        "SELECT graph FROM structures JOIN workflows ON digest = structure WHERE id = ?",
+        (findable(workflow_id),),
+    ).fetchone()
+    return json.loads(row[0]) if row and row[0] else None
+
+
+def page(connection: Connection, query: Query) -> tuple[list[Workflow], int, str | None]:
+    """Return the workflows of a query, the number of all, and the next cursor."""
+    rows, total, cursor = queries.rows(connection, query)
+    return [workflow_of(row) for row in rows], total, cursor
+
+
+def payloads(connection: Connection, workflow_id: str, kind: int, upto: int | None) -> list[Payload]:
+    """Return the newest payload of each name, pauses left out."""
+    found = connection.execute(_KEY, (findable(workflow_id),)).fetchone()
+    if found is None:
+        return []
+    bounds = {"key": found[0], "kind": kind, "upto": _LAST if upto is None else upto}
+    statement = _FOLD if found[1] and kind == OUTPUT else STATE
+    rows = connection.execute(statement, bounds).fetchall()
+    return [linked(connection, found[0], kind, payload_of(kind, row)) for row in rows if row[0]]
+
+
+def payload_of(kind: int, row: Sequence[Any]) -> Payload:
+    """Return the payload of a row; an input is told from an output by the sign of its index."""
+    payload = Payload(*row)
+    return payload._replace(idx=-payload.idx) if kind == INPUT else payload
+
+
+def linked(connection: Connection, key: int, kind: int, payload: Payload) -> Payload:
+    """Return a payload with the chain that it extends, if it does."""
+    if payload.base is None:
+        return payload
+    where = {"key": key, "kind": kind, **payload._asdict()}
+    before = [Payload(*row) for row in connection.execute(_CHAIN, where)]
+    return payload._replace(parts=since_whole(before))
+
+
+def all_payloads(connection: Connection, key: int) -> list[tuple[int, Payload]]:
+    """Return every payload of a workflow with its kind."""
+    rows = connection.execute(f"SELECT v.kind, {PAYLOAD} FROM vals AS v WHERE v.workflow = ?", (key,))  # noqa: S608 - fixed names
+    return [(kind, payload_of(kind, rest)) for kind, *rest in rows.fetchall()]
+
+
+def extending(connection: Connection, key: int, name: str, superstep: int) -> list[Payload]:
+    """Return the payloads of an output that extend what was there at a superstep."""
+    where = {"key": key, "kind": OUTPUT, "name": name, "superstep": superstep}
+    rows = connection.execute(_NEXT, where).fetchall()
+    return [linked(connection, key, OUTPUT, Payload(*row)) for row in rows]
+
+
+def newest(connection: Connection, workflow_id: str, name: str) -> Payload | None:
+    """Return the latest payload of an output."""
+    found = connection.execute(_KEY, (findable(workflow_id),)).fetchone()
+    if found is None or found[1]:
+        return None
+    row = connection.execute(_NEWEST, {"key": found[0], "kind": OUTPUT, "name": name}).fetchone()
+    return None if row is None else linked(connection, found[0], OUTPUT, Payload(*row))
+
+
+def steps(
+    connection: Connection,
+    workflow_id: str,
+    encoding: Encoding,
+    *,
+    upto: int | None,
+    node: str | None,
+    values: bool,
+    since: int | None = None,
+) -> list[StepRecord]:
+    """Return the steps of a workflow in order of their index."""
+    key = key_of(connection, workflow_id) or 0
+    given = {"key": key, "upto": _LAST if upto is None else upto, "node": node, "since": since}
+    only = "" if node is None else " AND node = :node"
+    only += "" if since is None else " AND superstep >= :since"
+    rows: list[Row] = connection.execute(_STEPS + only, given).fetchall()
+    rows.sort(key=lambda row: int(row[3]))
+    contents = (_PAYLOADS if upto is None else _EARLIER) + only.replace("AND ", "AND v.")
+    if not values:  # pauses and gaps belong to the record even when nobody wants the values
+        contents += " AND (v.data IS NULL OR v.name = '')"
+    found: dict[tuple[int, str], list[tuple[int, Payload]]] = defaultdict(list)
+    for kind in (OUTPUT, OTHER):  # inputs belong to no step
+        for of_node, *rest in connection.execute(contents, {**given, "kind": kind}).fetchall():
+            payload = Payload(*rest)
+            if values:
+                payload = linked(connection, key, kind, payload)
+            found[payload.superstep, of_node].append((kind, payload))
+    return [record_of(workflow_id, row, _own(row, found), encoding, values=values) for row in rows]
+
+
+def page_of_steps(
+    connection: Connection,
+    workflow_id: str,
+    encoding: Encoding,
+    *,
+    after: Position,
+    limit: int,
+    upto: int | None,
+) -> list[StepRecord]:
+    """Return the next steps after a position, without their values, and nothing of the others."""
+    key = key_of(connection, workflow_id)
+    bounds = {"key": key, "since": after[0], "after": after[1], "upto": _LAST if upto is None else upto}
+    positions = connection.execute(_POSITIONS, {**bounds, "limit": limit}).fetchall()
+    if not positions:
+        return []
+    first, last = positions[0], positions[-1]
+    found = steps(connection, workflow_id, encoding, upto=last[0], node=None, values=False, since=first[0])
+    return sorted((step for step in found if first <= position_of(step) <= last), key=position_of)
+
+
+def step(connection: Connection, workflow_id: str, encoding: Encoding, index: int) -> StepRecord | None:
+    """Return one step with its values."""
+    found = connection.execute(
+        "SELECT superstep, node FROM steps WHERE workflow = ? AND idx = ?",
+        (key_of(connection, workflow_id), index),
+    ).fetchone()
+    if found is None:
+        return None
+    at, node = found
+    return steps(connection, workflow_id, encoding, upto=at, node=node, values=True, since=at)[0]
+
+
+def tallies(connection: Connection, workflow_id: str) -> list[StepTally]:
+    """Return how often the steps of each node ended how."""
+    rows = connection.execute(_TALLIES, (key_of(connection, workflow_id),)).fetchall()
+    return [StepTally(node, StepStatus(status), bool(cached), *rest) for node, status, cached, *rest in rows]
+
+
+def names(connection: Connection, prefix: str, parent: str | None, limit: int) -> list[str]:
+    """Return ids that begin with a text; a range of them, because an id may look like any pattern."""
+    first = findable(prefix)
+    if first is None:
+        return []
+    found = connection.execute(_IDS, (first, first + "\U0010ffff", parent or "", limit))
+    return [workflow_id for (workflow_id,) in found]
+
+
+def last_superstep(connection: Connection, workflow_id: str) -> int | None:
+    """Return the highest superstep that has a step; one seek."""
+    key = key_of(connection, workflow_id)
+    (found,) = connection.execute("SELECT max(superstep) FROM steps WHERE workflow = ?", (key,)).fetchone()
+    return None if found is None else int(found)
+
+
+def following(connection: Connection, workflow_id: str, superstep: int) -> list[str]:
+    """Return the nodes of the first superstep after this one that has any, in order of their index."""
+    bounds = {"key": key_of(connection, workflow_id), "after": superstep}
+    return [node for (node,) in connection.execute(_FOLLOWING, bounds)]
+
+
+def _own(row: Row, found: dict[tuple[int, str], list[tuple[int, Payload]]]) -> list[Payload]:
+    """Return the payloads of a step; those of a pause that was completed in place are no longer its own."""
+    stored = found.get((row[1], row[2]))
+    if not stored:
+        return []
+    kind = OUTPUT if row[STEP_COLUMNS.index("status")] == StepStatus.COMPLETED.value else OTHER
+    return [payload for of_kind, payload in stored if of_kind == kind]
+
+
+_LINES = """
+SELECT superstep, idx, node, status, coalesce(completed_at, created_at), duration_ms, cached, attempt, extra
+FROM steps WHERE workflow = :key AND superstep >= :since AND (superstep > :since OR idx > :after)
+ORDER BY superstep, idx LIMIT :limit
+"""
+_ITEMS = """
+SELECT item, id, status, duration_ms FROM workflows WHERE parent_id = ? AND item IS NOT NULL ORDER BY item
+"""
+
+# Every part is a seek: a claim raises the fence, a commit adds to the last superstep or begins another.
+_MARKS = """
+WITH chosen (key) AS (
+    SELECT * FROM (SELECT key FROM workflows ORDER BY key DESC LIMIT :limit) AS newest UNION
+    SELECT * FROM (SELECT key FROM workflows WHERE parent_id IS NULL AND status = 'active'
+                   ORDER BY key DESC LIMIT :limit) AS active)
+SELECT id, status, fence, completed_at, tags,
+    (SELECT max(superstep) FROM steps WHERE workflow = workflows.key),
+    (SELECT count(*) FROM steps WHERE workflow = workflows.key AND superstep = (
+        SELECT max(superstep) FROM steps WHERE workflow = workflows.key))
+FROM chosen JOIN workflows USING (key)
+"""
+
+
+class _Extra(msgspec.Struct):
+    visit: int = 1
+    child_workflow_id: str | None = None
+    replayed: bool = False
+
+
+_decode = msgspec.json.Decoder(_Extra).decode
+
+
+def lines(connection: Connection, workflow_id: str, after: Position, limit: int) -> list[StepLine]:
+    """Return what a drawing shows of the next steps after a position."""
+    bounds = {"key": key_of(connection, workflow_id), "since": after[0], "after": after[1], "limit": limit}
+    return _outlined(connection.execute(_LINES, bounds).fetchall())
+
+
+def items(connection: Connection, workflow_id: str) -> list[ItemLine]:
+    """Return the items of a map, in their order."""
+    return [ItemLine(*row) for row in connection.execute(_ITEMS, (findable(workflow_id),))]
+
+
+def marks(connection: Connection, limit: int) -> dict[str, Any]:
+    """Return what differs whenever one of the newest workflows, or of those at work, has changed."""
+    return {workflow_id: mark for workflow_id, *mark in connection.execute(_MARKS, {"limit": limit})}
+
+
+@or_corrupt
+def _outlined(rows: Iterable[tuple[Any, ...]]) -> list[StepLine]:
+    make, plain = StepLine._make, (1, None, False)
+    return [make((*row[:8], *(_extra(row[8]) if row[8] else plain))) for row in rows]
+
+
+def _extra(text: str) -> tuple[int, str | None, bool]:
+    try:
+        found = _decode(text)
+    except msgspec.DecodeError:  # half surrogate pairs in an error, which msgspec refuses
+        found = msgspec.convert(json.loads(text), _Extra)
+    return found.visit, found.child_workflow_id, found.replayed

@@ -1,0 +1,300 @@
+"""Rows of the tables, the records they stand for, and the statements that write them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import msgspec
+
+from hypergraph.checkpointers.encoding import Encoding
+from hypergraph.checkpointers.names import moved
+from hypergraph.checkpointers.records import EncodedStep, NewWorkflow, Payload, StepRecord, Workflow, maker_of
+from hypergraph.checkpointers.sql.columns import (
+    EPOCH,
+    MICROSECOND,
+    Row,
+    fields_of,
+    micros,
+    or_corrupt,
+    time_of,
+)
+from hypergraph.checkpointers.sqlite.migrations import INPUT, OTHER, OUTPUT
+from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
+from hypergraph.records import Decision
+
+_dumps = json.JSONEncoder(separators=(",", ":"), default=list).encode
+_encode = msgspec.json.Encoder().encode  # several times faster, but it refuses half surrogate pairs
+_decode = msgspec.json.Decoder().decode
+_KEPT = 256
+_STRUCTURES: dict[
+    int, tuple[Any, Any, Any]
+] = {}  # by the id of the hashes, which are kept so that it is theirs
+
+_new_record = maker_of(StepRecord)
+_STATUSES = {status.value: status for status in StepStatus}
+
+STEP_COLUMNS = (
+    *(
+        "workflow",
+        "superstep",
+        "node",
+        "idx",
+        "status",
+        "created_at",
+        "completed_at",
+        "duration_ms",
+        "cached",
+    ),
+    *("attempt", "error", "error_type", "versions", "extra"),
+)
+VALUE_COLUMNS = (
+    *(
+        "workflow",
+        "kind",
+        "name",
+        "superstep",
+        "idx",
+        "node",
+        "version",
+        "format",
+        "checksum",
+        "data",
+        "base",
+    ),
+)
+NEW_COLUMNS = (
+    *("id", "status", "created_at", "fence", "owner_pid", "owner_host", "owner_since", "graph_name"),
+    *("graph_hash", "structure", "parent_id", "parent_superstep", "node_name", "visit", "item"),
+    *("fingerprint", "forked_from", "forked_at", "tags"),
+)
+
+
+def text(value: str | None) -> str | None:
+    """Return a text that can be stored: half surrogate pairs, which UTF-8 has no bytes for, are escaped."""
+    if value is None or value.isascii():
+        return value
+    return value.encode("utf-8", "backslashreplace").decode()
+
+
+class Structure(NamedTuple):
+    """The graph and the hashes of its nodes, under a digest of both."""
+
+    digest: bytes | None
+    graph: str | None
+    node_hashes: str | None
+
+
+def structure(new: NewWorkflow) -> Structure:
+    """Return what the table of structures keeps of a new workflow."""
+    if new.graph is None and not new.node_hashes:
+        return Structure(None, None, None)
+    found = _STRUCTURES.get(id(new.node_hashes))
+    if found is None or found[0] is not new.node_hashes or found[1] is not new.graph:
+        graph, hashes = _dumps(new.graph), _dumps(dict(new.node_hashes))
+        digest = hashlib.sha256(f"[{graph},{hashes}]".encode()).digest()
+        if len(_STRUCTURES) >= _KEPT:
+            _STRUCTURES.clear()
+        found = _STRUCTURES[id(new.node_hashes)] = (
+            new.node_hashes,
+            new.graph,
+            Structure(digest, graph, hashes),
+        )
+    return found[2]
+
+
+def new_row(workflow_id: str, new: NewWorkflow, time: datetime, digest: bytes | None, owner: Row) -> Row:
+    """Return the row of a new workflow, by NEW_COLUMNS; the owner is fence, process, host and since when."""
+    return (
+        *(workflow_id, WorkflowStatus.ACTIVE.value, micros(time), *owner, new.graph_name, new.graph_hash),
+        *(digest, new.parent_id, new.parent_superstep, new.node_name, new.visit, new.item, new.fingerprint),
+        *(new.forked_from, new.forked_at, _dumps(dict(new.tags)) if new.tags else None),
+    )
+
+
+@or_corrupt
+def workflow_of(row: Row) -> Workflow:
+    """Return the workflow of a row: WORKFLOW_COLUMNS, the number of its steps, its node hashes."""
+    *columns, node_hashes = row
+    return Workflow(**fields_of(columns), node_hashes=json.loads(node_hashes or "{}"))
+
+
+def step_row(key: int, record: StepRecord) -> Row:
+    """Return the row of a step, by STEP_COLUMNS."""
+    error, created_at, completed_at = record.error, record.created_at, record.completed_at
+    created = (created_at - EPOCH) // MICROSECOND
+    return (
+        key,
+        record.superstep,
+        record.node_name,
+        record.index,
+        record.status._value_,  # the property `value` costs several times as much
+        created,
+        created if completed_at is created_at else micros(completed_at),
+        record.duration_ms,
+        record.cached,
+        record.attempt,
+        error and text(error),
+        record.error_type and text(record.error_type),
+        _encode((record.input_versions, record.output_versions)).decode(),
+        _extra(record),
+    )
+
+
+def _extra(record: StepRecord) -> str | None:
+    """Return the fields that most steps do not have, as one text."""
+    found: dict[str, Any] = {}
+    if record.decision is not None:
+        found["decision"] = record.decision
+    if record.wait_versions:
+        found["wait_versions"] = record.wait_versions
+    if record.visit != 1:
+        found["visit"] = record.visit
+    if record.child_workflow_id is not None:
+        found["child_workflow_id"] = record.child_workflow_id
+    if record.traceback is not None:
+        found["traceback"] = record.traceback
+    if record.attempt_errors:
+        found["attempt_errors"] = record.attempt_errors
+    if record.partial:
+        found["partial"] = True
+    if record.replayed:
+        found["replayed"] = True
+    if record.retry_of is not None:
+        found["retry_of"] = record.retry_of
+    if record.values is None:
+        found["no_values"] = True
+    return _dumps(found) if found else None
+
+
+def copied_extra(extra: str | None, origin: str, workflow_id: str) -> str:
+    """Return the extra fields of a step that is copied into another workflow, and its children with it."""
+    found = {**json.loads(extra or "{}"), "replayed": True}
+    if "child_workflow_id" in found:
+        found["child_workflow_id"] = moved(found["child_workflow_id"], origin, workflow_id)
+    return _dumps(found)
+
+
+def value_rows(key: int, step: EncodedStep) -> list[Row]:
+    """Return the rows of a step's values, by VALUE_COLUMNS."""
+    record = step.record
+    kind = OUTPUT if record.status is StepStatus.COMPLETED else OTHER
+    superstep, index, node = record.superstep, record.index, record.node_name
+    return [
+        (key, kind, name, superstep, index, node, version, text(kept), checksum, data, base)
+        for name, version, kept, checksum, data, _, _, base, _ in step.payloads
+    ]
+
+
+def input_rows(key: int, at: int, inputs: Iterable[Payload]) -> list[Row]:
+    """Return the rows of inputs, by VALUE_COLUMNS."""
+    return [
+        (key, INPUT, name, at, version, "", version, text(kept), checksum, data, base)
+        for name, version, kept, checksum, data, _, _, base, _ in inputs
+    ]
+
+
+@or_corrupt
+def record_of(
+    workflow_id: str, row: Row, payloads: Sequence[Payload], encoding: Encoding, *, values: bool
+) -> StepRecord:
+    """Return the step of a row, by STEP_COLUMNS, with what its payloads hold."""
+    _, superstep, node, index, status, created, completed, duration, cached, attempt, *rest = row
+    error, error_type, versions, extra = rest
+    input_versions, output_versions = _decode(versions)
+    more = _fields(extra) if extra else {}
+    has_values = not more.pop("no_values", False)
+    if isinstance(more.get("decision"), list):
+        more["decision"] = Decision(more["decision"])
+    if payloads:
+        more.update(encoding.contents((workflow_id, node), output_versions, payloads, has_values and values))
+    elif has_values and values:
+        more["values"] = {}
+    began = EPOCH + created * MICROSECOND
+    return _new_record(
+        *(workflow_id, superstep, node, index, _STATUSES[status], input_versions),
+        error=error,
+        error_type=error_type,
+        duration_ms=duration,
+        cached=bool(cached),
+        created_at=began,
+        completed_at=began if completed == created else time_of(completed),
+        attempt=attempt,
+        output_versions=output_versions,
+        **more,
+    )
+
+
+def _fields(extra: str) -> dict[str, Any]:
+    """Return the extra fields of a step: quickly, unless a text in them is none in UTF-8."""
+    try:
+        return _decode(extra)  # type: ignore[no-any-return]  # what `_extra` has written
+    except ValueError:
+        return json.loads(extra)  # type: ignore[no-any-return]  # as above
+
+
+def inserting(table: str, columns: Sequence[str]) -> str:
+    """Return the statement that adds a row."""
+    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"  # noqa: S608 - fixed names
+
+
+def replacing(columns: Sequence[str], key: Sequence[str]) -> str:
+    """Return the end of an INSERT that replaces a row of the same key."""
+    changes = ", ".join(f"{name} = excluded.{name}" for name in columns if name not in key)
+    return f"ON CONFLICT ({', '.join(key)}) DO UPDATE SET {changes}"
+
+
+STEP_KEY = ("workflow", "superstep", "node")
+VALUE_KEY = ("workflow", "kind", "name", "superstep", "idx", "node")
+
+# A pause is completed in place, nothing else is ever replaced.
+COMPLETING = f"{replacing(STEP_COLUMNS, STEP_KEY)} WHERE steps.status = '{StepStatus.PAUSED.value}'"
+NEW = f"{inserting('workflows', NEW_COLUMNS)} RETURNING key"
+STRUCTURE = f"{inserting('structures', ('digest', 'graph', 'node_hashes'))} ON CONFLICT DO NOTHING"
+OWNED = "SELECT 1 FROM workflows WHERE key = ? AND fence = ? /*+ FOR UPDATE */"
+STEP = f"{inserting('steps', STEP_COLUMNS)} {COMPLETING}"
+PUT = f"{inserting('steps', STEP_COLUMNS)} {replacing(STEP_COLUMNS, STEP_KEY)}"
+VALUE = f"{inserting('vals', VALUE_COLUMNS)} {replacing(VALUE_COLUMNS, VALUE_KEY)}"
+RECORDED = "SELECT 1 FROM steps WHERE workflow = ? AND superstep = ? AND node = ?"
+NO_VALUES = (
+    f"DELETE FROM vals WHERE workflow = ? AND kind IN ({OUTPUT}, {OTHER}) AND superstep = ? AND node = ?"  # noqa: S608 - fixed numbers
+)
+SCRAMBLED = """
+UPDATE workflows SET scrambled = 1 WHERE key = :key AND (:idx < (
+    SELECT max(idx) FROM steps WHERE workflow = :key AND superstep = (
+        SELECT max(superstep) FROM steps WHERE workflow = :key AND superstep < :superstep))
+OR :idx > (
+    SELECT min(idx) FROM steps WHERE workflow = :key AND superstep = (
+        SELECT min(superstep) FROM steps WHERE workflow = :key AND superstep > :superstep)))
+"""
+_INTENT_COLUMNS = (*STEP_KEY, "fence")
+INTENT = f"{inserting('intents', _INTENT_COLUMNS)} {replacing(_INTENT_COLUMNS, STEP_KEY)}"
+
+# Only runners add steps in their order, so that what was counted before stays right.
+COUNT_AGAIN = "DELETE FROM lengths WHERE workflow = ? AND counted > ?"
+STATUS = (
+    "UPDATE workflows SET status = :status, completed_at = :ended, "
+    "duration_ms = coalesce(:duration, duration_ms), "
+    "crashes = CASE WHEN :status = 'completed' THEN NULL ELSE crashes END WHERE key = :key"
+)
+TAKE = (
+    "UPDATE workflows SET fence = ?, owner_pid = ?, owner_host = ?, owner_since = ?, crashes = ? "
+    "WHERE key = ?"
+)
+OWNER = (
+    "SELECT key, status, fence, owner_pid, owner_host, owner_since, crashes FROM workflows WHERE id = ? "
+    "/*+ FOR UPDATE */"
+)
+OPEN_INTENTS = (
+    "SELECT superstep, node, fence FROM intents WHERE workflow = ? AND NOT EXISTS (SELECT 1 FROM steps WHERE "
+    "steps.workflow = intents.workflow AND steps.superstep = intents.superstep AND steps.node = intents.node)"
+)
+
+# Nobody needs to wait for the disk: an owner whose farewell was lost is found dead.
+RELEASE = (
+    "UPDATE workflows SET owner_pid = NULL WHERE key = ? AND fence = ? AND owner_pid IS NOT NULL "
+    "/*+ AND set_config('synchronous_commit', 'off', true) IS NOT NULL */"
+)

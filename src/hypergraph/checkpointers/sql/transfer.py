@@ -1,0 +1,516 @@
+"""Transfer of workflows between stores, and out of them into files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from operator import itemgetter
+from typing import Annotated, Any, Literal, NamedTuple, cast
+from zlib import crc32
+
+import msgspec
+
+from hypergraph.checkpointers.artifacts import ArtifactRef
+from hypergraph.checkpointers.encoding import Encoding
+from hypergraph.checkpointers.names import check_workflow_id, moved
+from hypergraph.checkpointers.query import Query
+from hypergraph.checkpointers.records import NewWorkflow, taken
+from hypergraph.checkpointers.sql import reads
+from hypergraph.checkpointers.sql.columns import WORKFLOW_COLUMNS, micros, or_corrupt, time_of
+from hypergraph.checkpointers.sql.connection import Connection
+from hypergraph.checkpointers.sql.store import SqlCheckpointer
+from hypergraph.checkpointers.sql.tables import (
+    NEW_COLUMNS,
+    STEP_COLUMNS,
+    STEP_KEY,
+    STRUCTURE,
+    VALUE_COLUMNS,
+    inserting,
+    structure,
+)
+from hypergraph.checkpointers.sql.writes import copy_artifacts, recode
+from hypergraph.checkpointers.sqlite.migrations import INPUT, OTHER, OUTPUT
+from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
+from hypergraph.display import jsonable
+from hypergraph.exceptions import ArtifactMissingError, CheckpointError
+
+_OWNERS = ("owner_pid", "owner_host", "owner_since")  # nobody is at work on the copy
+_WORKFLOW_COLUMNS = (
+    *(name for name in NEW_COLUMNS if name not in _OWNERS),
+    *("completed_at", "duration_ms", "scrambled", "crashes"),
+)
+_PARTS = {"steps": STEP_COLUMNS, "vals": VALUE_COLUMNS, "intents": (*STEP_KEY, "fence")}
+_PAGE = 500
+
+
+class _Rows(NamedTuple):
+    """All rows of one workflow; those of its parts have no key."""
+
+    workflow: tuple[Any, ...]
+    structure: tuple[Any, ...] | None
+    parts: dict[str, list[tuple[Any, ...]]]
+
+    def references(self) -> list[str]:
+        """Return the references to artifacts that its values hold."""
+        format_at, data_at = (VALUE_COLUMNS.index(name) - 1 for name in ("format", "data"))
+        found = (row[data_at] for row in self.parts["vals"] if row[format_at].endswith("@"))
+        return [bytes(data).decode() for data in found if data is not None]
+
+
+def copy_store(
+    source: SqlCheckpointer,
+    target: SqlCheckpointer,
+    ids: Iterable[str] | None = None,
+    *,
+    skip_existing: bool = False,
+) -> list[str]:
+    """Copy workflows with their children, by default all of them, and return the ids of those copied.
+
+    Each workflow is copied as of one moment, and is in the target whole or not at all. The source stays as
+    it is. After an interruption, `skip_existing` goes on with what is missing. Values that the source has in
+    artifacts go into rows where the target has no artifact store.
+
+    Raises:
+        CheckpointError: there is no such workflow, the target has one of that id, or lacks its parent.
+    """
+    wanted = _all_ids(source) if ids is None else _families(source, ids)
+    there = {workflow_id for workflow_id in wanted if target.read_workflow(workflow_id) is not None}
+    if there and not skip_existing:
+        raise taken(min(there))
+    missing = [workflow_id for workflow_id in wanted if workflow_id not in there]
+    if ids is not None:
+        _check_parents(source, target, missing)
+    return [workflow_id for workflow_id in missing if _copy(source, target, workflow_id)]
+
+
+def _all_ids(source: SqlCheckpointer) -> list[str]:
+    """Return all ids, oldest first."""
+    found: list[str] = []
+    query = Query(top_level=False, limit=_PAGE)
+    while True:
+        page, _, cursor = source.find(query)
+        found += [workflow.id for workflow in page]
+        if cursor is None:
+            return found[::-1]
+        query = query._replace(cursor=cursor)
+
+
+def _families(source: SqlCheckpointer, ids: Iterable[str]) -> list[str]:
+    """Return these ids, each followed by those below it."""
+    found: dict[str, None] = {}
+    left = list(ids)[::-1]
+    while left:
+        workflow_id = left.pop()
+        if source.read_workflow(workflow_id) is None:
+            raise CheckpointError(f"There is no workflow {workflow_id!r} to copy.")
+        found[workflow_id] = None
+        left += [child.id for child in source.children(workflow_id)][::-1]
+    return list(found)
+
+
+def _check_parents(source: SqlCheckpointer, target: SqlCheckpointer, ids: list[str]) -> None:
+    chosen = set(ids)
+    for workflow_id in ids:
+        found = source.read_workflow(workflow_id)
+        parent = found.parent_id if found else None
+        if parent is not None and parent not in chosen and target.read_workflow(parent) is None:
+            raise CheckpointError(f"Workflow {workflow_id!r} is a part of {parent!r}: copy that one.")
+
+
+def _copy(source: SqlCheckpointer, target: SqlCheckpointer, workflow_id: str) -> bool:
+    rows = source._database.read(lambda connection: _read(connection, workflow_id))
+    if rows is None:  # deleted meanwhile
+        return False
+    if target._encoding.artifacts is None:
+        rows.parts["vals"][:] = (_inside(source._encoding, row) for row in rows.parts["vals"])
+    else:
+        copy_artifacts(source._encoding, target._encoding, rows.references())
+    target._database.write(lambda connection: _write(connection, rows))
+    return True
+
+
+def _inside(encoding: Encoding, row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return a row of a value with its content in it; what is gone stays a reference to what is gone."""
+    fields = dict(zip(VALUE_COLUMNS[1:], row, strict=True))
+    if encoding.artifacts is None or fields["data"] is None or not fields["format"].endswith("@"):
+        return row
+    try:
+        data = encoding.artifacts.get(ArtifactRef.from_text(bytes(fields["data"]).decode()))
+    except ArtifactMissingError:
+        return row
+    changes = {"format": fields["format"].removesuffix("@"), "checksum": crc32(data), "data": data}
+    return tuple({**fields, **changes}.values())
+
+
+def _read(connection: Connection, workflow_id: str) -> _Rows | None:
+    key = reads.key_of(connection, workflow_id)
+    if key is None:
+        return None
+
+    def found(columns: tuple[str, ...], rest: str) -> list[tuple[Any, ...]]:
+        rows = connection.execute(f"SELECT {', '.join(columns)} FROM {rest} = ?", (key,))  # noqa: S608 - fixed names
+        return [tuple(row) for row in rows.fetchall()]
+
+    (workflow,) = found(_WORKFLOW_COLUMNS, "workflows WHERE key")
+    structures = found(
+        ("digest", "graph", "structures.node_hashes"),
+        "structures JOIN workflows ON digest = structure WHERE key",
+    )
+    parts = {table: found(columns[1:], f"{table} WHERE workflow") for table, columns in _PARTS.items()}
+    cached = STEP_COLUMNS.index("cached") - 1
+    # A store counts steps as they come, superstep by superstep.
+    parts["steps"] = [
+        (*row[:cached], bool(row[cached]), *row[cached + 1 :]) for row in sorted(parts["steps"])
+    ]
+    return _Rows(workflow, structures[0] if structures else None, parts)
+
+
+def _write(connection: Connection, rows: _Rows) -> None:
+    if rows.structure is not None:
+        connection.execute(STRUCTURE, rows.structure)
+    added = connection.execute(f"{inserting('workflows', _WORKFLOW_COLUMNS)} RETURNING key", rows.workflow)
+    ((key,),) = added.fetchall()
+    for table, columns in _PARTS.items():
+        connection.executemany(inserting(table, columns), ((key, *row) for row in rows.parts[table]))
+
+
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
+_Versions = dict[str, _Count]
+Role = Literal["output", "input", "other"]
+
+
+class _Part(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, tag_field="kind"):
+    """What all parts have in common."""
+
+
+class WorkflowPart(_Part, tag="workflow"):
+    """A workflow; the steps, values and announcements up to the next one are its own."""
+
+    id: str
+    status: WorkflowStatus
+    created_at: datetime
+    completed_at: datetime | None = None
+    duration_ms: float | None = None
+    graph_name: str | None = None
+    graph_hash: str | None = None
+    graph: dict[str, Any] | None = None
+    node_hashes: dict[str, str] = {}
+    parent_id: str | None = None
+    parent_superstep: _Count | None = None
+    node_name: str | None = None
+    visit: _Count = 1
+    item: _Count | None = None
+    fingerprint: str | None = None
+    forked_from: str | None = None
+    forked_at: _Count | None = None
+    tags: dict[str, str] = {}
+    crashes: _Versions = {}
+    scrambled: bool = False  # steps were put in another order than that of supersteps
+
+
+class More(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What most steps do not have."""
+
+    decision: str | list[str] | None = None
+    wait_versions: _Versions = {}
+    visit: _Count = 1
+    child_workflow_id: str | None = None
+    traceback: str | None = None
+    attempt_errors: list[str] = []
+    partial: bool = False
+    replayed: bool = False
+    retry_of: _Count | None = None
+    no_values: bool = False
+
+
+class StepPart(_Part, tag="step"):
+    """A step, without its values."""
+
+    superstep: _Count
+    node: str
+    index: _Count
+    status: StepStatus
+    created_at: datetime
+    completed_at: datetime | None = None
+    duration_ms: float | None = None
+    cached: bool = False
+    attempt: Annotated[int, msgspec.Meta(ge=1, le=2**62)] = 1
+    error: str | None = None
+    error_type: str | None = None
+    input_versions: _Versions = {}
+    output_versions: _Versions = {}
+    more: More | None = None
+
+
+class ValuePart(_Part, tag="value"):
+    """A value: an output of a completed step, an input, or what another step left. A pause is called ""."""
+
+    role: Role
+    name: str
+    superstep: _Count
+    index: _Count  # of the step; of an input its version
+    version: _Count
+    format: str
+    checksum: Annotated[int, msgspec.Meta(ge=0, le=2**32)]
+    node: str = ""
+    data: bytes | None = None  # as base64; a reference if the format ends with "@"; none for a gap
+    base: _Count | None = None  # of a patch: the superstep in which its chain begins
+
+
+class AnnouncedPart(_Part, tag="announced"):
+    """A call that was announced before it was made."""
+
+    superstep: _Count
+    node: str
+
+
+class ArtifactPart(_Part, tag="artifact"):
+    """A large value, which values of any workflow refer to."""
+
+    reference: str
+    data: bytes  # as base64
+
+
+Part = WorkflowPart | StepPart | ValuePart | AnnouncedPart | ArtifactPart
+
+
+_KINDS: dict[str, int] = {"output": OUTPUT, "input": INPUT, "other": OTHER}
+_ROLES: dict[int, Any] = {kind: role for role, kind in _KINDS.items()}
+_DEEP = 100  # levels of a stored structure
+_WORKFLOW = f"""
+SELECT key, {", ".join(WORKFLOW_COLUMNS)}, scrambled, graph, node_hashes
+FROM workflows LEFT JOIN structures ON digest = structure WHERE id = ?
+"""  # noqa: S608 - fixed names
+_STEPS = f"SELECT {', '.join(STEP_COLUMNS[1:])} FROM steps WHERE workflow = ? ORDER BY superstep, idx"  # noqa: S608 - as above
+_VALUES = f"""
+SELECT {", ".join(VALUE_COLUMNS[1:])} FROM vals WHERE workflow = ? ORDER BY kind, name, superstep, idx, node
+"""  # noqa: S608 - as above
+_INTENTS = "SELECT superstep, node FROM intents WHERE workflow = ? ORDER BY superstep, node"
+_CHILDREN = "SELECT id FROM workflows WHERE parent_id = ? ORDER BY key"
+_LOADED = (*WORKFLOW_COLUMNS, "scrambled", "structure", "fence")
+_ADD = f"{inserting('workflows', _LOADED)} ON CONFLICT (id) DO NOTHING RETURNING key"
+
+
+def dump(store: SqlCheckpointer, workflow_id: str) -> list[Part]:
+    """Return a workflow and everything below it, as of one moment; artifacts that are gone are left out.
+
+    Raises:
+        CheckpointError: the store fails, or a row makes no sense.
+    """
+    parts = store._database.read(lambda connection: list(_tree(connection, workflow_id)))
+    return [*parts, *_artifacts(store._encoding, parts)]
+
+
+def _tree(connection: Connection, workflow_id: str) -> Iterator[Part]:
+    row = connection.execute(_WORKFLOW, (workflow_id,)).fetchone()
+    if row is None:
+        return
+    yield _workflow_part(row[1:])
+    key = row[0]
+    for found in connection.execute(_STEPS, (key,)):
+        yield _step_part(found)
+    for kind, name, superstep, idx, node, version, kept, checksum, data, base in connection.execute(
+        _VALUES, (key,)
+    ):
+        place = {"name": name, "superstep": superstep, "index": idx, "node": node, "version": version}
+        yield ValuePart(role=_ROLES[kind], format=kept, checksum=checksum, data=data, base=base, **place)
+    for superstep, node in connection.execute(_INTENTS, (key,)):
+        yield AnnouncedPart(superstep=superstep, node=node)
+    for (child,) in connection.execute(_CHILDREN, (workflow_id,)).fetchall():
+        yield from _tree(connection, child)
+
+
+@or_corrupt
+def _workflow_part(row: Sequence[Any]) -> WorkflowPart:
+    *columns, scrambled, graph, hashes = row
+    fields = dict(zip(WORKFLOW_COLUMNS, columns, strict=True))
+    for name in ("tags", "crashes"):
+        fields[name] = json.loads(fields[name] or "{}")
+    for name in ("created_at", "completed_at"):
+        fields[name] = time_of(fields[name])
+    fields["graph"] = json.loads(graph or "null")
+    fields["node_hashes"] = json.loads(hashes or "{}")
+    whole = {**fields, "scrambled": bool(scrambled), "kind": "workflow"}
+    return msgspec.convert(_plain(whole), WorkflowPart)
+
+
+@or_corrupt
+def _step_part(row: Sequence[Any]) -> StepPart:
+    fields = dict(zip(STEP_COLUMNS[1:], row, strict=True))
+    for name in ("created_at", "completed_at"):
+        fields[name] = time_of(fields[name])
+    fields["input_versions"], fields["output_versions"] = json.loads(fields.pop("versions"))
+    extra = fields.pop("extra")
+    more = {"more": json.loads(extra)} if extra else {}
+    whole = {**fields, **more, "index": fields.pop("idx"), "cached": bool(fields["cached"]), "kind": "step"}
+    whole.pop("idx", None)
+    return msgspec.convert(_plain(whole), StepPart)
+
+
+def _plain(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return fields whose texts can be written as UTF-8; times stay what they are."""
+    times = {name: fields[name] for name in ("created_at", "completed_at")}
+    return {**{name: jsonable(value, _DEEP) for name, value in fields.items() if name not in times}, **times}
+
+
+def _artifacts(encoding: Encoding, parts: Iterable[Part]) -> Iterator[ArtifactPart]:
+    values = (part for part in parts if isinstance(part, ValuePart) and part.format.endswith("@"))
+    for reference in dict.fromkeys(value.data.decode("utf-8", "replace") for value in values if value.data):
+        try:
+            if encoding.artifacts is not None:
+                data = encoding.artifacts.get(ArtifactRef.from_text(reference))
+                yield ArtifactPart(reference=reference, data=data)
+        except ArtifactMissingError:
+            continue  # the value cannot be read there, as it cannot be read here
+
+
+def load(store: SqlCheckpointer, parts: Sequence[Part], *, name: str | None = None) -> list[str]:
+    """Put parts into a store, all or none, and return the ids; the first is that of the root, or `name`.
+
+    Raises:
+        ValueError: the parts do not fit together.
+        CheckpointError: there is a workflow of one of the ids, an id cannot be one, or the store fails.
+    """
+    root = parts[0] if parts else None
+    if not isinstance(root, WorkflowPart):
+        raise ValueError("it does not begin with a workflow")
+    inside = dict(_kept_artifacts(store._encoding, parts))
+    _check_values(store, parts, renamed=name not in (None, root.id))
+
+    def work(connection: Connection) -> list[str]:
+        try:
+            return list(_loaded(connection, store._encoding, parts, name or root.id, inside))
+        except store._database.bad_row as error:
+            reason = str(error).partition("\n")[0]
+            raise ValueError(
+                f"something is in it twice, or is nothing that can be stored ({reason})"
+            ) from error
+
+    return store._database.write(work, full=True)
+
+
+def _kept_artifacts(encoding: Encoding, parts: Iterable[Part]) -> Iterator[tuple[bytes, bytes]]:
+    """Put artifacts where the store has them; yield those that must go into rows, by their references."""
+    for part in parts:
+        if not isinstance(part, ArtifactPart):
+            continue
+        ref = ArtifactRef.from_text(part.reference)
+        if ArtifactRef.of(part.data, storage=ref.storage, content_type=ref.content_type) != ref:
+            raise ValueError(f"the artifact {ref.key[:12]}... does not have the content that its name says")
+        if encoding.artifacts is None:
+            yield part.reference.encode(), part.data
+        else:
+            encoding.artifacts.put(part.data, content_type=ref.content_type)
+
+
+def _check_values(store: SqlCheckpointer, parts: Iterable[Part], *, renamed: bool) -> None:
+    bound = any(isinstance(part, ValuePart) and "+aesgcm/" in part.format for part in parts)
+    if renamed and bound and not store._encoding.chain.encrypts:
+        raise ValueError(
+            "its values are encrypted and bound to its id; give the store the key, or leave the id as it is"
+        )
+
+
+def _loaded(
+    connection: Connection,
+    encoding: Encoding,
+    parts: Sequence[Part],
+    name: str,
+    inside: Mapping[bytes, bytes],
+) -> Iterator[str]:
+    root = cast(WorkflowPart, parts[0])
+    rows: dict[str, list[tuple[Any, ...]]] = {table: [] for table in _PARTS}
+    key, renamed = 0, []
+    for part in parts:
+        if isinstance(part, WorkflowPart):
+            called = name if part is root else moved(part.id, root.id, name)
+            key = _add_workflow(connection, part, root, name, called)
+            renamed.append((key, part.id, called))
+            yield called
+        elif isinstance(part, StepPart):
+            rows["steps"].append((key, *_step_row(part, root.id, name)))
+        elif isinstance(part, ValuePart):
+            rows["vals"].append((key, *_value_row(part, inside)))
+        elif isinstance(part, AnnouncedPart):
+            rows["intents"].append((key, part.superstep, part.node, 0))
+    rows["steps"].sort(key=itemgetter(0, 1))  # stores count steps as they come, superstep by superstep
+    for table, columns in _PARTS.items():
+        connection.executemany(inserting(table, columns), rows[table])
+    if encoding.chain.encrypts and name != root.id:
+        for key, before, called in renamed:
+            recode(connection, key, before, called, encoding)
+    connection.execute("SELECT 1").fetchone()  # what waits to be sent is refused now or never
+
+
+def _add_workflow(
+    connection: Connection, part: WorkflowPart, root: WorkflowPart, name: str, workflow_id: str
+) -> int:
+    parent = _parent(connection, part, root, name)
+    check_workflow_id(workflow_id, child=parent is not None)
+    kept = structure(NewWorkflow(graph=part.graph, node_hashes=part.node_hashes))
+    if kept.digest is not None:
+        connection.execute(STRUCTURE, kept)
+    fields = {field: getattr(part, field) for field in WORKFLOW_COLUMNS}
+    alone: dict[str, Any] = dict.fromkeys(("parent_superstep", "node_name", "item")) if parent is None else {}
+    changes = {
+        "id": workflow_id,
+        "parent_id": parent,
+        "status": part.status.value,
+        "created_at": micros(part.created_at),
+        "completed_at": micros(part.completed_at),
+        "tags": json.dumps(part.tags) if part.tags else None,
+        "crashes": json.dumps(part.crashes) if part.crashes else None,
+        "scrambled": int(part.scrambled),
+        "structure": kept.digest,
+        "fence": 0,
+    }
+    row = {**fields, **alone, **changes}
+    added = connection.execute(_ADD, tuple(row[field] for field in _LOADED)).fetchall()
+    if not added:
+        raise taken(workflow_id)
+    return int(added[0][0])
+
+
+def _parent(connection: Connection, part: WorkflowPart, root: WorkflowPart, name: str) -> str | None:
+    if part is not root:
+        inside = f"{root.id}/"
+        if not (part.id.startswith(inside) and f"{part.parent_id}/".startswith(inside)):
+            raise ValueError(f"{part.id!r} does not belong to {root.id!r}")
+        parent = part.parent_id or root.id
+        return name if parent == root.id else moved(parent, root.id, name)
+    if part.parent_id is None or name != root.id:
+        return None
+    if connection.execute("SELECT 1 FROM workflows WHERE id = ?", (part.parent_id,)).fetchone() is None:
+        raise ValueError(f"its parent {part.parent_id!r} is not here; give it an id of its own")
+    return part.parent_id
+
+
+def _step_row(part: StepPart, origin: str, name: str) -> tuple[Any, ...]:
+    more = part.more or More()
+    child = more.child_workflow_id
+    if child is not None:
+        more = msgspec.structs.replace(more, child_workflow_id=moved(child, origin, name))
+    extra = msgspec.json.encode(more).decode()
+    return (
+        *(part.superstep, part.node, part.index, part.status.value, micros(part.created_at)),
+        *(
+            micros(part.completed_at),
+            part.duration_ms,
+            part.cached,
+            part.attempt,
+            part.error,
+            part.error_type,
+        ),
+        json.dumps([part.input_versions, part.output_versions]),
+        None if extra == "{}" else extra,
+    )
+
+
+def _value_row(part: ValuePart, inside: Mapping[bytes, bytes]) -> tuple[Any, ...]:
+    content = inside.get(part.data or b"") if part.format.endswith("@") else None
+    kept = (part.format, part.checksum, part.data)
+    if content is not None:
+        kept = (part.format.removesuffix("@"), crc32(content), content)
+    place = (_KINDS[part.role], part.name, part.superstep, part.index, part.node, part.version)
+    return (*place, *kept, part.base)

@@ -1,0 +1,445 @@
+"""Write statements."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+
+from hypergraph.checkpointers import fault_points
+from hypergraph.checkpointers.artifacts import ArtifactRef
+from hypergraph.checkpointers.encoding import Encoding
+from hypergraph.checkpointers.names import changed
+from hypergraph.checkpointers.records import (
+    DROPPED,
+    FINISHED,
+    Commit,
+    EncodedStep,
+    NewWorkflow,
+    Ownership,
+    Payload,
+    Place,
+    StepRecord,
+    gap,
+    locked,
+    recorded_already,
+    taken,
+    taken_over,
+    unknown,
+)
+from hypergraph.checkpointers.sql import reads
+from hypergraph.checkpointers.sql.columns import EPOCH, Row, micros, time_of
+from hypergraph.checkpointers.sql.connection import Connection, Database, Locks
+from hypergraph.checkpointers.sql.tables import (
+    COUNT_AGAIN,
+    INTENT,
+    NEW,
+    NO_VALUES,
+    OPEN_INTENTS,
+    OWNED,
+    OWNER,
+    PUT,
+    RECORDED,
+    RELEASE,
+    SCRAMBLED,
+    STATUS,
+    STEP,
+    STEP_COLUMNS,
+    STRUCTURE,
+    TAKE,
+    VALUE,
+    VALUE_COLUMNS,
+    copied_extra,
+    input_rows,
+    new_row,
+    step_row,
+    structure,
+    text,
+    value_rows,
+)
+from hypergraph.checkpointers.sqlite.migrations import OTHER, OUTPUT
+from hypergraph.checkpointers.status import WorkflowStatus
+from hypergraph.exceptions import ArtifactMissingError, CheckpointError, StoreError
+
+_LAST = 2**62  # no superstep comes after it
+_PLACE = "workflow = ? AND kind = ? AND name = ? AND superstep = ? AND idx = ?"
+_NAMES = "SELECT name FROM vals WHERE workflow = ? AND kind = ? AND superstep = ? AND node = ?"
+_CHANGE = f"UPDATE vals SET format = ?, checksum = ?, data = ?, base = ? WHERE {_PLACE}"  # noqa: S608 - fixed names
+
+
+def copy_history(connection: Connection, key: int, workflow_id: str, new: NewWorkflow) -> None:
+    """Copy the rows of another workflow under a new key."""
+    origin = new.forked_from or ""
+    source = reads.locked_key(connection, origin)
+    where = "WHERE workflow = ? AND superstep <= ?"
+    bounds = (source, _LAST if new.forked_at is None else new.forked_at)
+    connection.execute(
+        "UPDATE workflows SET scrambled = (SELECT scrambled FROM workflows WHERE key = ?) WHERE key = ?",
+        (source, key),
+    )
+    values, steps = ", ".join(VALUE_COLUMNS[1:]), ", ".join(STEP_COLUMNS[1:])
+    connection.execute(
+        f"INSERT INTO vals (workflow, {values}) SELECT ?, {values} FROM vals {where}",  # noqa: S608 - fixed names
+        (key, *bounds),
+    )
+    rows = connection.execute(f"SELECT {steps} FROM steps {where} ORDER BY superstep, idx", bounds).fetchall()  # noqa: S608 - as above
+    connection.executemany(
+        f"INSERT INTO steps (workflow, {steps}) VALUES ({', '.join('?' * len(STEP_COLUMNS))})",  # noqa: S608 - as above
+        ((key, *row[:-1], copied_extra(row[-1], origin, workflow_id)) for row in rows),
+    )
+
+
+def recode(connection: Connection, key: int, origin: str, workflow_id: str, encoding: Encoding) -> None:
+    """Bind copied values to the workflow they are in now; what cannot be read stays as it is."""
+    for kind, payload in reads.all_payloads(connection, key):
+        try:
+            bound = encoding.moved(payload, origin, workflow_id)
+        except StoreError:
+            raise  # it is there, and may be read another time
+        except Exception:  # noqa: S112 - rows may hold anything; the value shows itself what is wrong
+            continue
+        _change(connection, key, kind, bound)
+
+
+def make_whole(
+    connection: Connection, key: int, workflow_id: str, encoding: Encoding, payload: Payload
+) -> None:
+    """Let a value stand by itself, because what it extends is about to change or to go."""
+    try:
+        whole = encoding.made_whole(workflow_id, payload)
+    except StoreError:
+        raise
+    except Exception as error:  # as above
+        place = Place(workflow_id, payload.superstep, payload.idx)
+        whole = gap(payload.name, payload.version, f"what it extends could not be read: {error}", place)
+    _change(connection, key, OUTPUT, whole)
+
+
+def make_later_whole(connection: Connection, key: int, record: StepRecord, encoding: Encoding) -> None:
+    """Let values stand by themselves that extend those of a step which is about to be written or replaced."""
+    replaced = connection.execute(_NAMES, (key, OUTPUT, record.superstep, record.node_name)).fetchall()
+    for name in {name for (name,) in replaced} | {*record.output_versions, *(record.values or ())}:
+        for later in reads.extending(connection, key, name, record.superstep):
+            make_whole(connection, key, record.workflow_id, encoding, later)
+
+
+def _change(connection: Connection, key: int, kind: int, payload: Payload) -> None:
+    connection.execute(
+        _CHANGE,
+        (
+            *(text(payload.format), payload.checksum, payload.data, payload.base),
+            *(key, kind, payload.name, payload.superstep, abs(payload.idx)),
+        ),
+    )
+
+
+Clock = Callable[[], datetime]
+
+
+def claim(
+    connection: Connection,
+    database: Database,
+    workflow_id: str,
+    new: NewWorkflow,
+    inputs: Iterable[Payload],
+    *,
+    force: bool,
+) -> Ownership:
+    """Take a workflow; others know that its owner lives when this returns."""
+    row = connection.execute(OWNER, (workflow_id,)).fetchone()
+    if row is None:
+        time, locks = database.now(), database.locks
+        owner = (1, os.getpid(), locks.address, micros(time))
+        key = insert(connection, workflow_id, new, time, inputs, owner=owner)
+        locks.hold(key, 1)
+        return Ownership(workflow_id, 1, None, key)
+    if not force:
+        refuse_if_owned(database.locks, workflow_id, row)
+    return _take(connection, database, workflow_id, row, force)
+
+
+def _take(connection: Connection, database: Database, workflow_id: str, row: Row, force: bool) -> Ownership:
+    locks = database.locks
+    key, status, fence, pid, _, _, crashes = row
+    announced = connection.execute(OPEN_INTENTS, (key,)).fetchall()
+    crashed = pid is not None and status == WorkflowStatus.ACTIVE.value
+    counts = {} if force else json.loads(crashes or "{}")
+    if crashed and not force:
+        blamed = {node for _, node, announced_by in announced if announced_by == fence}
+        for node in blamed or {""}:  # "": no node was announced
+            counts[node] = counts.get(node, 0) + 1
+    fence += 1
+    locks.hold(key, fence)
+    try:
+        blame = json.dumps(counts) if counts else None
+        owner = (fence, os.getpid(), locks.address, micros(database.now()))
+        connection.execute(TAKE, (*owner, blame, key))
+        found = reads.workflow(connection, workflow_id)
+    except BaseException:
+        locks.free(key, fence)
+        raise
+    running = tuple((superstep, node) for superstep, node, _ in announced)
+    return Ownership(workflow_id, fence, found, key, crashed, running)
+
+
+def refuse_if_owned(locks: Locks, workflow_id: str, row: Row) -> None:
+    """Raise WorkflowLockedError when the owner named in the row lives."""
+    key, _, fence, pid, address, since, _ = row
+    if pid is None or not locks.lives(key, fence, pid, address):
+        return
+    raise locked(workflow_id, pid, address.partition(" ")[0], time_of(since) or EPOCH)
+
+
+def release(connection: Connection, claim: Ownership) -> None:
+    """Say that the owner left in peace."""
+    connection.executemany(RELEASE, [(claim.key, claim.fence)])
+
+
+def commit(connection: Connection, unit: Commit, clock: Clock) -> None:
+    """Write one unit."""
+    claim, steps, inputs, at, status, duration, _, running, code = unit
+    key, fence = claim.key, claim.fence
+    execute = connection.execute
+    if execute(OWNED, (key, fence)).fetchone() is None:  # it stays ours until the transaction ends
+        raise taken_over(claim.workflow_id)
+    for step in steps:
+        if execute(STEP, step_row(key, step.record)).rowcount != 1:
+            raise recorded_already(step.record)
+        if step.payloads:
+            connection.executemany(VALUE, value_rows(key, step))
+    if inputs:
+        connection.executemany(VALUE, input_rows(key, at, inputs))
+    if running is not None:
+        if fault_points.hook is not None:
+            fault_points.point("intent.before")
+        connection.execute(INTENT, (key, at, running, fence))
+        _blame(connection, key, running)
+    if code is not None:
+        kept = structure(code)
+        connection.execute(STRUCTURE, kept)
+        connection.execute(
+            "UPDATE workflows SET graph_hash = ?, structure = ? WHERE key = ?",
+            (code.graph_hash, kept.digest, key),
+        )
+    if status is not None:
+        set_status(connection, key, status, duration, clock)
+    elif duration is not None:
+        connection.execute("UPDATE workflows SET duration_ms = ? WHERE key = ?", (duration, key))
+
+
+def _blame(connection: Connection, key: int, node: str) -> None:
+    """Count a crash of which nobody knows the place as one of this node, the first that runs after it."""
+    (stored,) = connection.execute("SELECT crashes FROM workflows WHERE key = ?", (key,)).fetchone()
+    counts = json.loads(stored or "{}")
+    unknown = counts.pop("", 0)
+    if unknown:
+        counts[node] = counts.get(node, 0) + unknown
+        connection.execute("UPDATE workflows SET crashes = ? WHERE key = ?", (json.dumps(counts), key))
+
+
+def commit_inside(connection: Connection, unit: Commit, database: Database) -> CheckpointError | None:
+    """Write one unit of several; what is wrong with it alone undoes it alone, and is returned."""
+    refusals: tuple[type[Exception], ...] = (CheckpointError, *database.bad_row)
+    connection.execute("SAVEPOINT unit")
+    try:
+        commit(connection, unit, database.now)
+    except refusals as error:
+        connection.execute("ROLLBACK TO unit")
+        connection.execute("RELEASE unit")
+        return database.translated(error, f"of workflow {unit.claim.workflow_id!r}")
+    connection.execute("RELEASE unit")
+    return None
+
+
+def set_status(
+    connection: Connection, key: int, status: WorkflowStatus, duration: float | None, clock: Clock
+) -> None:
+    """Change the status; a workflow that completed is forgiven its crashes."""
+    ended = micros(clock()) if status in FINISHED else None
+    changes = {"status": status.value, "ended": ended, "duration": duration, "key": key}
+    connection.execute(STATUS, changes)
+    if status is WorkflowStatus.COMPLETED:
+        connection.execute("DELETE FROM intents WHERE workflow = ?", (key,))
+
+
+def change_status(
+    connection: Connection, database: Database, workflow_id: str, status: WorkflowStatus
+) -> None:
+    """Change the status of a workflow that nobody owns."""
+    key = unowned(connection, database.locks, workflow_id)
+    if key is None:
+        raise unknown(workflow_id)
+    set_status(connection, key, status, None, database.now)
+
+
+def set_tags(connection: Connection, workflow_id: str, changes: Mapping[str, str | None]) -> dict[str, str]:
+    """Set and remove tags; return those that the workflow has then."""
+    statement = "SELECT key, tags FROM workflows WHERE id = ? /*+ FOR UPDATE */"
+    row = connection.execute(statement, (workflow_id,)).fetchone()
+    if row is None:
+        raise unknown(workflow_id)
+    tags = changed(json.loads(row[1] or "{}"), changes)
+    connection.execute(
+        "UPDATE workflows SET tags = ? WHERE key = ?", (json.dumps(tags) if tags else None, row[0])
+    )
+    return tags
+
+
+def insert(
+    connection: Connection,
+    workflow_id: str,
+    new: NewWorkflow,
+    time: datetime,
+    inputs: Iterable[Payload] = (),
+    *,
+    owner: Row = (0, None, None, None),
+) -> int:
+    """Add a workflow and return its key."""
+    kept = structure(new)
+    if kept.digest is not None:
+        connection.executemany(STRUCTURE, [kept])
+    ((key,),) = connection.execute(NEW, new_row(workflow_id, new, time, kept.digest, owner)).fetchall()
+    connection.executemany(VALUE, input_rows(key, 0, inputs))
+    if new.copies:
+        copy_history(connection, key, workflow_id, new)
+    for step in new.steps:
+        connection.execute(STEP, step_row(key, step.record))
+        connection.executemany(VALUE, value_rows(key, step))
+    if new.steps:
+        connection.execute(COUNT_AGAIN, (key, 0))
+    return int(key)
+
+
+def unowned(connection: Connection, locks: Locks, workflow_id: str) -> int | None:
+    """Return the key of a workflow nobody owns, None if there is none; raises WorkflowLockedError."""
+    row = connection.execute(OWNER, (workflow_id,)).fetchone()
+    if row is None:
+        return None
+    refuse_if_owned(locks, workflow_id, row)
+    return int(row[0])
+
+
+def put(connection: Connection, database: Database, step: EncodedStep, encoding: Encoding) -> None:
+    """Write a step in place of an older one."""
+    record = step.record
+    key = unowned(connection, database.locks, record.workflow_id)
+    if key is None:
+        key = insert(connection, record.workflow_id, NewWorkflow(), database.now())
+    make_later_whole(connection, key, record, encoding)
+    place = (key, record.superstep, record.node_name)
+    if connection.execute(RECORDED, place).fetchone():
+        connection.execute(NO_VALUES, place)
+    connection.execute(SCRAMBLED, {"key": key, "superstep": record.superstep, "idx": record.index})
+    connection.execute(PUT, step_row(key, record))
+    connection.execute(COUNT_AGAIN, (key, record.superstep))
+    connection.executemany(VALUE, value_rows(key, step))
+
+
+def create(
+    connection: Connection, workflow_id: str, new: NewWorkflow, time: datetime, inputs: Iterable[Payload]
+) -> None:
+    """Add a workflow with its inputs."""
+    if reads.key_of(connection, workflow_id) is not None:
+        raise taken(workflow_id)
+    insert(connection, workflow_id, new, time, inputs)
+
+
+_BATCH = 500  # rows per transaction
+_PARTS = (
+    ("vals", "kind, name, superstep, idx, node"),
+    ("steps", "superstep, node"),
+    ("intents", "superstep, node"),
+)
+
+# A value goes if a newer one of its name counts already at the first superstep that is kept.
+_TRIM = f"""
+UPDATE vals SET data = NULL, checksum = 0, format = '{DROPPED}', base = NULL
+WHERE workflow = :key AND superstep < :before AND data IS NOT NULL AND name <> ''
+AND (kind = {OTHER} OR EXISTS (
+    SELECT 1 FROM vals AS newer
+    WHERE newer.workflow = vals.workflow AND newer.kind = vals.kind AND newer.name = vals.name
+    AND newer.superstep <= :before
+    AND (newer.superstep, newer.idx, newer.node) > (vals.superstep, vals.idx, vals.node)))
+"""  # noqa: S608 - fixed names
+
+
+def erase(database: Database, workflow_ids: Iterable[str]) -> int:
+    """Remove workflows and their children; their ids are free once the first transaction is over."""
+    wanted = list(workflow_ids)
+
+    def take_out(connection: Connection) -> int:
+        keys = _family(connection, database, wanted)
+        connection.executemany("INSERT INTO erased (key) VALUES (?)", keys)
+        connection.executemany("DELETE FROM workflows WHERE key = ?", keys)
+        return len(keys)
+
+    count = database.write(take_out)
+    while database.write(_sweep):
+        if fault_points.hook is not None:
+            fault_points.point("erase.after_batch")
+    return count
+
+
+def _family(connection: Connection, database: Database, ids: list[str]) -> list[tuple[int]]:
+    keys: dict[int, None] = {}
+    while ids:
+        workflow_id = ids.pop()
+        key = unowned(connection, database.locks, workflow_id)
+        if key is not None and key not in keys:
+            keys[key] = None
+            below = connection.execute("SELECT id FROM workflows WHERE parent_id = ?", (workflow_id,))
+            ids += [child for (child,) in below]
+    return [(key,) for key in keys]
+
+
+def _sweep(connection: Connection) -> bool:
+    """Remove some rows of an erased workflow; return whether more may be left, also by a crash."""
+    row = connection.execute("SELECT key FROM erased LIMIT 1 /*+ FOR UPDATE SKIP LOCKED */").fetchone()
+    if row is None:
+        connection.execute(
+            "/*+ LOCK TABLE structures IN SHARE ROW EXCLUSIVE MODE */"
+        )  # until they are in use
+        connection.execute(
+            "DELETE FROM structures WHERE digest NOT IN "
+            "(SELECT structure FROM workflows WHERE structure IS NOT NULL)"
+        )
+        return False
+    for table, key in _PARTS:
+        gone = connection.execute(
+            f"DELETE FROM {table} WHERE workflow = ? AND ({key}) IN "  # noqa: S608 - fixed names
+            f"(SELECT {key} FROM {table} WHERE workflow = ? LIMIT {_BATCH})",
+            (row[0], row[0]),
+        ).rowcount
+        if gone:
+            return True
+    connection.execute("DELETE FROM erased WHERE key = ?", row)
+    return True
+
+
+def trim(connection: Connection, workflow_id: str, encoding: Encoding, before: int) -> None:
+    """Drop values that were replaced before a superstep; what extends them becomes whole.
+
+    Where that cannot be read, with this key or serializer, everything stays.
+    """
+    key = reads.locked_key(connection, workflow_id)
+    found = reads.payloads(connection, workflow_id, OUTPUT, before) if key is not None else []
+    growing = [payload for payload in found if payload.base is not None]
+    if key is None or not all(encoding.reads(workflow_id, payload) for payload in growing):
+        return
+    for payload in growing:
+        make_whole(connection, key, workflow_id, encoding, payload)
+    if fault_points.hook is not None:
+        fault_points.point("trim.made_whole")
+    connection.execute(_TRIM, {"key": key, "before": before})
+
+
+def copy_artifacts(source: Encoding, target: Encoding, references: Iterable[str]) -> None:
+    """Put what these references mean into another artifact store; what is gone already is gone there too."""
+    for reference in references:
+        ref = ArtifactRef.from_text(reference)
+        if source.artifacts is not None and target.artifacts is not None:
+            try:
+                target.artifacts.put(source.artifacts.get(ref), content_type=ref.content_type)
+            except ArtifactMissingError:
+                continue

@@ -1,0 +1,335 @@
+"""A SQLite file: one connection that writes, under a lock, and readers."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import weakref
+from collections.abc import Callable
+from time import monotonic
+from typing import TypeVar
+
+from hypergraph.checkpointers import fault_points
+from hypergraph.checkpointers.clock import now
+from hypergraph.checkpointers.errors import BAD_ROW, translated
+from hypergraph.checkpointers.os_fork import watch
+from hypergraph.checkpointers.query import contains
+from hypergraph.checkpointers.sqlite.locks import LockFile
+from hypergraph.checkpointers.sqlite.migrations import migrate, missing_migrations
+from hypergraph.exceptions import CheckpointError, StoreUnavailableError
+
+T = TypeVar("T")
+Connection = sqlite3.Connection
+
+_IDLE_READERS = 4
+_TROUBLE = (sqlite3.Error, OSError, OverflowError, UnicodeError)
+
+
+class Database:
+    """The connections of this process to one file; stores on the same file share it."""
+
+    timeout = 30.0  # seconds to wait for another process that writes
+    bad_row = BAD_ROW
+    now = staticmethod(now)
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.locks = LockFile(path + "-lock")
+        self.settled: set[tuple[int, int]] = set()  # claims whose workflow has an end on record
+        self.lock = threading.RLock()
+        self._writer: Connection | None = None
+        self._idle: list[Connection] = []  # append and pop are atomic
+        self._identity: tuple[int, int] | None = None  # which file is open: a path may come to mean another
+        self._log: tuple[int, int] | None = None  # which log the writer appends to
+        watch(self)
+
+    def write(self, work: Callable[[Connection], T], *, full: bool = False) -> T:
+        """Return what the work returns, once everything it wrote is committed.
+
+        A `full` commit survives a power loss, and so does every commit before it.
+
+        Raises:
+            CheckpointError: the store failed, or the work refused; nothing was written.
+        """
+        with self.lock:
+            connection = None
+            self.refresh()
+            try:
+                connection = self._writer or self._open_writer()
+                if full:
+                    connection.execute("PRAGMA synchronous = FULL")
+                connection.execute("BEGIN IMMEDIATE")
+                if fault_points.hook is not None:
+                    fault_points.point("write.begun")
+                result = work(connection)
+                if fault_points.hook is not None:
+                    fault_points.point("write.before_commit")
+                connection.execute("COMMIT")
+                if fault_points.hook is not None:
+                    fault_points.point("write.after_commit")
+                if full:
+                    connection.execute("PRAGMA synchronous = NORMAL")
+            except _TROUBLE as error:
+                self._undo(connection, full)
+                raise translated(error, self.path) from error
+            except BaseException:
+                self._undo(connection, full)
+                raise
+            return result
+
+    def read(self, work: Callable[[Connection], T]) -> T:
+        """Return what the work returns; all it reads is of one moment.
+
+        Raises:
+            CheckpointError: the store failed.
+        """
+        connection = None
+        try:
+            connection = self._take_reader()
+            connection.execute("BEGIN")
+            result = work(connection)
+            connection.execute("COMMIT")
+        except BaseException as error:
+            if connection is not None:
+                connection.close()
+            if isinstance(error, _TROUBLE):
+                raise translated(error, self.path) from error
+            raise
+        if len(self._idle) < _IDLE_READERS:
+            self._idle.append(connection)
+        else:
+            connection.close()
+        return result
+
+    def translated(self, error: Exception, location: str | None = None) -> CheckpointError:
+        """Return our error for one of the driver's or the system's."""
+        return translated(error, location or self.path)
+
+    def open(self) -> None:
+        """Open and prepare the file now; raises CheckpointError when that fails."""
+        with self.lock:
+            try:
+                _ = self._writer or self._open_writer()
+            except _TROUBLE as error:
+                raise translated(error, self.path) from error
+
+    def close(self) -> None:
+        """Close every connection; the next use opens what it needs."""
+        with self.lock:
+            while self._idle:
+                self._idle.pop().close()
+            if self._writer is not None:
+                self._writer.close()
+                self._writer = None
+            self._identity = None
+            self.locks.close()
+
+    def copy_to(self, path: str) -> None:
+        """Write a compact copy, as of one moment; raises FileExistsError rather than overwrite anything."""
+        self.open()
+        create_private(path, exist_ok=False)
+        connection = self._connect(f"file:{in_uri(self.path)}?mode=ro", uri=True)
+        try:
+            connection.execute("VACUUM INTO ?", (path,))
+        except BaseException:
+            os.unlink(path)
+            raise
+        finally:
+            connection.close()
+
+    def refresh(self) -> None:
+        """Let go of a file that is no longer the one at our path: what is written to it would be lost.
+
+        Raises:
+            StoreUnavailableError: a claim on that file is under way.
+        """
+        gone = self._gone()
+        if gone is not None:
+            if self.locks.in_use:
+                raise StoreUnavailableError(
+                    f"{gone} was removed or replaced while a workflow was being written to it. "
+                    "Put the file back, or run the workflow again on the new one.",
+                    location=self.path,
+                )
+            self.close()
+
+    def _gone(self) -> str | None:
+        """Return the path that no longer means the file we have open: the database, or the writer's log."""
+        if self._identity is not None and self._identity != identity(self.path):
+            return self.path
+        log = self.path + "-wal"
+        is_written = self._writer is not None and self._log is not None
+        return log if is_written and self._log != identity(log) else None
+
+    def forget(self) -> None:
+        """Begin anew in the child of a fork, without touching what belongs to the parent."""
+        self.lock = threading.RLock()
+        _PARENTS.extend(self._idle)
+        if self._writer is not None:
+            _PARENTS.append(self._writer)
+        self._writer, self._idle, self._identity = None, [], None
+        self.settled.clear()
+        self.locks.forget()
+
+    def _open_writer(self) -> Connection:
+        create_private(self.path)
+        connection = self._connect(self.path, uri=False)
+        try:
+            # Before anything is changed: the file may be another program's or of a newer release.
+            if missing_migrations(connection, self.path):
+                connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # counts before the first table only
+            self._use_wal(connection)
+            migrate(connection, self.path)
+            connection.execute("PRAGMA synchronous = NORMAL")
+        except BaseException:
+            connection.close()
+            raise
+        self._identity, self._log = identity(self.path), identity(self.path + "-wal")
+        self._writer = connection
+        return connection
+
+    def _use_wal(self, connection: Connection) -> None:
+        give_up = monotonic() + self.timeout
+        while True:
+            try:
+                connection.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError as error:
+                # Another process is creating the file; this one pragma does not wait by itself.
+                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or monotonic() > give_up:
+                    raise
+
+    def _take_reader(self) -> Connection:
+        self.refresh()
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return self.open_reader()
+
+    def open_reader(self) -> Connection:
+        """Return a connection of one's own, which can neither write nor checkpoint; close it in the end."""
+        if self._writer is None and (is_empty(self.path) or os.path.exists(self.path + "-journal")):
+            self.open()  # a reader can neither create the file nor undo what a crash left half done
+        connection = self._connect(f"file:{in_uri(self.path)}?mode=ro", uri=True)
+        try:
+            connection.execute("PRAGMA query_only = ON")
+            connection.execute("PRAGMA wal_autocheckpoint = 0")
+            connection.create_function("contains", 2, contains, deterministic=True)
+            outdated = self._identity is None and missing_migrations(connection, self.path)
+        except BaseException:
+            connection.close()
+            raise
+        if outdated:
+            self.open()
+        self._identity = self._identity or identity(self.path)
+        return connection
+
+    def _connect(self, name: str, *, uri: bool) -> Connection:
+        connection = sqlite3.connect(
+            name, timeout=self.timeout, isolation_level=None, check_same_thread=False, uri=uri
+        )
+        connection.execute("PRAGMA trusted_schema = OFF")
+        return connection
+
+    def _undo(self, connection: Connection | None, full: bool) -> None:
+        if connection is None:
+            return
+        try:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            if full:
+                connection.execute("PRAGMA synchronous = NORMAL")
+        except sqlite3.Error:
+            connection.close()  # whatever state it is in; the next write opens a fresh one
+            self._writer = None
+
+    def __reduce__(self) -> tuple[Callable[[str], Database], tuple[str]]:
+        return database_at, (self.path,)
+
+    def __del__(self) -> None:
+        try:
+            self.close()
+        except (CheckpointError, *_TROUBLE):
+            pass  # nobody is left to tell
+
+
+def database_at(path: str) -> Database:
+    """Return this process's database for the file, the same one as long as somebody uses it."""
+    real = os.path.realpath(path)
+    with _REGISTRY_LOCK:
+        found = _BY_PATH.get(real)
+        if found is None:
+            found = _BY_PATH[real] = Database(real)
+        return found
+
+
+_BY_PATH: weakref.WeakValueDictionary[str, Database] = weakref.WeakValueDictionary()
+_REGISTRY_LOCK = threading.Lock()
+
+# Connections a forked child inherited: closing one here would release what the parent relies on.
+_PARENTS: list[Connection] = []
+
+
+def _in_child() -> None:
+    global _REGISTRY_LOCK  # noqa: PLW0603 - another thread of the parent may have held it
+    _REGISTRY_LOCK = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)
+
+
+def create_private(path: str, *, exist_ok: bool = True) -> None:
+    """Create a file that nobody else can read; raises FileExistsError unless it may exist."""
+    try:
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600)
+    except FileExistsError:
+        if exist_ok:
+            return
+        raise
+    try:
+        if hasattr(os, "fchmod"):
+            os.fchmod(file, 0o600)  # whatever the umask; SQLite gives its other files the same mode
+    finally:
+        os.close(file)
+
+
+def in_uri(path: str) -> str:
+    """Return a path as it stands in SQLite's file: addresses."""
+    return path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+
+
+def is_empty(path: str) -> bool:
+    """Return whether there is nothing at a path, or nothing in it."""
+    return not (os.path.exists(path) and os.path.getsize(path))
+
+
+def identity(path: str) -> tuple[int, int] | None:
+    """Return which file a path means, None if there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def read_only(path: str) -> sqlite3.Connection:
+    """Return a connection; a file of an older release can be read as far as its tables go.
+
+    Raises:
+        CheckpointError: there is no such file, or it is another program's or of a newer release.
+    """
+    try:
+        connection = sqlite3.connect(f"file:{in_uri(path)}?mode=ro", uri=True, isolation_level=None)
+    except sqlite3.Error as error:
+        raise translated(error, path) from error
+    try:
+        connection.execute("PRAGMA trusted_schema = OFF")
+        missing_migrations(connection, path)
+    except BaseException as error:
+        connection.close()
+        if isinstance(error, sqlite3.Error):
+            raise translated(error, path) from error
+        raise
+    return connection

@@ -1,0 +1,38 @@
+"""Which workflows a SQLite file holds, without a store: no record is built, no encoder is loaded.
+
+Listing is what people do most, and they wait for it; what a list shows are a few columns.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from hypergraph.checkpointers.query import Query
+from hypergraph.checkpointers.sql import queries
+from hypergraph.checkpointers.sql.columns import fields_of, or_corrupt
+from hypergraph.checkpointers.sqlite.database import Connection, database_at
+
+
+class SqliteLists:
+    """The lists of a file that a SqliteCheckpointer wrote."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._database = database_at(os.fspath(path))
+
+    def summaries(self, query: Query) -> tuple[list[dict[str, Any]], int, str | None]:
+        """Return the fields of each workflow on a page, the number of all, and the next cursor.
+
+        Raises:
+            CheckpointError: the file cannot be read, or is no store.
+            ValueError: the cursor is none that a store gave out.
+        """
+
+        def work(connection: Connection) -> tuple[list[dict[str, Any]], int, str | None]:
+            rows, total, cursor = queries.rows(connection, query)
+            return [_fields(row[:-1]) for row in rows], total, cursor
+
+        return self._database.read(work)
+
+
+_fields = or_corrupt(fields_of)

@@ -1,0 +1,164 @@
+"""The tables of a SQLite store and how older ones become today's.
+
+Every migration is a named function that runs in one transaction together with the new `user_version`,
+which counts the migrations applied; of two processes that open an old file at once, the second finds
+the work done. A file of a newer release or of another program is refused and left as it is.
+
+workflows   one row each; `key` is never used twice, so a stale claim cannot fit a later workflow;
+            `scrambled` says that indexes do not grow with supersteps, which runners never let happen
+structures  graph and node hashes by content, shared by the items of a map and by forks
+steps       one row per (workflow, superstep, node)
+vals        one row per value: kind OUTPUT (of completed steps), INPUT (idx is the version, superstep the one
+            it enters before) or OTHER (of paused, failed and stopped steps); the state at any superstep is
+            one seek per name. A row without data is a gap: the value is not stored, `format` says why
+intents     nodes that were about to be called; one without a row in steps has no result
+erased      keys of workflows that are deleted, while their rows still go in batches
+tallies     how many workflows without parent there are by status and graph, so that a list need not count;
+            names of graphs have "=" before them, "" is no name
+lengths     of long workflows, how many steps they have before superstep `counted`
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+
+from hypergraph.checkpointers import fault_points
+from hypergraph.exceptions import SchemaTooNewError, StoreUnavailableError
+
+APPLICATION_ID = 0x68677068  # "hgph"
+OUTPUT, INPUT, OTHER = 0, 1, 2
+
+_TALLY = """INSERT INTO tallies VALUES ({row}.status, coalesce('=' || {row}.graph_name, ''), {by})
+    ON CONFLICT DO UPDATE SET workflows = workflows + {by};"""
+_ADD, _TAKE_OFF = _TALLY.format(row="NEW", by=1), _TALLY.format(row="OLD", by=-1)
+_MEASURED_EVERY = 1000  # steps: about so many are counted whenever somebody asks
+
+_FIRST = (
+    """CREATE TABLE workflows (
+        key INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, status TEXT NOT NULL,
+        graph_name TEXT, graph_hash TEXT, structure BLOB,
+        parent_id TEXT, parent_superstep INTEGER, node_name TEXT, visit INTEGER NOT NULL, item INTEGER,
+        fingerprint TEXT, forked_from TEXT, forked_at INTEGER, tags TEXT,
+        created_at INTEGER NOT NULL, completed_at INTEGER, duration_ms REAL, scrambled INTEGER DEFAULT 0,
+        fence INTEGER NOT NULL, owner_pid INTEGER, owner_host TEXT, owner_since INTEGER, crashes TEXT)""",
+    "CREATE INDEX workflows_by_parent ON workflows (parent_id)",
+    "CREATE INDEX workflows_by_status ON workflows (parent_id, status)",
+    "CREATE INDEX workflows_by_graph ON workflows (parent_id, graph_name)",
+    "CREATE INDEX workflows_by_origin ON workflows (forked_from) WHERE forked_from IS NOT NULL",
+    "CREATE TABLE structures (digest BLOB PRIMARY KEY, graph TEXT, node_hashes TEXT)",
+    """CREATE TABLE steps (
+        workflow INTEGER NOT NULL, superstep INTEGER NOT NULL, node TEXT NOT NULL, idx INTEGER NOT NULL,
+        status TEXT NOT NULL, created_at INTEGER NOT NULL, completed_at INTEGER, duration_ms REAL,
+        cached INTEGER NOT NULL, attempt INTEGER NOT NULL, error TEXT, error_type TEXT,
+        versions TEXT NOT NULL, extra TEXT,
+        PRIMARY KEY (workflow, superstep, node)) WITHOUT ROWID""",
+    """CREATE TABLE vals (
+        workflow INTEGER NOT NULL, kind INTEGER NOT NULL, name TEXT NOT NULL, superstep INTEGER NOT NULL,
+        idx INTEGER NOT NULL, node TEXT NOT NULL, version INTEGER NOT NULL, format TEXT NOT NULL,
+        checksum INTEGER NOT NULL, data BLOB, base INTEGER,
+        PRIMARY KEY (workflow, kind, name, superstep, idx, node)) WITHOUT ROWID""",
+    """CREATE TABLE intents (
+        workflow INTEGER NOT NULL, superstep INTEGER NOT NULL, node TEXT NOT NULL, fence INTEGER NOT NULL,
+        PRIMARY KEY (workflow, superstep, node)) WITHOUT ROWID""",
+    "CREATE TABLE erased (key INTEGER PRIMARY KEY)",
+    """CREATE TABLE tallies (
+        status TEXT NOT NULL, graph TEXT NOT NULL, workflows INTEGER NOT NULL,
+        PRIMARY KEY (status, graph)) WITHOUT ROWID""",
+    f"CREATE TRIGGER added AFTER INSERT ON workflows WHEN NEW.parent_id IS NULL BEGIN {_ADD} END",
+    f"CREATE TRIGGER removed AFTER DELETE ON workflows WHEN OLD.parent_id IS NULL BEGIN {_TAKE_OFF} END",
+    f"""CREATE TRIGGER changed AFTER UPDATE OF status, graph_name ON workflows
+        WHEN NEW.parent_id IS NULL AND (OLD.status, OLD.graph_name) IS NOT (NEW.status, NEW.graph_name)
+        BEGIN {_TAKE_OFF} {_ADD} END""",
+    "CREATE TABLE lengths (workflow INTEGER PRIMARY KEY, counted INTEGER NOT NULL, steps INTEGER NOT NULL)",
+    # A runner may still add to the last superstep, so that one is never counted here.
+    f"""CREATE TRIGGER grown AFTER INSERT ON steps WHEN NEW.idx % {_MEASURED_EVERY} = 0
+        AND NEW.superstep > coalesce((SELECT counted FROM lengths WHERE workflow = NEW.workflow), 0)
+        BEGIN INSERT OR REPLACE INTO lengths SELECT NEW.workflow, NEW.superstep, count(*) + coalesce((
+            SELECT steps FROM lengths WHERE workflow = NEW.workflow), 0) FROM steps
+        WHERE workflow = NEW.workflow AND superstep < NEW.superstep AND superstep >= coalesce((
+            SELECT counted FROM lengths WHERE workflow = NEW.workflow), 0); END""",  # noqa: S608 - a fixed number
+    # Everybody else may put a step anywhere.
+    """CREATE TRIGGER inserted_before AFTER INSERT ON steps
+        WHEN EXISTS (SELECT 1 FROM lengths WHERE workflow = NEW.workflow AND counted > NEW.superstep)
+        BEGIN DELETE FROM lengths WHERE workflow = NEW.workflow; END""",
+    """CREATE TRIGGER forgotten AFTER DELETE ON workflows
+        BEGIN DELETE FROM lengths WHERE workflow = OLD.key; END""",
+)
+
+
+def _create_tables(connection: sqlite3.Connection) -> None:
+    for statement in _FIRST:
+        connection.execute(statement)
+
+
+MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_create_tables,)
+
+
+def number(connection: sqlite3.Connection, pragma: str) -> int:
+    """Return the number a pragma answers; the name comes from this package."""
+    return int(connection.execute(f"PRAGMA {pragma}").fetchone()[0])
+
+
+def missing_migrations(connection: sqlite3.Connection, location: str) -> int:
+    """Return how many migrations the file lacks.
+
+    Raises:
+        SchemaTooNewError: a newer release wrote the file.
+        StoreUnavailableError: another program wrote the file.
+    """
+    known = len(MIGRATIONS)
+    version, ours, is_empty = _at_one_moment(connection)
+    if not ours and (version or not is_empty):
+        raise StoreUnavailableError(
+            f"{location} is a database of another program; nothing was changed. Choose another path.",
+            location=location,
+        )
+    if version > known:
+        raise SchemaTooNewError(
+            f"{location} was written by a newer release (schema {version}, this one knows {known}); nothing "
+            "was changed. Upgrade hypergraph to open it.",
+            location=location,
+            found=version,
+            known=known,
+        )
+    return known - version
+
+
+def _at_one_moment(connection: sqlite3.Connection) -> tuple[int, bool, bool]:
+    """Return the schema version, whether the file is ours, and whether nothing is in it.
+
+    Read one by one, they would not fit together while another process creates the file.
+    """
+    is_alone = not connection.in_transaction
+    if is_alone:
+        connection.execute("BEGIN")
+    try:
+        version = number(connection, "user_version")
+        ours = number(connection, "application_id") == APPLICATION_ID
+        return version, ours, not connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
+    finally:
+        if is_alone and connection.in_transaction:  # an error may have ended it already
+            connection.execute("ROLLBACK")
+
+
+def migrate(connection: sqlite3.Connection, location: str) -> None:
+    """Bring the file to today's schema; what else raises, `missing_migrations` says."""
+    while missing_migrations(connection, location):
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            missing = missing_migrations(connection, location)  # another process may have been faster
+            if missing:
+                applied = len(MIGRATIONS) - missing
+                MIGRATIONS[applied](connection)
+                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                connection.execute(f"PRAGMA user_version = {applied + 1}")
+            if fault_points.hook is not None:
+                fault_points.point("migration.before_commit")
+            connection.execute("COMMIT")
+            if fault_points.hook is not None:
+                fault_points.point("migration.after_commit")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise

@@ -1,0 +1,1 @@
+"""Commands, one module each, loaded when the command is called."""

@@ -1,0 +1,106 @@
+"""`hypergraph db info`, `db check`, `db migrate`, `db copy`, `doctor`, `version` and `schema`."""
+
+from __future__ import annotations
+
+from hypergraph.checkpointers import copy_store
+from hypergraph.checkpointers.records import is_taken
+from hypergraph.cli.arguments import Option
+from hypergraph.cli.call import Call, Reply
+from hypergraph.cli.output import quoted
+from hypergraph.display import Table, jsonable, plural
+from hypergraph.exceptions import CheckpointError
+from hypergraph.views.address import is_postgres, without_password
+from hypergraph.views.changes import Written
+from hypergraph.views.check import check
+from hypergraph.views.database import MigratedView, database, schema_versions
+from hypergraph.views.problems import REFUSED, Problem
+from hypergraph.views.stores import location_of, resolve, sql_only, store_at
+
+db_info_options: tuple[Option, ...] = ()
+db_check_options: tuple[Option, ...] = ()
+db_migrate_options: tuple[Option, ...] = ()
+db_copy_options = (
+    Option("FROM", "a database", needed=True),
+    Option("TO", "another one; a new one, or one that has none of these workflows", needed=True),
+    Option("--workflow", "copy only this workflow and what is below it", "WF", many=True),
+    Option("--skip-existing", "leave out what is there already, to go on after an interruption"),
+)
+
+
+def db_info(call: Call) -> Reply:
+    """Say how large a store is and what is in it."""
+    found = database(sql_only(store_at(call.address)))
+    rows = [
+        ("size", _size(found["bytes"])),
+        ("schema", f"{found['schema_version']} of {found['newest_version']}"),
+        *((f"{status} workflows", str(count)) for status, count in found["workflows"].items()),
+        ("runs below them", str(found["children"])),
+        ("steps", str(found["steps"])),
+        ("values", str(found["values"])),
+        ("artifacts", f"{found['artifacts']}, {_size(found['artifact_bytes'])}"),
+    ]
+    return Reply(found, lambda: [Table(("Of", "Value"), rows)], [f"Database: {found['path']}"])
+
+
+def db_check(call: Call) -> Reply:
+    """Look for damage: pages, rows, values, artifacts."""
+    found = check(sql_only(store_at(call.address)))
+    looked_at = [plural(found["workflows"], "workflow"), plural(found["values"], "value")]
+    table = Table(
+        ("Where", "Damage"),
+        [(item["where"], item["what"]) for item in found["items"][:20]],
+        f"... and more; --json lists {len(found['items'])}" if len(found["items"]) > 20 else "",
+    )
+    verdict = "damaged" if found["items"] else "sound"
+    header = [f"Database: {found['path']}", verdict, *looked_at, plural(found["artifacts"], "artifact")]
+    next_command = [quoted("hypergraph", "backup", "FILE")] if found["items"] else []
+    return Reply(
+        found, lambda: [table] if found["items"] else [], header, next_command, 3 if found["items"] else 0
+    )
+
+
+def db_migrate(call: Call) -> Reply:
+    """Bring a store to the schema of this release."""
+    store = sql_only(store_at(call.address))
+    path, before = location_of(store), schema_versions(store).found
+    store.open()
+    store.shut()
+    document: MigratedView = {
+        "schema": "hypergraph.migrated/1",
+        "path": jsonable(path),
+        "before": before,
+        "after": schema_versions(store).found,
+    }
+    change = "nothing to do" if before == document["after"] else f"was {before}"
+    return Reply(document, tuple, [f"Database: {path}", f"schema {document['after']}", change])
+
+
+def db_copy(call: Call) -> Reply:
+    """Copy a whole store, or some workflows of it, into another one."""
+    given = call.options
+    source, target = sql_only(store_at(getattr(given, "from"))), sql_only(store_at(given.to, create=True))
+    wanted = [resolve(source, text) for text in given.workflow] or None
+    try:
+        ids = copy_store(source, target, wanted, skip_existing=given.skip_existing)
+    except CheckpointError as error:
+        if not is_taken(error):
+            raise
+        hint = "Copy others with --workflow, or what is missing with --skip-existing"
+        raise Problem(REFUSED, f"Nothing was copied: {error}", hint) from error
+    address = without_password(given.to)
+    document: Written = {
+        "schema": "hypergraph.written/1",
+        "file": jsonable(location_of(target)),
+        "format": "postgres" if is_postgres(given.to) else "sqlite",
+        "workflows": len(ids),
+    }
+    header = [f"Copied {plural(len(ids), 'workflow')}, children included, to {address}"]
+    return Reply(document, tuple, header, [quoted("hypergraph", "--db", address, "ls")])
+
+
+def _size(count: int) -> str:
+    size, units = float(count), iter(("bytes", "kB", "MB", "GB"))
+    unit = next(units)
+    while size >= 1000 and (larger := next(units, None)):
+        size, unit = size / 1000, larger
+    return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"

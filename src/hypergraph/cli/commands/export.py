@@ -1,0 +1,82 @@
+"""`hypergraph export` and `import`: workflows in files."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+
+from hypergraph.cli.arguments import Option
+from hypergraph.cli.call import Call, Reply
+from hypergraph.cli.output import quoted
+from hypergraph.cli.stores import WF, asked
+from hypergraph.display import jsonable
+from hypergraph.ui.export import page
+from hypergraph.views.changes import Written
+from hypergraph.views.export import exported
+from hypergraph.views.problems import REFUSED, STORE, USAGE, Problem
+
+FORMATS = ("html", "json", "jsonl")
+
+export_options = (
+    WF,
+    Option(
+        "--format",
+        "html to look at, json or jsonl to import again; by default what the file ends with",
+        "F",
+        choices=FORMATS,
+    ),
+    Option("--out", "the file to write; - for stdout", "FILE", needed=True, short="-o"),
+    Option("--force", "overwrite the file if there is one"),
+)
+import__options = (
+    Option("FILE", "an export in JSON or JSON lines; - for stdin", needed=True),
+    Option("--as", "the id that the workflow gets here", "NEW"),
+    Option("--allow-pickle", "take pickled values, which can run any code once they are read"),
+)
+
+
+def export(call: Call) -> Reply:
+    """Write a workflow and everything below it to a file."""
+    given = call.options
+    kind = given.format or _ending(given.out)
+    store, workflow_id = asked(call)
+    if kind == "html":
+        pieces: Iterable[bytes] = [page(store, workflow_id)]
+    else:
+        pieces = exported(store, workflow_id, lines=kind == "jsonl")
+    size = _write(given.out, pieces, given.force)
+    document: Written = {
+        "schema": "hypergraph.written/1",
+        "file": jsonable(given.out),
+        "format": kind,
+        "workflows": 1,
+    }
+    if given.out == "-":
+        return Reply(document)
+    again = [] if kind == "html" else [quoted("hypergraph", "--db", "another.db", "import", given.out)]
+    return Reply(document, tuple, [f"Exported {workflow_id} to {given.out}", kind, f"{size} bytes"], again)
+
+
+def _ending(path: str) -> str:
+    ending = os.path.splitext(path)[1].removeprefix(".").lower()
+    if ending in FORMATS:
+        return ending
+    raise Problem(USAGE, f"{path!r} does not say in which format: it ends with none", "Add --format json")
+
+
+def _write(path: str, pieces: Iterable[bytes], overwrite: bool) -> int:
+    """Write the pieces to a file that only its user can read, and return how many bytes they have."""
+    if path == "-":
+        return sum(sys.stdout.buffer.write(piece) for piece in pieces)
+    flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if overwrite else os.O_EXCL)
+    content = list(pieces)  # what cannot be exported leaves no file
+    try:
+        with open(os.open(path, flags, 0o600), "wb") as file:
+            return sum(map(file.write, content))
+    except FileExistsError:
+        raise Problem(
+            REFUSED, f"{path} exists", "Choose another name, or overwrite it with --force"
+        ) from None
+    except OSError as error:
+        raise Problem(STORE, f"{path} cannot be written: {error.strerror}") from None

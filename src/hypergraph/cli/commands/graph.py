@@ -1,0 +1,132 @@
+"""`hypergraph lineage` and `graph`: who belongs to whom, and what leads to what."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from hypergraph.cli.arguments import Option, number
+from hypergraph.cli.call import Call, Reply
+from hypergraph.cli.output import as_json, quoted, status
+from hypergraph.cli.stores import WF, asked
+from hypergraph.cli.targets import graph_at
+from hypergraph.display import Block, Table, as_text, execution_time, plural
+from hypergraph.graph.drawing import Box, draw
+from hypergraph.graph.mermaid import to_mermaid
+from hypergraph.graph.picture import page
+from hypergraph.graph.structure import structure_of
+from hypergraph.views.graph import OVERLAYS, GraphView, graph_view
+from hypergraph.views.graph import graph as drawn
+from hypergraph.views.problems import NOT_FOUND, STORE, USAGE, Problem
+
+FORMATS = ("text", "svg", "mermaid", "html", "json")
+_ENDINGS = {".svg": "svg", ".mmd": "mermaid", ".html": "html", ".htm": "html", ".json": "json"}
+_ROWS = 50
+
+graph_options = (
+    WF._replace(help="a workflow, or a graph as module:attribute"),
+    Option("--format", f"{', '.join(FORMATS)}; by default as FILE ends, else text", "F", choices=FORMATS),
+    Option("--overlay", "colour by status or by time; status by default", "O", choices=OVERLAYS),
+    Option("--depth", "open so many levels of nested graphs", "N", number, 0),
+    Option("--output", "write to this file", "FILE", short="-o"),
+)
+
+
+# --- graph --------------------------------------------------------------------------------------------
+
+
+def graph(call: Call) -> Reply:
+    """Draw the graph of a workflow, or a graph of a module."""
+    given = call.options
+    chosen = given.format or _ENDINGS.get(Path(given.output or "").suffix.lower(), "text")
+    view = _view(call, svg=chosen in ("svg", "html"))
+    header = [
+        f"Graph: {view['name'] or 'unnamed'}",
+        *([f"workflow {view['workflow']}"] if view["workflow"] else []),
+    ]
+    if given.json or given.jsonl:
+        return Reply(view)
+    if given.output:
+        _write(
+            Path(given.output), as_text(header, *_blocks(view)) if chosen == "text" else _text(view, chosen)
+        )
+        return Reply(view, tuple, [f"Written to {given.output}, as {chosen}"])
+    if chosen != "text":
+        print(_text(view, chosen))
+        return Reply(view)
+    return Reply(view, lambda: _blocks(view), header, _further(view))
+
+
+def _view(call: Call, *, svg: bool) -> GraphView:
+    """Return the graph of the workflow that is meant; if there is none, of the module that is."""
+    given = call.options
+    overlay = given.overlay or "status"
+    try:
+        store, wf = asked(call)
+    except Problem as problem:
+        is_place = re.fullmatch(r"[^:\s/]+:[^:\s/]+", given.wf) is not None
+        if problem.code not in (NOT_FOUND, STORE) or not is_place:
+            raise
+        return graph_view(structure_of(graph_at(given.wf)), depth=given.depth, svg=svg)
+    return drawn(store, wf, depth=given.depth, overlay=overlay, svg=svg)
+
+
+def _text(view: GraphView, chosen: str) -> str:
+    if chosen == "json":
+        return as_json(view, indent=2)
+    if chosen == "mermaid":
+        return str(to_mermaid(view["structure"], depth=view["depth"]).source)
+    if chosen == "svg":
+        return view["svg"] or ""
+    return page(view["svg"] or "", view["name"] or "graph")
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise Problem(USAGE, f"{path} cannot be written: {error.strerror or error}") from error
+
+
+def _further(view: GraphView) -> list[str]:
+    if view["workflow"] is None:
+        return []
+    nested = any(node.get("kind") == "graph" for node in view["structure"].get("nodes", ()))
+    more = ["--depth", view["depth"] + 1] if nested and view["depth"] == 0 else []
+    wf = view["workflow"]
+    return [quoted("hypergraph", "graph", wf, *more, "-o", "graph.svg"), quoted("hypergraph", "show", wf)]
+
+
+def _blocks(view: GraphView) -> Iterator[Block]:
+    drawing = draw(view["structure"], depth=view["depth"])
+    boxes = {box["id"]: box for box in drawing["nodes"]}
+    leads: dict[str, list[str]] = {}
+    for arrow in drawing["edges"]:
+        if arrow["type"] != "data":
+            leads.setdefault(arrow["source"], []).append(boxes[arrow["target"]]["label"])
+    nodes = [box for box in drawing["nodes"] if box["kind"] in ("function", "gate", "interrupt", "graph")]
+    rows = [_row(box, leads.get(box["id"], []), view) for box in nodes[:_ROWS]]
+    left_out = len(nodes) - len(rows)
+    more = f"... and {plural(left_out, 'more node')}" if left_out else ""
+    headings = ("Node", "Kind", "Takes", "Makes", "Leads to")
+    run = ("Status", "Runs", "Duration") if view["workflow"] else ()
+    yield Table((*headings, *run), rows, more)
+    if view["left_out"]:
+        yield f"{plural(view['left_out'], 'nested run')} not looked into"
+
+
+def _row(box: Box, leads: list[str], view: GraphView) -> tuple[object, ...]:
+    indent = "  " * box["path"].count("/")
+    kind = f"{box['kind']} ×" if box["map_over"] else box["kind"]
+    about = (indent + box["label"], kind, _names(box["inputs"]), _names(box["outputs"]), _names(leads))
+    if view["workflow"] is None:
+        return about
+    facts = view["overlay"].get(box["path"])
+    if facts is None:
+        return (*about, "pending", 0, "—")
+    return (*about, status(facts["status"]), facts["runs"], execution_time(facts["duration_ms"]))
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(names) or "—"

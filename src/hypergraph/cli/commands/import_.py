@@ -1,0 +1,33 @@
+"""`hypergraph export` and `import`: workflows in files."""
+
+from __future__ import annotations
+
+import sys
+
+from hypergraph.cli.call import Call, Reply
+from hypergraph.cli.output import quoted
+from hypergraph.display import plural
+from hypergraph.views.export import imported
+from hypergraph.views.problems import USAGE, Problem
+from hypergraph.views.stores import store_at
+
+
+def import_(call: Call) -> Reply:
+    """Put an exported workflow into the store."""
+    given = call.options
+    content = _read(given.file)
+    store = store_at(call.address, create=True)
+    document = imported(store, content, name=getattr(given, "as"), allow_pickle=given.allow_pickle)
+    root, *below = document["ids"]
+    header = [f"Imported {root}", *([f"and {plural(len(below), 'run')} below it"] if below else [])]
+    return Reply(document, tuple, header, [quoted("hypergraph", "show", root)])
+
+
+def _read(path: str) -> bytes:
+    if path == "-":
+        return sys.stdin.buffer.read()
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise Problem(USAGE, f"{path} cannot be read: {error.strerror}") from None

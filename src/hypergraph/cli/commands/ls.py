@@ -1,0 +1,71 @@
+"""`hypergraph ls`."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from hypergraph.cli.arguments import Option, number
+from hypergraph.cli.call import Call, Reply
+from hypergraph.cli.output import duration, status, when
+from hypergraph.cli.registry import module_of
+from hypergraph.display import Table, plural
+from hypergraph.views.workflows import WorkflowPage, workflows
+
+ls_options = (
+    Option("--status", "active, completed, failed, paused, stopped or partial", "S", many=True),
+    Option("--graph", "runs of this graph", "NAME"),
+    Option("--since", "created since: a time ago like 2h, or a date", "T"),
+    Option("--until", "created before", "T"),
+    Option("--tag", "with this tag", "K=V", many=True),
+    Option("--search", "steps that mention these words, in names, errors or values", "TEXT"),
+    Option("--parent", "the children of this workflow", "WF"),
+    Option("--where", 'as in "node:embed duration > 1s" or "duration > 5m"', "EXPR"),
+    Option("--limit", "how many, 20 by default", "N", number, 20),
+    Option("--cursor", "go on where the page before ended", "C"),
+)
+
+_FILTERS = ("status", "graph", "since", "until", "tag", "where", "limit", "cursor")
+
+
+def ls(call: Call) -> Reply:
+    """List workflows."""
+    given = call.options
+    if given.search is not None:  # these need a store, which takes a while to load
+        return cast(Reply, module_of("ls_search").search(call))
+    filters = {name: getattr(given, name) or None for name in _FILTERS}
+    if given.parent is not None:
+        filters["parent"] = module_of("ls_search").parent(call)
+    page = workflows(call.lists(), **filters)
+    if any(item["status"] == "active" for item in page["items"]):
+        page = module_of("ls_search").owned(call, page)
+    return Reply(page, lambda: [ls_table(page)] if page["items"] else [], _header(page), _next(page))
+
+
+def _header(page: WorkflowPage) -> list[str]:
+    return [f"Workflows ({page['total']} total)"]
+
+
+def ls_table(page: WorkflowPage) -> Table:
+    """Lay out one row per workflow."""
+    rows = [
+        (
+            item["id"],
+            status(item["status"]) + (", nobody at work" if item["alive"] is False else ""),
+            item["graph"] or "",
+            item["steps"],
+            duration(item["duration_ms"]),
+            when(item["created_at"]),
+        )
+        for item in page["items"]
+    ]
+    left_out = page["total"] - len(rows)
+    more = f"... and {plural(left_out, 'more workflow')}" if left_out > 0 else ""
+    return Table(("ID", "Status", "Graph", "Steps", "Duration", "Created"), rows, more)
+
+
+def _next(page: WorkflowPage) -> list[str]:
+    if not page["items"]:
+        return ["hypergraph demo"]
+    first = page["items"][0]["id"]
+    more = page["next_cursor"]
+    return [f"hypergraph show {first}", *([f"hypergraph ls --cursor {more}"] if more else [])]

@@ -1,0 +1,63 @@
+"""What `hypergraph ls` needs a store for: `--search`, what `--parent` means, who is at work."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from hypergraph.cli.call import Call, Reply
+from hypergraph.cli.output import quoted, when
+from hypergraph.cli.stores import opened
+from hypergraph.display import Table, plural
+from hypergraph.views.owners import with_owners
+from hypergraph.views.problems import USAGE, Problem
+from hypergraph.views.search import SearchPage
+from hypergraph.views.search import search as steps_that_mention
+from hypergraph.views.stores import resolve
+from hypergraph.views.workflows import WorkflowPage
+
+_STEPS = 5  # of one workflow in a row
+_OTHERS = ("status", "graph", "since", "until", "tag", "parent", "where")
+
+
+def parent(call: Call) -> str:
+    """Return the workflow whose children are asked for. Raises Problem when it is unknown."""
+    return resolve(opened(call), call.options.parent)
+
+
+def owned(call: Call, page: WorkflowPage) -> WorkflowPage:
+    """Return the page that says of active workflows whether somebody is at work on them."""
+    return with_owners(opened(call), page)
+
+
+def search(call: Call) -> Reply:
+    """List the steps that mention some words, those of one workflow in one row."""
+    given = call.options
+    other = next((name for name in _OTHERS if getattr(given, name)), None)
+    if other is not None:
+        raise Problem(USAGE, f"--search looks through all workflows; it does not go with --{other}")
+    page = steps_that_mention(opened(call), given.search, limit=given.limit, cursor=given.cursor)
+    return Reply(page, lambda: [_table(page)] if page["items"] else [], _header(page), _next(page))
+
+
+def _header(page: SearchPage) -> list[str]:
+    found = {step["workflow"] for step in page["items"]}
+    return [f"Search: {page['text']}", plural(len(page["items"]), "step"), plural(len(found), "workflow")]
+
+
+def _table(page: SearchPage) -> Table:
+    rows = []
+    for workflow, found in groupby(page["items"], key=lambda step: step["workflow"]):
+        steps = list(found)
+        named = [f"{step['node']} (step {step['index']})" for step in steps]
+        more = [f"and {len(named) - _STEPS} more"] if len(named) > _STEPS else []
+        rows.append((workflow, when(steps[0]["started_at"]), ", ".join([*named[:_STEPS], *more])))
+    return Table(("ID", "When", "Steps that mention it"), rows, "... and more" if page["next_cursor"] else "")
+
+
+def _next(page: SearchPage) -> list[str]:
+    if not page["items"]:
+        return ["hypergraph ls"]
+    first = page["items"][0]
+    more = page["next_cursor"]
+    again = [quoted("hypergraph", "ls", "--search", page["text"], "--cursor", more)] if more else []
+    return [quoted("hypergraph", "step", first["workflow"], first["index"]), *again]

@@ -1,0 +1,44 @@
+"""`hypergraph tag`, `rm`, `prune`, `gc` and `backup`: what keeps a store in order."""
+
+from __future__ import annotations
+
+from hypergraph.cli.arguments import Option
+from hypergraph.cli.call import Call, Reply
+from hypergraph.cli.output import quoted
+from hypergraph.cli.stores import finished, opened
+from hypergraph.display import Table, jsonable, plural
+from hypergraph.views.changes import Pruned
+from hypergraph.views.problems import USAGE, Problem
+
+_ROWS = 20
+
+prune_options = (
+    Option("--older-than", "that ended so long ago, like 30d, or before a date", "AGE", needed=True),
+    Option("--keep-failed", "leave failed ones, and maps with failed items"),
+    Option("--dry-run", "only say which"),
+)
+
+
+def prune(call: Call) -> Reply:
+    """Delete workflows that ended long ago."""
+    store, given = opened(call), call.options
+    try:
+        ids = finished(store.prune(given.older_than, keep_failed=given.keep_failed, dry_run=given.dry_run))
+    except ValueError as error:
+        raise Problem(USAGE, str(error).replace("older_than=", "--older-than ")) from error
+    document: Pruned = {"schema": "hypergraph.pruned/1", "ids": jsonable(ids), "dry_run": given.dry_run}
+    left_out = len(ids) - _ROWS
+    table = Table(
+        ("ID",),
+        [(workflow_id,) for workflow_id in ids[:_ROWS]],
+        f"... and {plural(left_out, 'more workflow')}" if left_out > 0 else "",
+    )
+    verb = "Would delete" if given.dry_run else "Deleted"
+    same = ("--keep-failed",) if given.keep_failed else ()
+    again = (
+        [quoted("hypergraph", "prune", "--older-than", given.older_than, *same)]
+        if given.dry_run and ids
+        else []
+    )
+    header = [f"{verb} {plural(len(ids), 'workflow')} and their children"]
+    return Reply(document, lambda: [table] if ids else [], header, again)

@@ -1,0 +1,163 @@
+"""`hypergraph state`: the values of a workflow at a superstep, and one of them in full."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from hypergraph.cli.arguments import Option, number
+from hypergraph.cli.call import Call, Reply
+from hypergraph.cli.output import as_json, quoted
+from hypergraph.cli.stores import WF, asked
+from hypergraph.cli.tables import state_table
+from hypergraph.display import Block, Table, jsonable, plural
+from hypergraph.views.problems import REFUSED, USAGE, Problem
+from hypergraph.views.state import SavedValue, StateView, raw_value
+from hypergraph.views.state import state as state_of
+from hypergraph.views.values import TEXT, Part, ValueView, describe, part_at, steps_of
+
+_ROWS = 20
+_SHORT = 100  # characters; longer texts are cut in a row
+
+state_options = (
+    WF,
+    Option("--at", "after this superstep, by default the last", "N", number),
+    Option("--key", "this value alone, whatever its size", "K"),
+    Option("--path", "a part of it, like /0/title; without --key the name comes first: /docs/0/title", "P"),
+    Option("--offset", "its items, or characters, from this one on", "N", number, 0),
+    Option("--limit", f"how many items, {_ROWS} by default, or characters, {TEXT} by default", "N", number),
+    Option("--out", "write all of the value to a new file: texts and bytes as they are, else JSON", "FILE"),
+    Option("--keys-only", "names and sizes; no value is decoded"),
+)
+
+
+def state(call: Call) -> Reply:
+    """List the values of a workflow, or show one."""
+    given = call.options
+    key, path = _meant(given.key, given.path or "")
+    if key is None and given.out:
+        raise Problem(USAGE, "--out is for one value", "Name it with --key")
+    store, wf = asked(call)
+    if key is None:
+        found = state_of(store, wf, at=given.at, values=not given.keys_only)
+        return Reply(found, lambda: _list(found), _header(found), _after_list(found))
+    value = raw_value(store, wf, key, at=given.at)
+    if given.out:
+        return _write(part_at(value, path), given.out)
+    machine = given.json or given.jsonl
+    limits: dict[str, Any] = {"limit": given.limit or _ROWS, "characters": given.limit or TEXT}
+    if machine:
+        limits = {"limit": None, "characters": None}
+    seen = describe(value, path=path, offset=given.offset, **limits)
+    following = _after_value(seen, wf, key, given.at)
+    return Reply(seen, lambda: _value(seen), _value_header(seen, key), following)
+
+
+def _meant(key: str | None, path: str) -> tuple[str | None, str]:
+    """Return which value is meant, and which part; a path without a key begins with the name of the value."""
+    if key is not None or not path:
+        return key, path
+    name = steps_of(path)[0]
+    return name, path[path.find("/", 1) :] if "/" in path[1:] else ""
+
+
+def _header(found: StateView) -> list[str]:
+    at = "" if found["at"] is None else f" after superstep {found['at']}"
+    of = "" if found["last"] is None else f"supersteps 0 to {found['last']}"
+    return [f"State of {found['workflow']}{at}", plural(len(found["items"]), "value"), *([of] if of else [])]
+
+
+def _list(found: StateView) -> Iterator[Block]:
+    if found["items"]:
+        yield state_table(found["items"])
+    if found["next"]:
+        yield f"would run next: {', '.join(found['next'])}"
+
+
+def _after_list(found: StateView) -> list[str]:
+    if not found["items"]:
+        return [quoted("hypergraph", "show", found["workflow"])]
+    at = ["--at", found["at"]] if found["at"] is not None else []
+    last = found["items"][-1]["name"]
+    return [quoted("hypergraph", "state", found["workflow"], *at, "--key", last)]
+
+
+def _value_header(seen: ValueView, key: str) -> list[str]:
+    size = [] if seen["size"] is None else [f"size {seen['size']}"]
+    return [f"{key}{seen['path']}", seen["type"], *size]
+
+
+def _value(seen: ValueView) -> Iterator[Block]:
+    if seen["problem"] is not None:
+        yield f"not what it was: {seen['problem']}"
+    if seen["items"]:
+        rows = [(part["key"], part["type"], _of(part["size"]), part["text"]) for part in seen["items"]]
+        following = _following(seen)
+        left_out = 0 if following is None else (seen["size"] or 0) - following
+        more = f"... and {plural(left_out, 'more item')}" if left_out else ""
+        yield Table(("Key", "Type", "Size", "Value"), rows, more)
+    elif isinstance(seen["value"], str):
+        yield seen["value"].split("\n")
+        if seen["next_offset"] is not None:
+            yield f"... and {plural((seen['size'] or 0) - seen['next_offset'], 'more character')}"
+    else:
+        yield seen["text"]
+
+
+def _following(seen: ValueView) -> int | None:
+    """Return where the next page begins: behind the rows, however little of their content was asked for."""
+    if not seen["items"]:
+        return seen["next_offset"]
+    end = seen["offset"] + len(seen["items"])
+    return end if end < (seen["size"] or 0) else None
+
+
+def _of(size: int | None) -> str:
+    return "" if size is None else str(size)
+
+
+def _after_value(seen: ValueView, wf: str, key: str, at: int | None) -> list[str]:
+    asked_for: list[Any] = ["hypergraph", "state", wf, "--key", key]
+    asked_for += ["--at", at] if at is not None else []
+    following, begin = [], _following(seen)
+    if begin is not None:
+        path = ["--path", seen["path"]] if seen["path"] else []
+        more = ["--offset", begin] if seen["items"] else ["--limit", seen["size"]]
+        following.append(quoted(*asked_for, *path, *more))
+    inside = next((part["path"] for part in seen["items"] if _is_large(part)), None)
+    if inside is not None:
+        following.append(quoted(*asked_for, "--path", inside))
+    if not following:
+        following.append(quoted("hypergraph", "why", wf, key))
+    return following
+
+
+def _is_large(part: Part) -> bool:
+    return bool(part["size"]) and (part["type"] not in ("str", "bytes") or len(part["text"]) > _SHORT)
+
+
+def _write(value: Any, path: str) -> Reply:
+    """Write a value to a file that is not there yet."""
+    if isinstance(value, bytes | bytearray):
+        data = bytes(value)
+    elif isinstance(value, str):
+        data = value.encode("utf-8", "surrogatepass")
+    else:
+        whole = describe(value, limit=None, characters=None)
+        if whole["problem"] is not None and whole["value"] is None:
+            raise Problem(REFUSED, f"The value cannot be read: {whole['problem']}")
+        data = (as_json(whole["value"], indent=2) + "\n").encode()
+    try:
+        with open(path, "xb") as file:
+            file.write(data)
+    except FileExistsError:
+        raise Problem(REFUSED, f"{path} is there already", "Name another file, or remove it") from None
+    except OSError as error:
+        raise Problem(USAGE, f"{path} cannot be written: {error.strerror}") from error
+    done: SavedValue = {
+        "schema": "hypergraph.saved-value/1",
+        "file": jsonable(os.path.abspath(path)),
+        "bytes": len(data),
+    }
+    return Reply(done, header=[f"{plural(len(data), 'byte')} written to {path}"])

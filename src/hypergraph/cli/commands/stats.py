@@ -1,0 +1,48 @@
+"""`hypergraph stats` and `timeline`: how long nodes take, and where the time of a run went."""
+
+from __future__ import annotations
+
+from hypergraph.cli.arguments import Option
+from hypergraph.cli.call import Call, Reply
+from hypergraph.cli.output import duration, quoted
+from hypergraph.cli.stores import opened
+from hypergraph.display import Table, execution_time, plural
+from hypergraph.views.stats import StatsView
+from hypergraph.views.stats import stats as measured
+
+_ROWS = 20
+
+stats_options = (
+    Option("--graph", "of runs of this graph", "NAME"),
+    Option("--node", "of this node", "NAME"),
+    Option("--since", "of steps since: a time ago like 2h, or a date", "T"),
+)
+
+
+def stats(call: Call) -> Reply:
+    """Tell how nodes usually do."""
+    given = call.options
+    view = measured(opened(call), graph=given.graph, node=given.node, since=given.since)
+    header = [f"Nodes ({len(view['items'])} total)", *filter(None, (given.graph, given.node))]
+    header += [f"since {view['since']}"] if view["since"] else []
+    slow = view["items"][0]["node"] if view["items"] else None
+    found = [] if slow is None else [quoted("hypergraph", "ls", "--where", f"node:{slow} duration > 1s")]
+    return Reply(view, lambda: [_stats_table(view)] if view["items"] else [], header, found)
+
+
+def _stats_table(view: StatsView) -> Table:
+    rows = [
+        (
+            item["node"],
+            item["count"],
+            execution_time(item["p50_ms"]),
+            execution_time(item["p95_ms"]),
+            duration(item["total_ms"]),
+            f"{item['error_rate']:.0%}",
+            f"{item['cache_rate']:.0%}",
+        )
+        for item in view["items"][:_ROWS]
+    ]
+    left_out = len(view["items"]) - len(rows)
+    more = f"... and {plural(left_out, 'more node')}" if left_out else ""
+    return Table(("Node", "Runs", "p50", "p95", "Total", "Errors", "Cached"), rows, more)

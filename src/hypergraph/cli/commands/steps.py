@@ -1,0 +1,70 @@
+"""`hypergraph show`, `steps` and `step`: one workflow, its steps, and one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hypergraph.cli.arguments import Option, number
+from hypergraph.cli.call import Call, Reply
+from hypergraph.cli.commands.show import _ROWS
+from hypergraph.cli.output import quoted
+from hypergraph.cli.stores import WF, asked
+from hypergraph.cli.tables import step_table
+from hypergraph.display import Block, plural
+from hypergraph.views.steps import STATUSES, StepPage
+from hypergraph.views.steps import steps as page_of_steps
+
+steps_options = (
+    WF,
+    Option("--node", 'of these nodes, like "embed*"', "GLOB"),
+    Option("--status", ", ".join(STATUSES), "S", choices=STATUSES),
+    Option("--superstep", "of one superstep, or of several like 3..7", "N|A..B"),
+    Option("--item", "of this item of a map", "I", number),
+    Option("--iteration", "of this visit of a node in a loop, from 1 on", "K", number),
+    Option("--slow", "that took at least so long, like 1s", "T"),
+    Option("--values", "with what they made"),
+    Option("--limit", "how many, 20 by default", "N", number, _ROWS),
+    Option("--cursor", "go on where the page before ended", "C"),
+)
+
+
+def steps(call: Call) -> Reply:
+    """List the steps of a workflow."""
+    store, wf = asked(call)
+    given = call.options
+    filters = ("node", "status", "superstep", "item", "iteration", "slow", "values", "limit", "cursor")
+    page = page_of_steps(store, wf, **{name: getattr(given, name) for name in filters})
+    return Reply(page, lambda: _step_blocks(page), _steps_header(page), _after_steps(page, call))
+
+
+def _step_blocks(page: StepPage) -> Sequence[Block]:
+    if not page["items"]:
+        return ["There are no such steps"]
+    more = "... and more" if page["next_cursor"] else ""
+    return [step_table(page["items"], more)]
+
+
+def _steps_header(page: StepPage) -> list[str]:
+    total = page["total"]
+    return [f"Workflow: {page['workflow']}", plural(len(page["items"]) if total is None else total, "step")]
+
+
+def _after_steps(page: StepPage, call: Call) -> list[str]:
+    wf = page["workflow"]
+    if not page["items"]:
+        return [quoted("hypergraph", "show", wf)]
+    failed = [row["index"] for row in page["items"] if row["status"] == "failed"]
+    following = [quoted("hypergraph", "step", wf, (failed or [page["items"][0]["index"]])[0])]
+    if page["next_cursor"]:
+        following.append(quoted("hypergraph", "steps", wf, *_again(call), "--cursor", page["next_cursor"]))
+    return following
+
+
+def _again(call: Call) -> list[str]:
+    """Return the filters of a call; the item is part of the name of the workflow already."""
+    words: list[str] = []
+    for option in steps_options[1:]:
+        value = getattr(call.options, option.key)
+        if value != option.default and value is not False and option.key not in ("cursor", "item"):
+            words += [option.name, str(value)] if option.value else [option.name]
+    return words

@@ -1,0 +1,239 @@
+"""When things ran, as bars of text: one lane each, alike ones folded into one where there are too many."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from hypergraph.cli.arguments import Option, number
+from hypergraph.cli.call import Call, Reply
+from hypergraph.cli.commands.stats import _ROWS
+from hypergraph.cli.output import duration, quoted, status
+from hypergraph.cli.stores import WF, asked
+from hypergraph.display import Block, Table, columns, escape, execution_time, plural
+from hypergraph.graph.drawing import WORST_FIRST
+from hypergraph.views.timeline import TimelineRow, TimelineView
+from hypergraph.views.timeline import timeline as looked_up
+
+Span = tuple[float, float]  # start and length, in milliseconds
+
+_PARTS = " ▏▎▍▌▋▊▉█"  # eighths of a cell, from the left
+_IDLE = 0.5  # of all the time: a pause longer than this share is cut out
+_GAP = 0.02  # of what is left, for the place of the cut
+_WITHOUT_TERMINAL, _LEAST, _MOST = 40, 10, 80
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One row: a step, or all steps of a node."""
+
+    key: tuple[object, ...]  # lanes of the same key may be folded
+    name: str
+    depth: int
+    status: str
+    critical: bool
+    spans: list[Span]
+    total: float | None
+    count: int
+
+
+def folded(lanes: Sequence[Lane], most: int) -> list[Lane]:
+    """Return the lanes, or if they are too many, one for each key, in order of their first."""
+    if len(lanes) <= most:
+        return list(lanes)
+    groups: dict[tuple[object, ...], list[Lane]] = {}
+    for lane in lanes:
+        groups.setdefault(lane.key, []).append(lane)
+    return [_together(group) for group in groups.values()]
+
+
+def _together(group: Sequence[Lane]) -> Lane:
+    first = group[0]
+    if len(group) == 1:
+        return first
+    times = [lane.total for lane in group if lane.total is not None]
+    name = str(first.key[1])
+    return replace(
+        first,
+        name=f"{name} ×{len(group)}",
+        status=min((lane.status for lane in group), key=_badness),
+        critical=any(lane.critical for lane in group),
+        spans=[span for lane in group for span in lane.spans],
+        total=sum(times) if times else None,
+        count=len(group),
+    )
+
+
+def _badness(status: str) -> int:
+    order = ("failed", "partial", *WORST_FIRST)
+    return order.index(status) if status in order else len(order)
+
+
+def bar_width(*other_columns: Sequence[str]) -> int:
+    """Return how many cells a bar may have beside other columns of a table."""
+    if not sys.stdout.isatty():
+        return _WITHOUT_TERMINAL
+    taken = sum(max(columns(escape(cell)) for cell in column) + 3 for column in other_columns)
+    return max(_LEAST, min(_MOST, shutil.get_terminal_size().columns - taken - 4))
+
+
+def bars(lanes: Sequence[Lane], width: int) -> tuple[list[str], float]:
+    """Return a bar for each lane, on one axis, and the time that was cut out of it."""
+    spans = [span for lane in lanes for span in lane.spans]
+    if not spans:
+        return ["" for _ in lanes], 0.0
+    axis = _Axis(spans)
+    return [_bar([axis.placed(span, width) for span in lane.spans], width) for lane in lanes], axis.cut
+
+
+class _Axis:
+    """From the first start to the last end, without a long time in which nothing ran."""
+
+    def __init__(self, spans: Sequence[Span]) -> None:
+        ordered = sorted(spans)
+        self.begin = ordered[0][0]
+        end, idle = self.begin, (0.0, 0.0)
+        for start, length in ordered:
+            idle = max(idle, (start - end, end))
+            end = max(end, start + length)
+        whole = end - self.begin
+        self.cut = 0.0
+        self.cut_at = end
+        if whole and idle[0] / whole > _IDLE:
+            self.cut, self.cut_at = idle[0] - _GAP * (whole - idle[0]), idle[1]
+        self.length = max(whole - self.cut, 1e-9)
+
+    def placed(self, span: Span, width: int) -> tuple[float, float]:
+        """Return the first and the last place of a span, in cells."""
+        start, length = span
+        if start > self.cut_at:
+            start -= self.cut
+        first = (start - self.begin) / self.length * width
+        return first, first + length / self.length * width
+
+
+def _bar(places: Sequence[tuple[float, float]], width: int) -> str:
+    """Fill the cells that spans cover; what takes less than a cell is still seen."""
+    filled, begins = [0.0] * width, [False] * width
+    for first, last in places:
+        lowest = min(int(first), width - 1)
+        for cell in range(lowest, min(int(last) + 1, width)):
+            covered = min(last, cell + 1) - max(first, cell)
+            filled[cell] = min(1.0, filled[cell] + max(covered, 0.0))
+        filled[lowest] = max(filled[lowest], 1 / 8)
+        begins[lowest] |= last > lowest + 1 and filled[lowest] < 1
+    return "".join(map(_cell, filled, begins)).rstrip()
+
+
+def _cell(part: float, begins: bool) -> str:
+    """Return a block that is as full as its cell; where a bar begins, at the right of it."""
+    if begins and part < 7 / 8:
+        return "▐" if part > 3 / 8 else "▕"
+    return _PARTS[max(round(part * 8), 1 if part else 0)]
+
+
+_READ = 500  # steps that are read, and folded to fewer rows
+
+timeline_options = (
+    WF,
+    Option("--critical", "find the critical path of a very long workflow too"),
+    Option(
+        "--limit",
+        f"how many steps, {_READ} by default; alike ones are folded",
+        "N",
+        number,
+        _READ,
+    ),
+    Option("--cursor", "go on where the page before ended", "C"),
+)
+
+
+# --- timeline -----------------------------------------------------------------------------------------
+
+
+def timeline(call: Call) -> Reply:
+    """Show when steps ran."""
+    store, wf = asked(call)
+    given = call.options
+    view = looked_up(
+        store, wf, limit=given.limit, cursor=given.cursor, critical=True if given.critical else None
+    )
+    header = [
+        f"Workflow: {view['workflow']}",
+        status(view["status"]),
+        plural(view["total"], "item" if _is_map(view) else "step"),
+        duration(view["total_ms"]),
+    ]
+    return Reply(view, lambda: _blocks(view), header, _next(view))
+
+
+def _is_map(view: TimelineView) -> bool:
+    return any(row["item"] is not None for row in view["items"] if row["depth"] == 0)
+
+
+def _next(view: TimelineView) -> list[str]:
+    more = view["next_cursor"]
+    found = [quoted("hypergraph", "timeline", view["workflow"], "--cursor", more)] if more else []
+    slow = max((row for row in view["items"] if row["depth"] == 0), key=_time, default=None)
+    if slow is None:
+        return [quoted("hypergraph", "show", view["workflow"])]
+    if slow["child"] is not None:
+        return [quoted("hypergraph", "timeline", slow["child"]), *found]
+    return [quoted("hypergraph", "step", view["workflow"], slow["index"]), *found]
+
+
+def _time(row: TimelineRow) -> float:
+    return row["duration_ms"] or 0.0
+
+
+def _blocks(view: TimelineView) -> Iterator[Block]:
+    if not view["items"]:
+        yield "No step has ended yet" if view["status"] == "active" else "There are no steps"
+        return
+    lanes = folded([_lane(row) for row in view["items"]], _ROWS)
+    shown = lanes[:_ROWS]
+    names = [("* " if lane.critical else "  ") + "  " * lane.depth + lane.name for lane in shown]
+    others = [(execution_time(lane.total), status(lane.status)) for lane in shown]
+    width = bar_width(names, *zip(*others, strict=True))
+    drawn, cut = bars(shown, width)
+    rows = [(name, *other, bar) for name, other, bar in zip(names, others, drawn, strict=True)]
+    left_out = len(lanes) - len(shown)
+    notes = [f"... and {plural(left_out, 'more row')}"] if left_out else []
+    if view["next_cursor"]:
+        notes.append("more steps follow")
+    yield Table(("Node", "Duration", "Status", "Timeline"), rows, "; ".join(notes))
+    if cut:
+        yield f"Nothing ran for {duration(cut)}, which is cut out"
+    yield from _critical(view)
+
+
+def _lane(row: TimelineRow) -> Lane:
+    name = row["node"] if row["item"] is None else f"{row['node']} item {row['item']}".strip()
+    return Lane(
+        key=(row["depth"], row["node"], row["item"] is not None),
+        name=name,
+        depth=row["depth"],
+        status=row["status"],
+        critical=bool(row["critical"]),
+        spans=[] if row["start_ms"] is None else [(row["start_ms"], row["duration_ms"] or 0.0)],
+        total=row["duration_ms"],
+        count=1,
+    )
+
+
+def _critical(view: TimelineView) -> Iterator[Block]:
+    path = view["critical"]
+    if path is None:
+        yield "The critical path needs all steps; --critical finds it"
+        return
+    rows = [
+        (node["path"], node["steps"], execution_time(node["duration_ms"]), f"{node['share']:.0%}")
+        for node in path["nodes"][:_ROWS]
+    ]
+    left_out = len(path["nodes"]) - len(rows)
+    more = f"... and {plural(left_out, 'more node')}" if left_out else ""
+    busy = "" if view["busy_ms"] is None else f"; all steps together {execution_time(view['busy_ms'])}"
+    yield f"* Critical path: {execution_time(path['length_ms'])}{busy}"
+    yield Table(("On the path", "Runs", "Duration", "Share"), rows, more)

@@ -1,0 +1,73 @@
+"""`hypergraph ui`."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import secrets
+import webbrowser
+from typing import Any
+
+from hypergraph import Graph
+from hypergraph.cli.arguments import Option, number
+from hypergraph.cli.call import Call, Reply
+from hypergraph.cli.output import say
+from hypergraph.cli.stores import opened
+from hypergraph.cli.targets import graph_at
+from hypergraph.views.address import without_password
+from hypergraph.views.doctor import version
+from hypergraph.views.problems import USAGE, Problem
+
+_HOST = "127.0.0.1"
+
+
+def _host(text: str) -> str:
+    if text != _HOST:
+        raise ValueError(f"{_HOST}, this machine (from another one: ssh -L PORT:{_HOST}:PORT)")
+    return text
+
+
+ui_options = (
+    Option("--port", "where to listen; 0, the default, takes one that is free", "N", number, 0),
+    Option("--host", f"{_HOST}, this machine, and nothing else", "ADDRESS", _host, _HOST),
+    Option("--read-only", "show, and let nothing be changed"),
+    Option("--no-open", "print the address, and open no browser"),
+    Option("--app", "a graph that may be run from the page: module:attribute", "TARGET", many=True),
+)
+
+
+def ui(call: Call) -> Reply:
+    """Serve the page until interrupted; the address is printed, and opened in a browser."""
+    server, process = _modules()
+    given, store, graphs = call.options, opened(call), _graphs(call.options.app)
+    store.read_workflow("")  # what is no store is better refused now than by every answer
+    with process.listening_socket(given.port) as listening:
+        port, token = listening.getsockname()[1], secrets.token_urlsafe(32)
+        shown = without_password(call.address).partition("?")[0]
+        setup = server.Setup(store, shown, token, port, version()["version"], graphs, given.read_only)
+        address = f"http://{_HOST}:{port}/?token={token}"
+        print(address, flush=True)
+        say("Whoever has this address can see everything in the database. Ctrl-C stops.")
+        if not given.no_open:
+            webbrowser.open(address)
+        process.serve(server.Server(setup), listening)
+    return Reply({"schema": "hypergraph.stopped/1"})
+
+
+def _modules() -> tuple[Any, Any]:
+    """Return the modules of the server; without the extra they cannot be loaded."""
+    missing = [name for name in ("starlette", "uvicorn") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise Problem(USAGE, f"The page needs {' and '.join(missing)}: pip install 'hypergraph[ui]'")
+    return tuple(importlib.import_module(f"hypergraph.ui.{name}") for name in ("server", "process"))  # type: ignore[return-value]  # two of them
+
+
+def _graphs(targets: list[str]) -> dict[str, Graph]:
+    found: dict[str, Graph] = {}
+    for target in targets:
+        graph = graph_at(target)
+        name = graph.name or target
+        if name in found:
+            raise Problem(USAGE, f"--app {target}: there is a graph {name!r} already")
+        found[name] = graph
+    return found

@@ -1,0 +1,130 @@
+"""`hypergraph watch`: the steps of a workflow as they come, or the workflows that are at work.
+
+The file is asked whether it has changed, less and less often while it has not. It is read then, and once in
+a while without that: an owner that was killed writes nothing any more.
+"""
+
+from __future__ import annotations
+
+import select
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from hypergraph.checkpointers import Checkpointer
+from hypergraph.cli.arguments import Option
+from hypergraph.cli.call import Call, Reply
+from hypergraph.cli.commands.ls import ls_table
+from hypergraph.cli.commands.show import header_of
+from hypergraph.cli.output import as_json, duration, quoted, status
+from hypergraph.cli.stores import WF, opened
+from hypergraph.cli.tables import decision, step_status, step_time
+from hypergraph.display import as_text, escape, plural
+from hypergraph.views.owners import with_owners
+from hypergraph.views.stores import resolve
+from hypergraph.views.watch import AT_WORK, FollowedItem, FollowedStep, Follower
+from hypergraph.views.workflow import workflow
+from hypergraph.views.workflows import workflows
+
+_SHORTEST, _LONGEST, _GROWTH = 0.05, 1.0, 1.5  # seconds between two looks, and how that grows
+
+watch_options = (
+    WF._replace(needed=False, help=f"{WF.help}; without it, the workflows that are at work"),
+    Option("--once", "what there is now, without waiting for more"),
+)
+
+
+def watch(call: Call) -> Reply:
+    """Follow a workflow from its last steps until it ends, or the list of those at work until interrupted."""
+    store = opened(call)
+    if call.options.wf is None:
+        return _list(store, call)
+    wf = resolve(store, call.options.wf)
+    follower = Follower(store, wf)
+    tell = _as_line if call.options.jsonl else _nothing if call.options.json else _as_text
+    for _ in _looks(store, once=call.options.once):
+        for news in follower.news():
+            tell(news)
+        sys.stdout.flush()
+        if follower.is_over or follower.is_abandoned:
+            break
+    code = 1 if follower.status == "failed" or follower.is_abandoned else 0
+    if call.options.jsonl:
+        return Reply({"items": []}, code=code)  # all has been said
+    found = workflow(store, wf)
+    return Reply(found, header=header_of(found), next=[quoted("hypergraph", "show", wf)], code=code)
+
+
+def _list(store: Checkpointer, call: Call) -> Reply:
+    if call.options.once or call.options.json:
+        page = with_owners(store, workflows(store, status=AT_WORK, limit=None))
+        return Reply(page, lambda: [ls_table(page)] if page["items"] else [], _at_work(page))
+    shown: Any = None
+    for _ in _looks(store, once=False):
+        page = with_owners(store, workflows(store, status=AT_WORK, limit=None))
+        seen = [(item["id"], item["steps"], item["alive"]) for item in page["items"]]
+        if seen != shown:
+            shown = seen
+            if call.options.jsonl:
+                print(as_json(page))
+            else:
+                print(as_text(_at_work(page), *([ls_table(page)] if page["items"] else [])), end="\n\n")
+            sys.stdout.flush()
+    return Reply({"items": []})
+
+
+def _at_work(page: Any) -> list[str]:
+    return [f"At work: {plural(page['total'], 'workflow')}"]
+
+
+def _looks(store: Checkpointer, *, once: bool) -> Iterator[None]:
+    """Yield now, then whenever something was written to the store, and at times when nothing was."""
+    version = store.watch()
+    seen, pause = version(), _SHORTEST
+    yield
+    while not once:
+        _wait(pause)
+        now = version()
+        if now != seen:
+            seen, pause = now, _SHORTEST
+        elif pause < _LONGEST:
+            pause = min(pause * _GROWTH, _LONGEST)
+            continue
+        yield
+
+
+def _wait(seconds: float) -> None:
+    """Wait, but not for somebody who has gone.
+
+    Raises:
+        BrokenPipeError: nobody reads stdout any more.
+    """
+    if not hasattr(select, "poll"):
+        time.sleep(seconds)
+        return
+    poll = select.poll()
+    poll.register(sys.stdout.fileno(), 0)  # no event but the one that always counts: nobody reads any more
+    if poll.poll(seconds * 1000):
+        raise BrokenPipeError
+
+
+def _as_line(news: FollowedStep | FollowedItem) -> None:
+    print(as_json(news))
+
+
+def _as_text(news: FollowedStep | FollowedItem) -> None:
+    parts = _step_parts(news) if "index" in news else _item_parts(news)
+    print("  ".join(escape(part) for part in parts if part))
+
+
+def _step_parts(step: Any) -> list[str]:
+    return [f"{step['index']:>6}", step["node"], step_time(step), step_status(step), decision(step)]
+
+
+def _item_parts(item: Any) -> list[str]:
+    return [f"item {item['item']:>4}", duration(item["duration_ms"]), status(item["status"])]
+
+
+def _nothing(news: FollowedStep | FollowedItem) -> None:
+    """One document is printed when all is over."""

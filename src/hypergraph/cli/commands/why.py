@@ -1,0 +1,86 @@
+"""`hypergraph diff` and `why`: what tells runs apart, and where a value came from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hypergraph.cli.arguments import Option, number
+from hypergraph.cli.call import Call, Reply
+from hypergraph.cli.commands.diff import _made, _shown
+from hypergraph.cli.output import Branch, quoted, tree_lines
+from hypergraph.cli.stores import WF, asked
+from hypergraph.display import Block, plural
+from hypergraph.views.why import WhyValue, WhyView
+from hypergraph.views.why import why as explained
+
+why_options = (
+    WF,
+    Option("KEY", "the name of a value", needed=True),
+    Option("--at", "as it was after this superstep", "N", number),
+    Option("--depth", "so many steps back; all by default", "N", number),
+)
+
+
+# --- why ----------------------------------------------------------------------------------------------
+
+
+def why(call: Call) -> Reply:
+    """Tell where a value came from."""
+    store, wf = asked(call)
+    given = call.options
+    view = explained(store, wf, given.key, at=given.at, depth=given.depth)
+    at = [] if view["at"] is None else [f"superstep {view['at']}"]
+    header = [f"Workflow: {view['workflow']}", f"why {view['key']}", *at]
+    return Reply(view, lambda: _descent(view), header, _further(view))
+
+
+def _further(view: WhyView) -> list[str]:
+    first = view["items"][0]
+    if first["made_by"] is None:
+        return [quoted("hypergraph", "state", view["workflow"])]
+    found = [quoted("hypergraph", "step", view["workflow"], first["made_by"]["index"])]
+    if first["child"] is not None:
+        found.append(quoted("hypergraph", "show", first["child"]))
+    return found
+
+
+def _descent(view: WhyView) -> Iterator[Block]:
+    values = {item["id"]: item for item in view["items"]}
+    told: set[str] = set()
+
+    def branch(item: WhyValue) -> Branch:
+        told.add(item["id"])
+        below = []
+        for source in item["sources"]:
+            known = values.get(source["id"] or "")
+            if known is None:
+                below.append(Branch(f"{source['name']}  (not shown)"))
+            elif known["id"] in told:
+                below.append(Branch(f"{_name(known)}  (see above)" if known["sources"] else _line(known)))
+            else:
+                below.append(branch(known))
+        return Branch(_line(item), below)
+
+    yield tree_lines(branch(view["items"][0]))
+    if view["left_out"]:
+        yield f"... and {plural(view['left_out'], 'value')} further back"
+
+
+def _name(item: WhyValue) -> str:
+    return item["name"] if item["version"] == 1 else f"{item['name']} (version {item['version']})"
+
+
+def _line(item: WhyValue) -> str:
+    value = "not stored" if item["value"] is None else _shown(item["value"])
+    return f"{_name(item)}  {_origin(item)}  {value}"
+
+
+def _origin(item: WhyValue) -> str:
+    if item["given"]:
+        return "given"
+    if item["made_by"] is None:
+        return "unknown"
+    gate = item["decided_by"]
+    because = "" if gate is None else f", because {gate['node']} (step {gate['index']}) chose it"
+    inside = "" if item["child"] is None else f", in {item['child']}"
+    return f"← {_made(item['made_by'])}{inside}{because}"

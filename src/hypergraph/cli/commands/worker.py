@@ -1,0 +1,81 @@
+"""`hypergraph worker`: runs what others submit, until it is told to leave."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+from typing import Any
+
+from hypergraph import integrations
+from hypergraph.cli.arguments import Option, number
+from hypergraph.cli.call import Call, Reply
+from hypergraph.cli.output import say
+from hypergraph.cli.targets import object_at
+from hypergraph.views.problems import STORE, USAGE, Problem
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1
+    if not 0 <= seconds < 1e6:
+        raise ValueError("a number of seconds")
+    return seconds
+
+
+worker_options = (
+    Option("TARGET", "graphs: module:attribute of a graph, a list of graphs or a dict of them", needed=True),
+    Option("--executor-id", "the name of this worker, one of its own", "ID", needed=True),
+    Option("--queue", "a queue to take runs from; by default hypergraph", "Q", many=True),
+    Option("--application", "whose runs; by default hypergraph", "NAME", default="hypergraph"),
+    Option("--interval", "how often to look after other workers", "SECONDS", _seconds, 1.0),
+    Option("--patience", "how long others may be silent before they are dead", "SECONDS", _seconds, 30.0),
+    Option("--drain", "how long runs may take to end when told to leave", "SECONDS", _seconds, 20.0),
+    Option("--host", "where /health and /metrics are", "ADDRESS", default="127.0.0.1"),
+    Option("--port", "and on which port; 0, the default, takes one that is free", "N", number, 0),
+)
+
+
+def worker(call: Call) -> Reply:
+    """Work until SIGTERM or SIGINT; a second one ends at once."""
+    given = call.options
+    if not call.address.startswith(("postgresql://", "postgres://")):
+        hint = "Give --db postgresql://user@host/database, or set HYPERGRAPH_DB"
+        raise Problem(STORE, f"Workers share a Postgres database, and {call.address} is none", hint)
+    try:
+        runner_class = integrations.DBOSRunner
+    except ImportError as error:
+        raise Problem(USAGE, str(error)) from error
+    graphs: Any = object_at(given.target)[1]  # the runner says what is wrong with it
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    names = ("interval", "patience", "drain", "host", "port")
+    settings: dict[str, Any] = {name: getattr(given, name) for name in names}
+    if given.queue:
+        settings["queues"] = given.queue
+    try:
+        runner = runner_class(call.address, application=given.application)
+        found = runner.worker(graphs, executor_id=given.executor_id, **settings)
+    except (TypeError, ValueError) as error:
+        raise Problem(USAGE, str(error)) from error
+    return _work(found, given.executor_id)
+
+
+def _work(found: Any, executor_id: str) -> Reply:
+    try:
+        found.start()
+    except OSError as error:
+        raise Problem(USAGE, f"The port cannot be used: {error}") from error
+
+    def leave(number: int, frame: object) -> None:
+        for each in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(each, signal.SIG_DFL)
+        found.leave()
+
+    for each in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(each, leave)
+    say(f"worker {executor_id} (pid {os.getpid()}) works; {found.address}/health and /metrics")
+    found.wait()
+    found.stop()
+    return Reply({"executor_id": executor_id, "left": True}, code=1 if found.has_lost_its_id else 0)

@@ -1,0 +1,157 @@
+"""Entry point of the command line: find the command, parse its arguments, print its reply."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from types import ModuleType
+
+from hypergraph.cli.arguments import FOR_ALL, Option, parse
+from hypergraph.cli.call import Call, Reply
+from hypergraph.cli.output import Screen
+from hypergraph.cli.registry import COMMANDS, module_of
+from hypergraph.display import did_you_mean
+from hypergraph.exceptions import HypergraphError
+from hypergraph.views.address import without_password
+from hypergraph.views.problems import AMBIGUOUS, NOT_FOUND, REFUSED, STORE, USAGE, Problem, problem_of
+
+
+def overview() -> str:
+    """Return what `hypergraph --help` prints."""
+    width = max(map(len, COMMANDS))
+    lines = [
+        "usage: hypergraph [--db URL] COMMAND ...",
+        "",
+        "Look at stored workflows, run graphs, keep the store in order.",
+    ]
+    for part in dict.fromkeys(command.part for command in COMMANDS.values()):
+        lines += ["", f"{part}:"]
+        lines += [
+            f"  {name.replace('-', ' '):<{width}}  {command.summary}"
+            for name, command in COMMANDS.items()
+            if command.part == part
+        ]
+    return "\n".join([*lines, "", "hypergraph COMMAND --help says more; --json answers with JSON."])
+
+
+def manual(name: str, options: Sequence[Option]) -> str:
+    """Return what `hypergraph COMMAND --help` prints."""
+    summary = COMMANDS[name].summary
+    lines = [f"usage: {usage(name, options)}", "", f"{summary[0].upper()}{summary[1:]}."]
+    parts = {
+        "arguments": [option for option in options if option.is_argument],
+        "options": [option for option in options if not option.is_argument],
+        "for every command": FOR_ALL,
+    }
+    for title, found in parts.items():
+        if found:
+            lines += ["", f"{title}:", *_lines(found)]
+    return "\n".join(lines)
+
+
+def usage(name: str, options: Sequence[Option]) -> str:
+    """Return one line that shows how a command is written."""
+    words = [f"hypergraph {name.replace('-', ' ')}"]
+    for option in options:
+        if option.is_argument:
+            word = option.name + (" ..." if option.many else "")
+            words.append(word if option.needed else f"[{word}]")
+        elif option.needed:
+            words.append(f"{option.name} {option.value}")
+    if not all(option.is_argument for option in options):
+        words.append("[options]")
+    return " ".join(words)
+
+
+def spelled(option: Option) -> str:
+    """Return how an option is written."""
+    names = f"{option.short}, {option.name}" if option.short else option.name
+    return f"{names} {option.value}".rstrip()
+
+
+def _lines(options: Sequence[Option]) -> Iterator[str]:
+    width = max(len(spelled(option)) for option in options)
+    for option in options:
+        many = "; may be given several times" if option.many and not option.is_argument else ""
+        yield f"  {spelled(option):<{width}}  {option.help}{many}"
+
+
+_CODES = {NOT_FOUND: 1, AMBIGUOUS: 1, USAGE: 2, STORE: 3, REFUSED: 4}
+_INTERRUPTED, _PIPE_CLOSED = 130, 141  # as shells count: 128 and the signal
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    screen = Screen(arguments)
+    try:
+        code = _run(arguments, screen)
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _PIPE_CLOSED
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except (Problem, HypergraphError) as error:
+        problem = problem_of(error)
+        screen.complain(problem)
+        return _CODES[problem.code]
+    return code
+
+
+def _run(arguments: list[str], screen: Screen) -> int:
+    before: list[str] = []
+    while arguments and arguments[0].startswith("-"):
+        before.append(arguments.pop(0))
+        if before[-1] == "--db" and arguments:
+            before.append(arguments.pop(0))
+    if not arguments:
+        parse(before, FOR_ALL)
+        print(overview())
+        return 0
+    name, rest = _command(arguments)
+    try:
+        given = parse([*before, *rest], (*options_of(name), *FOR_ALL))
+    except Problem as problem:
+        problem.hint = problem.hint or f"hypergraph {name.replace('-', ' ')} --help says more"
+        raise
+    if given.help:
+        print(manual(name, options_of(name)))
+        return 0
+    reply = _action(name)(Call(given))
+    screen.show(reply, without_password(given.db) if given.db else None)
+    return reply.code
+
+
+def _command(arguments: list[str]) -> tuple[str, list[str]]:
+    """Return the name of the command, which may be two words, and what follows it."""
+    name, *rest = arguments
+    if rest and f"{name}-{rest[0]}" in COMMANDS:
+        return f"{name}-{rest[0]}", rest[1:]
+    if name in COMMANDS:
+        return name, rest
+    several = [known.replace("-", " ") for known in COMMANDS if known.startswith(f"{name}-")]
+    hint = did_you_mean(name, COMMANDS) or "hypergraph --help lists the commands"
+    raise Problem(
+        USAGE, f"There is no command {name!r}", f"There are {', '.join(several)}" if several else hint
+    )
+
+
+def options_of(name: str) -> tuple[Option, ...]:
+    """Return what may follow a command."""
+    options: tuple[Option, ...] = getattr(_module(name), f"{_identifier(name)}_options")
+    return options
+
+
+def _action(name: str) -> Callable[[Call], Reply]:
+    action: Callable[[Call], Reply] = getattr(_module(name), _identifier(name))
+    return action
+
+
+def _module(name: str) -> ModuleType:
+    return module_of(name)
+
+
+def _identifier(name: str) -> str:
+    return "import_" if name == "import" else name.replace("-", "_")

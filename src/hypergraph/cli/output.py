@@ -1,0 +1,232 @@
+"""Output of commands: text for a terminal, JSON for a pipe, words for statuses, durations and times."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, TextIO
+
+from hypergraph.checkpointers.clock import now
+from hypergraph.cli.call import Reply
+from hypergraph.display import Block, Table, as_text, columns, escape, execution_time, run_time
+from hypergraph.views.problems import Problem
+
+_COLOURS = {
+    "FAILED": "31",
+    "completed": "32",
+    "cached": "36",
+    "active": "34",
+    "paused": "33",
+    "partial": "33",
+    "stopped": "33",
+    "skipped": "2",
+}
+_LEAST = 6  # characters that are left of a cell, however narrow the terminal
+_READABLE = 12  # characters of a cell that say something
+_ESSENTIAL = {"ID", "Node", "Name", "Key", "Step", "Item", "Status", "Value", "Error"}
+
+
+class Screen:
+    """Where the answer of one call goes."""
+
+    def __init__(self, arguments: Sequence[str]) -> None:
+        self.lines = "--jsonl" in arguments
+        self.machine = self.lines or "--json" in arguments
+        terminal = sys.stdout.isatty()
+        self.width = _width() if terminal else None
+        self.colours = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+    def show(self, reply: Reply, database: str | None = None) -> None:
+        """Print an answer; the commands to try next are about the database that was named."""
+        if self.machine:
+            self._print_json(reply.document)
+            return
+        if reply.header or reply.blocks is not tuple:
+            print(self._laid_out(reply))
+        for number, command in enumerate(reply.next[:2]):
+            lead = "     " if number else "\nnext:"
+            if database and " --db " not in command:
+                command = command.replace("hypergraph", quoted("hypergraph", "--db", database), 1)  # noqa: PLW2901 - the same command
+            print(self._dim(f"{lead} {escape(command)}"))
+
+    def complain(self, problem: Problem) -> None:
+        """Say what went wrong: as JSON on stdout where that is expected, else on stderr."""
+        if self.machine:
+            print(as_json(problem.to_dict()))
+            return
+        for line in f"hypergraph: {problem.message}".split("\n"):
+            say(escape(line))
+        for match in problem.matches:
+            say(f"  {escape(match)}")
+        if problem.hint:
+            say(escape(problem.hint))
+
+    def _print_json(self, document: Any) -> None:
+        if not self.lines:
+            print(as_json(document, indent=2))
+            return
+        for item in document.get("items", [document]):
+            print(as_json(item))
+
+    def _laid_out(self, reply: Reply) -> str:
+        blocks = [self._fitting(block) if isinstance(block, Table) else block for block in reply.blocks()]
+        text = as_text(reply.header, *blocks)
+        return self._painted(text, blocks) if self.colours else text
+
+    def _fitting(self, table: Table) -> Table:
+        """Leave out columns that matter less, then shorten cells, the widest columns first, until it fits."""
+        if self.width is None:
+            return table
+        rows = [list(table.headings), *([escape(cell) for cell in row] for row in table.rows)]
+        widths = [max(map(columns, column)) for column in zip(*rows, strict=True)]
+        for place in range(len(widths) - 1, -1, -1):
+            readable = sum(min(width, _READABLE) for width in widths)
+            if readable > self._room(widths) and rows[0][place] not in _ESSENTIAL:
+                del widths[place]
+                for row in rows:
+                    del row[place]
+        while sum(widths) > self._room(widths) and max(widths) > _LEAST:
+            widths[widths.index(max(widths))] -= 1
+        short = [[_cut(cell, width) for cell, width in zip(row, widths, strict=True)] for row in rows[1:]]
+        return table._replace(headings=rows[0], rows=short)
+
+    def _room(self, widths: Sequence[int]) -> int:
+        """Return how many characters there are for the cells of so many columns."""
+        return (self.width or 0) - 3 - 2 * len(widths)
+
+    def _painted(self, text: str, blocks: Sequence[Block]) -> str:
+        statuses = iter(_statuses(blocks))
+        wanted = next(statuses, None)
+        painted = []
+        for line in text.split("\n"):
+            start = -1 if wanted is None else line.find(f"  {wanted}")
+            if wanted is None or start < 0:
+                painted.append(line)
+                continue
+            end = start + 2 + len(wanted)
+            colour = _colour(wanted)
+            painted.append(f"{line[: start + 2]}\x1b[{colour}m{line[start + 2 : end]}\x1b[0m{line[end:]}")
+            wanted = next(statuses, None)
+        return "\n".join(painted)
+
+    def _dim(self, text: str) -> str:
+        return f"\x1b[2m{text}\x1b[0m" if self.colours else text
+
+
+def say(text: str, stream: TextIO | None = None) -> None:
+    """Print a line for people that is no part of the answer."""
+    print(text, file=stream or sys.stderr)
+
+
+def quoted(*words: object) -> str:
+    """Return a command line that a shell takes apart into these words."""
+    import shlex
+
+    return shlex.join(map(str, words))
+
+
+def as_json(document: Any, indent: int | None = None) -> str:
+    """Return a document as JSON text."""
+    import json  # what people read needs none
+
+    return json.dumps(document, ensure_ascii=False, indent=indent, allow_nan=False)
+
+
+def _statuses(blocks: Sequence[Block]) -> Iterator[str]:
+    for block in blocks:
+        if isinstance(block, Table) and "Status" in block.headings:
+            place = block.headings.index("Status")
+            yield from (escape(row[place]) for row in block.rows)
+
+
+def _colour(status: str) -> str:
+    word = status.partition(":")[0].partition(" ")[0].removesuffix("…")
+    return next((colour for name, colour in _COLOURS.items() if name.startswith(word)), "0")
+
+
+def _cut(cell: str, width: int) -> str:
+    if columns(cell) <= width:
+        return cell
+    while columns(cell) >= width and cell:
+        cell = cell[:-1]
+    return cell + "…"
+
+
+def _width() -> int:
+    given = os.environ.get("COLUMNS", "")
+    try:
+        asked = int(given) if given.isdecimal() else os.get_terminal_size().columns
+    except (ValueError, OSError):
+        asked = 0
+    return asked or 80  # some terminals do not know theirs
+
+
+_AGES = ((60, "s"), (60, "m"), (24, "h"), (10_000_000, "d"))
+
+
+def status(name: str) -> str:
+    """Return a status; failures in capitals, so that they are seen without colours too."""
+    return name.upper() if name == "failed" else name
+
+
+def duration(ms: float | None) -> str:
+    """Return the total of a run, a dash if it is unknown."""
+    return execution_time(None) if ms is None else run_time(ms)
+
+
+def when(time: str | None) -> str:
+    """Return a time of an answer as local time and as an age."""
+    if not time:
+        return "—"
+    moment = datetime.fromisoformat(time).replace(tzinfo=UTC)
+    return f"{moment.astimezone():%Y-%m-%d %H:%M} ({age(moment)})"
+
+
+def age(moment: datetime) -> str:
+    """Return how long ago a moment was, like "5m ago"."""
+    left = (now() - moment).total_seconds()
+    if left < 1:
+        return "now"
+    units = iter(_AGES)
+    size, unit = next(units)
+    while left >= size:
+        left /= size
+        size, unit = next(units)
+    return f"{int(left)}{unit} ago"
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A line, and what stands below it."""
+
+    text: str
+    below: list[Branch] = field(default_factory=list)
+
+
+def tree_lines(root: Branch) -> list[str]:
+    """Return a tree, one line for each branch; as deep as it may be, nothing recurses."""
+    lines: list[str] = []
+    to_do = [(root, "", "")]
+    while to_do:
+        branch, lead, indent = to_do.pop()
+        lines.append(f"{indent}{lead}{branch.text}")
+        own = indent + {"": "", "├── ": "│   ", "└── ": "    "}[lead]
+        last = len(branch.below) - 1
+        for place in range(last, -1, -1):
+            to_do.append((branch.below[place], "└── " if place == last else "├── ", own))
+    return lines
+
+
+def tree_of(rows: Sequence[tuple[int, str]]) -> list[str]:
+    """Return the lines of a tree that is told as rows of depth and text, parents first."""
+    root = Branch(rows[0][1])
+    way = [root.below]
+    for depth, text in rows[1:]:
+        branch = Branch(text)
+        del way[depth:]
+        way[-1].append(branch)
+        way.append(branch.below)
+    return tree_lines(root)

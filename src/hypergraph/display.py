@@ -1,0 +1,342 @@
+"""Lists of workflows. Only what a list shows is read, so that listing is quick whatever the store holds."""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from itertools import islice
+from typing import Any, NamedTuple, TypeVar
+
+from hypergraph.exceptions import safe_text
+
+
+def iso(time: datetime | None) -> str | None:
+    """Return a time as every answer states it."""
+    return None if time is None else time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+T = TypeVar("T", bound=Callable[..., Any])
+
+
+def explained(meanings: Mapping[str, str]) -> Callable[[T], T]:
+    """Return a decorator that lists the parameters of a function or class in its docstring, under `Args:`.
+
+    Names without a meaning are left out, and so is everything where docstrings are (`python -OO`).
+    """
+
+    def explain(call: T) -> T:
+        function: Any = getattr(call, "__init__") if isinstance(call, type) else call  # noqa: B009 - for mypy
+        if call.__doc__:
+            code = function.__code__
+            names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+            listed = [f"    {name}: {meanings[name]}" for name in names if name in meanings]
+            margin = "\n" + _margin(call.__doc__)
+            call.__doc__ = call.__doc__.rstrip() + "\n" + margin + margin.join(["Args:", *listed])
+        return call
+
+    return explain
+
+
+def _margin(text: str) -> str:
+    """Return the blanks that every line but the first begins with."""
+    lines = [line for line in text.splitlines()[1:] if line.strip()]
+    return " " * min((len(line) - len(line.lstrip()) for line in lines), default=0)
+
+
+# C0 and C1 controls (ESC begins every ANSI sequence), invisible and bidirectional marks, line
+# separators, the byte order mark, lone surrogates, invisible tags. Joiners stay: emoji and scripts need them.
+# Compiled on first use, which plain names never are.
+_UNSAFE = (
+    r"[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff"
+    r"\U000e0000-\U000e007f]"
+)
+_MARKUP = str.maketrans(
+    {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;"}
+)  # the module html would load its table of all entities for these five
+
+
+def escape(value: object) -> str:
+    """Return the value's text with every control character spelled out, like `\\n` and `\\x1b`."""
+    text = safe_text(value)
+    if text.isascii() and text.isprintable():
+        return text
+    return re.sub(_UNSAFE, lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def escape_html(value: object) -> str:
+    """Return the value's text, safe between tags and inside quoted attributes."""
+    return escape(value).translate(_MARKUP)
+
+
+def first_line(value: object, limit: int = 120) -> str:
+    """Return the first line of a message, escaped and cut to the limit."""
+    return escape(safe_text(value).strip().split("\n", 1)[0].rstrip())[:limit]
+
+
+def columns(text: str) -> int:
+    """Return how many columns a terminal gives the text: wide characters take two, combining marks none."""
+    return len(text) if text.isascii() else sum(map(_columns_of, text))
+
+
+def _columns_of(character: str) -> int:
+    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def plural(count: int, noun: str) -> str:
+    """Return "1 node" or "2 nodes"."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def did_you_mean(name: object, known: Iterable[str]) -> str | None:
+    """Return a hint at the closest known name, None when nothing is close."""
+    close = closest(name, known)
+    return None if close is None else f"Did you mean {close!r}?"
+
+
+def closest(name: object, known: Iterable[str]) -> str | None:
+    """Return the known name that is most like this one, None when nothing is close."""
+    import difflib  # only who errs needs it
+
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6) if isinstance(name, str) else []
+    return close[0] if close else None
+
+
+def execution_time(ms: float | None) -> str:
+    """Show the time of one execution: milliseconds up to 9999, so that neighbours compare."""
+    return _duration(ms, 9999)
+
+
+def run_time(ms: float) -> str:
+    """Show the total of a run: milliseconds below 100, then seconds, minutes, hours."""
+    return _duration(ms, 99)
+
+
+def batch_time(ms: float) -> str:
+    """Show the total of a batch: milliseconds below one second, then as a run total."""
+    return _duration(ms, 999)
+
+
+def _duration(ms: float | None, most_ms: int) -> str:
+    if ms is None or not math.isfinite(ms):
+        return "—"
+    ms = max(ms, 0)
+    # Every limit is compared with the rounded number: 99.7 is not "100ms", 59.97 s is not "60.0s".
+    if (whole := round(ms)) <= most_ms:
+        return "<1ms" if ms and not whole else f"{whole}ms"
+    if (tenths := round(ms / 100)) < 600:
+        return f"{tenths / 10:.1f}s"
+    minutes, seconds = divmod(round(ms / 1000), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h{minutes:02}m{seconds:02}s" if hours else f"{minutes}m{seconds:02}s"
+
+
+_RIGHT = frozenset({"Step", "Superstep", "Item", "Nodes", "Steps", "Runs", "Errors", "Cached"})
+_DURATIONS = frozenset({"Duration", "Total", "Avg", "p50", "p95"})  # right-aligned, one blank kept free
+_ROOMY = frozenset({"Node", "ID"})  # one wider than their content
+
+# Styles stand in the tags, where no notebook removes them; colours come from the page, light or dark.
+_PAGE = "overflow-x:auto"
+_TABLE = "border-collapse:collapse;font-variant-numeric:tabular-nums;margin:4px 0 12px"
+_CELL = "vertical-align:top;padding:2px 16px 2px 0;"
+_RULE = "border-bottom:1px solid"
+_LONG = "white-space:normal;overflow-wrap:anywhere;max-width:80ch"  # goes on below itself
+_WRAP = {"Value": _LONG + ";font-family:monospace", "Status": _LONG, "Decision": _LONG}
+_FAILED = "color:#dc2626;font-weight:600"  # readable on white and on black
+
+
+class Table(NamedTuple):
+    """Headings and raw rows; the heading decides how its column is laid out."""
+
+    headings: Sequence[str]
+    rows: Sequence[Sequence[object]]
+    more: str = ""  # a line below the rows, about those left out
+
+
+Block = Table | str | list[str]  # a table, a line, or lines that belong together
+
+
+def as_text(header: Iterable[object], *blocks: Block) -> str:
+    """Lay out a header line and below it, each after an empty line, tables and plain lines."""
+    lines = [_header(header)]
+    for block in blocks:
+        lines += ["", *(_table_lines(block) if isinstance(block, Table) else _plain_lines(block))]
+    return "\n".join(lines)
+
+
+def as_html(header: Iterable[object], *blocks: Block) -> str:
+    """Render what `as_text` shows as static HTML."""
+    body = "".join(_html_table(block) if isinstance(block, Table) else _paragraph(block) for block in blocks)
+    return f'<div class="hypergraph" style="{_PAGE}"><p><b>{escape_html(_header(header))}</b></p>{body}</div>'
+
+
+def _header(parts: Iterable[object]) -> str:
+    return " | ".join(escape(part) for part in parts)
+
+
+def _table_lines(table: Table) -> list[str]:
+    headings = table.headings
+    spare = [" " if heading in _DURATIONS else "" for heading in headings]
+    rows = [[escape(cell) + blank for cell, blank in zip(row, spare, strict=True)] for row in table.rows]
+    widths = [
+        max(columns(cell) for cell in column) + (column[0] in _ROOMY)
+        for column in zip(headings, *rows, strict=True)
+    ]
+    rule = ["─" * width for width in widths]
+    right = [heading in _RIGHT for heading in headings]
+    right_cells = [heading in _RIGHT or heading in _DURATIONS for heading in headings]
+    lines = [_line(headings, widths, right), _line(rule, widths, right)]
+    lines += [_line(row, widths, right_cells) for row in rows]
+    return [*lines, "  " + escape(table.more)] if table.more else lines
+
+
+def _plain_lines(block: str | list[str]) -> list[str]:
+    return [f"  {escape(line)}".rstrip() for line in ([block] if isinstance(block, str) else block)]
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
+    placed = []
+    for cell, width, to_the_right in zip(cells, widths, right, strict=True):
+        blanks = " " * (width - columns(cell))
+        placed.append(blanks + cell if to_the_right else cell + blanks)
+    return ("  " + "  ".join(placed)).rstrip(" ")
+
+
+def _html_table(table: Table) -> str:
+    headings = table.headings
+    head = _html_row([_html_cell("th", heading, heading, _RULE) for heading in headings])
+    body = "".join(
+        _html_row([_html_cell("td", heading, cell) for heading, cell in zip(headings, row, strict=True)])
+        for row in table.rows
+    )
+    html_table = f'<table style="{_TABLE}"><thead>{head}</thead><tbody>{body}</tbody></table>'
+    return html_table + (_paragraph(table.more) if table.more else "")
+
+
+def _html_row(cells: Sequence[str]) -> str:
+    return f"<tr>{''.join(cells)}</tr>"
+
+
+def _html_cell(tag: str, heading: str, cell: object, style: str = "") -> str:
+    text = escape_html(cell)
+    side = "right" if heading in _RIGHT | _DURATIONS else "left"
+    wrap = _WRAP.get(heading, "white-space:nowrap") if tag == "td" else "white-space:nowrap"
+    if heading == "Status" and text.startswith("FAILED"):
+        style = _FAILED
+    return f'<{tag} style="text-align:{side};{wrap};{_CELL}{style}">{text}</{tag}>'
+
+
+def _paragraph(text: str | list[str]) -> str:
+    if isinstance(text, str):
+        return f"<p>{escape_html(text)}</p>"
+    return f"<pre>{chr(10).join(map(escape_html, text))}</pre>"
+
+
+_TOTAL, _OBJECT, _STRING, _ITEMS = 4000, 400, 120, 6
+Opened = Callable[[object], object]
+_BRACKETS: tuple[tuple[type[Any], str], ...] = (
+    (list, "[]"),
+    (tuple, "()"),
+    (set, "{}"),
+    (frozenset, "{}"),
+    (deque, "[]"),
+)
+
+
+def _as_it_is(value: object) -> object:
+    return value
+
+
+def bounded(text: str, limit: int = _TOTAL) -> str:
+    """Return the text, or its beginning and "..." when it is longer than the limit."""
+    return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def preview(value: object, depth: int = 2, opened: Opened = _as_it_is) -> str:
+    """Return a short repr: long strings cut, containers by their first items, arrays by their shape.
+
+    `opened` is asked for each value, also inside of containers, what to show in its place.
+    """
+    try:
+        value = opened(value)
+        text = _preview(value, depth, opened)
+    except Exception as error:  # a value that cannot show itself must not hide the others
+        text = f"<{type(value).__name__} whose repr raises {type(error).__name__}>"
+    return bounded(escape(text))
+
+
+def _preview(value: object, depth: int, opened: Opened) -> str:
+    if isinstance(value, (str, bytes, bytearray)):
+        length = len(value)
+        return repr(value) if length <= _STRING else f"{value[:_STRING]!r}... (length {length})"
+    if isinstance(value, Mapping):
+        return _preview_mapping(value, depth, opened)
+    for kind, brackets in _BRACKETS:
+        if isinstance(value, kind):
+            return _preview_items(value, brackets, depth, opened)
+    shape = getattr(value, "shape", None)
+    if isinstance(shape, tuple) and shape:  # scalars of array libraries have an empty shape
+        dtype = getattr(value, "dtype", None)
+        kind_of_item = "" if dtype is None else f", dtype={dtype}"
+        return f"{type(value).__name__}(shape={tuple(shape)}{kind_of_item})"
+    return bounded(repr(value), _OBJECT)
+
+
+def _preview_mapping(value: Mapping[Any, Any], depth: int, opened: Opened) -> str:
+    # Below the last level nothing is asked of the items: that is what ends a recursive structure.
+    pairs = islice(value.items(), _ITEMS) if depth else ()
+    shown = [f"{preview(key, depth - 1, opened)}: {preview(item, depth - 1, opened)}" for key, item in pairs]
+    return _enclose(value, "{}", shown, "keys")
+
+
+def _preview_items(value: Any, brackets: str, depth: int, opened: Opened) -> str:
+    shown = [preview(item, depth - 1, opened) for item in islice(value, _ITEMS if depth else 0)]
+    return _enclose(value, brackets, shown, "items")
+
+
+def _enclose(value: Any, brackets: str, shown: list[str], noun: str) -> str:
+    length = len(value)
+    if length > len(shown):
+        shown = [*shown, f"... ({length} {noun})"] if shown else ["..."]
+    elif length == 1 and brackets == "()":
+        shown = [shown[0] + ","]
+    text = ", ".join(shown).join(brackets)
+    plain = type(value) in (list, tuple, dict) or (type(value) is set and length)
+    return text if plain else f"{type(value).__name__}({text if length else ''})"
+
+
+def jsonable(value: object, depth: int = 8) -> Any:
+    """Return JSON primitives for anything: what JSON cannot hold becomes its text.
+
+    That includes NaN, infinities, integers beyond 64 bits and lone surrogates, so the outcome
+    can be dumped with `allow_nan=False` and encoded as UTF-8.
+    """
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int) and value.bit_length() <= 64:
+        return int(value)
+    if isinstance(value, float) and math.isfinite(value):
+        return float(value)
+    if isinstance(value, dict) and depth:
+        return {_encodable(key): jsonable(item, depth - 1) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)) and depth:
+        return [jsonable(item, depth - 1) for item in value]
+    return _encodable(value)
+
+
+def _encodable(value: object) -> str:
+    text = value if isinstance(value, str) else safe_text(value)
+    return str.encode(text, "utf-8", "backslashreplace").decode()
+
+
+__all__ = ["did_you_mean", "finding"]
+
+
+def finding(what: str, *details: str | None, fix: str) -> str:
+    """Write one finding of a broken graph; details that are None are left out."""
+    return "\n".join([what, *(f"-> {detail}" for detail in details if detail), f"How to fix: {fix}"])

@@ -1,0 +1,139 @@
+"""Code changes: what a workflow records about its code, and what a resume with other code does."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Collection
+from typing import Any
+
+from hypergraph.checkpointers.records import NewWorkflow
+from hypergraph.durability.history import Stored
+from hypergraph.durability.options import Wishes
+from hypergraph.engine.nested import MapRun
+from hypergraph.engine.run import Run
+from hypergraph.exceptions import GraphChangedError
+from hypergraph.graph.graph import Graph
+from hypergraph.graph.structure import structure_of
+from hypergraph.nodes.base import HyperNode
+from hypergraph.nodes.callable_node import CallableNode
+from hypergraph.nodes.signature import code_identity, sha256
+from hypergraph.values.serializers import Serializer
+
+
+def changed_nodes(graph: Graph, stored: Stored) -> list[str]:
+    """Return the nodes that have recorded results and whose code is not what it was then."""
+    now, before, recorded = node_hashes(graph), stored.workflow.node_hashes, stored.finished
+    return [name for name, known in before.items() if name in recorded and now.get(name, known) != known]
+
+
+def has_grown(graph: Graph, stored: Stored) -> bool:
+    """Say whether there are nodes that the recorded graph did not have, and that never had their chance."""
+    before = stored.workflow.node_hashes
+    return bool(before) and not node_hashes(graph).keys() <= before.keys()
+
+
+def outdated_nodes(graph: Graph, stored: Stored, code_change: str) -> list[str]:
+    """Return the nodes that must run again because of their code; warn where they need not.
+
+    Raises GraphChangedError where nothing may have changed.
+    """
+    changed = changed_nodes(graph, stored)
+    if not changed or code_change == "rerun":
+        return changed
+    listed, workflow_id = ", ".join(map(repr, changed)), stored.workflow.id
+    if code_change == "error":
+        shown = "\n".join(_difference(graph, stored, name) for name in changed)
+        raise GraphChangedError(
+            f"Workflow {workflow_id!r} was recorded with other code of {listed}.\n{shown}\n"
+            'Pass code_change="keep" to keep what they returned, or "rerun" to run them again.',
+            workflow_id=workflow_id,
+        )
+    warnings.warn(
+        f"Workflow {workflow_id!r}: the code of {listed} has changed; their results are kept. "
+        'Pass code_change="rerun" to run them again.',
+        UserWarning,
+        stacklevel=2,
+    )
+    return []
+
+
+def code_to_record(graph: Graph, stored: Stored, kept: Collection[str]) -> NewWorkflow | None:
+    """Return the code as it is to be recorded: results that are kept keep the hash of what made them.
+
+    None says that nothing is to be changed.
+    """
+    before = stored.workflow.node_hashes
+    hashes = {n: before[n] if n in kept and n in before else now for n, now in node_hashes(graph).items()}
+    if hashes == before:
+        return None
+    return NewWorkflow(graph_hash=graph.definition_hash, graph=structure_of(graph), node_hashes=hashes)
+
+
+def described(run: Run | MapRun, wishes: Wishes) -> NewWorkflow:
+    """Return what a store must know of a run, or of a map, to begin its history."""
+    graph, parent = run.admission.graph, run.parent
+    return NewWorkflow(
+        graph_name=graph.name,
+        graph_hash=graph.definition_hash,
+        graph=structure_of(graph),
+        node_hashes=node_hashes(graph),
+        parent_id=parent.workflow_id if parent is not None else None,
+        parent_superstep=run.outer_superstep,
+        node_name=run.step_name or None,
+        visit=parent.visits(parent.step_of(run.step_name)) if parent is not None else 1,
+        tags=dict(wishes.tags or {}) if parent is None else {},
+    )
+
+
+def _difference(graph: Graph, stored: Stored, name: str) -> str:
+    """Return in one line what is known about a changed node."""
+    nodes: dict[str, Any] = {node["name"]: node for node in (stored.workflow.graph or {}).get("nodes", ())}
+    before, now = nodes.get(name), graph.nodes[name]
+    if before is not None and (tuple(before["inputs"]), tuple(before["outputs"])) != (
+        now.inputs,
+        now.data_outputs,
+    ):
+        was, is_now = (
+            f"({', '.join(i)}) -> ({', '.join(o)})"
+            for i, o in (
+                (before["inputs"], before["outputs"]),
+                (now.inputs, now.data_outputs),
+            )
+        )
+        return f"-> {name}: {was} is now {is_now}"
+    was, is_now = stored.workflow.node_hashes[name][:12], node_hashes(graph)[name][:12]
+    return f"-> {name}: its source has changed (hash {was} is now {is_now})"
+
+
+def with_types_of(serializer: Serializer, graph: Graph) -> Serializer:
+    """Return a serializer that brings back the classes which the running graph's annotations name."""
+    known = graph.memo.get("serializer")
+    if known is None or known[0] is not serializer:
+        known = graph.memo["serializer"] = (serializer, serializer.with_types(_annotations(graph)))
+    return known[1]
+
+
+def _annotations(graph: Graph) -> list[Any]:
+    found: list[Any] = []
+    for node in graph.iter_nodes():
+        if node.nested_graph is not None:
+            found += _annotations(node.nested_graph)
+        else:
+            found += [node.get_input_type(name) for name in node.inputs]
+            found += [node.get_output_type(name) for name in node.data_outputs]
+    return [hint for hint in found if hint is not None]
+
+
+def node_hashes(graph: Graph) -> dict[str, str]:
+    """Return a hash of every node's code; values a function captured may differ from process to process."""
+    if "node_hashes" not in graph.memo:
+        graph.memo["node_hashes"] = {node.name: _code_hash(node) for node in graph.iter_nodes()}
+    return graph.memo["node_hashes"]  # type: ignore[no-any-return]  # set one line above
+
+
+def _code_hash(node: HyperNode) -> str:
+    if isinstance(node, CallableNode):
+        return sha256(code_identity(node.func))
+    if node.nested_graph is not None:
+        return sha256(*(f"{name}:{known}" for name, known in sorted(node_hashes(node.nested_graph).items())))
+    return node.definition_hash

@@ -1,0 +1,159 @@
+"""Forks: workflows that begin with the history of another one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from hypergraph.checkpointers.base import Checkpointer
+from hypergraph.checkpointers.names import moved
+from hypergraph.checkpointers.records import NewWorkflow, StepRecord, Workflow
+from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
+from hypergraph.durability.history import is_other
+from hypergraph.durability.options import Wishes
+from hypergraph.exceptions import WorkflowError
+from hypergraph.values.undecodable import Undecodable
+
+_UNREADABLE = "it could not be read when its workflow was forked"
+
+
+@dataclass(slots=True)
+class Origin:
+    """What a fork begins with: as it is stored, or as the caller hands it over."""
+
+    workflow_id: str | None
+    upto: int | None
+    records: Sequence[StepRecord]
+    inputs: dict[str, tuple[int, Any]]
+    handed_over: bool
+    state: dict[str, Any] = field(default_factory=dict)
+
+    def beyond(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what is given beyond the state that comes with the history."""
+        return {n: v for n, v in given.items() if n not in self.state or is_other(self.state[n], v)}
+
+
+def origin_of(store: Checkpointer, wishes: Wishes) -> Origin:
+    """Return what to begin with.
+
+    Raises:
+        WorkflowError: there is no such workflow, or no such superstep in it.
+    """
+    if wishes.fork_from is None:
+        return _handed_over(store, wishes.history or ())
+    workflow_id, upto = wishes.fork_from
+    if store.read_workflow(workflow_id) is None:
+        raise WorkflowError(
+            f"There is no workflow {workflow_id!r} to fork from in {store!r}.", workflow_id=workflow_id
+        )
+    records = store.read_steps(workflow_id, upto=upto, values=False)
+    last = max((record.superstep for record in store.read_steps(workflow_id, values=False)), default=-1)
+    if upto is not None and upto > last:
+        raise WorkflowError(
+            f"Workflow {workflow_id!r} has no superstep {upto}; its last one is {last}.",
+            workflow_id=workflow_id,
+        )
+    inputs = store.read_inputs(workflow_id, upto=upto)
+    return Origin(workflow_id, last if upto is None else upto, records, inputs, handed_over=False)
+
+
+def _handed_over(store: Checkpointer, history: Sequence[StepRecord]) -> Origin:
+    """Return the steps that a caller passes; values equal to theirs, or to the inputs, are no edits."""
+    source = history[-1].workflow_id if history else None
+    last = max((record.superstep for record in history), default=None)
+    known = source is not None and store.read_workflow(source) is not None
+    inputs = store.read_inputs(source, upto=last) if known and source is not None else {}
+    state: dict[str, Any] = {}
+    for record in history:
+        state.update((record.status is StepStatus.COMPLETED and record.values) or {})
+    return Origin(source, last, history, inputs, handed_over=True, state=state)
+
+
+def begin(store: Checkpointer, workflow_id: str, new: NewWorkflow, origin: Origin, wishes: Wishes) -> None:
+    """Create the fork and its children.
+
+    Raises:
+        ValueError: there is a workflow of that id.
+    """
+    if store.read_workflow(workflow_id) is not None:
+        raise _exists(workflow_id)
+    source = origin.workflow_id
+    if source is not None:
+        for child in store.children(source):
+            if origin.upto is None or child.parent_superstep is None or child.parent_superstep <= origin.upto:
+                _copy_tree(store, child, source, workflow_id)
+    steps = (
+        []
+        if not origin.handed_over
+        else [store.encode(_copied(record, workflow_id)) for record in origin.records]
+    )
+    inputs = {name: value for name, value in new.inputs.items() if name not in origin.inputs}
+    described = replace(
+        new,
+        forked_from=source,
+        forked_at=origin.upto,
+        inputs=inputs,
+        steps=steps,
+        copies=source is not None and not origin.handed_over,
+    )
+    claim = store.claim(workflow_id, described, force=wishes.force)
+    if claim.existing is not None:  # somebody else was faster
+        store.release(claim)
+        raise _exists(workflow_id)
+    try:
+        inherited = origin.inputs if origin.handed_over else {}
+        store.commit(claim, inputs=inherited, at=0, status=WorkflowStatus.STOPPED)
+    finally:
+        store.release(claim)
+
+
+def _exists(workflow_id: str) -> ValueError:
+    return ValueError(
+        f"Workflow {workflow_id!r} exists already; a fork needs an id of its own. "
+        "Leave history, checkpoint and fork_from out to go on with it."
+    )
+
+
+def _copied(record: StepRecord, workflow_id: str) -> StepRecord:
+    """Return a step as one of the fork; what could not be read is not stored there either."""
+    values = record.values or {}
+    unreadable = {name: _UNREADABLE for name, value in values.items() if isinstance(value, Undecodable)}
+    child = record.child_workflow_id
+    return replace(
+        record,
+        workflow_id=workflow_id,
+        replayed=True,
+        lost={**record.lost, **unreadable},
+        child_workflow_id=child and moved(child, record.workflow_id, workflow_id),
+    )
+
+
+def _copy_tree(store: Checkpointer, child: Workflow, source: str, workflow_id: str) -> None:
+    """Copy a child and what is below it; one that is there already is left alone: it was copied before."""
+    own = moved(child.id, source, workflow_id)
+    for below in store.children(child.id):
+        _copy_tree(store, below, source, workflow_id)
+    if store.read_workflow(own) is not None:
+        return
+    new = NewWorkflow(
+        *(child.graph_name, child.graph_hash, child.graph, child.node_hashes),
+        parent_id=moved(child.parent_id or "", source, workflow_id)
+        if child.parent_id != source
+        else workflow_id,
+        parent_superstep=child.parent_superstep,
+        node_name=child.node_name,
+        visit=child.visit,
+        item=child.item,
+        fingerprint=child.fingerprint,
+        forked_from=child.id,
+        copies=True,
+    )
+    claim = store.claim(own, new)
+    try:
+        ended = child.status is not WorkflowStatus.ACTIVE
+        store.commit(
+            claim, status=child.status if ended else WorkflowStatus.STOPPED, duration_ms=child.duration_ms
+        )
+    finally:
+        store.release(claim)

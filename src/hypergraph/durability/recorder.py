@@ -1,0 +1,426 @@
+"""Recorders of runs and maps."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from time import perf_counter
+from typing import Any
+
+from hypergraph.checkpointers.background import Writer
+from hypergraph.checkpointers.base import Checkpointer
+from hypergraph.checkpointers.names import check_workflow_id
+from hypergraph.checkpointers.records import Claim, NewWorkflow, Ownership, StepRecord, Workflow, taken_over
+from hypergraph.checkpointers.status import WorkflowStatus
+from hypergraph.durability import fork
+from hypergraph.durability.code_changes import (
+    code_to_record,
+    described,
+    has_grown,
+    outdated_nodes,
+    with_types_of,
+)
+from hypergraph.durability.history import Stored, produced, spent, stamp, stored_in
+from hypergraph.durability.journal import Journal, refuse_crash_loop
+from hypergraph.durability.options import Wishes
+from hypergraph.durability.resume import (
+    ended_elsewhere,
+    recall,
+    refuse_late_answer,
+    refuse_second_answer,
+    take_up,
+    without_answered,
+)
+from hypergraph.engine.admission import answer_names
+from hypergraph.engine.nested import MapRun
+from hypergraph.engine.run import RECORD_SIZE, Run
+from hypergraph.exceptions import CrashLoopError, ItemChangedError, WorkflowError, WorkflowLockedError
+from hypergraph.graph.graph import Graph
+from hypergraph.records import RunStatus
+from hypergraph.values.undecodable import Undecodable
+
+_SLOW = 0.002  # seconds for one commit; a hop to another thread takes a twentieth of it
+
+
+class WorkflowKeeper:
+    """Keep the runs of one call in a store."""
+
+    def __init__(self, store: Checkpointer, wishes: Wishes, graph: Graph) -> None:
+        self.store = store.reading(with_types_of(store.serializer, graph))
+        self.wishes = wishes
+        self.writer = Writer.of(store) if store.policy.durability == "async" else None
+        self.maps = MapKeeper(self.store, wishes)
+        self.origin: fork.Origin | None = None
+        self.edits: dict[str, Any] = {}  # values given for what recorded steps produced
+        self.named: frozenset[str] = frozenset()  # what the caller gives now, in contrast to what is stored
+        self.seen: Stored | None = None  # what was stored when the call began
+        self.question: StepRecord | None = None  # what the caller answers, if something was asked
+        self.batch: str | None = None  # the map whose item goes on by itself
+        self.has_waited = self.has_forked = False
+        self.reruns: dict[Run, Stored] = {}  # runs in which nodes run again because of their code
+
+    def inputs_for(
+        self, graph: Graph, workflow_id: str | None, given: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        """Return stored inputs under the given ones: a run that goes on need not be given them again.
+
+        What recorded steps produced is no input; a value given for it is an edit of the history.
+        """
+        if workflow_id is None:
+            return given
+        self.batch = self._map_of(check_workflow_id(workflow_id, child=True))
+        check_workflow_id(workflow_id, child=self.batch is not None)
+        if self.wishes.checkpoint is not None:
+            point = self.wishes.checkpoint
+            self.wishes = self.wishes._replace(history=point.steps)
+            given = {**point.values, **given}
+        if self.wishes.forks:
+            self.origin = fork.origin_of(self.store, self.wishes)
+            recorded, known = produced(self.origin.records), self.origin.inputs
+            given = self.origin.beyond(given)
+            given = without_answered(self.store, self.origin.workflow_id, given)
+        else:
+            stored = self.seen = stored_in(self.store, workflow_id)
+            recorded, known = (stored.outputs, stored.inputs) if stored is not None else (set(), {})
+            if stored is not None:
+                self.question = stored.question
+                refuse_map(self.store, stored)
+                if not self.wishes.new_turn:
+                    refuse_second_answer(graph, stored, given)
+                if stored.question is None:
+                    given = without_answered(self.store, workflow_id, given)
+        inputs, self.named = set(graph.inputs.all), frozenset(given)
+        # An answer that was taken as an input is one: given again, it is no answer to the next question.
+        asked = set() if self.seen is None else self.seen.asked
+        recorded = recorded.union(known.keys() & answer_names(graph)) - asked
+        self.edits = {n: v for n, v in given.items() if n in recorded and n not in inputs}
+        unmade = set(graph.outputs).difference(recorded)  # given in place of what would have made it
+        earlier = {
+            n: value
+            for n, (_, value) in known.items()
+            if (n in inputs or n in unmade) and not isinstance(value, Undecodable)
+        }
+        return {**earlier, **{n: v for n, v in given.items() if n not in self.edits}}
+
+    def _map_of(self, workflow_id: str) -> str | None:
+        """Return the map that there is an item of under this id: the item can go on by itself."""
+        stored = self.store.read_workflow(workflow_id) if "/" in workflow_id else None
+        return stored.parent_id if stored is not None and stored.item is not None else None
+
+    # -- around a run -----------------------------------------------------------------------------------
+
+    def open(self, run: Run) -> bool | None:
+        """Begin or take up the history of a run; return whether there is anything left to do.
+
+        None says that somebody else is at work on it, and that the call wants to wait for that.
+        """
+        if not self._keeps(run):
+            return True
+        fresh = self._must_be_new(run)
+        workflow_id = run.workflow_id = run.place()
+        if self.origin is not None and _is_outermost(run):
+            if not self.has_forked:
+                self._fork(run, self.origin)
+                self.has_forked = True
+        elif not fresh:
+            stored = self._stored(run)
+            if stored is not None and self._is_over(run, stored):
+                return False
+        try:
+            claim = self.store.claim(workflow_id, self._described(run), force=self.wishes.force)
+        except WorkflowLockedError:
+            # A rival that came too late to fork holds it for a moment, only to find that out.
+            if not (self.wishes.wait or self.has_forked):
+                raise
+            self.has_waited, self.seen = not self.has_forked, None
+            return None
+        if claim.existing is None:
+            run.journal = Journal(self.store, claim, run, self.writer)
+            return True
+        try:
+            return self._go_on(run, claim)
+        except BaseException as error:
+            if isinstance(error, CrashLoopError):
+                self.store.commit(claim, status=WorkflowStatus.FAILED, full=True)
+            self.store.release(claim)
+            raise
+
+    def _fork(self, run: Run, origin: fork.Origin) -> None:
+        """Create a workflow out of another one's history; its results keep the hash of their code."""
+        graph, described = run.admission.graph, self._described(run)
+        source = self.store.read_workflow(origin.workflow_id or "")
+        if source is not None:
+            before = Stored(source, list(origin.records), origin.inputs)
+            if self.wishes.code_change == "error":
+                outdated_nodes(graph, before, "error")
+            code = code_to_record(graph, before, before.finished)
+            described = replace(described, node_hashes=code.node_hashes if code else source.node_hashes)
+        fork.begin(self.store, run.workflow_id or "", described, origin, self.wishes)
+
+    def _stored(self, run: Run, current: Workflow | None = None) -> Stored | None:
+        """Return what is stored of a run; what was seen before will do, if nobody worked on it since."""
+        seen = self.seen if _is_outermost(run) else None
+        if seen is None or (current is not None and stamp(seen.workflow) != stamp(current)):
+            seen = stored_in(self.store, run.workflow_id or "")
+        return seen
+
+    def _keeps(self, run: Run) -> bool:
+        """Say whether a run has a history of its own."""
+        if run.map_run is not None:
+            return run.map_run.workflow_id is not None
+        return run.parent is None or keeps_inside(self.store, run.parent, run.step_name)
+
+    def _must_be_new(self, run: Run) -> bool:
+        """Say whether there cannot be anything stored yet, so that nobody needs to look."""
+        if run.map_run is not None:
+            return run.map_run in self.maps.fresh
+        if run.parent is not None:
+            return run.parent.past is None
+        return run.workflow_id is None
+
+    def _is_over(self, run: Run, stored: Stored) -> bool:
+        """Restore how a workflow ended that has nothing to do now; return whether that is so."""
+        if self.has_waited and ended_elsewhere(run, stored):
+            return True
+        if stored.workflow.status is not WorkflowStatus.COMPLETED and stored.question is None:
+            return False
+        if not stored.records and run.plan.steps:
+            return False  # nothing was written down, so nothing can be restored
+        if _has_answers(run) or self._news(run, stored) or has_grown(run.admission.graph, stored):
+            return False
+        code_change = self.wishes.code_change
+        told = _is_outermost(run) or code_change == "rerun"  # one warning for a map, not one for each item
+        if told and outdated_nodes(run.admission.graph, stored, code_change):
+            return False
+        recall(run, stored, self.store)
+        return True
+
+    def _news(self, run: Run, stored: Stored) -> dict[str, int]:
+        """Return the given values that are new or changed, with the version they get."""
+        given = {name: value for name, value in run.values.items() if name in run.admission.given}
+        if _is_outermost(run):
+            given |= self.edits
+        again = self.named if self.wishes.new_turn and _is_outermost(run) else ()
+        return stored.news(given, again)
+
+    def _echoes(self, run: Run, stored: Stored) -> dict[str, tuple[int, Any]]:
+        """Return the given values that are what the state holds already, with their versions."""
+        given = {n: v for n, v in {**run.values, **self.edits}.items() if n in self.named}
+        return stored.echoes(given)
+
+    def _go_on(self, run: Run, claim: Ownership) -> bool:
+        """Put a run where the claimed workflow stopped; return whether there is anything left to do."""
+        refuse_crash_loop(claim, self.store)
+        stored = self._stored(run, claim.existing)
+        if stored is None:
+            raise taken_over(claim.workflow_id)
+        if _has_answers(run) and _is_outermost(run):
+            refuse_late_answer(run, self.question, stored)
+            if not self.wishes.new_turn:
+                refuse_second_answer(run.admission.graph, stored, run.answers)
+        if self._is_over(run, stored):  # somebody was faster
+            self.store.release(claim)
+            return False
+        graph, news = run.admission.graph, self._news(run, stored)
+        outdated = outdated_nodes(graph, stored, self.wishes.code_change)
+        if outdated:
+            self.reruns[run] = stored
+        code = code_to_record(graph, stored, stored.finished)
+        run.values.update({name: self.edits[name] for name in news if name in self.edits})
+        given = {name: (version, run.values[name]) for name, version in news.items()}
+        if given and _is_outermost(run):
+            given = {**self._echoes(run, stored), **given}
+        take_up(run, stored, given, outdated, self.store)
+        run.journal = Journal(self.store, claim, run, self.writer, spent=stored.spent)
+        if given or code is not None or stored.workflow.status is not WorkflowStatus.ACTIVE:
+            active = WorkflowStatus.ACTIVE
+            self.store.commit(claim, inputs=given, at=run.past.superstep, status=active, code=code)
+        return True
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether ending a run takes longer than an event loop should be held up."""
+        return self.store.pace.seconds > _SLOW
+
+    def close(self, run: Run) -> tuple[int, ...]:
+        """Write down how the run ended; return the indexes of the steps that became durable."""
+        journal: Journal | None = run.journal
+        if journal is None:
+            return ()
+        try:
+            full = _is_outermost(run) or run.pause is not None
+            code = self._code_since(run) if run in self.reruns else None
+            started = perf_counter()
+            saved = journal.close(WorkflowStatus(run.status.value), full=full, code=code)
+            if full:
+                self.store.pace.seconds = perf_counter() - started
+            return saved
+        finally:
+            self.store.release(journal.claim)
+            self.store.retain(journal.claim.workflow_id)
+
+    def _code_since(self, run: Run) -> NewWorkflow | None:
+        """Return the code to record after nodes ran again."""
+        stored, before = self.reruns.pop(run), len(run.past.rows)
+        ran = {step.name for step in run.records[1::RECORD_SIZE][before:]}
+        return code_to_record(run.admission.graph, stored, stored.finished - ran)
+
+    def open_map(self, map_run: MapRun) -> None:
+        """Begin or take up the history of a map."""
+        self.maps.open(map_run)
+
+    def close_map(self, map_run: MapRun) -> None:
+        """Write down how the map ended."""
+        self.maps.close(map_run)
+
+    def _described(self, run: Run) -> NewWorkflow:
+        new = described(run, self.wishes)
+        inputs = {name: value for name, value in run.values.items() if name in run.admission.given}
+        if run.map_run is None:
+            return replace(new, inputs=inputs, parent_id=new.parent_id or self.batch)
+        number, key = run.map_run.number_of(run.item_index), self.maps.key_of(run)
+        return replace(
+            new, inputs=inputs, parent_id=run.map_run.workflow_id, item=number, fingerprint=key, tags={}
+        )
+
+
+def _has_answers(run: Run) -> bool:
+    return not run.fixed and bool(run.answers)
+
+
+def _is_outermost(run: Run) -> bool:
+    return run.parent is None and run.map_run is None
+
+
+class MapKeeper:
+    """Keep the maps of one call in a store; `fresh` are those that have no history yet."""
+
+    def __init__(self, store: Checkpointer, wishes: Wishes) -> None:
+        self.store = store
+        self.wishes = wishes
+        self.claims: dict[MapRun, Claim] = {}
+        self.fresh: set[MapRun] = set()
+        self.spent: dict[MapRun, float] = {}  # milliseconds that maps have worked before
+        self.keys: dict[MapRun, list[str]] = {}
+
+    def open(self, map_run: MapRun) -> None:
+        """Begin or take up the history of a map; items of one that completed are looked up, not run."""
+        parent = map_run.parent
+        if parent is not None and not keeps_inside(self.store, parent, map_run.step_name):
+            return
+        map_run.workflow_id = map_run.place()
+        check_workflow_id(map_run.workflow_id, child=parent is not None)
+        stored = None
+        if parent is None or parent.past is not None:
+            stored = self.store.read_workflow(map_run.workflow_id)
+        items = self.store.children(map_run.workflow_id) if stored is not None else []
+        if stored is not None:
+            _refuse_run(stored)
+        if self.wishes.key is not None and parent is None:
+            map_run.numbers = self._numbers(map_run, items)
+        else:
+            self._refuse_changes(map_run, items)
+        if stored is not None and self._is_complete(map_run, stored, items):
+            return
+        new = described(map_run, self.wishes)
+        claim = self.claims[map_run] = self.store.claim(map_run.workflow_id, new, force=self.wishes.force)
+        if claim.existing is None:
+            self.fresh.add(map_run)
+            return
+        self.spent[map_run] = spent(claim.existing, items)
+        if claim.existing.status is not WorkflowStatus.ACTIVE:
+            self.store.commit(claim, status=WorkflowStatus.ACTIVE)
+
+    def close(self, map_run: MapRun) -> None:
+        """Write down how the map ended."""
+        claim = self.claims.pop(map_run, None)
+        self.fresh.discard(map_run)
+        if claim is None:
+            return
+        try:
+            duration = (map_run.stopped_at - map_run.started) * 1000 + self.spent.pop(map_run, 0.0)
+            outermost = map_run.parent is None
+            self.store.commit(claim, status=_status(map_run), duration_ms=duration, full=outermost)
+        finally:
+            self.store.release(claim)
+
+    def key_of(self, run: Run) -> str | None:
+        """Return the key by which an item is matched, None where its position counts."""
+        keys = self.keys.get(run.map_run)
+        return keys[run.item_index or 0] if keys is not None else None
+
+    def _refuse_changes(self, map_run: MapRun, items: Sequence[Workflow]) -> None:
+        """Raise ItemChangedError for an item that was recorded with other values; nothing is written yet."""
+        for item in items:
+            if item.item is None or item.item >= len(map_run.items):
+                continue
+            known = map_run.admission.given  # what is bound may differ: it is no input
+            given = {name: value for name, value in map_run.items[item.item].items() if name in known}
+            stored = Stored(item, [], self.store.read_inputs(item.id))
+            changed = stored.news(given)
+            if changed and stored.inputs:
+                raise ItemChangedError(
+                    f"Item {item.item} of {map_run.workflow_id!r} was recorded with other values of "
+                    f"{', '.join(map(repr, changed))}. Map the same list again, match items by key=..., "
+                    "or use another workflow_id.",
+                    workflow_id=item.id,
+                )
+
+    def _is_complete(self, map_run: MapRun, stored: Workflow, items: Sequence[Workflow]) -> bool:
+        """Say whether every item was recorded as completed, so that there is nothing to write."""
+        if stored.status is not WorkflowStatus.COMPLETED or self.wishes.code_change == "rerun":
+            return False
+        recorded = {item.item for item in items if item.status is WorkflowStatus.COMPLETED}
+        return all(map_run.number_of(index) in recorded for index in range(len(map_run.items)))
+
+    def _numbers(self, map_run: MapRun, items: Sequence[Workflow]) -> list[int]:
+        """Return the numbers of the items: that of the recorded item with the same key, or a new one."""
+        keys = self.keys[map_run] = [
+            _key(self.wishes.key, index, item) for index, item in enumerate(map_run.items)
+        ]
+        double = [key for key, count in Counter(keys).items() if count > 1]
+        if double:
+            raise ValueError(f"Several items have the key {double[0]!r}; key=... must tell them apart.")
+        known = {item.fingerprint: item.item for item in items if item.item is not None}
+        unused = iter(range(max(known.values(), default=-1) + 1, len(keys) + len(known) + 1))
+        return [known[key] if key in known else next(unused) for key in keys]
+
+
+def keeps_inside(store: Checkpointer, parent: Run, name: str) -> bool:
+    """Say whether what runs inside a node has a history of its own: not within an atomic boundary."""
+    nested = parent.step_of(name).node.durability == "nested"
+    return parent.journal is not None and store.policy.granularity == "step" and nested
+
+
+def refuse_map(store: Checkpointer, stored: Stored) -> None:
+    """Raise WorkflowError for a workflow that is a map: it has items, and no steps of its own."""
+    if not stored.records and any(child.item is not None for child in store.children(stored.workflow.id)):
+        raise WorkflowError(
+            f"Workflow {stored.workflow.id!r} is a map. Use map() to go on with it, or another workflow_id.",
+            workflow_id=stored.workflow.id,
+        )
+
+
+def _refuse_run(stored: Workflow) -> None:
+    if stored.step_count:
+        raise WorkflowError(
+            f"Workflow {stored.id!r} is a single run. Use run() to go on with it, or another workflow_id.",
+            workflow_id=stored.id,
+        )
+
+
+def _key(key: Any, index: int, item: dict[str, Any]) -> str:
+    found = key(dict(item)) if callable(key) else item.get(key)
+    if not isinstance(found, (str, int)):
+        raise ValueError(f"key=... gives {found!r} for item {index}; it must be a text or an int.")
+    return str(found)
+
+
+def _status(map_run: MapRun) -> WorkflowStatus:
+    found = {run.status for run in map_run.runs if run is not None}
+    if RunStatus.FAILED in found:
+        return WorkflowStatus.PARTIAL if RunStatus.COMPLETED in found else WorkflowStatus.FAILED
+    if RunStatus.STOPPED in found or None in map_run.runs:
+        return WorkflowStatus.STOPPED
+    return WorkflowStatus.COMPLETED

@@ -1,0 +1,503 @@
+"""Admission of a call: given names checked against the graph."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import Any
+
+from hypergraph.display import closest, did_you_mean, finding
+from hypergraph.engine.plan import Plan, Step, plan_of
+from hypergraph.exceptions import GraphConfigError, MissingInputError
+from hypergraph.graph.graph import Graph
+from hypergraph.graph.inputs import (
+    InputSpec,
+    compute_input_spec,
+    cycles_in,
+    entry_needs,
+    scope_of,
+    starts_alone,
+)
+from hypergraph.graph.wiring import Wiring
+from hypergraph.nodes.base import HyperNode
+from hypergraph.nodes.names import got
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The names of one call beside the graph they are for; values play no part."""
+
+    graph: Graph
+    spec: InputSpec
+    active: tuple[str, ...]  # the nodes that may run, in graph order
+    scope: frozenset[str]  # the same as a set
+    names: frozenset[str]  # everything given, answers to interrupts included
+    available: frozenset[str]  # inputs that are given or bound
+
+
+def check_cycle_entries(request: Request, entrypoint: str | None) -> dict[str, frozenset[str]]:
+    """Return the nodes at which cycles are to start, each with its cycle; a cycle may start anywhere else.
+
+    They are chosen by name. Where edges are declared, and sources go before what they feed, somebody has to
+    begin: the first that can.
+    Raises MissingInputError for a cycle nothing enters, ValueError for one with several ways in.
+    """
+    graph, spec = request.graph, request.spec
+    configured = graph.entrypoints_config or ()
+    if entrypoint is not None and entrypoint not in spec.entrypoints and entrypoint not in configured:
+        ways = ", ".join(spec.entrypoints) or "none: no cycle of this graph has to be entered"
+        raise ValueError(f"{entrypoint!r} is not a valid entry point. Entry points: {ways}")
+    chosen: dict[str, frozenset[str]] = {}
+    for component in cycles_in(graph.wiring, set(request.scope)):
+        named = [name for name in component if name == entrypoint]
+        named = named or [name for name in component if name in configured]
+        able = _check_component(request, component, named)
+        if graph.wiring.explicit and not named:
+            named = able[:1]
+        chosen.update((name, frozenset(component)) for name in named)
+    return chosen
+
+
+def _check_component(request: Request, component: Sequence[str], named: Sequence[str]) -> list[str]:
+    """Return the nodes that can start a cycle with what is given; none where nothing has to be given."""
+    wiring, spec, available = request.graph.wiring, request.spec, request.available
+    if not named and any(starts_alone(wiring, n, component, spec.bound, request.scope) for n in component):
+        return []
+    needs = {
+        name: entry_needs(wiring, name, component, spec.bound, request.scope)
+        for name in named or component
+        if name in spec.entrypoints
+    }
+    entries = {name: params for name, params in needs.items() if params}
+    if not entries:
+        return []
+    satisfied = {name: set(params) for name, params in entries.items() if available.issuperset(params)}
+    if not satisfied:
+        ways = "\n".join(f"-> enter at {name!r} with {', '.join(params)}" for name, params in entries.items())
+        missing = sorted({p for params in entries.values() for p in params if p not in available})
+        raise MissingInputError(
+            f"Nothing starts the cycle {' -> '.join(component)}: missing {', '.join(missing)}.\n{ways}\n"
+            "How to fix: pass the inputs of one entry in `values`, or bind them; bind returns a new graph.",
+            missing,
+            sorted(request.names),
+        )
+    ways_in = {frozenset(params) for params in satisfied.values()}
+    if len(ways_in) > 1:
+        listed = "; ".join(f"{name!r} with {', '.join(sorted(params))}" for name, params in satisfied.items())
+        raise ValueError(f"Ambiguous cycle entry: {listed}. Leave inputs out, or name one with entrypoint=.")
+    return list(satisfied)
+
+
+POLICIES = ("warn", "ignore", "error")
+
+
+def check_overrides(
+    request: Request, internal: Sequence[str], unexpected: Sequence[str], policy: str
+) -> list[str]:
+    """Return warnings about unexpected names. Raises ValueError for conflicts and by policy "error"."""
+    if policy not in POLICIES:
+        raise ValueError(f'Invalid on_internal_override: {policy!r}. Use "warn", "ignore" or "error".')
+    _refuse_conflicts(request, internal)
+    if not unexpected or policy == "ignore":
+        return []
+    text = _describe(request.graph, internal, [name for name in unexpected if name not in internal])
+    if policy == "error":
+        raise ValueError(text)
+    return [text]
+
+
+def _describe(graph: Graph, internal: Sequence[str], unknown: Sequence[str]) -> str:
+    parts = []
+    if internal:
+        pairs = (f"{name} <- {', '.join(graph.wiring.data_producers[name])}" for name in sorted(internal))
+        parts.append(f"Values were given for internal parameters that nodes produce: {'; '.join(pairs)}.")
+    for name in sorted(unknown):
+        hint = did_you_mean(name, graph.inputs.all)
+        parts.append(f"{name!r} is not an input of the graph and is not used. {hint or ''}".rstrip())
+    parts.append('Pass on_internal_override="ignore" if this is intended.')
+    return " ".join(parts)
+
+
+def consumed_outputs(wiring: Wiring, name: str, active: Collection[str]) -> dict[str, list[str]]:
+    """Return the outputs of a node that others take from it, each with those consumers."""
+    found: dict[str, list[str]] = {}
+    for output in wiring.nodes[name].data_outputs:
+        consumers = [
+            c for c in wiring.consumers.get(output, ()) if c in active and name in wiring.feeders(c, output)
+        ]
+        if consumers:
+            found[output] = consumers
+    return found
+
+
+def _refuse_conflicts(request: Request, internal: Sequence[str]) -> None:
+    """A5: a node either computes its outputs or has all of them injected."""
+    wiring, available = request.graph.wiring, request.available
+    bound = (name for name in request.graph._bound if name not in request.spec.all)  # others are inputs
+    injected = {*internal, *(name for name in bound if name in wiring.data_producers)}
+    runnable: set[str] | None = None
+    for output in sorted(injected):
+        for producer in wiring.data_producers[output]:
+            if producer not in request.scope or producer in wiring.flow_cycle_of:
+                continue
+            if wiring.nodes[producer].is_interrupt:
+                continue
+            consumed = consumed_outputs(wiring, producer, request.scope)
+            partial = sorted(set(consumed).difference(available))
+            if output in consumed and partial:
+                raise ValueError(
+                    f"Invalid internal override configuration: partial inject outputs of node {producer!r}. "
+                    f"{output!r} is given, but not {', '.join(map(repr, partial))}; give all of them or none."
+                )
+            runnable = _runnable(request) if runnable is None else runnable
+            if producer in runnable:
+                raise ValueError(
+                    "Invalid internal override configuration: Cannot mix compute and inject. "
+                    f"{output!r} is given, but node {producer!r} can compute it from the other inputs. "
+                    "Leave one of them out."
+                )
+
+
+def _runnable(request: Request) -> set[str]:
+    """Return the nodes that could run from the names given, directly or through others."""
+    wiring = request.graph.wiring
+    waiting = {name: _lacking(wiring.nodes[name], request.available) for name in request.active}
+    runnable = {name for name, lacking in waiting.items() if not lacking}
+    fresh = list(runnable)
+    while fresh:
+        for output in wiring.nodes[fresh.pop()].data_outputs:
+            for consumer in wiring.consumers.get(output, ()):
+                if consumer in waiting and consumer not in runnable:
+                    waiting[consumer].discard(output)
+                    if not waiting[consumer]:
+                        runnable.add(consumer)
+                        fresh.append(consumer)
+    return runnable
+
+
+def _lacking(node: HyperNode, available: Collection[str]) -> set[str]:
+    return {param for param in node.inputs if param not in available and not node.can_do_without(param)}
+
+
+def bypassed(request: Request) -> set[str]:
+    """A7: nodes whose consumed outputs are all given, and nodes that only such nodes consume from."""
+    wiring, available = request.graph.wiring, request.available
+    if available.isdisjoint(wiring.data_producers):
+        return set()
+    consumed = {name: consumed_outputs(wiring, name, request.scope) for name in request.active}
+    idle: set[str] = set()
+    grown = True
+    while grown:
+        grown = False
+        for name in reversed(request.active):
+            if (
+                name not in idle
+                and consumed[name]
+                and all(
+                    output in available or idle.issuperset(consumers)
+                    for output, consumers in consumed[name].items()
+                )
+            ):
+                idle.add(name)
+                grown = True
+    return idle
+
+
+def check_waits(admission: Admission) -> None:
+    """Raise GraphConfigError if a node could run but for what it waits for, which cannot come about."""
+    steps = [admission.plan.steps[index] for index in sorted(admission.scope)]
+    if not any(step.wait_for for step in steps):
+        return
+    able = _able(admission, steps)
+    stuck = [step for step in _able(admission, steps, waits=False) if step not in able]
+    if stuck:
+        names = ", ".join(repr(step.name) for step in stuck)
+        waits = [f"-> {s.name!r} waits for {', '.join(map(repr, s.wait_for))}\n" for s in stuck if s.wait_for]
+        raise GraphConfigError(
+            f"Nodes would wait for ever: {names}\n{''.join(waits)}"
+            "How to fix: break the circle of wait_for, or wait for something that exists with these inputs."
+        )
+
+
+def _able(admission: Admission, steps: list[Step], *, waits: bool = True) -> list[Step]:
+    """Return the steps that may run, every open question taken in their favour."""
+    there = {*admission.given, *admission.answers}
+    able: set[int] = set()
+    size = -1
+    ways = itertools.cycle(
+        (steps, steps[::-1])
+    )  # in one of the two directions most graphs need a single pass
+    while size < len(able):
+        size = len(able)
+        for step in next(ways):
+            if step.index not in able and _is_able(admission, step, able, there, waits):
+                able.add(step.index)
+                there.update(step.outputs, step.awaited)
+    return [step for step in steps if step.index in able]
+
+
+def _is_able(admission: Admission, step: Step, able: set[int], there: set[str], waits: bool) -> bool:
+    plan = admission.plan
+    if waits and not there.issuperset(step.wait_for):
+        return False
+    if step.controllers and not any(
+        gate in able or step.index in plan.steps[gate].default_targets for gate in step.controllers
+    ):
+        return False
+    return all(
+        param in there or (step.index, param) in admission.soft
+        for param in admission.needs.get(step.index, ())
+    )
+
+
+UNSET: Any = type("UNSET", (), {"__repr__": lambda self: "<unset>", "__bool__": lambda self: False})()
+_KEPT = 256  # admissions remembered per graph; more key sets than that are a sign of generated names
+
+
+@dataclass(slots=True)
+class Admission:
+    """The outcome of checking a set of names against a graph."""
+
+    graph: Graph
+    plan: Plan
+    spec: InputSpec
+    base: dict[str, Any]
+    lent: dict[str, Any]  # what of the base is bound inside nested graphs only
+    returns: tuple[str, ...]
+    answers: frozenset[str]
+    notices: tuple[str, ...]
+    scope: frozenset[int]
+    given: frozenset[str]
+    selected: tuple[str, ...] | None
+    needs: dict[int, dict[str, set[int] | None]] = field(default_factory=dict)
+    soft: dict[tuple[int, str], set[int]] = field(default_factory=dict)
+    course: Any = None  # the fixed schedule, once rehearsed
+    flow: Any = None  # the same as a Flow (of an unfolding run: of its fixed part), False where there is none
+    versions: dict[int, Any] = field(default_factory=dict)  # what steps of a fixed course take and make
+    fetch: Callable[[dict[str, Any]], dict[str, Any]] | None = None  # what a fixed schedule always delivers
+    _made: frozenset[str] | None = None
+
+    @property
+    def made(self) -> frozenset[str]:
+        """The names that the nodes of this scope make."""
+        if self._made is None:
+            self._made = frozenset(name for index in self.scope for name in self.plan.steps[index].outputs)
+        return self._made
+
+    def remember_outcome(self, names: tuple[str, ...]) -> None:
+        """Prepare the way to collect these values from a state."""
+        if len(names) > 1:
+            getter = itemgetter(*names)
+            self.fetch = lambda values: dict(zip(names, getter(values), strict=True))
+        elif names:
+            (name,) = names
+            self.fetch = lambda values: {name: values[name]}
+
+    def warn(self, stacklevel: int) -> None:
+        """Repeat the warnings about the names given; they belong to every call, not only the first."""
+        for notice in self.notices:
+            warnings.warn(notice, UserWarning, stacklevel=stacklevel)
+
+
+def admit(
+    graph: Graph,
+    names: tuple[str, ...],
+    select: Any = UNSET,
+    entrypoint: str | None = None,
+    on_internal_override: str = "warn",
+) -> Admission:
+    """Check the names a run starts with; the outcome is remembered.
+
+    Raises GraphConfigError, MissingInputError or ValueError by rules A2-A9, TypeError for what is no name.
+    """
+    wanted = tuple(select) if isinstance(select, list) else select
+    key = (names, wanted, entrypoint, on_internal_override)
+    known: dict[Any, Admission] = graph.memo.setdefault("admissions", {})
+    try:
+        return known[key]
+    except KeyError:
+        pass
+    if strange := [name for name in names if not isinstance(name, str)]:
+        raise TypeError(f"values must be a mapping from input names to values, got the key {strange[0]!r}")
+    admission = _admit(graph, frozenset(names), wanted, entrypoint, on_internal_override)
+    if len(known) >= _KEPT:
+        known.clear()
+    known[key] = admission
+    return admission
+
+
+def _admit(
+    graph: Graph, names: frozenset[str], select: Any, entrypoint: str | None, policy: str
+) -> Admission:
+    plan, wiring, bound = plan_of(graph), graph.wiring, graph._bound
+    selected = _selected(graph, select)
+    if selected == graph.selected:
+        spec = graph.inputs
+    else:
+        spec = compute_input_spec(wiring, bound, selected, graph.entrypoints_config)
+    active = tuple(scope_of(wiring, graph.entrypoints_config, None))
+    offered, known = names.union(bound), answer_names(graph)
+    answers = frozenset(n for n in offered if n in known or _is_nested_answer(graph, n))
+    plain = names - answers
+    request = Request(graph, spec, active, frozenset(active), names, plain.union(bound))  # A3
+    expected = {*spec.all, *_cycle_values(wiring)}
+    unexpected = [name for name in plain if name not in expected]
+    internal = [n for n in unexpected if not request.scope.isdisjoint(wiring.data_producers.get(n, ()))]  # A4
+    notices = check_overrides(request, internal, unexpected, policy)  # A5, A6
+    chosen = check_cycle_entries(request, entrypoint)  # A8
+    _check_missing(request, bypassed(request))  # A7, A9
+    lent = _lent(plan, spec, bound)
+    admission = Admission(
+        graph=graph,
+        plan=plan,
+        spec=spec,
+        base={**lent, **bound},
+        lent=lent,
+        returns=selected or tuple(wiring.data_producers),
+        answers=answers,
+        notices=tuple(notices),
+        scope=frozenset(plan.index[name] for name in active),
+        given=plain,
+        selected=selected,
+    )
+    for name in active:
+        _note_needs(admission, name, chosen)
+    check_waits(admission)
+    return admission
+
+
+def admit_nothing(graph: Graph) -> Admission:
+    """Return an admission by which no step runs: for a run that fails before it starts."""
+    nobody: frozenset[Any] = frozenset()
+    return Admission(graph, plan_of(graph), graph.inputs, {}, {}, (), nobody, (), nobody, nobody, None)
+
+
+def _cycle_values(wiring: Wiring) -> set[str]:
+    """Return the names that go round in cycles: a run may start from any of them, whatever else it has."""
+    return {
+        param
+        for name, cycle in wiring.flow_cycle_of.items()
+        for param in wiring.nodes[name].inputs
+        if not cycle.isdisjoint(wiring.feeders(name, param))
+    }
+
+
+def _lent(plan: Plan, spec: InputSpec, bound: Collection[str]) -> dict[str, Any]:
+    """V1: return values bound inside nested graphs that plain nodes beside them take too."""
+    inside = {name: value for name, value in spec.bound.items() if name not in bound}
+    taken = (
+        {param for step in plan.steps if step.kind != "graph" for param in step.node.inputs} if inside else ()
+    )
+    return {name: value for name, value in inside.items() if name in taken}
+
+
+def _selected(graph: Graph, select: Any) -> tuple[str, ...] | None:
+    """A2: which outputs the caller wants back."""
+    if select is UNSET or select is None:
+        return graph.selected
+    if select == "**":
+        return None
+    if not isinstance(select, Iterable):
+        raise TypeError(f"select takes the name of an output or a list of names, got {got(select)}")
+    wanted = (select,) if isinstance(select, str) else tuple(select)
+    outputs = graph.wiring.data_producers
+    for name in wanted:
+        if name not in outputs:
+            what = f"Invalid select: {name!r} is not an output of the graph."
+            details = (did_you_mean(name, outputs), f"outputs: {', '.join(outputs)}")
+            raise GraphConfigError(finding(what, *details, fix="select outputs of the graph."))
+    return wanted
+
+
+def answer_names(graph: Graph) -> frozenset[str]:
+    """Return the names under which answers to interrupts may be given, nested ones by their lifted names."""
+    if "answers" not in graph.memo:
+        found: set[str] = set()
+        scope = scope_of(graph.wiring, graph.entrypoints_config, None) if graph.has_interrupts else ()
+        for node in map(graph.wiring.nodes.__getitem__, scope):
+            if node.is_interrupt:
+                found.update(node.data_outputs)
+            elif node.nested_graph is not None and node.nested_graph.has_interrupts:
+                inner = answer_names(node.nested_graph)
+                found.update(o for o, i in zip(node.outputs, node.inner_outputs, strict=True) if i in inner)  # type: ignore[attr-defined]  # a node with a nested graph is a GraphNode
+        graph.memo["answers"] = frozenset(found)
+    return graph.memo["answers"]  # type: ignore[no-any-return]  # set three lines above
+
+
+def _is_nested_answer(graph: Graph, name: str) -> bool:
+    """Say whether "review.decision" is the key of an interrupt inside the GraphNode "review"."""
+    head, dot, rest = name.partition(".")
+    node = graph.wiring.nodes.get(head)
+    inner = node.nested_graph if dot and node is not None else None
+    return inner is not None and (rest in answer_names(inner) or _is_nested_answer(inner, rest))
+
+
+def _check_missing(request: Request, idle: Collection[str]) -> None:
+    wiring = request.graph.wiring
+    missing = [
+        name
+        for name in request.spec.required
+        if name not in request.available.union(request.names)
+        and any(
+            consumer in request.scope and consumer not in idle and not wiring.feeders(consumer, name)
+            for consumer in wiring.consumers[name]
+        )
+    ]
+    if missing:
+        text = _missing_text(request.graph, missing, request.names, request.spec)
+        raise MissingInputError(text, missing, sorted(request.names))
+
+
+def _missing_text(graph: Graph, missing: Sequence[str], given: Iterable[str], spec: InputSpec) -> str:
+    given = sorted(given)
+    lines = [f"Missing required inputs of graph {graph.name or 'unnamed'!r}: {', '.join(map(repr, missing))}"]
+    for name in missing:
+        consumers = ", ".join(n.name for n in graph.consumers_of(name))
+        similar = closest(name, [g for g in given if g not in spec.all])
+        hint = f"; you passed {similar!r}. Did you mean {name!r}?" if similar else ""
+        if name == "self":  # decorated inside its class, so the method never got an object
+            hint = "; a method becomes a node together with its object: node(an_object.method, ...)"
+        lines.append(f"-> {name!r} is needed by {consumers}{hint}")
+    lines.append(f"-> provided: {', '.join(map(repr, given)) or 'nothing'}")
+    unused = [name for name in spec.all if name not in given and name not in missing]
+    if unused:
+        lines.append(f"-> other inputs, which may be given: {', '.join(map(repr, unused))}")
+    lines.append(
+        "How to fix: pass them in `values`, or bind them; bind returns a new graph: graph = graph.bind(...)."
+    )
+    return "\n".join(lines)
+
+
+def _note_needs(admission: Admission, name: str, chosen: dict[str, frozenset[str]]) -> None:
+    """Write down which inputs a step has to wait for at the start.
+
+    A need is "soft" when something could stand in for it (a bound value, a default, a given value): it is
+    waited for only while one of certain others can still run. Those are the producers outside of the step's
+    own cycle, and those inside if the cycle is to start elsewhere.
+    """
+    plan, wiring = admission.plan, admission.plan.wiring
+    step = plan.steps[plan.index[name]]
+    started_elsewhere = any(name in cycle and name not in starts for starts, cycle in _cycles(chosen))
+    for param in step.node.inputs:
+        feeders = {plan.index[f] for f in wiring.feeders(name, param)} & admission.scope
+        outer = {plan.index[f] for f in plan.outer_feeders(name, param)} & admission.scope
+        bound = param in admission.base and param not in admission.answers
+        stands_in = bound or step.node.can_do_without(param)
+        in_state = param in admission.given
+        inner = feeders - outer - {step.index} if started_elsewhere else set()
+        if in_state and not (wiring.explicit and outer) and not inner:
+            continue
+        if stands_in and not outer and not inner:
+            continue
+        needs = admission.needs.setdefault(step.index, {})
+        needs[param] = outer if wiring.explicit and outer else None
+        if (outer or inner) and (stands_in or in_state):
+            admission.soft[step.index, param] = outer | inner
+
+
+def _cycles(chosen: dict[str, frozenset[str]]) -> Iterable[tuple[tuple[str, ...], frozenset[str]]]:
+    for cycle in dict.fromkeys(chosen.values()):
+        yield tuple(start for start, own in chosen.items() if own == cycle), cycle

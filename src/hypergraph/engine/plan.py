@@ -1,0 +1,474 @@
+"""Plan of a graph: prepared calls, meaning of results, steps and their consumers."""
+
+from __future__ import annotations
+
+import copy
+import enum
+import numbers
+import types
+from collections.abc import Callable, Mapping
+from inspect import Parameter as Kinds
+from operator import itemgetter
+from typing import Any, Literal, Protocol
+
+from hypergraph.exceptions import GraphConfigError
+from hypergraph.graph.graph import Graph
+from hypergraph.graph.inputs import scope_of
+from hypergraph.graph.wiring import Wiring
+from hypergraph.nodes.base import HyperNode
+from hypergraph.nodes.callable_node import CallableNode
+from hypergraph.nodes.context import NodeContext, RunFacts
+from hypergraph.nodes.function import FunctionNode
+from hypergraph.nodes.gate import END, GateNode, RouteNode
+from hypergraph.nodes.graph_node import GraphNode
+from hypergraph.nodes.signature import MISSING, Parameter
+from hypergraph.structure import walk
+
+_FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
+_IMMUTABLE = (type(None), int, float, str, bytes, type, enum.Enum, *_FUNCTIONS, numbers.Number)
+_BY_POSITION = (Kinds.POSITIONAL_ONLY, Kinds.POSITIONAL_OR_KEYWORD)
+
+
+class Call(Protocol):
+    """A prepared call: everything it needs comes from the state and the run."""
+
+    def __call__(self, values: Mapping[str, Any], run: RunFacts, superstep: int) -> Any: ...
+
+
+def is_immutable(value: Any) -> bool:
+    """Say whether a value cannot change in place: numbers, text, functions, classes, tuples of such."""
+    kind = type(value)  # not its __class__, which a proxy looks up, and may fail to
+    if kind is not tuple and kind is not frozenset:
+        return issubclass(kind, _IMMUTABLE)
+    try:
+        return all(map(is_immutable, value))
+    except RecursionError:
+        return False  # too deep to tell, and mutable is what costs nothing but a step
+
+
+def takes_plain_positions(node: CallableNode) -> bool:
+    """Say whether the function can be called with its inputs by position, straight from the state."""
+    return not node.signature.by_keyword and all(
+        p.kind in _BY_POSITION and p.default is MISSING and not p.is_context
+        for p in node.signature.parameters
+    )
+
+
+def getter_of(names: tuple[str, ...]) -> Callable[[Mapping[str, Any]], Any] | None:
+    """Return what fetches several inputs as a tuple, None for fewer than two."""
+    return itemgetter(*names) if len(names) > 1 else None
+
+
+def prepare_call(node: CallableNode, other: Callable[..., Any] | None = None) -> Call:
+    """Return the call of a function that needs more than plain positions, or of another in its place."""
+    quick = _context_call(node) if other is None else None
+    if quick is not None:
+        return quick
+    func = other or node.func
+    names = dict(zip((p.name for p in node.params), node.inputs, strict=True))
+    parts = [(p, names.get(p.name, ""), _copier(node, p)) for p in node.signature.parameters]
+    spread = any(p.kind is Kinds.VAR_POSITIONAL for p in node.signature.parameters)
+    keywords = node.signature.by_keyword and not spread
+
+    def call(values: Mapping[str, Any], run: RunFacts, superstep: int) -> Any:
+        args: list[Any] = []
+        kwargs: dict[str, Any] = {}
+        for param, name, default in parts:
+            if param.is_context:
+                value: Any = NodeContext(run, node.name, superstep)
+            elif name in values:
+                value = values[name]
+            else:
+                value = default()
+            _place(param, value, args, kwargs, keywords)
+        return func(*args, **kwargs)
+
+    return call
+
+
+def _place(param: Parameter, value: Any, args: list[Any], kwargs: dict[str, Any], keywords: bool) -> None:
+    if param.kind is Kinds.VAR_POSITIONAL:
+        args.extend(value)
+    elif param.kind is Kinds.VAR_KEYWORD:
+        kwargs.update(value)
+    elif param.kind is Kinds.KEYWORD_ONLY or (keywords and param.kind is not Kinds.POSITIONAL_ONLY):
+        kwargs[param.name] = value
+    else:
+        args.append(value)
+
+
+def _context_call(node: CallableNode) -> Call | None:
+    """Return a shorter call for the usual shape: one input and, behind it, the context."""
+    params = node.signature.parameters
+    plain = all(p.kind in _BY_POSITION and p.default is MISSING for p in params)
+    if not plain or node.signature.by_keyword or [p.is_context for p in params] != [False, True]:
+        return None
+    func, arg, name, new = node.func, node.inputs[0], node.name, object.__new__
+
+    def call(values: Mapping[str, Any], run: RunFacts, superstep: int) -> Any:
+        context = new(NodeContext)  # past its constructor: one call less for every call of the node
+        context._run, context._name, context.superstep = run, name, superstep
+        return func(values[arg], context)
+
+    return call
+
+
+def _copier(node: CallableNode, param: Parameter) -> Callable[[], Any]:
+    """Return what makes the default of a parameter: a copy per call where it could be changed."""
+    default = param.default
+    if is_immutable(default):
+        return lambda: default
+
+    def fresh() -> Any:
+        try:
+            return copy.deepcopy(default)
+        except Exception as error:
+            raise GraphConfigError(
+                f"The default of {param.name!r} in node {node.name!r} cannot be safely copied "
+                f"({type(error).__name__}: {error}), and calls must not share it.\n"
+                f"How to fix: share it with .bind(), as in graph.bind({param.name}=...), or default to None."
+            ) from error
+
+    return fresh
+
+
+def inputs_of(node: CallableNode, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the node would take from this state, by current input names."""
+    found = {name: values[name] for name in node.inputs if name in values}
+    if len(found) < len(node.inputs):
+        found |= {name: default for name, default in node.defaults.items() if name not in found}
+    return found
+
+
+Names = tuple[str, ...]
+ABSENT: Any = type("ABSENT", (), {"__repr__": lambda self: "<absent>"})()  # an output that was not produced
+NO_ANSWER: Any = object()  # what a handler that returned None says
+
+
+def decider(gate: GateNode) -> Callable[[Any], Any]:
+    """Return what turns the result of a gate into its decision, quickly for the usual result."""
+    if gate.multi_target or not isinstance(gate, RouteNode):
+        return gate.decide
+    decide, targets = gate.decide, frozenset(gate.targets)
+
+    def resolve(result: Any) -> Any:
+        return result if (type(result) is str or result is END) and result in targets else decide(result)
+
+    return resolve
+
+
+def drop(result: Any) -> tuple[()]:
+    """Return nothing: whatever a node without outputs returns is not wanted."""
+    return ()
+
+
+def unpacker(name: str, outputs: Names, originals: Names) -> Callable[[Any], Any]:
+    """Return what turns the result of a node with several outputs into their values, in order.
+
+    A dict may use the names the outputs have now, or those they had when the function was written. The
+    returned function raises TypeError or ValueError naming the node.
+    """
+    wanted = len(outputs)
+
+    def unpack(result: Any) -> Any:
+        if type(result) is tuple or type(result) is list:
+            if len(result) == wanted:
+                return result
+        elif isinstance(result, dict):
+            if (named := _by_name(result, outputs, originals)) is not None:
+                return named
+            raise ValueError(
+                f"Node {name!r} returned a dict with keys {list(result)}; its outputs are {outputs}."
+            )
+        elif result is None:
+            raise TypeError(f"Node {name!r} returned None; it must return {wanted} values for {outputs}.")
+        elif isinstance(result, (str, bytes, bytearray, set, frozenset)) or not hasattr(result, "__len__"):
+            raise TypeError(
+                f"Node {name!r} returned {type(result).__name__}; "
+                f"it must return {wanted} values for {outputs}."
+            )
+        if len(result) != wanted:
+            raise ValueError(
+                f"Node {name!r} returned {len(result)} values; expected {wanted}, one for each of {outputs}."
+            )
+        return tuple(result)
+
+    return unpack
+
+
+def _by_name(result: dict[Any, Any], outputs: Names, originals: Names) -> tuple[Any, ...] | None:
+    for names in (originals, outputs):  # where both fit, after a swap of names, the function means its own
+        if result.keys() == set(names):
+            return tuple(result[name] for name in names)
+    return None
+
+
+def answer_reader(name: str, outputs: Names, originals: Names) -> Callable[[Any], Any]:
+    """Return what turns the result of an interrupt's handler into values, or NO_ANSWER.
+
+    The returned function raises ValueError naming the node.
+    """
+
+    def read(result: Any) -> Any:
+        if result is None:
+            return NO_ANSWER
+        if len(outputs) == 1:
+            return result
+        if not isinstance(result, dict):
+            return (result, *(ABSENT for _ in outputs[1:]))
+        if (named := _by_name(result, outputs, originals)) is not None:
+            return named
+        missing, extra = sorted(set(outputs) - set(result)), sorted(set(result) - set(outputs), key=str)
+        raise ValueError(
+            f"Interrupt {name!r}: its handler must return exactly {outputs}; "
+            f"missing: {missing}, extra: {extra}"
+        )
+
+    return read
+
+
+Kind = Literal["function", "gate", "interrupt", "graph"]
+
+
+class Step:
+    """One node, prepared: how to call it, what it writes, whom that concerns.
+
+    `writes` pairs each data output with the steps that become stale when it changes; `awaited` are the
+    ordering names that rise when the step is done, `waiters` the steps that wait for anything of it.
+    """
+
+    __slots__ = (
+        "arg",
+        "awaited",
+        "call",
+        "controllers",
+        "default_targets",
+        "func",
+        "getter",
+        "index",
+        "is_async",
+        "is_gate",
+        "kind",
+        "name",
+        "node",
+        "output",
+        "outputs",
+        "plain",
+        "resolve",
+        "suspends",
+        "target_index",
+        "wait_for",
+        "waiters",
+        "writes",
+    )
+
+    kind: Kind
+    arg: str | None
+    getter: Callable[[Any], Any] | None
+    call: Call | None
+    resolve: Callable[[Any], Any] | None
+    func: Callable[..., Any]
+
+    def __init__(self, index: int, node: HyperNode) -> None:
+        self.index = index
+        self.node: Any = node
+        self.name = node.name
+        self.kind = _kind_of(node)
+        self.is_gate = self.kind == "gate"
+        self.is_async = node.is_async
+        self.outputs = node.data_outputs
+        self.output = self.outputs[0] if len(self.outputs) == 1 else None
+        self.wait_for: tuple[str, ...] = node.wait_for
+        self.awaited: tuple[str, ...] = tuple(o for o in node.outputs if o not in node.data_outputs)
+        self.writes: tuple[tuple[str, tuple[int, ...]], ...] = ()
+        self.waiters: tuple[int, ...] = ()
+        self.controllers: tuple[int, ...] = ()
+        self.target_index: dict[str, int] = {}
+        self.default_targets: tuple[int, ...] = ()
+        self.arg = self.getter = self.call = self.resolve = None
+        self.plain = False
+        self.suspends = node.is_async or self.kind == "graph"
+        if isinstance(node, CallableNode):
+            self._prepare(node)
+
+    def _prepare(self, node: CallableNode) -> None:
+        self.func = node.func
+        if takes_plain_positions(node) and node.inputs:
+            self.arg = node.inputs[0] if len(node.inputs) == 1 else None
+            self.getter = getter_of(node.inputs)
+        else:
+            self.call = prepare_call(node)
+        if isinstance(node, GateNode):
+            self.resolve = decider(node)
+            self.plain = not node.cache
+        elif isinstance(node, FunctionNode) and node.is_interrupt:
+            self.resolve = answer_reader(node.name, self.outputs, node.original_outputs)
+        elif isinstance(node, FunctionNode):
+            if not self.outputs:
+                self.resolve = drop
+            elif len(self.outputs) > 1:
+                self.resolve = unpacker(node.name, self.outputs, node.original_outputs)
+            special = node.cache or node.retry or node.timeout or node.offload or node.is_generator
+            self.plain = not special and node.repeatable
+            self.suspends = self.suspends or node.offload
+
+    def invoke(self, values: Mapping[str, Any], run: RunFacts, superstep: int) -> Any:
+        """Call the function with what the state holds."""
+        if self.arg is not None:
+            return self.func(values[self.arg])
+        if self.getter is not None:
+            return self.func(*self.getter(values))
+        return self.call(values, run, superstep)  # type: ignore[misc]  # one of the three is set
+
+    def __repr__(self) -> str:
+        return f"Step({self.index}, {self.name!r})"
+
+
+def _kind_of(node: HyperNode) -> Kind:
+    if isinstance(node, GraphNode):
+        return "graph"
+    if isinstance(node, GateNode):
+        return "gate"
+    if isinstance(node, FunctionNode):
+        return "interrupt" if node.is_interrupt else "function"
+    raise TypeError(
+        f"Node {node.name!r} is of the unknown class {type(node).__name__}; runners cannot execute it."
+    )
+
+
+class Plan:
+    """The steps of a graph and what can be said about its course before any run."""
+
+    def __init__(self, graph: Graph) -> None:
+        wiring = graph.wiring
+        self.wiring = wiring
+        self.steps = [Step(index, node) for index, node in enumerate(wiring.nodes.values())]
+        self.index = {step.name: step.index for step in self.steps}
+        self._cycle_of = {n: number for number, names in enumerate(wiring.flow_cycles) for n in names}
+        scope = set(scope_of(wiring, graph.entrypoints_config, None))
+        self._link_orders(wiring, scope)
+        self._link_gates(wiring, scope)
+        self._link_values(wiring)
+        asks = [s for s in self.steps if s.kind == "interrupt" or _nested_asks(s.node)]
+        self.interrupts = {s.index for s in asks if s.kind == "interrupt"}
+        self.has_interrupts = bool(asks)
+        self.contested = _contested(wiring)
+        self.has_cycles = bool(wiring.cycles)
+        sure = all(_always_delivers(step.node) for step in self.steps if step.kind == "graph")
+        self.fixed = sure and not (self.has_interrupts or self.contested or self.has_cycles or wiring.gates)
+        self.suspends = any(step.suspends for step in self.steps)
+        self._unconcerned: frozenset[int] | None = None
+        self._upstream: dict[tuple[int, int | None], frozenset[int]] = {}
+
+    def could_overlap(self, offloaded: bool) -> bool:
+        """Say whether there is anything to wait for, so that something else could run meanwhile."""
+        return len(self.steps) > 1 and (offloaded or self.suspends)
+
+    def unconcerned(self) -> frozenset[int]:
+        """Return the steps that no gate, cycle, interrupt or second producer concerns, not even upstream."""
+        if self._unconcerned is None:
+            self._unconcerned = frozenset() if self.has_interrupts else self._find_unconcerned()
+        return self._unconcerned
+
+    def _find_unconcerned(self) -> frozenset[int]:
+        wiring = self.wiring
+        cyclic = {name for names in wiring.cycles for name in names}
+        concerned = {
+            step.name
+            for step in self.steps
+            if step.is_gate
+            or step.controllers
+            or step.name in cyclic
+            or not self.contested.isdisjoint((*step.node.inputs, *step.outputs, *step.wait_for))
+            or (step.kind == "graph" and not _always_delivers(step.node))
+        }
+        affected = set(walk(concerned, wiring.successors))
+        return frozenset(step.index for step in self.steps if step.name not in affected)
+
+    def upstream(self, index: int, without: int | None = None) -> frozenset[int]:
+        """Return the step and all that lead to it; with a second step, by other ways than through that."""
+        if (index, without) not in self._upstream:
+            avoided = [] if without is None else [self.steps[without].name]
+            names = walk([self.steps[index].name], self.wiring.ways_back, without=avoided)
+            self._upstream[index, without] = frozenset(self.index[name] for name in names)
+        return self._upstream[index, without]
+
+    def outer_feeders(self, name: str, param: str) -> list[str]:
+        """Return the producers of a parameter that are on no common data cycle with the node."""
+        own = self._cycle_of.get(name)
+        return [
+            feeder
+            for feeder in self.wiring.feeders(name, param)
+            if feeder != name and (own is None or self._cycle_of.get(feeder) != own)
+        ]
+
+    def _link_values(self, wiring: Wiring) -> None:
+        consumers: dict[tuple[str, str], list[int]] = {}
+        for step in self.steps:
+            for param in step.node.inputs:
+                for feeder in wiring.feeders(step.name, param):
+                    # An own output does not make a node stale, unless a gate drives it; a loop inside a
+                    # nested graph that can start by itself is driven in there, not by what comes out of it.
+                    own = feeder == step.name if wiring.explicit else param in step.outputs
+                    driven = step.controllers and not (
+                        step.kind == "graph" and step.node.can_do_without(param)
+                    )
+                    if driven or not own:
+                        consumers.setdefault((feeder, param), []).append(step.index)
+        for step in self.steps:
+            step.writes = tuple((o, tuple(consumers.get((step.name, o), ()))) for o in step.outputs)
+
+    def _link_gates(self, wiring: Wiring, scope: set[str]) -> None:
+        together = {n: number for number, names in enumerate(wiring.cycles) for n in names}
+        for name, gate in ((name, gate) for name, gate in wiring.gates.items() if name in scope):
+            step = self.steps[self.index[name]]
+            step.target_index = {target: self.index[target] for target in gate.target_names}
+            for target, index in step.target_index.items():
+                self.steps[index].controllers += (step.index,)
+                if gate.default_open and name in together and together[name] == together.get(target):
+                    step.default_targets += (index,)
+
+    def _link_orders(self, wiring: Wiring, scope: set[str]) -> None:
+        for step in self.steps:
+            step.wait_for = tuple(n for n in step.wait_for if not scope.isdisjoint(wiring.producers[n]))
+        for edge in wiring.edges:
+            if edge.edge_type == "ordering" and not edge.value_names and edge.source in scope:
+                marker = f"<{edge.source}>"  # no identifier, so it cannot meet a name of the user's
+                source, target = self.steps[self.index[edge.source]], self.steps[self.index[edge.target]]
+                source.awaited = tuple(dict.fromkeys((*source.awaited, marker)))
+                target.wait_for = (*target.wait_for, marker)
+        waiting: dict[str, list[int]] = {}
+        for step in self.steps:
+            for awaited in step.wait_for:
+                waiting.setdefault(awaited, []).append(step.index)
+        for step in self.steps:
+            found = (waiter for name in (*step.outputs, *step.awaited) for waiter in waiting.get(name, ()))
+            step.waiters = tuple(dict.fromkeys(waiter for waiter in found if waiter != step.index))
+
+
+def _contested(wiring: Wiring) -> set[str]:
+    """Return the names with several sources: producers, or given values beside a producer nobody declared."""
+    return {
+        name
+        for name, producers in wiring.data_producers.items()
+        if len(producers) > 1 or any(not wiring.feeders(c, name) for c in wiring.consumers.get(name, ()))
+    }
+
+
+def _nested_asks(node: Any) -> bool:
+    return node.nested_graph is not None and node.nested_graph.has_interrupts
+
+
+def _always_delivers(node: GraphNode) -> bool:
+    """Say whether every output of a nested graph exists whenever it completes."""
+    return node.map_config is not None or (
+        node.graph.entrypoints_config is None and plan_of(node.graph).fixed
+    )
+
+
+def plan_of(graph: Graph) -> Plan:
+    """Return the plan of a graph, compiled on first use. Raises TypeError for unknown node classes."""
+    plans: dict[Any, Plan] = graph.wiring.memo.setdefault("plans", {})
+    if graph.entrypoints_config not in plans:
+        plans[graph.entrypoints_config] = Plan(graph)
+    return plans[graph.entrypoints_config]

@@ -1,0 +1,288 @@
+"""What an agent may ask about stored workflows. Nothing here changes anything, or runs code of a user.
+
+The docstrings are what an agent reads to choose a tool. Of an answer that has all its items, whoever asks
+makes the page that `limit` and `cursor` mean.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from hypergraph.checkpointers import Checkpointer
+from hypergraph.views.address import file_of
+from hypergraph.views.diff import changes, diff
+from hypergraph.views.errors import errors
+from hypergraph.views.lineage import lineage
+from hypergraph.views.owners import with_owners
+from hypergraph.views.problems import USAGE, Problem
+from hypergraph.views.search import search
+from hypergraph.views.state import state, value
+from hypergraph.views.stats import stats
+from hypergraph.views.step import step
+from hypergraph.views.steps import steps
+from hypergraph.views.stores import resolve, store_at
+from hypergraph.views.timeline import timeline
+from hypergraph.views.why import why
+from hypergraph.views.workflow import workflow
+from hypergraph.views.workflows import workflows
+
+_TEXT_PART = 80  # characters of a text that count as one part of it
+_STEP_VALUE = 2000  # characters of each value of a step
+_FEW = 40  # values whose looks are told along with their names,
+_SMALL = 1_000_000  # if they have no more bytes than this altogether
+_MOST = 10_000  # groups of failures that are collected to page through
+
+FAR = 10**12  # no step or superstep comes after it
+
+Answer = Mapping[str, Any]
+Wf = Annotated[
+    str,
+    Field(description="A workflow: its id, a unique beginning of it, @last, @last-failed, or parent/child"),
+]
+Limit = Annotated[int, Field(description="At most so many items; fewer come if they are long", ge=1, le=200)]
+Cursor = Annotated[str | None, Field(description="The next_cursor of the page before")]
+Key = Annotated[str, Field(description="The name of a value, as get_state lists it")]
+At = Annotated[int | None, Field(description="After this superstep; by default the latest", ge=0, le=FAR)]
+Since = Annotated[str | None, Field(description="A time ago like 2h or 7d, or an ISO date")]
+GraphName = Annotated[str | None, Field(description="Only runs of the graph of this name")]
+Index = Annotated[int, Field(description="The index of the step, as list_steps gives it", ge=0, le=FAR)]
+
+
+class Source:
+    """Where the workflows are. The store is opened when it is first asked for, and may come later."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._opened: Checkpointer | None = None
+
+    def store(self) -> Checkpointer:
+        """Return the store. Raises Problem while there is none."""
+        if self._opened is None:
+            self._opened = store_at(self.address)
+        path = getattr(self._opened, "path", None)
+        if path is not None and not os.path.isfile(path):
+            file_of(path)  # a store would make an empty file where one was removed
+        return self._opened
+
+    def known(self, text: str) -> tuple[Checkpointer, str]:
+        """Return the store and the id that a text means. Raises Problem."""
+        store = self.store()
+        return store, resolve(store, text)
+
+
+class Looking:
+    """The questions, each a tool of its own."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    def list_workflows(
+        self,
+        *,
+        status: Annotated[
+            list[str] | str | None, Field(description="active, completed, failed, paused, stopped or partial")
+        ] = None,
+        graph: GraphName = None,
+        since: Since = None,
+        until: Annotated[str | None, Field(description="Created before")] = None,
+        tag: Annotated[
+            list[str] | str | None, Field(description='Tags like "team=search"; all must match')
+        ] = None,
+        parent: Annotated[
+            str | None, Field(description="The children of this workflow: nested runs, or items of a map")
+        ] = None,
+        where: Annotated[
+            str | None, Field(description='Like "node:embed duration > 1s" or "node:llm status=failed"')
+        ] = None,
+        limit: Limit = 20,
+        cursor: Cursor = None,
+    ) -> Answer:
+        """List workflows, newest first. Call this first; every other tool wants an id from here.
+
+        Only top-level workflows are listed unless `parent` is given. `total` counts all that match, whatever
+        the page; pass `next_cursor` as `cursor` for the next page, until it is null.
+        """
+        store = self._source.store()
+        within = None if parent is None else resolve(store, parent)
+        filters = {"status": status, "graph": graph, "since": since, "until": until, "tag": tag}
+        page = workflows(store, **filters, parent=within, where=where, limit=limit, cursor=cursor)
+        return with_owners(store, page)
+
+    def show_workflow(self, workflow_id: Wf) -> Answer:
+        """Show one workflow at a glance, without values. Call this second.
+
+        Status, steps by status, a row per node, where it failed first with the traceback, what a paused one
+        waits for, nested runs and map items (failed ones first), forks, and the nodes that come next. Then
+        list_steps and show_step drill into steps, get_state and get_value into values.
+        """
+        return workflow(*self._source.known(workflow_id))
+
+    def list_steps(
+        self,
+        workflow_id: Wf,
+        *,
+        node: Annotated[str | None, Field(description='A node, or a pattern like "embed*"')] = None,
+        status: Annotated[
+            str | None, Field(description="completed, failed, paused, stopped, cached or skipped")
+        ] = None,
+        superstep: Annotated[str | None, Field(description="A number like 3, or a range like 3..7")] = None,
+        item: Annotated[int | None, Field(description="The item of a map, from 0", ge=0, le=FAR)] = None,
+        iteration: Annotated[int | None, Field(description="The visit of a node, from 1", ge=1)] = None,
+        slow: Annotated[str | None, Field(description="Took at least as long, like 250ms or 1s")] = None,
+        limit: Limit = 20,
+        cursor: Cursor = None,
+    ) -> Answer:
+        """List the steps of a workflow in order, without values: node, status, time, decision, error.
+
+        A step is one execution of one node; its `index` is what show_step takes. `child` is the workflow of
+        a nested graph: list its steps to look inside. Pass `next_cursor` as `cursor` until it is null.
+        """
+        store, wf = self._source.known(workflow_id)
+        filters: dict[str, Any] = {"node": node, "status": status, "superstep": superstep, "slow": slow}
+        return steps(store, wf, **filters, item=item, iteration=iteration, limit=limit, cursor=cursor)
+
+    def show_step(self, workflow_id: Wf, index: Index) -> Answer:
+        """Show one step in full: what it took and from which step that came, what it made, how it failed.
+
+        Long values are cut. For all of an output call get_value with `at` = its superstep; for all of an
+        input, with `at` = the superstep of the step in its made_by.
+        """
+        store, wf = self._source.known(workflow_id)
+        return step(store, wf, index, limit=20, characters=_STEP_VALUE)
+
+    def get_state(
+        self, workflow_id: Wf, *, at: At = None, limit: Limit = 40, cursor: Cursor = None
+    ) -> Answer:
+        """List the values a workflow had after a superstep, inputs included: name, type, size, who made it.
+
+        Call get_value for one of them. Where there are many or large ones, type and preview are null.
+        """
+        store, wf = self._source.known(workflow_id)
+        names = state(store, wf, at=at, values=False)
+        items = names["items"]
+        few = (
+            len(items) <= _FEW and sum(item["bytes"] or 0 for item in items if not item["artifact"]) <= _SMALL
+        )
+        return state(store, wf, at=at) if few else names
+
+    def get_value(
+        self,
+        workflow_id: Wf,
+        key: Key,
+        *,
+        at: At = None,
+        path: Annotated[
+            str, Field(description='A part of it, as a JSON pointer like "/docs/0/title"; by default all')
+        ] = "",
+        offset: Annotated[
+            int, Field(description="Where to begin: the next_offset of the page before", ge=0)
+        ] = 0,
+        limit: Annotated[
+            int,
+            Field(
+                description="Items of a list or mapping, or pieces of 80 characters of a text", ge=1, le=200
+            ),
+        ] = 100,
+    ) -> Answer:
+        """Get one value, or a part of it, in pages.
+
+        `items` lists what is inside with a `path` each: call again with that path to drill in. If
+        `next_offset` is not null, call again with it as `offset` for the next page of the same part.
+        """
+        store, wf = self._source.known(workflow_id)
+        room = limit * _TEXT_PART
+        return value(store, wf, key, at=at, path=path, offset=offset, limit=limit, characters=room)
+
+    def diff_workflows(
+        self,
+        a: Wf,
+        *,
+        b: Annotated[str | None, Field(description="The other workflow")] = None,
+        first: Annotated[
+            int | None, Field(description="Instead of b: a superstep of a", ge=0, le=FAR)
+        ] = None,
+        second: Annotated[int | None, Field(description="and a later superstep of a", ge=0, le=FAR)] = None,
+        limit: Limit = 20,
+        cursor: Cursor = None,
+    ) -> Answer:
+        """Compare two workflows (a and b), or two supersteps of one (a, first and second).
+
+        Of two workflows: the first step at which they part, the steps around it, times per node, and the
+        values that differ. Of two supersteps: the steps between them and the values these changed.
+        """
+        store, ours = self._source.known(a)
+        if b is not None and first is None and second is None:
+            return diff(store, ours, resolve(store, b))
+        if b is None and first is not None and second is not None:
+            return changes(store, ours, first, second)
+        raise Problem(USAGE, "Give either b, or first and second")
+
+    def why(
+        self,
+        workflow_id: Wf,
+        key: Key,
+        *,
+        at: At = None,
+        depth: Annotated[int | None, Field(description="Go only so many steps back", ge=0)] = None,
+        limit: Limit = 40,
+        cursor: Cursor = None,
+    ) -> Answer:
+        """Tell how a value came about: the step that made it, what that took, and so on to the given inputs.
+
+        A list in which every value has an `id`, and `sources` name the ids it was made of; nearest first.
+        """
+        store, wf = self._source.known(workflow_id)
+        return why(store, wf, key, at=at, depth=depth)
+
+    def stats(
+        self,
+        *,
+        graph: GraphName = None,
+        node: Annotated[str | None, Field(description="Only this node")] = None,
+        since: Since = None,
+        limit: Limit = 40,
+        cursor: Cursor = None,
+    ) -> Answer:
+        """Tell how nodes do over all workflows: count, median and 95th percentile, errors, cache hits."""
+        return stats(self._source.store(), graph=graph, node=node, since=since)
+
+    def errors(
+        self, *, graph: GraphName = None, since: Since = None, limit: Limit = 20, cursor: Cursor = None
+    ) -> Answer:
+        """List what failed in all workflows, alike failures together, newest first, with ids to look at."""
+        return errors(self._source.store(), graph=graph, since=since, limit=_MOST)
+
+    def timeline(
+        self,
+        workflow_id: Wf,
+        *,
+        critical: Annotated[
+            bool | None, Field(description="Find the critical path; unasked only up to 20,000 steps")
+        ] = None,
+        limit: Limit = 40,
+        cursor: Cursor = None,
+    ) -> Answer:
+        """Tell when steps ran and what made the workflow slow: the critical path, with each node's share."""
+        store, wf = self._source.known(workflow_id)
+        return timeline(store, wf, limit=limit, cursor=cursor, critical=critical)
+
+    def lineage(self, workflow_id: Wf, *, limit: Limit = 40, cursor: Cursor = None) -> Answer:
+        """Tell which workflow this one was forked from, which forks it has, and which nested runs it has."""
+        return lineage(*self._source.known(workflow_id))
+
+    def search(
+        self,
+        text: Annotated[str, Field(description="Words; a step must mention all of them, whatever the case")],
+        *,
+        limit: Limit = 20,
+        cursor: Cursor = None,
+    ) -> Answer:
+        """Find steps that mention a text in a name, an error or a value, in all workflows, newest first.
+
+        Every step is looked through, which takes a while in a large store.
+        """
+        return search(self._source.store(), text, limit=limit, cursor=cursor)

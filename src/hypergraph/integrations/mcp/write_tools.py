@@ -1,0 +1,149 @@
+"""What an agent may change, if the server was started for it; with graphs it can also run them.
+
+The docstrings are what an agent reads to choose a tool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Annotated, Any
+
+import anyio
+from pydantic import Field
+
+from hypergraph import AsyncRunner, Graph
+from hypergraph.checkpointers import Checkpointer, Workflow
+from hypergraph.display import did_you_mean
+from hypergraph.exceptions import HypergraphError
+from hypergraph.integrations.mcp.read_tools import FAR, Answer, Source, Wf
+from hypergraph.views.base import known
+from hypergraph.views.problems import NOT_FOUND, REFUSED, USAGE, Problem
+from hypergraph.views.workflow import workflow
+
+Values = Annotated[dict[str, Any] | None, Field(description="Values by name, as JSON")]
+
+
+class Keeping:
+    """Changes that run no code."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    def tag_workflow(
+        self,
+        workflow_id: Wf,
+        tags: Annotated[dict[str, str] | None, Field(description="Tags to set")] = None,
+        remove: Annotated[list[str] | None, Field(description="Tags to take off")] = None,
+    ) -> Answer:
+        """Set tags of a workflow, or take some off; list_workflows finds workflows by their tags."""
+        store, wf = self._source.known(workflow_id)
+        changes: dict[str, str | None] = {**dict.fromkeys(remove or ()), **(tags or {})}
+        if not changes:
+            raise Problem(USAGE, "Give tags to set, or names to remove")
+        return {"schema": "hypergraph.tags/1", "workflow": wf, "tags": store.set_tags(wf, changes)}
+
+    def delete_workflow(
+        self, workflow_id: Annotated[str, Field(description="The whole id; no beginning of one, no @last")]
+    ) -> Answer:
+        """Delete a workflow with its nested runs and items, for good. Ask your user first."""
+        store = self._source.store()
+        if store.read_workflow(workflow_id) is None:
+            raise Problem(
+                NOT_FOUND,
+                f"Workflow {workflow_id!r} not found",
+                "Give the whole id, as list_workflows has it",
+            )
+        return {
+            "schema": "hypergraph.deleted/1",
+            "workflow": workflow_id,
+            "deleted": store.erase([workflow_id]),
+        }
+
+
+class Running:
+    """Changes that call the nodes of a graph."""
+
+    def __init__(self, source: Source, graphs: Sequence[Graph]) -> None:
+        self._source = source
+        self._graphs = graphs
+
+    def fork_workflow(
+        self,
+        workflow_id: Wf,
+        new_id: Annotated[str, Field(description="The id of the fork; it must not exist yet")],
+        at: Annotated[
+            int | None, Field(description="The last superstep to take along; by default all", ge=0, le=FAR)
+        ] = None,
+        values: Values = None,
+    ) -> Answer:
+        """Run on from a past superstep, with other values, as a new workflow; the original stays as it is.
+
+        Only what depends on the values runs again. Returns the fork as show_workflow does.
+        """
+        store, wf = self._source.known(workflow_id)
+        if store.read_workflow(new_id) is not None:
+            raise Problem(REFUSED, f"Workflow {new_id!r} exists already", "Give the fork another id")
+        return self._run(store, known(store, wf), new_id, values, fork_from=(wf, at))
+
+    def resume_workflow(self, workflow_id: Wf, values: Values = None) -> Answer:
+        """Go on with a workflow that failed, was stopped or died; finished steps do not run again.
+
+        With values, what depends on them runs again. Returns the workflow as show_workflow does.
+        """
+        store, wf = self._source.known(workflow_id)
+        return self._run(store, known(store, wf), wf, values)
+
+    def answer_pause(
+        self,
+        workflow_id: Wf,
+        answer: Annotated[Any, Field(description="What the workflow waits for, as JSON")],
+        response_key: Annotated[
+            str | None, Field(description="Under which name; by default the one that show_workflow gives")
+        ] = None,
+    ) -> Answer:
+        """Answer the question of a paused workflow, and let it go on. See `pause` of show_workflow first."""
+        store, wf = self._source.known(workflow_id)
+        pause = workflow(store, wf)["pause"]
+        if pause is None:
+            raise Problem(REFUSED, f"Workflow {wf!r} waits for no answer", "show_workflow tells its status")
+        return self._run(store, known(store, wf), wf, {response_key or pause["response_key"]: answer})
+
+    def _run(
+        self, store: Checkpointer, origin: Workflow, wf: str, values: Mapping[str, Any] | None, **options: Any
+    ) -> Answer:
+        graph = self._graph_of(origin)
+        _check_names(graph, values or {})
+        start = partial(AsyncRunner(checkpointer=store).run, graph, values or {}, workflow_id=wf)
+        try:
+            anyio.run(partial(start, error_handling="continue", on_internal_override="ignore", **options))
+        except (Problem, HypergraphError):
+            raise
+        except (ValueError, TypeError) as error:
+            raise Problem(USAGE, str(error)) from error
+        return workflow(store, wf)
+
+    def _graph_of(self, origin: Workflow) -> Graph:
+        """Return the graph that a workflow is a run of. Raises Problem."""
+        if origin.parent_id is not None:
+            hint = f"Go on with the workflow it is part of: {origin.parent_id}"
+            raise Problem(REFUSED, f"Workflow {origin.id!r} is a part of another one", hint)
+        for graph in self._graphs:
+            if graph.name == origin.graph_name:
+                return graph
+        names = [graph.name or "(a graph without name)" for graph in self._graphs]
+        raise Problem(
+            REFUSED,
+            f"Workflow {origin.id!r} is a run of a graph that this server was not given",
+            "It has:",
+            names,
+        )
+
+
+def _check_names(graph: Graph, values: Mapping[str, Any]) -> None:
+    """Refuse values that nothing takes: a runner only warns of them, which no agent hears."""
+    known = [*graph.inputs.all, *graph.outputs]
+    for name in values:
+        if name not in known and name.partition(".")[0] not in graph.nodes:
+            hint = did_you_mean(name, known) or "These are known:"
+            raise Problem(USAGE, f"Nothing in the graph takes a value called {name!r}", hint, known)

@@ -1,0 +1,244 @@
+"""Observer of a run: engine notifications as events for processors."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from hypergraph import events
+from hypergraph.engine.nested import MapRun
+from hypergraph.engine.plan import Step
+from hypergraph.engine.run import Detail, Run, Scope
+from hypergraph.events.dispatcher import EventDispatcher
+from hypergraph.exceptions import safe_text
+from hypergraph.records import PauseInfo
+from hypergraph.runs.build import decision_text, inner_log, status_of
+from hypergraph.runs.log import RunLog
+
+if TYPE_CHECKING:
+    from hypergraph.events.types import Event
+
+
+Deliver = Callable[["Event"], Awaitable[None]]
+
+
+class EventObserver:
+    """Turn what the engine reports into events and deliver them in order."""
+
+    def __init__(self, deliver: Deliver) -> None:
+        self._deliver = deliver
+        self.backlog: deque[Event] = deque()
+
+    async def _emit(self, event: Event) -> None:
+        await self.drain()
+        await self._deliver(event)
+
+    async def drain(self) -> None:
+        """Deliver what has piled up."""
+        while self.backlog:
+            await self._deliver(self.backlog.popleft())
+
+    async def run_started(self, run: Run) -> None:
+        """Open the span of a run."""
+        run.span_id = events.fresh_span_id()
+        await self._emit(events.RunStartEvent(**_own(run, run.graph_name), workflow_id=run.workflow_id))
+
+    async def replayed(self, run: Run) -> None:
+        """Tell what was done before: these steps are restored and call nothing."""
+        for _, step, *_ in run.past.rows:
+            start = events.NodeStartEvent(**_inside(run), node_name=step.name, replayed=True)
+            await self._emit(start)
+            await self._emit(
+                events.NodeEndEvent(**_inside(run), span_id=start.span_id, node_name=step.name, replayed=True)
+            )
+
+    async def checkpoint_saved(self, run: Run, indexes: tuple[int, ...]) -> None:
+        """Tell which steps have become durable."""
+        await self._emit(
+            events.CheckpointSavedEvent(
+                run_id=run.run_id,
+                parent_span_id=run.span_id or None,
+                workflow_id=run.workflow_id,
+                superstep=run.journal.superstep,
+                steps=indexes,
+            )
+        )
+
+    async def run_ended(self, run: Run) -> None:
+        """Close the span of a run, whichever way it ended."""
+        await self._emit(
+            events.RunEndEvent(
+                **_own(run, run.graph_name),
+                status=run.status,
+                error=None if run.error is None else safe_text(run.error),
+                duration_ms=(run.stopped_at - run.started) * 1000,
+            )
+        )
+
+    async def map_started(self, map_run: MapRun) -> None:
+        """Open the span of a map, the parent of its items."""
+        map_run.span_id = events.fresh_span_id()
+        await self._emit(
+            events.RunStartEvent(
+                **_own(map_run, map_run.admission.graph.name),
+                workflow_id=map_run.workflow_id,
+                is_map=True,
+                map_size=len(map_run.items),
+            )
+        )
+
+    async def map_ended(self, map_run: MapRun) -> None:
+        """Close the span of a map."""
+        bad = map_run.ended_badly
+        await self._emit(
+            events.RunEndEvent(
+                **_own(map_run, map_run.admission.graph.name),
+                status=status_of(map_run),
+                error=None if bad is None else safe_text(bad.error),
+                duration_ms=(map_run.stopped_at - map_run.started) * 1000,
+            )
+        )
+
+    async def superstep_started(self, run: Run, superstep: int) -> None:
+        """Tell that the next round begins."""
+        await self._emit(events.SuperstepStartEvent(**_inside(run), superstep=superstep))
+
+    async def node_started(self, run: Run, step: Step) -> str:
+        """Open the span of a node and return its id."""
+        event = events.NodeStartEvent(**_inside(run), node_name=step.name)
+        _spans(run)[step.name] = (event.span_id, 0)
+        await self._emit(event)
+        return event.span_id
+
+    async def node_ended(self, run: Run, step: Step, detail: Detail, seconds: float) -> None:
+        """Close the span of a node."""
+        await self._emit(
+            events.NodeEndEvent(
+                **_inside(run),
+                span_id=detail.span_id,
+                node_name=step.name,
+                duration_ms=seconds * 1000,
+                cached=detail.cached,
+                inner_logs=_logs(detail.inner),
+            )
+        )
+
+    async def node_failed(self, run: Run, step: Step, span_id: str, error: BaseException) -> None:
+        """Close the span of a node that failed."""
+        await self._emit(
+            events.NodeErrorEvent(**_inside(run), span_id=span_id, node_name=step.name, **_text(error))
+        )
+
+    async def node_retried(
+        self, run: Run, step: Step, attempt: int, error: BaseException, delay: float
+    ) -> None:
+        """Tell that an attempt failed and another one follows."""
+        await self._emit(
+            events.NodeRetryEvent(
+                **_inside(run), node_name=step.name, attempt=attempt, delay_s=delay, **_text(error)
+            )
+        )
+
+    async def cache_hit(self, run: Run, step: Step, key: str) -> None:
+        """Tell that a result came from the cache."""
+        await self._emit(events.CacheHitEvent(**_inside(run), node_name=step.name, cache_key=key))
+
+    async def decided(self, run: Run, step: Step, decision: Any) -> None:
+        """Tell what a gate decided."""
+        await self._emit(
+            events.RouteDecisionEvent(**_inside(run), node_name=step.name, decision=decision_text(decision))
+        )
+
+    async def interrupted(self, run: Run, step: Step, span_id: str, pause: PauseInfo) -> None:
+        """Tell that the run waits for an answer; this closes the node's span."""
+        await self._emit(
+            events.InterruptEvent(
+                **_inside(run),
+                span_id=span_id,
+                node_name=step.name,
+                workflow_id=run.workflow_id,
+                value=pause.value,
+                response_param=".".join((*pause.path[len(run.path) :], pause.response_param)),
+            )
+        )
+
+    def chunk(self, run: Run, name: str, chunk: Any) -> None:
+        """Tell about a piece of output, from inside a node."""
+        span_id, count = _spans(run).get(name, ("", 0))
+        _spans(run)[name] = (span_id, count + 1)
+        self.backlog.append(
+            events.StreamingChunkEvent(
+                run_id=run.run_id,
+                parent_span_id=span_id or None,
+                graph_name=run.graph_name,
+                node_name=name,
+                chunk=chunk,
+                chunk_index=count,
+            )
+        )
+        self.flush()
+
+    def flush(self) -> None:
+        """Deliver the backlog without waiting, where that is possible; here it is not."""
+
+    def stop_requested(self, scope: Scope, info: Any) -> None:
+        """Tell that somebody asked the run to stop."""
+        root = scope.root
+        if root is not None:
+            self.backlog.append(  # whoever asks may be in another thread: the run itself delivers
+                events.StopRequestedEvent(
+                    run_id=root.run_id,
+                    parent_span_id=root.span_id or None,
+                    workflow_id=root.workflow_id,
+                    info=info,
+                )
+            )
+
+
+def _own(run: Run | MapRun, graph_name: str | None) -> dict[str, Any]:
+    """Return what the first and the last event of a run have in common."""
+    return {
+        "run_id": run.run_id,
+        "span_id": run.span_id,
+        "parent_span_id": run.outer_span_id or None,
+        "graph_name": graph_name or "",
+    }
+
+
+def _spans(run: Run) -> dict[str, tuple[str, int]]:
+    if run.spans is None:
+        run.spans = {}
+    return run.spans
+
+
+def _inside(run: Run) -> dict[str, Any]:
+    return {"run_id": run.run_id, "parent_span_id": run.span_id, "graph_name": run.graph_name}
+
+
+def _text(error: BaseException) -> dict[str, Any]:
+    kind = type(error)
+    return {"error": safe_text(error), "error_type": f"{kind.__module__}.{kind.__qualname__}"}
+
+
+def _logs(inner: Any) -> tuple[RunLog, ...]:
+    if inner is None:
+        return ()
+    log = inner_log(inner)
+    return (log,) if isinstance(log, RunLog) else tuple(log.items)
+
+
+class SyncObserver(EventObserver):
+    """Deliver by plain calls, chunks included as they come."""
+
+    def __init__(self, dispatcher: EventDispatcher) -> None:
+        async def deliver(event: Event) -> None:
+            dispatcher.emit(event)
+
+        super().__init__(deliver)
+        self._dispatcher = dispatcher
+
+    def flush(self) -> None:
+        """Deliver the backlog right here."""
+        while self.backlog:
+            self._dispatcher.emit(self.backlog.popleft())

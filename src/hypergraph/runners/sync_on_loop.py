@@ -1,0 +1,72 @@
+"""Event loop of a SyncRunner with executors."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from hypergraph.engine.async_kernel import AsyncKernel
+from hypergraph.engine.nested import MapRun
+from hypergraph.engine.run import Run
+from hypergraph.executors.dispatch import Places, Placing
+from hypergraph.graph.graph import Graph
+from hypergraph.runners.async_ import Handover
+from hypergraph.runners.handles import in_thread
+
+T = TypeVar("T")
+IN_FLIGHT = 1000  # calls handed to executors and not yet back; more would only wait in memory
+_OVER: Any = object()
+
+
+def kernel_for(executor: Placing, graph: Graph) -> AsyncKernel:
+    """Return a kernel that waits for executors. Raises ValueError for nodes that cannot be called by one."""
+    return AsyncKernel(IN_FLIGHT, places=Places(executor, graph))
+
+
+def finish_on_loop(run: Run | MapRun, work: Coroutine[Any, Any, None]) -> None:
+    """Drive a coroutine of a run to its end."""
+    with _private_loop(run) as drive:
+        drive(work)
+
+
+def steps_on_loop(run: Run | MapRun, work: Coroutine[Any, Any, None], handover: Handover[T]) -> Iterator[T]:
+    """Drive a run as far as somebody asks for the next thing it gives."""
+    taken = handover.take(run, lambda: work)
+
+    async def next_one() -> Any:
+        return await anext(taken, _OVER)
+
+    with _private_loop(run) as drive:
+        while (thing := drive(next_one())) is not _OVER:
+            yield thing
+
+
+@contextmanager
+def _private_loop(run: Run | MapRun) -> Iterator[Callable[[Coroutine[Any, Any, Any]], Any]]:
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+
+        def drive(work: Coroutine[Any, Any, Any]) -> Any:
+            if not _is_on_loop():
+                return runner.run(work)
+            future = in_thread(lambda: runner.run(work))
+            try:
+                return future.result()
+            except KeyboardInterrupt:
+                run.scope.stop("interrupted")
+                raise
+
+        try:
+            yield drive
+        finally:
+            if _is_on_loop():  # closing runs the loop once more
+                in_thread(runner.close).result()
+
+
+def _is_on_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

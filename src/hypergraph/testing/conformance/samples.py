@@ -1,0 +1,40 @@
+"""Short ways to put something into a store and to look at it, for the tests of stores."""
+
+from __future__ import annotations
+
+from typing import Any, Unpack
+
+from hypergraph.checkpointers import Checkpointer, StepRecord, StepStatus, Workflow, WorkflowStatus
+from hypergraph.checkpointers.records import CommitOptions, NewWorkflow, Ownership
+
+
+def step(superstep: int, node: str = "n", values: Any = None, **fields: Any) -> StepRecord:
+    """Return a completed step of workflow "w", whose index is its superstep."""
+    given = {"workflow_id": "w", "index": superstep, "status": StepStatus.COMPLETED, "input_versions": {}}
+    return StepRecord(**{**given, "superstep": superstep, "node_name": node, "values": values, **fields})
+
+
+def opened(store: Checkpointer, workflow_id: str = "w", **about: Any) -> Ownership:
+    """Claim a workflow, new or not."""
+    return store.claim(workflow_id, NewWorkflow(**about))
+
+
+def commit(
+    store: Checkpointer, claim: Ownership, *records: StepRecord, **more: Unpack[CommitOptions]
+) -> None:
+    """Commit steps together."""
+    store.commit(claim, [store.encode(record) for record in records], **more)
+
+
+def told(store: Checkpointer, *records: StepRecord, workflow_id: str = "w", **about: Any) -> None:
+    """Store a whole workflow that completes."""
+    claim = opened(store, workflow_id, **about)
+    commit(store, claim, *records, status=WorkflowStatus.COMPLETED)
+    store.release(claim)
+
+
+def known(store: Checkpointer, workflow_id: str = "w") -> Workflow:
+    """Return a workflow that must be there."""
+    found = store.workflow(workflow_id)
+    assert found is not None, f"there is no workflow {workflow_id!r}"
+    return found

@@ -1,0 +1,424 @@
+"""Export of a workflow as one HTML file."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import secrets
+from collections import deque
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import msgspec
+
+from hypergraph.checkpointers import Checkpointer, StepRecord, StepStatus, Workflow
+from hypergraph.checkpointers.clock import now
+from hypergraph.checkpointers.query import Query
+from hypergraph.checkpointers.records import Payload
+from hypergraph.display import escape_html, iso, jsonable, plural
+from hypergraph.ui.api import TEXT, parsed
+from hypergraph.ui.assets import FOLDER, asset
+from hypergraph.values.undecodable import Undecodable
+from hypergraph.views.base import known
+from hypergraph.views.export import exported
+from hypergraph.views.graph import graph
+from hypergraph.views.items import items
+from hypergraph.views.problems import USAGE, Problem
+from hypergraph.views.step import pause_view
+from hypergraph.views.steps import columns
+from hypergraph.views.timeline import timeline
+from hypergraph.views.values import NOT_FETCHED, content_of, describe, is_at_hand, part_at, short_text
+from hypergraph.views.workflow import workflow as glance
+
+_ROOM = 10_000_000  # bytes of all trees
+_MISSES = 20  # values that found no room, after which no other is tried
+_PARTS, _CHARACTERS = 1_000, 20_000  # of one value
+_DEEPEST = 60
+_LEAVES = {int, float, bool, type(None)}
+
+Tree = dict[str, Any]
+_encode = msgspec.json.Encoder().encode
+
+
+class Trees:
+    """All values of one document. What is empty is left out of a tree.
+
+    t: type; n: size; s: a short text; p: why it is not what was stored; v: a text, number or the like;
+    k: pairs of key and tree; d: keys are names; m: there is more than is told.
+    """
+
+    def __init__(self) -> None:
+        self.found: list[Tree] = []
+        self.left_out = 0
+        self._places: dict[bytes, int] = {}
+        self._room, self._misses = _ROOM, 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is no use in trying another value."""
+        return self._misses >= _MISSES
+
+    def place_of(self, value: object) -> int | None:
+        """Return the place of a value among `found`, None where there is no room for it."""
+        if self.is_full:
+            self.left_out += 1
+            return None
+        tree = _Planting().tree(value)
+        encoded = _encode(tree)
+        if encoded in self._places:
+            return self._places[encoded]
+        if len(encoded) > self._room:
+            self.left_out += 1
+            self._misses += 1
+            return None
+        self._room -= len(encoded)
+        self._places[encoded] = len(self.found)
+        self.found.append(tree)
+        return self._places[encoded]
+
+
+class _Planting:
+    """One value becoming a tree, until there is no room left."""
+
+    def __init__(self) -> None:
+        self._parts, self._characters = _PARTS, _CHARACTERS
+
+    def tree(self, value: object, depth: int = 0) -> Tree:
+        self._parts -= 1
+        if type(value) in _LEAVES:
+            return {"t": type(value).__name__, "s": short_text(value), "v": jsonable(value)}
+        seen = describe(value, limit=0, characters=max(0, self._characters))
+        tree: Tree = {"t": seen["type"], "s": seen["text"]}
+        if seen["size"] is not None:
+            tree["n"] = seen["size"]
+        if seen["problem"] is not None:
+            tree["p"] = seen["problem"]
+        content = content_of(part_at(value, ""))
+        if content is None:
+            tree["v"] = seen["value"]
+            self._characters -= len(str(seen["value"]))
+            if seen["truncated"]:
+                tree["m"] = 1
+            return tree
+        return {**tree, **self._inside(content, depth)}
+
+    def _inside(self, content: Any, depth: int) -> Tree:
+        inside: list[tuple[str, Tree]] = []
+        if depth < _DEEPEST:
+            for key, item in islice(content.pairs(), max(0, self._parts)):
+                if self._parts <= 0 or self._characters <= 0:
+                    break
+                inside.append((jsonable(str(key)), self.tree(item, depth + 1)))
+        found: Tree = {"k": inside}
+        if content.named:
+            found["d"] = 1
+        if len(inside) < content.size:
+            found["m"] = 1
+        return found
+
+
+RUNS, STEPS, ITEMS = 1_000, 20_000, 1_000  # that one document holds
+_TURNS = 100  # times that inputs were given
+_DEPTH = 3  # levels of nested graphs that the page draws open
+_HEAVY = 50_000_000  # bytes of values about, beyond which they are read one by one while there is room
+_PATHS = 50  # nested runs of which the critical path is found
+
+Document = dict[str, Any]
+
+
+def packed(store: Checkpointer, workflow_id: str) -> Document:
+    """Return the document of a workflow.
+
+    Raises:
+        Problem: there is no such workflow.
+    """
+    return _Packing(store.skimming(), known(store, workflow_id)).document()
+
+
+class _Packing:
+    """What is known while one document is made."""
+
+    def __init__(self, store: Checkpointer, root: Workflow) -> None:
+        self.store, self.root = store, root
+        self.trees = Trees()
+        self.steps_left = STEPS
+        self.paths_left = _PATHS
+        self.runs_left_out = 0
+        self.steps_left_out = 0
+
+    def document(self) -> Document:
+        runs = {jsonable(run.id): self._run(run) for run in self._family()}
+        return {
+            "schema": "hypergraph.page/1",
+            "root": jsonable(self.root.id),
+            "made_at": iso(now()),
+            "notes": self._notes(),
+            "runs": runs,
+            "values": self.trees.found,
+        }
+
+    def _notes(self) -> list[str]:
+        left_out = [
+            (self.runs_left_out, "run", "below it"),
+            (self.steps_left_out, "step", "at the end"),
+            (self.trees.left_out, "value", "for which there was no room"),
+        ]
+        return [f"{plural(count, word)} {why}" for count, word, why in left_out if count]
+
+    def _family(self) -> Iterator[Workflow]:
+        """Yield the workflow and the runs below it, level by level, as many as there is room for."""
+        waiting, room = deque([self.root]), RUNS
+        while waiting:
+            run = waiting.popleft()
+            yield run
+            below, total, _ = self.store.find(Query(parent=run.id, limit=room or 1))
+            taken = below[::-1][:room]
+            room -= len(taken)
+            self.runs_left_out += total - len(taken)
+            waiting.extend(taken)
+
+    def _run(self, run: Workflow) -> Document:
+        table = _Table(self.store, run, self.trees)
+        steps = self._steps(run, values=not table.is_heavy)
+        is_map = not steps and run.step_count == 0
+        place = run.id == self.root.id or run.item is None
+        return {
+            "workflow": {**glance(self.store, run.id), "forks": []},
+            "columns": columns(self.store, run.id, limit=max(1, len(steps))),
+            "items": items(self.store, run.id, limit=ITEMS) if is_map else None,
+            "graph": self._graph(run, overlay=place),
+            "timeline": self._timeline(run) if place else None,
+            "given": table.given(),
+            "steps": [table.step(step) for step in steps],
+        }
+
+    def _steps(self, run: Workflow, *, values: bool) -> list[StepRecord]:
+        """Return the steps by superstep and index."""
+        upto: int | None = None
+        if run.step_count > self.steps_left:
+            first = self.store.read_page(run.id, limit=self.steps_left) if self.steps_left else []
+            upto = first[-1].superstep if first else -1
+        found = self.store.read_steps(run.id, upto=upto, values=values) if upto != -1 else []
+        kept = sorted(found, key=lambda step: (step.superstep, step.index))[: self.steps_left]
+        self.steps_left -= len(kept)
+        self.steps_left_out += max(0, run.step_count - len(kept))
+        return kept
+
+    def _graph(self, run: Workflow, *, overlay: bool) -> Document | None:
+        try:
+            return dict(graph(self.store, run.id, depth=_DEPTH, overlay="status" if overlay else None))
+        except Problem:  # without a graph a run still has its steps
+            return None
+
+    def _timeline(self, run: Workflow) -> Document | None:
+        """Return the timeline with no rows but those on the critical path."""
+        self.paths_left -= 1
+        if self.paths_left < 0:
+            return None
+        found = timeline(self.store, run.id, limit=STEPS)
+        rows = [row for row in found["items"] if row["critical"]]
+        return {**found, "items": rows, "next_cursor": None}
+
+
+class _Table:
+    """The steps and values of one run, in short."""
+
+    def __init__(self, store: Checkpointer, run: Workflow, trees: Trees) -> None:
+        self.store, self.run, self.trees = store, run, trees
+        latest = [payload for payload in store.state_payloads(run.id) if is_at_hand(payload)]
+        self._latest = {  # which people look for first: they get the room before all others
+            (payload.idx, payload.name): trees.place_of(store.decode(run.id, payload)) for payload in latest
+        }
+        sizes = [len(part.data or b"") for payload in latest for part in (payload, *payload.parts)]
+        self.is_heavy = sum(sizes) / max(1, len(latest)) * run.step_count > _HEAVY
+
+    def given(self) -> list[list[Any]]:
+        """Return what was given from outside: name, version, the superstep before which, and the value."""
+        found: dict[tuple[str, int], Payload] = {}
+        upto: int | None = None
+        for _ in range(_TURNS):
+            page = self.store.input_payloads(self.run.id, upto)
+            found = {**{(payload.name, payload.version): payload for payload in page}, **found}
+            latest = max((payload.superstep for payload in page), default=0)
+            if latest <= 0:
+                break
+            upto = latest - 1
+        return [self._given(payload) for payload in found.values()]
+
+    def _given(self, payload: Payload) -> list[Any]:
+        place = [jsonable(payload.name), payload.version, payload.superstep]
+        if payload.data is None:
+            return [*place, jsonable(payload.format[1:]), 0]
+        if not is_at_hand(payload):
+            return [*place, NOT_FETCHED, 1]
+        return [*place, self.trees.place_of(self.store.decode(self.run.id, payload)), 0]
+
+    def step(self, step: StepRecord) -> Document:
+        """Return a step without what the columns tell, and without what is empty."""
+        if step.values is None and (step.status is StepStatus.PAUSED or not self.trees.is_full):
+            step = self.store.read_step(self.run.id, step.index) or step
+        told = {
+            "in": [[jsonable(name), version] for name, version in step.input_versions.items()],
+            "out": [self._made(step, name) for name in self._names(step)],
+            "decision": jsonable(step.decision),
+            "error": jsonable(step.error),
+            "error_type": jsonable(step.error_type),
+            "traceback": jsonable(step.traceback),
+            "attempt_errors": jsonable(list(step.attempt_errors)),
+            "pause": None if step.pause is None else pause_view(step.pause),
+            "retry_of": step.retry_of,
+            "partial": step.partial,
+        }
+        return {name: value for name, value in told.items() if not _is_empty(value)}
+
+    def _names(self, step: StepRecord) -> list[str]:
+        return list(dict.fromkeys([*step.output_versions, *(step.values or ()), *step.lost]))
+
+    def _made(self, step: StepRecord, name: str) -> list[Any]:
+        """Return name, version, the value or why there is none, and whether it is kept outside."""
+        values, version = step.values or {}, step.output_versions.get(name)
+        if name in step.lost:
+            return [jsonable(name), version, jsonable(step.lost[name]), 0]
+        if (step.index, name) in self._latest:
+            return [jsonable(name), version, self._latest[step.index, name], 0]
+        if name not in values:
+            self.trees.left_out += self.is_heavy
+            return [jsonable(name), version, None, 0]
+        if self._is_outside(step, name):
+            return [jsonable(name), version, NOT_FETCHED, 1]
+        return [jsonable(name), version, self.trees.place_of(values[name]), 0]
+
+    def _is_outside(self, step: StepRecord, name: str) -> bool:
+        """Say whether a value that cannot be read is only kept elsewhere."""
+        value = (step.values or {})[name]
+        if not isinstance(value, Undecodable) or value.data is not None:
+            return False
+        payloads = self.store.state_payloads(self.run.id, step.superstep)
+        return any((p.idx, p.name) == (step.index, name) and not is_at_hand(p) for p in payloads)
+
+
+def _is_empty(value: object) -> bool:
+    return value is None or value is False or value == []
+
+
+_PAGE = """<!doctype html>
+<html lang="en">
+  <head>
+    <meta charset="utf-8">
+    <meta http-equiv="Content-Security-Policy" content="{policy}">
+    <title>{title}</title>
+    <meta name="viewport" content="width=device-width, initial-scale=1">
+    <meta name="color-scheme" content="light dark">
+    <link rel="icon" href="data:,">
+    <style nonce="{number}">{styles}</style>
+    <script type="application/json" id="documents">{documents}</script>
+    <script type="importmap" nonce="{number}">{modules}</script>
+    <script type="module" nonce="{number}">import "hg/offline.js"; import "hg/main.js";</script>
+  </head>
+  <body>
+    <div id="app"><p class="boot">Loading…</p></div>
+    <noscript>This page needs JavaScript.</noscript>
+  </body>
+</html>
+"""
+_STYLE = re.compile(r'<link rel="stylesheet" href="/static/([^"]+)">')
+_MAP = re.compile(r'<script type="importmap">(.*?)</script>', re.DOTALL)
+_OURS = "hg/"
+
+
+def page(store: Checkpointer, workflow_id: str) -> bytes:
+    """Return the file of a workflow.
+
+    Raises:
+        Problem: there is no such workflow.
+    """
+    documents = msgspec.json.encode(packed(store, workflow_id)).decode()
+    number = secrets.token_urlsafe(18)
+    text = _PAGE.format(
+        policy=_policy(number),
+        number=number,
+        title=escape_html(f"{workflow_id} · hypergraph"),
+        styles="".join(_text(name) for name in _STYLE.findall(_text("index.html"))),
+        documents=inert(documents),
+        modules=inert(json.dumps({"imports": _modules()})),
+    )
+    return text.encode("utf-8", "backslashreplace")
+
+
+def inert(text: str) -> str:
+    """Return JSON that means the same and can stand in a script: nothing in it ends that."""
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def _policy(number: str) -> str:
+    return "; ".join(
+        [
+            "default-src 'none'",
+            f"script-src 'nonce-{number}'",
+            f"style-src 'nonce-{number}'",
+            "img-src data:",
+            "base-uri 'none'",
+            "form-action 'none'",
+        ]
+    )
+
+
+def _modules() -> dict[str, str]:
+    """Return the address of each module by the name that others import it by."""
+    found = _MAP.search(_text("index.html"))
+    listed: dict[str, str] = json.loads(found[1])["imports"] if found else {}
+    names = {name: place.removeprefix("/static/") for name, place in listed.items() if name != _OURS}
+    ours = {f"{_OURS}{path.name}": path.name for path in sorted(FOLDER.glob("*.js"))}
+    return {name: _address(file) for name, file in {**names, **ours}.items()}
+
+
+def _address(file: str) -> str:
+    return f"data:text/javascript;base64,{base64.b64encode(_text(file).encode()).decode()}"
+
+
+def _text(name: str) -> str:
+    found = asset(name)
+    if found is None:
+        raise FileNotFoundError(f"{name} is missing in {FOLDER}")  # a broken installation
+    return found.content.decode()
+
+
+PARAMETERS = {"id": TEXT, "format": TEXT}
+_TYPES = {"html": "text/html; charset=utf-8", "json": "application/json", "jsonl": "application/jsonl"}
+_NAME = 80  # characters of a file's name
+
+
+class File(NamedTuple):
+    """What a browser keeps."""
+
+    content: bytes
+    type: str
+    disposition: str
+
+
+def file_of(store: Checkpointer, given: Iterable[tuple[str, str]]) -> File:
+    """Return the file that is asked for.
+
+    Raises:
+        Problem: there is no such workflow or format.
+    """
+    asked = parsed(given, PARAMETERS, ("id",))
+    workflow_id, kind = known(store, asked["id"]).id, asked.get("format", "html")
+    if kind not in _TYPES:
+        raise Problem(USAGE, f"format is one of {', '.join(_TYPES)}, not {kind!r}")
+    if kind == "html":
+        content = page(store, workflow_id)
+    else:
+        content = b"".join(exported(store, workflow_id, lines=kind == "jsonl"))
+    return File(content, _TYPES[kind], _disposition(workflow_id, kind))
+
+
+def _disposition(workflow_id: str, ending: str) -> str:
+    """Return the header by which a browser saves the file instead of showing it."""
+    plain = re.sub(r"[^\w.-]+", "-", workflow_id).strip(".-")[:_NAME] or "workflow"
+    return f"attachment; filename*=UTF-8''{quote(f'{plain}.{ending}', safe='')}"

@@ -1,0 +1,79 @@
+"""Address of a database."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Any
+
+from hypergraph import checkpointers as stores  # each is loaded when it is first asked for
+from hypergraph.checkpointers.sqlite.listing import SqliteLists
+from hypergraph.views.problems import STORE, USAGE, Problem
+
+if TYPE_CHECKING:
+    from hypergraph.checkpointers import PostgresCheckpointer
+    from hypergraph.views.workflows import Lists
+
+
+DEFAULT = "workflows.db"
+_POSTGRES = ("postgres://", "postgresql://")
+_PASSWORD = re.compile(r"(?<=[?&])(?:ssl)?password=[^&]*(?:&|$)")
+_PASSWORD_BEFORE = re.compile(r"^(postgres(?:ql)?://[^:@/?]*):.*@")
+_SCHEMA = re.compile(r"(?<=[?&])schema=([^&]*)(?:&|$)")
+
+
+def file_of(address: str, *, must_exist: bool = True) -> str:
+    """Return the path of a SQLite file: a plain path, or sqlite:///path.
+
+    Raises:
+        Problem: there is no such file, or the address is of something else.
+    """
+    path = address.removeprefix("sqlite:///")
+    scheme, separator, _ = path.partition("://")
+    if separator and scheme.isalnum():
+        raise Problem(USAGE, f"{scheme}:// is no store that can be opened here; give the path of a file")
+    if must_exist and not os.path.isfile(path):
+        raise Problem(
+            STORE,
+            f"There is no database at {path}",
+            "Name another with --db or HYPERGRAPH_DB, or make one to look at: hypergraph demo",
+        )
+    return path
+
+
+def is_postgres(address: str) -> bool:
+    """Return whether an address is one of a Postgres database."""
+    return address.startswith(_POSTGRES)
+
+
+def without_password(address: str) -> str:
+    """Return an address that may be shown, and works where the password is kept elsewhere."""
+    if not is_postgres(address):
+        return address
+    return _PASSWORD.sub("", _PASSWORD_BEFORE.sub(r"\1@", address)).rstrip("?&")
+
+
+def postgres_at(address: str, *, must_exist: bool = True) -> PostgresCheckpointer:
+    """Return the store in a Postgres database; `?schema=NAME` names another schema than usual.
+
+    Raises:
+        Problem: there is none, the address is none, or the driver is not installed.
+    """
+    named = _SCHEMA.search(address)
+    options: dict[str, Any] = {"schema": named[1]} if named else {}
+    try:
+        store = stores.PostgresCheckpointer(_SCHEMA.sub("", address).rstrip("?&"), **options)
+    except (ImportError, ValueError) as error:
+        raise Problem(USAGE, str(error)) from error
+    if must_exist and not store.exists():
+        raise Problem(
+            STORE,
+            f"There is no store in {store.location}",
+            "A run with this store makes one; ?schema=NAME names another schema",
+        )
+    return store
+
+
+def lists_at(address: str) -> Lists:
+    """Return what lists workflows. Raises Problem when there is nothing."""
+    return postgres_at(address) if is_postgres(address) else SqliteLists(file_of(address))

@@ -1,0 +1,131 @@
+"""Workflows in files: one with everything below it, as JSON or JSON lines, and back into a store.
+
+An export begins with the name and version of its form; then come its parts, as `checkpointers.dumps` has
+them, with values as they are stored. An import reads parts and nothing else: it decodes no value, so no file
+can make it run code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from hypergraph.checkpointers import Checkpointer
+from hypergraph.checkpointers.records import is_taken
+from hypergraph.checkpointers.sql.transfer import Part, ValuePart, dump, load
+from hypergraph.exceptions import ArtifactMissingError, CheckpointError, InvalidWorkflowIdError
+from hypergraph.views.changes import Imported
+from hypergraph.views.problems import REFUSED, USAGE, Problem
+from hypergraph.views.stores import sql_only
+
+SCHEMA = "hypergraph.export/1"
+_FAMILY, _, _VERSION = SCHEMA.rpartition("/")
+
+
+class _Head(msgspec.Struct):
+    """What an export of any version begins with."""
+
+    schema: str = ""
+
+
+class _Whole(msgspec.Struct):
+    """An export as one document."""
+
+    schema: str
+    items: list[Part]
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+def exported(store: Checkpointer, workflow_id: str, *, lines: bool) -> Iterator[bytes]:
+    """Yield the export of a workflow and all below it, in pieces.
+
+    Raises:
+        Problem: the store is of a kind that cannot be exported.
+    """
+    parts = dump(sql_only(store), workflow_id)
+    if lines:
+        yield from (_encode(part) + b"\n" for part in ({"schema": SCHEMA}, *parts))
+        return
+    yield b'{"schema": "' + SCHEMA.encode() + b'", "items": [\n'
+    for place, part in enumerate(parts):
+        yield (b",\n" if place else b"") + _encode(part)
+    yield b"\n]}\n"
+
+
+def imported(
+    store: Checkpointer, content: bytes, *, name: str | None = None, allow_pickle: bool = False
+) -> Imported:
+    """Put an export into a store, all of it or nothing.
+
+    Raises:
+        Problem: it is no export, makes no sense, or has an id that is taken; pickled values only if
+            they are allowed, because reading them runs code.
+    """
+    parts = _parts(content)
+    if not allow_pickle and any(_is_pickled(part) for part in parts):
+        raise Problem(
+            REFUSED,
+            "It has pickled values, which run code when a store that reads pickle opens them",
+            "If you trust where it comes from: --allow-pickle",
+        )
+    try:
+        ids = load(sql_only(store), parts, name=name)
+    except InvalidWorkflowIdError as error:
+        raise Problem(USAGE, str(error)) from error
+    except (ValueError, ArtifactMissingError) as error:
+        raise Problem(USAGE, f"This export cannot be imported: {error}") from error
+    except CheckpointError as error:
+        if not is_taken(error):
+            raise
+        raise Problem(REFUSED, str(error), "Import it under another id: --as NEW") from error
+    return {"schema": "hypergraph.imported/1", "ids": ids}
+
+
+def _is_pickled(part: Part) -> bool:
+    return isinstance(part, ValuePart) and part.format.startswith("pickle")
+
+
+def _parts(content: bytes) -> Sequence[Part]:
+    first, _, rest = content.partition(b"\n")
+    try:
+        head = _head(first)
+        if head is not None and rest.strip():
+            return _lines(rest)
+        return msgspec.json.decode(content, type=_Whole).items
+    except RecursionError:
+        raise Problem(USAGE, "This is no export: it is nested too deeply") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        _head(content)  # where the form is another one, that says more than what is wrong with the parts
+        raise Problem(USAGE, f"This is no export of hypergraph: {error}") from error
+
+
+def _head(text: bytes) -> _Head | None:
+    """Return what an export begins with, None for no JSON. Raises Problem for another form."""
+    try:
+        found = msgspec.json.decode(text, type=_Head)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    family, _, version = found.schema.rpartition("/")
+    if family != _FAMILY:
+        raise Problem(
+            USAGE, f"This is no export of hypergraph: its schema is {found.schema!r}, not {SCHEMA!r}"
+        )
+    if version != _VERSION:
+        raise Problem(USAGE, f"This export has the form {found.schema!r}, which another release wrote")
+    return found
+
+
+def _lines(content: bytes) -> list[Part]:
+    read: Any = msgspec.json.Decoder(Part).decode
+    found = []
+    for number, line in enumerate(content.split(b"\n"), 2):
+        try:
+            if line.strip():
+                found.append(read(line))
+        except msgspec.DecodeError as error:
+            raise msgspec.DecodeError(f"line {number}: {error}") from error
+    return found

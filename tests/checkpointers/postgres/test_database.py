@@ -1,0 +1,179 @@
+"""Lost connections: what was committed counts once, who owns a workflow goes on, unless it was taken over."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.cutting import Line
+from support.postgres import Server, dsn_in, psycopg, server, store_in
+
+from hypergraph import FunctionNode, Graph, SyncRunner
+from hypergraph.checkpointers import PostgresCheckpointer, WorkflowStatus
+from hypergraph.checkpointers.records import NewWorkflow
+from hypergraph.exceptions import OwnershipLostError, StoreUnavailableError, WorkflowLockedError
+from hypergraph.testing.conformance.samples import commit, known, opened, step
+
+
+@pytest.fixture
+def line(tmp_path: Path) -> Iterator[Line]:
+    """A line to the server that can be cut."""
+    (tmp_path / "line").mkdir()
+    made = Line(tmp_path / "line", Path(server().folder))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def behind(tmp_path: Path, line: Line) -> Iterator[PostgresCheckpointer]:
+    """A store whose connections go over the line."""
+    dsn = dsn_in(tmp_path).replace(server().folder, str(line.folder))
+    made = PostgresCheckpointer(dsn)
+    yield made
+    made.shut()
+
+
+def sessions(store: Any, kill: bool = False) -> list[int]:
+    """Return the sessions that hold an advisory lock, of which there is one for each owner; end them."""
+    with psycopg.connect(store._database.address.conninfo, autocommit=True) as connection:
+        end = "pg_terminate_backend(pid, 5000)" if kill else "true"
+        found = connection.execute(
+            f"SELECT pid, {end} FROM pg_locks JOIN pg_database ON pg_database.oid = database "
+            "WHERE locktype = 'advisory' AND datname = current_database()"
+        ).fetchall()
+    return [pid for pid, _ in found]
+
+
+@pytest.mark.parametrize("what", ["request", "reply"])
+def test_a_commit_whose_connection_is_cut_counts_once(
+    behind: PostgresCheckpointer, line: Line, what: str
+) -> None:
+    claim = opened(behind)
+    commit(behind, claim, step(0, values={"x": 0}))
+    line.arm(what)
+    commit(behind, claim, step(1, values={"x": 1}), inputs={"q": (1, "?")})
+    assert line.cuts == 1
+    assert [found.values for found in behind.steps("w")] == [{"x": 0}, {"x": 1}]
+    assert behind.read_inputs("w") == {"q": (1, "?")}
+    line.arm(what)
+    behind.commit(claim, status=WorkflowStatus.COMPLETED)
+    assert known(behind).status is WorkflowStatus.COMPLETED
+    behind.release(claim)
+
+
+@pytest.mark.parametrize("what", ["request", "reply"])
+def test_commits_together_whose_connection_is_cut_count_once_each(
+    behind: PostgresCheckpointer, line: Line, what: str
+) -> None:
+    claims = [opened(behind, name) for name in ("a", "b")]
+    units = [
+        behind.prepare(claim, [behind.encode(step(0, values={"x": 1}, workflow_id=claim.workflow_id))])
+        for claim in claims
+    ]
+    line.arm(what)
+    assert behind.write_all(units) == [None, None]
+    assert line.cuts == 1
+    assert [len(behind.steps(name)) for name in ("a", "b")] == [1, 1]
+
+
+@pytest.mark.parametrize("what", ["request", "reply"])
+def test_a_question_whose_connection_is_cut_is_asked_again(
+    behind: PostgresCheckpointer, line: Line, what: str
+) -> None:
+    opened(behind)
+    line.arm(what)
+    assert known(behind).id == "w"
+    assert line.cuts == 1
+
+
+def test_an_owner_whose_session_was_ended_still_owns_what_nobody_took(tmp_path: Path) -> None:
+    store, other = store_in(tmp_path), store_in(tmp_path, application="other")
+    claim = opened(store)
+    assert len(sessions(store, kill=True)) == 1
+    commit(store, claim, step(0))
+    with pytest.raises(WorkflowLockedError):
+        opened(other)
+    store.release(claim)
+    other.release(opened(other))
+
+
+def test_an_owner_whose_session_was_ended_is_refused_once_somebody_took_over(tmp_path: Path) -> None:
+    store, other = store_in(tmp_path), store_in(tmp_path, application="other")
+    claim = opened(store)
+    sessions(store, kill=True)
+    taken = opened(other)
+    assert taken.crashed
+    with pytest.raises(OwnershipLostError):
+        commit(store, claim, step(0))
+    store.release(claim)
+    commit(other, taken, step(0, values={"x": "theirs"}))
+    assert store.state("w") == {"x": "theirs"}
+    with pytest.raises(WorkflowLockedError):
+        opened(store)
+
+
+def test_an_owner_in_the_same_process_is_known_whatever_its_address(tmp_path: Path) -> None:
+    store, other = store_in(tmp_path), store_in(tmp_path, application="other")
+    claim = opened(store)
+    assert store_in(tmp_path)._database is store._database
+    for rival in (store, other, store_in(tmp_path)):
+        with pytest.raises(WorkflowLockedError) as caught:
+            opened(rival)
+        assert " " not in caught.value.host
+    store.release(claim)
+    other.release(opened(other))
+
+
+LENGTH, WORKFLOWS = 10, 200
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["fast", "immediate"])
+def test_a_server_that_restarts_in_the_middle_loses_nothing(mode: str) -> None:
+    own = Server()
+    store = PostgresCheckpointer(own.create())
+    ran: Counter[str] = Counter()
+    begun = threading.Semaphore(0)
+
+    def body(x: int) -> int:
+        ran[threading.current_thread().name] += 1
+        begun.release()
+        return x + 1
+
+    nodes = [FunctionNode(body, f"n{i}", f"v{i + 1}", rename_inputs={"x": f"v{i}"}) for i in range(LENGTH)]
+    graph, runner = Graph(nodes, name="chain"), SyncRunner(checkpointer=store)
+    with ThreadPoolExecutor(4) as pool:
+        runs = [pool.submit(runner.run, graph, {"v0": 0}, workflow_id=f"w{n}") for n in range(WORKFLOWS)]
+        for _ in range(2):
+            for _ in range(300):  # some workflows further on
+                assert begun.acquire(timeout=60)
+            own.stop(mode)
+            own.start()
+        again = [n for n, run in enumerate(runs) if isinstance(run.exception(), StoreUnavailableError)]
+    for number in again:  # a claim or farewell that was cut off: the workflow is resumed
+        runner.run(graph, {"v0": 0}, workflow_id=f"w{number}")
+    assert [run.result()[f"v{LENGTH}"] for n, run in enumerate(runs) if n not in again] == [LENGTH] * (
+        WORKFLOWS - len(again)
+    )
+    assert len(again) <= 8  # at most those under way, at each restart
+    found = store.workflows(status="completed", limit=None)
+    assert len(found) == WORKFLOWS
+    for workflow in found:
+        assert [s.node_name for s in store.steps(workflow.id)] == [f"n{i}" for i in range(LENGTH)]
+    assert sum(ran.values()) <= WORKFLOWS * LENGTH + len(again)
+    store.shut()
+
+
+def test_a_claim_that_is_new_has_a_fence_above_all_before(tmp_path: Path) -> None:
+    store = store_in(tmp_path)
+    fences = []
+    for _ in range(3):
+        claim = store.claim("w", NewWorkflow())
+        fences.append(claim.fence)
+        store.release(claim)
+    assert fences == [1, 2, 3]

@@ -1,0 +1,104 @@
+"""Who may write a workflow in a SQLite store: the one live owner, whatever dies, stops or forks."""
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hypergraph.checkpointers import SqliteCheckpointer, WorkflowStatus
+from hypergraph.checkpointers.records import NewWorkflow, Ownership
+from hypergraph.checkpointers.sqlite import locks
+from hypergraph.exceptions import OwnershipLostError, WorkflowLockedError
+from hypergraph.testing.conformance.process import Another
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs signals"),
+]
+
+
+class Sqlite:
+    """How the other processes make their store."""
+
+    def make_store(self, folder: Path) -> SqliteCheckpointer:
+        return SqliteCheckpointer(folder / "w.db")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "w.db"
+
+
+@pytest.fixture
+def other(path: Path) -> Iterator[Callable[[], Another]]:
+    started: list[Another] = []
+
+    def start() -> Another:
+        started.append(Another(Sqlite, path.parent))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.end()
+
+
+def claimed(path: Path, **options: Any) -> Ownership:
+    return SqliteCheckpointer(path).claim("w", NewWorkflow(), **options)
+
+
+def test_the_child_of_a_fork_neither_owns_nor_frees_what_its_parent_claimed(
+    path: Path, other: Callable[[], Another]
+) -> None:
+    store = SqliteCheckpointer(path)
+    claim = store.claim("w", NewWorkflow())
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            try:
+                store.claim("w", NewWorkflow())
+            except WorkflowLockedError:
+                store.release(claim)
+                store.shut()
+                code = 0
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert other().ask("claim w") == "WorkflowLockedError"
+    store.commit(claim, status=WorkflowStatus.COMPLETED)
+
+
+def test_without_file_locks_an_owner_lives_as_long_as_its_process(
+    path: Path, other: Callable[[], Another], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(locks, "fcntl", None)
+    owner = other()
+    owner.ask("claim w")
+    with pytest.raises(WorkflowLockedError):
+        claimed(path)
+    owner.signal(signal.SIGKILL)
+    assert claimed(path).crashed
+
+
+def test_without_file_locks_an_owner_on_another_host_counts_as_living(
+    path: Path, other: Callable[[], Another], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner = other()
+    owner.ask("claim w")
+    owner.signal(signal.SIGKILL)
+    monkeypatch.setattr(locks, "fcntl", None)
+    monkeypatch.setattr(locks, "HOST", "elsewhere")
+    with pytest.raises(WorkflowLockedError):
+        claimed(path)
+
+
+def test_a_stale_claim_cannot_even_change_the_status(path: Path) -> None:
+    store = SqliteCheckpointer(path)
+    old = store.claim("w", NewWorkflow())
+    store.claim("w", NewWorkflow(), force=True)
+    with pytest.raises(OwnershipLostError):
+        store.commit(old, status=WorkflowStatus.FAILED)
+    assert store.workflow("w").status is WorkflowStatus.ACTIVE

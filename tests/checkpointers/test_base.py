@@ -1,0 +1,511 @@
+"""What a store answers about the workflows it holds, whichever store it is."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hypergraph.checkpointers import (
+    Checkpoint,
+    Checkpointer,
+    MemoryCheckpointer,
+    SqliteCheckpointer,
+    StepRecord,
+    StepStatus,
+    WorkflowStatus,
+)
+from hypergraph.checkpointers.query import NODE_FIELDS, WORKFLOW_FIELDS
+from hypergraph.checkpointers.records import NewWorkflow
+
+ask = asyncio.run
+
+
+def step(index: int, node: str, values: dict[str, Any] | None = None, **fields: Any) -> StepRecord:
+    given = {"workflow_id": "w", "superstep": index, "status": StepStatus.COMPLETED, "input_versions": {}}
+    return StepRecord(**{**given, "node_name": node, "index": index, "values": values, **fields})
+
+
+async def fill(
+    store: Any, workflow_id: str, steps: list[StepRecord], status: str = "completed", **about: Any
+) -> None:
+    await store.create_workflow(workflow_id, **about)
+    for record in steps:
+        await store.save_step(record)
+    await store.update_workflow_status(workflow_id, WorkflowStatus(status))
+
+
+def rag(workflow_id: str = "w", answer: str = "yes", **changed: Any) -> list[StepRecord]:
+    """Three steps: query -> docs -> prompt (from docs and query) -> answer."""
+    shared = {"workflow_id": workflow_id}
+    return [
+        step(
+            *(0, "retrieve", {"docs": ["a", "b"]}),
+            input_versions={"query": 1},
+            output_versions={"docs": 1},
+            duration_ms=20.0,
+            **shared,
+        ),
+        step(
+            *(1, "build", {"prompt": "a b?"}),
+            input_versions={"docs": 1, "query": 1},
+            output_versions={"prompt": 1},
+            duration_ms=1.0,
+            **shared,
+        ),
+        step(
+            *(2, "generate", {"answer": answer}),
+            input_versions={"prompt": 1},
+            output_versions={"answer": 1},
+            **{**shared, "duration_ms": 300.0, **changed},
+        ),
+    ]
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Checkpointer]:
+    made = MemoryCheckpointer() if request.param == "memory" else SqliteCheckpointer(tmp_path / "w.db")
+    yield made
+    ask(made.close())
+
+
+def give(store: Checkpointer, at: int, name: str, version: int, value: Any) -> None:
+    """Give the workflow a value before a superstep, as a later turn does."""
+    claim = store.claim("w", NewWorkflow())
+    store.commit(claim, inputs={name: (version, value)}, at=at)
+    store.release(claim)
+
+
+def fork(store: Checkpointer, name: str, source: str | None, at: int | None = None) -> None:
+    store.release(store.claim(name, NewWorkflow(forked_from=source, forked_at=at)))
+
+
+@pytest.fixture
+def filled(store: Any) -> Any:
+    ask(fill(store, "w", rag(), graph_name="rag", inputs={"query": "why?"}))
+    return store
+
+
+# --- one workflow -------------------------------------------------------------------------------
+
+
+def test_state_is_what_steps_gave_up_to_a_superstep(filled: Any) -> None:
+    assert filled.state("w") == {"docs": ["a", "b"], "prompt": "a b?", "answer": "yes"}
+    assert filled.state("w", superstep=0) == {"docs": ["a", "b"]}
+    assert ask(filled.get_state("w", superstep=1)) == filled.state("w", superstep=1)
+
+
+def test_steps_come_in_order_up_to_a_superstep(filled: Any) -> None:
+    assert [found.node_name for found in filled.steps("w")] == ["retrieve", "build", "generate"]
+    assert [found.node_name for found in filled.steps("w", superstep=1)] == ["retrieve", "build"]
+    assert ask(filled.get_steps("w")) == filled.steps("w")
+
+
+def test_a_checkpoint_has_the_inputs_as_well(filled: Any) -> None:
+    checkpoint = filled.checkpoint("w", superstep=0)
+    assert checkpoint.values == {"query": "why?", "docs": ["a", "b"]}
+    assert checkpoint.steps == filled.steps("w", superstep=0)
+    assert checkpoint.next == ("build",)
+    assert ask(filled.get_checkpoint("w", superstep=0)) == checkpoint
+
+
+def test_a_value_given_after_a_step_made_it_is_the_newer_one(store: Any) -> None:
+    made = step(0, "edit", {"text": "made"}, output_versions={"text": 2})
+    ask(fill(store, "w", [made], inputs={"text": "given"}))
+    assert store.checkpoint("w").values == {"text": "made"}
+    give(store, 1, "text", 3, "given again")
+    assert store.checkpoint("w").values == {"text": "given again"}
+    assert store.checkpoint("w", superstep=0).values == {"text": "made"}
+
+
+def test_a_workflow_prints_its_steps_without_a_further_call(filled: Any) -> None:
+    workflow = filled.workflow("w")
+    assert workflow.status is WorkflowStatus.COMPLETED
+    assert "generate" in str(workflow)
+    assert "generate" in str(ask(filled.get_workflow("w")))
+    assert "generate" in str(filled.workflows()[0])
+    assert [found.values for found in workflow.steps] == [None, None, None]
+
+
+def test_unknown_ids_give_nothing_and_no_error(store: Any) -> None:
+    assert (store.state("?"), store.steps("?"), store.workflow("?")) == ({}, [], None)
+    assert store.checkpoint("?") == Checkpoint({}, [])
+
+    async def ask_all() -> list[Any]:
+        return [
+            await store.get_state("?"),
+            await store.get_inputs("?", 0),
+            await store.get_steps("?"),
+            await store.get_provenance("?", "x"),
+            await store.iterations("?", "n"),
+            await store.search("x"),
+            await store.list_workflows(parent="?"),
+            await store.get_workflow("?"),
+            await store.diff("?", "?"),
+            await store.lineage("?"),
+            await store.stats(),
+        ]
+
+    assert ask(ask_all()) == [{}, {}, [], [], [], [], [], None, None, None, {}]
+
+
+def test_awaited_questions_leave_the_event_loop_free() -> None:
+    threads = []
+
+    class Slow(MemoryCheckpointer):
+        def read_state(self, workflow_id: str, **bounds: Any) -> dict[str, Any]:
+            threads.append(threading.current_thread())
+            return {}
+
+    ask(Slow().get_state("w"))
+    assert threads[0] is not threading.main_thread()
+
+
+# --- where values come from ---------------------------------------------------------------------
+
+
+def test_inputs_of_a_step_are_found_by_its_index_its_node_or_its_record(filled: Any) -> None:
+    expected = {"docs": ["a", "b"], "query": "why?"}
+    for which in (1, "build", filled.steps("w")[1]):
+        assert ask(filled.get_inputs("w", which)) == expected
+    assert ask(filled.get_inputs("w", 99)) == {}
+    assert ask(filled.get_inputs("w", "nobody")) == {}
+
+
+@pytest.fixture
+def loop(store: Any) -> Any:
+    """A text that is given once and then extended in each of three turns."""
+    steps = [
+        step(
+            *(turn, "extend", {"text": "x" * (turn + 2)}),
+            input_versions={"text": turn + 1},
+            output_versions={"text": turn + 2},
+            duration_ms=float(turn),
+        )
+        for turn in range(3)
+    ]
+    ask(fill(store, "w", steps, inputs={"text": "x"}))
+    return store
+
+
+def test_each_visit_of_a_loop_has_its_own_inputs_outputs_and_timing(loop: Any) -> None:
+    visits = ask(loop.iterations("w", "extend"))
+    assert [visit.number for visit in visits] == [1, 2, 3]
+    assert [visit.inputs for visit in visits] == [{"text": "x"}, {"text": "xx"}, {"text": "xxx"}]
+    assert [visit.outputs for visit in visits] == [{"text": "xx"}, {"text": "xxx"}, {"text": "xxxx"}]
+    assert [visit.duration_ms for visit in visits] == [0.0, 1.0, 2.0]
+    assert json.dumps([visit.to_dict() for visit in visits])
+
+
+def test_provenance_goes_back_to_the_given_inputs(filled: Any) -> None:
+    origins = ask(filled.get_provenance("w", "answer"))
+    assert [(origin.name, origin.value) for origin in origins] == [
+        ("answer", "yes"),
+        ("prompt", "a b?"),
+        ("docs", ["a", "b"]),
+        ("query", "why?"),
+    ]
+    assert [origin.step and origin.step.node_name for origin in origins] == [
+        *("generate", "build", "retrieve", None),
+    ]
+    assert json.dumps([origin.to_dict() for origin in origins])
+
+
+def test_provenance_at_a_superstep_is_that_of_the_value_then(loop: Any) -> None:
+    assert [origin.value for origin in ask(loop.get_provenance("w", "text"))] == ["xxxx", "xxx", "xx", "x"]
+    assert [origin.value for origin in ask(loop.get_provenance("w", "text", superstep=0))] == ["xx", "x"]
+    assert [origin.version for origin in ask(loop.get_provenance("w", "text", 1))] == [3, 2, 1]
+
+
+def test_a_given_input_is_its_own_origin(filled: Any) -> None:
+    (origin,) = ask(filled.get_provenance("w", "query"))
+    assert (origin.value, origin.step, origin.sources) == ("why?", None, {})
+
+
+def test_failed_steps_make_no_values(store: Any) -> None:
+    failed = step(0, "make", {"x": 1}, status=StepStatus.FAILED, output_versions={"x": 1})
+    ask(fill(store, "w", [failed], "failed"))
+    assert ask(store.get_provenance("w", "x")) == []
+    assert store.checkpoint("w").values == {}
+
+
+def test_a_value_that_is_not_stored_is_left_out_of_inputs_and_named_in_provenance(store: Any) -> None:
+    steps = [
+        step(0, "open", {}, output_versions={"file": 1}, lost={"file": "not serialisable"}),
+        step(1, "read", {"text": "t"}, input_versions={"file": 1}, output_versions={"text": 1}),
+    ]
+    ask(fill(store, "w", steps))
+    assert ask(store.get_inputs("w", "read")) == {}
+    origins = ask(store.get_provenance("w", "text"))
+    assert [(origin.name, origin.stored) for origin in origins] == [("text", True), ("file", False)]
+
+
+def test_steps_without_versions_count_the_values_of_a_name(store: Any) -> None:
+    steps = [
+        step(0, "a", {"x": 1}),
+        step(1, "b", {"x": 2}, input_versions={"x": 1}),
+        step(2, "c", {"y": 3}, input_versions={"x": 2}),
+    ]
+    ask(fill(store, "w", steps))
+    assert ask(store.get_inputs("w", "c")) == {"x": 2}
+    assert [origin.value for origin in ask(store.get_provenance("w", "y"))] == [3, 2, 1]
+
+
+# --- two workflows ------------------------------------------------------------------------------
+
+
+def the_difference(store: Any, *others: StepRecord) -> Any:
+    ask(fill(store, "other", list(others), inputs={"query": "why?"}))
+    found = ask(store.diff("w", "other"))
+    assert json.dumps(found.to_dict(), allow_nan=False)
+    return found
+
+
+def test_workflows_alike_do_not_part(filled: Any) -> None:
+    found = the_difference(filled, *rag("other", duration_ms=900.0))
+    assert (found.first, found.changed, found.only_a, found.only_b) == (None, {}, {}, {})
+    assert found.timing["generate"] == (300.0, 900.0)
+
+
+def test_workflows_part_where_a_value_differs(filled: Any) -> None:
+    found = the_difference(filled, *rag("other", answer="no"))
+    assert (found.first.kind, found.first.position, found.first.names) == ("values", 2, ("answer",))
+    assert found.changed == {"answer": ("yes", "no")}
+
+
+def test_workflows_part_where_another_node_runs(filled: Any) -> None:
+    found = the_difference(filled, *rag("other", node_name="refuse"))
+    assert (found.first.kind, found.first.a.node_name, found.first.b.node_name) == (
+        *("path", "generate", "refuse"),
+    )
+    assert found.paths == (("retrieve", "build", "generate"), ("retrieve", "build", "refuse"))
+    assert found.timing["refuse"] == (None, 300.0)
+
+
+def test_workflows_part_where_one_ends(filled: Any) -> None:
+    found = the_difference(filled, *rag("other")[:2])
+    assert (found.first.kind, found.first.position, found.first.b) == ("path", 2, None)
+    assert found.only_a == {"answer": "yes"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "changed"), [("status", {"status": StepStatus.FAILED}), ("decision", {"decision": "again"})]
+)
+def test_workflows_part_where_a_step_ends_or_decides_otherwise(
+    filled: Any, kind: str, changed: dict[str, Any]
+) -> None:
+    assert the_difference(filled, *rag("other", **changed)).first.kind == kind
+
+
+def test_a_workflow_that_does_not_exist_cannot_be_compared(filled: Any) -> None:
+    assert ask(filled.diff("w", "?")) is None
+    assert ask(filled.diff("?", "w")) is None
+
+
+def test_lineage_is_the_tree_of_forks_seen_from_any_of_them(store: Any) -> None:
+    ask(fill(store, "order", [], "failed"))
+    for name, source, at in (("retry", "order", 3), ("again", "order", 1), ("retry-2", "retry", 4)):
+        fork(store, name, source, at)
+    ask(fill(store, "unrelated", []))
+    trees = [str(ask(store.lineage(name))) for name in ("order", "retry", "again", "retry-2")]
+    tree = (
+        "order  failed\n"
+        "├── retry  active (forked at superstep 3)\n"
+        "│   └── retry-2  active (forked at superstep 4)\n"
+        "└── again  active (forked at superstep 1)"
+    )
+    assert trees == [tree] * 4
+    assert json.dumps(ask(store.lineage("order")).to_dict())
+
+
+def test_lineage_begins_at_the_oldest_ancestor_that_is_left(store: Any) -> None:
+    fork(store, "fork", "deleted")
+    assert ask(store.lineage("fork")).workflow.id == "fork"
+
+
+def test_lineage_ends_even_if_ids_were_used_again(store: Any) -> None:
+    fork(store, "a", "b")
+    fork(store, "b", "a")
+    assert str(ask(store.lineage("a"))).count("active") == 2
+
+
+# --- all workflows ------------------------------------------------------------------------------
+
+
+def test_stats_tell_how_a_node_usually_does(store: Any) -> None:
+    times = [step(n, "embed", duration_ms=float(n + 1)) for n in range(20)]
+    others = [
+        step(20, "embed", status=StepStatus.FAILED, duration_ms=9000.0),
+        step(21, "embed", duration_ms=0.0, cached=True),
+        step(22, "embed", duration_ms=5.0, replayed=True),
+        step(23, "other", status=StepStatus.FAILED),
+    ]
+    ask(fill(store, "w", times + others, graph_name="rag"))
+    stats = ask(store.stats())
+    assert list(stats) == ["embed", "other"]
+    assert stats["embed"].to_dict() == {
+        "count": 22,
+        "p50_ms": 10.0,
+        "p95_ms": 19.0,
+        "error_rate": 1 / 22,
+        "cache_rate": 1 / 22,
+        "total_ms": 9210.0,
+    }
+    assert (stats["other"].p50_ms, stats["other"].error_rate) == (None, 1.0)
+
+
+def test_stats_can_be_narrowed(store: Any) -> None:
+    ask(fill(store, "w", rag(), graph_name="rag"))
+    ask(fill(store, "w/inner", [step(0, "deep", workflow_id="w/inner")], graph_name="inner", parent="w"))
+    assert list(ask(store.stats(graph="rag"))) == ["build", "generate", "retrieve"]
+    assert list(ask(store.stats(node="deep"))) == ["deep"]
+    assert list(ask(store.stats(since="1h"))) == ["build", "deep", "generate", "retrieve"]
+    assert ask(store.stats(graph="none")) == {}
+    with pytest.raises(ValueError, match="since='soon'"):
+        ask(store.stats(since="soon"))
+
+
+def test_search_finds_steps_by_every_word_in_names_errors_and_values(store: Any) -> None:
+    failed = step(*(3, "publish"), status=StepStatus.FAILED, error="Gateway Timeout", error_type="HTTPError")
+    ask(fill(store, "w", [*rag(), failed]))
+
+    def found(text: str, **options: Any) -> list[str]:
+        return [match.node_name for match in ask(store.search(text, **options))]
+
+    assert found("gateway") == ["publish"]
+    assert found("httperror TIMEOUT") == ["publish"]
+    assert found("gateway retrieve") == []
+    assert found("a b?") == ["build"]
+    assert found("generate") == ["generate"]
+    assert found("  ") == []
+    assert len(found("w", limit=2)) == 2
+    with pytest.raises(ValueError, match="limit must be"):
+        ask(store.search("x", limit=0))
+
+
+@pytest.fixture
+def several(store: Any) -> Any:
+    async def fill_all() -> None:
+        failed = step(0, "llm_call", status=StepStatus.FAILED, workflow_id="b", duration_ms=2000.0)
+        await fill(store, "a", rag("a"), graph_name="rag", tags={"team": "x", "env": "prod"})
+        await fill(store, "b", [failed], "failed", graph_name="chat", tags={"team": "y"})
+        await fill(store, "c", [], "active", graph_name="chat")
+        await fill(store, "a/item-0", [], parent="a", graph_name="rag")
+
+    ask(fill_all())
+    return store
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        ({}, ["c", "b", "a"]),
+        ({"status": WorkflowStatus.FAILED}, ["b"]),
+        ({"status": "FAILED"}, ["b"]),
+        ({"status": ["failed", WorkflowStatus.ACTIVE]}, ["c", "b"]),
+        ({"graph": "chat"}, ["c", "b"]),
+        ({"parent": "a"}, ["a/item-0"]),
+        ({"tag": "team=x"}, ["a"]),
+        ({"tag": {"team": "x", "env": "prod"}}, ["a"]),
+        ({"tag": ["team=x", "env=test"]}, []),
+        ({"since": "1h"}, ["c", "b", "a"]),
+        ({"until": "1h"}, []),
+        ({"where": "node:llm_call status=failed"}, ["b"]),
+        ({"where": "node:llm_call duration > 1s"}, ["b"]),
+        ({"where": "node:generate duration >= 300ms"}, ["a"]),
+        ({"where": "node:generate duration > 300ms"}, []),
+        ({"where": "node:build duration > 100ms"}, []),
+        ({"where": "node:retrieve and node:build"}, ["a"]),
+        ({"where": "steps > 0 node:generate"}, ["a"]),
+        ({"where": "status = failed"}, ["b"]),
+        ({"where": "status != failed", "graph": "chat"}, ["c"]),
+        ({"where": "node:generate cached = false superstep = 2 attempt < 2"}, ["a"]),
+        ({"where": "node:llm_call error != x"}, []),
+        ({"limit": 2}, ["c", "b"]),
+        ({"limit": None}, ["c", "b", "a"]),
+    ],
+    ids=str,
+)
+def test_lists_are_narrowed_by_filters(several: Any, filters: dict[str, Any], expected: list[str]) -> None:
+    assert [workflow.id for workflow in several.workflows(**filters)] == expected
+    assert [workflow.id for workflow in ask(several.list_workflows(**filters))] == expected
+
+
+def test_pages_of_a_list_follow_each_other(several: Any) -> None:
+    first = several.workflows(limit=2)
+    assert (first.total, first.next_cursor is not None) == (3, True)
+    second = several.workflows(limit=2, cursor=first.next_cursor)
+    assert [workflow.id for workflow in second] == ["a"]
+    assert (second.total, second.next_cursor) == (3, None)
+
+
+def test_a_filter_nobody_knows_is_a_type_error(store: Any) -> None:
+    with pytest.raises(TypeError, match="colour"):
+        store.workflows(colour="red")
+
+
+# --- every store chooses alike ------------------------------------------------------------------
+
+VALUES = {
+    "status": ["active", "completed", "failed", "paused"],
+    "duration": ["0ms", "5ms", "0.1s", "1h"],
+    "cached": ["true", "false"],
+    "error": ["'TIME OUT'", "time", "é", "É", "%", "''"],
+    "error_type": ["ValueError", "'_'"],
+    "id": ["w-1", "'W-'", "_"],
+}
+
+
+@st.composite
+def conditions(draw: st.DrawFn) -> str:
+    """Draw a condition of each kind that the language knows."""
+    known = draw(st.sampled_from([WORKFLOW_FIELDS, NODE_FIELDS]))
+    name = draw(st.sampled_from(sorted(known)))
+    values = [
+        value for value in VALUES.get(name, ["0", "1", "2"]) if known is WORKFLOW_FIELDS or value != "active"
+    ]
+    test = f"{name} {draw(st.sampled_from(known[name].operators))} {draw(st.sampled_from(values))}"
+    return test if known is WORKFLOW_FIELDS else f"node:{draw(st.sampled_from('abz'))} {test}"
+
+
+def in_order(tests: list[str]) -> str:
+    """Put conditions on the workflow first: what follows on a node is about that node."""
+    return " and ".join(sorted(tests, key=lambda test: test.startswith("node:")))
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Checkpointer]]:
+    """Two kinds of store that hold the same."""
+    stores = [MemoryCheckpointer(), SqliteCheckpointer(tmp_path_factory.mktemp("pair") / "w.db")]
+    errors = [None, "time out", "Time Out É", "100%"]
+    for store in stores:
+        for number, status in enumerate(["active", "completed", "failed", "paused"]):
+            about = {"workflow_id": f"w-{number}", "cached": number % 2 == 0, "error": errors[number]}
+            steps = [
+                step(0, "a", duration_ms=None, **about),
+                step(1, "b", duration_ms=5.0 * number, error_type="ValueError", attempt=2, **about),
+                step(2, "a", duration_ms=100.0, status=StepStatus.FAILED, **about),
+            ]
+            ask(fill(store, f"w-{number}", steps[:number], status, tags={"n": str(number % 2)}))
+    yield stores
+    for store in stores:
+        ask(store.close())
+
+
+@pytest.mark.slow
+@given(
+    where=st.lists(conditions(), max_size=3).map(in_order),
+    status=st.none() | st.lists(st.sampled_from(list(WorkflowStatus)), min_size=1),
+    tag=st.none() | st.sampled_from(["n=0", "n=1", "n=%"]),
+)
+def test_every_store_chooses_the_same_workflows(
+    pair: list[Checkpointer], where: str, status: list[WorkflowStatus] | None, tag: str | None
+) -> None:
+    found = [store.workflows(where=where, status=status, tag=tag) for store in pair]
+    assert [workflow.id for workflow in found[0]] == [workflow.id for workflow in found[1]]
+    assert found[0].total == found[1].total == len(found[0])

@@ -1,0 +1,196 @@
+"""`hypergraph run`, `resume` and `fork`, as people call them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.cli import ENVIRONMENT
+from support.cli_shop import RunCli, shop
+
+from hypergraph.checkpointers import SqliteCheckpointer, WorkflowStatus
+
+__all__ = ["shop"]
+
+pytestmark = pytest.mark.slow  # every call is a process
+
+
+def test_a_run_shows_its_log_and_outputs_and_is_written_down(shop: RunCli) -> None:
+    shop.golden("run-completed", "run", "shop:math", "n=8", "--id", "eight", "--tag", "user=ann")
+    found = SqliteCheckpointer(shop.database).workflow("eight")
+    assert found is not None
+    assert (found.status, found.tags) == (WorkflowStatus.COMPLETED, {"user": "ann"})
+
+
+def test_a_failed_run_ends_with_1_and_goes_on_where_it_failed(shop: RunCli) -> None:
+    shop.golden("run-failed", "run", "shop:math", "n=-8", "--id", "neg", code=1)
+    (Path(shop.folder) / "mended").touch()
+    shop.golden("resume-mended", "resume", "neg", "shop:math")
+
+
+def test_a_paused_run_says_how_to_answer_and_takes_the_answer(shop: RunCli) -> None:
+    shop.golden("run-paused", "run", "shop:asks", "n=3", "--id", "q")
+    shop.golden("resume-answered", "resume", "q", "shop:asks", "approved=True")
+
+
+def test_a_map_lists_failed_items_first_and_is_run_again_for_the_rest(shop: RunCli) -> None:
+    words = (
+        "run",
+        "shop:math",
+        "n=[1, -2, 3]",
+        "--map-over",
+        "n",
+        "--error-handling",
+        "continue",
+        "--id",
+        "m",
+    )
+    shop.golden("run-map", *words, code=1)
+    shop.golden("resume-of-a-map-without-its-items", "resume", "m", "shop:math", code=2)
+    (Path(shop.folder) / "mended").touch()
+    done = shop.json(*words, "--resume")
+    assert (done["status"], [item["status"] for item in done["items"]]) == ("completed", ["completed"] * 3)
+
+
+def test_a_map_ends_at_its_first_failing_item_unless_told_otherwise(shop: RunCli) -> None:
+    found = shop.json("run", "shop:math", "n=[-1, 2]", "--map-over", "n", code=1)
+    assert [item["status"] for item in found["items"]] == ["failed"]
+    assert found["error"]["node"] == "root"
+
+
+def test_a_fork_is_made_without_a_graph_and_runs_on_with_one(shop: RunCli) -> None:
+    shop("run", "shop:math", "n=8", "--id", "eight")
+    shop.golden("fork-made", "fork", "eight", "--at", 0)
+    shop.golden("fork-run", "fork", "eight", "--at", 0, "--set", "double=7", "--id", "seven", "shop:math")
+    assert shop.json("resume", "eight-fork-1", "shop:math")["outputs"][-1]["value"] == 16.0
+    whole = shop.json("fork", "eight")["workflow"]
+    assert (whole["forked_from"], whole["forked_at"], whole["steps"], whole["status"]) == (
+        "eight",
+        1,
+        2,
+        "stopped",
+    )
+    shop.golden("fork-beyond-the-end", "fork", "eight", "--at", 9, code=1)
+    shop.golden("fork-onto-another", "fork", "eight", "--id", "seven", code=4)
+    shop.golden("fork-edit-without-graph", "fork", "eight", "--set", "double=7", code=2)
+
+
+def test_values_are_json_with_pairs_over_them(shop: RunCli) -> None:
+    (Path(shop.folder) / "in.json").write_text('{"n": 1}')
+    assert shop.json("run", "shop:math", "--values", "@in.json")["outputs"][0]["value"] == 2
+    assert shop.json("run", "shop:math", "--values", '{"n": 1}', "n=5")["outputs"][0]["value"] == 10
+    command = [
+        sys.executable,
+        "-m",
+        "hypergraph",
+        "run",
+        "shop:math",
+        "--values",
+        "-",
+        "--json",
+        "--no-store",
+    ]
+    given = {"input": b'{"n": 4}', "cwd": shop.folder, "env": ENVIRONMENT}
+    said = subprocess.run(command, check=True, capture_output=True, **given)
+    assert json.loads(said.stdout)["outputs"][0]["value"] == 8
+    assert not os.path.exists(os.path.join(shop.folder, "workflows.db"))
+
+
+def test_what_is_no_literal_is_text_and_prints_of_nodes_stay_out_of_json(shop: RunCli) -> None:
+    said = shop("run", "shop:talks", "text=plain words", "--json")
+    assert json.loads(said.out)["outputs"][0]["value"] == "plain words"
+    assert said.err == "a node prints\n"
+
+
+def test_graphs_and_the_database_have_names_in_pyproject(shop: RunCli) -> None:
+    (Path(shop.folder) / "pyproject.toml").write_text(
+        '[tool.hypergraph]\ndb = "named.db"\n[tool.hypergraph.graphs]\nsums = "shop:math"\n'
+    )
+    command = [sys.executable, "-m", "hypergraph", "run", "sums", "n=1"]
+    subprocess.run(command, check=True, cwd=shop.folder, env=ENVIRONMENT, capture_output=True)
+    assert os.path.exists(os.path.join(shop.folder, "named.db"))
+    assert "  sums\n" in shop("run", "sms", code=1).err
+
+
+def test_an_interrupted_run_is_stopped_and_says_how_to_go_on(shop: RunCli) -> None:
+    command = [sys.executable, "-m", "hypergraph", "--db", shop.database]
+    words = ["run", "shop:hangs", "n=1", "--id", "long"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command + words, cwd=shop.folder, env=ENVIRONMENT, stdout=pipe, stderr=pipe
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"hanging\n"
+        busy = shop("rm", "long", "--yes", code=4)
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate()
+    assert process.returncode == 130
+    assert b"hypergraph resume long shop:hangs" in told
+    assert "is being run by process" in busy.err
+    found = SqliteCheckpointer(shop.database).workflow("long")
+    assert found is not None
+    assert found.status is WorkflowStatus.STOPPED
+
+
+BAD = {
+    "run-no-target": (("run",), 2),
+    "run-unknown-module": (("run", "shp:math"), 1),
+    "run-file-for-module": (("run", "shop.py:math"), 1),
+    "run-unknown-attribute": (("run", "shop:mth", "n=1"), 1),
+    "run-no-graph": (("run", "shop:number"), 2),
+    "run-unknown-name": (("run", "nothing"), 1),
+    "run-missing-input": (("run", "shop:math"), 2),
+    "run-misspelt-input": (("run", "shop:math", "nn=1"), 2),
+    "run-bad-json": (("run", "shop:math", "--values", '{"n": }'), 2),
+    "run-json-list": (("run", "shop:math", "--values", "[1]"), 2),
+    "run-no-file": (("run", "shop:math", "--values", "@nowhere.json"), 2),
+    "run-no-pair": (("run", "shop:math", "n"), 2),
+    "run-bad-select": (("run", "shop:math", "n=1", "--select", "nope"), 2),
+    "run-map-option-without-map": (("run", "shop:math", "n=1", "--map-mode", "product"), 2),
+    "run-unequal-lists": (("run", "shop:math", "n=[1]", "m=[1,2]", "--map-over", "n", "--map-over", "m"), 2),
+    "run-resume-without-id": (("run", "shop:math", "n=1", "--resume"), 2),
+    "run-tag-without-store": (("run", "shop:math", "n=1", "--no-store", "--tag", "a=b"), 2),
+    "run-bad-id": (("run", "shop:math", "n=1", "--id", "a/b"), 2),
+    "resume-without-database": (("resume", "x", "shop:math"), 3),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_told_with_what_to_do(shop: RunCli, name: str) -> None:
+    words, code = BAD[name]
+    shop.golden(f"bad-{name}", *words, code=code)
+
+
+def test_a_module_that_raises_is_named_with_the_line(shop: RunCli) -> None:
+    (Path(shop.folder) / "broken.py").write_text("x = 1\nraise KeyError('\\x1b[31mno')\n")
+    said = shop("run", "broken:graph", code=2)
+    assert "KeyError" in said.err
+    assert "line 2" in said.err
+    assert "\x1b" not in said.err
+
+
+def test_what_a_node_makes_or_raises_cannot_move_the_cursor(shop: RunCli) -> None:
+    (Path(shop.folder) / "odd.py").write_text(
+        "from hypergraph import Graph, node\n"
+        "@node(output_name='page')\n"
+        "def fetch(url):\n    return '\\x1b[2J\\r\\nnext: rm -rf ~\\u202e' + 'x' * 500\n"
+        "@node(output_name='end')\n"
+        "def parse(page):\n    raise ValueError(page)\n"
+        "graph = Graph([fetch, parse], name='odd\\x1b[31m')\n"
+    )
+    text = shop.golden("run-hostile", "run", "odd:graph", "url=x", "--id", "h", code=1)
+    assert max(map(len, text.splitlines())) < 700
+    assert not {"\x1b", "\r", "\u202e"} & set(text)
+
+
+def test_an_id_that_is_taken_is_refused_without_resume(shop: RunCli) -> None:
+    shop("run", "shop:math", "n=1", "--id", "one")
+    shop.golden("run-id-taken", "run", "shop:math", "n=1", "--id", "one", code=4)
+
+
+def test_a_store_that_cannot_be_written_ends_with_3(shop: RunCli) -> None:
+    nowhere = RunCli(Path(shop.folder) / "no" / "folder" / "x.db", shop.folder)
+    assert "check that the folder exists" in nowhere("run", "shop:math", "n=1", code=3).err

@@ -1,0 +1,229 @@
+"""Values of workflows that another process wrote, and following one that another process is writing."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.cli import ENVIRONMENT, Cli
+from support.cli_stories import stories
+
+from hypergraph import Graph, SyncRunner, node
+from hypergraph.checkpointers import SqliteCheckpointer
+
+__all__ = ["stories"]
+
+SCREENS = {
+    "state": ["state", "batch-1/item-5"],
+    "state_at": ["state", "refine-1", "--at", "3"],
+    "state_keys_only": ["state", "offer-1", "--keys-only"],
+    "state_map": ["state", "batch-1"],
+    "state_text": ["state", "batch-1/item-5", "--key", "prompt"],
+    "state_list": ["state", "batch-1/item-5", "--key", "documents"],
+    "state_page": ["state", "refine-1", "--key", "notes", "--offset", "1", "--limit", "1"],
+    "state_path": ["state", "batch-1/item-5", "--key", "documents", "--path", "/1/title"],
+    "state_object": ["state", "offer-1", "--key", "offer"],
+    "state_hostile": ["state", "hostile-1", "--key", "page"],
+}
+
+
+@pytest.mark.parametrize("name", SCREENS)
+def test_a_screen_is_as_it_should_be(stories: Cli, name: str) -> None:
+    stories.golden(name, *SCREENS[name])
+
+
+@pytest.mark.parametrize("name", SCREENS)
+def test_a_program_gets_a_document_that_keeps_to_its_schema(stories: Cli, name: str) -> None:
+    assert stories.json(*SCREENS[name])["schema"].startswith("hypergraph.")
+
+
+def test_what_was_there_after_a_superstep(stories: Cli) -> None:
+    then = stories.json("state", "batch-1/item-5", "--at", "1")
+    assert [(item["name"], item["version"]) for item in then["items"]] == [
+        ("query", 1),
+        ("embedding", 1),
+        ("documents", 1),
+    ]
+    assert then["next"] == ["build_prompt"]
+    assert stories.json("state", "refine-1", "--at", "3", "--key", "draft")["value"] == "tea, version 1"
+    assert stories.json("state", "refine-1", "--key", "draft")["value"] == "tea, version 3"
+
+
+def test_who_made_a_value(stories: Cli) -> None:
+    items = stories.json("state", "order-456-retry")["items"]
+    made = {item["name"]: item["made_by"] and item["made_by"]["node"] for item in items}
+    assert made == {"order": None, "stock": "check_stock", "price": None, "booking": "book"}
+
+
+def test_no_value_is_decoded_for_keys_only(stories: Cli) -> None:
+    items = stories.json("state", "offer-1", "--keys-only")["items"]
+    assert [(item["type"], item["preview"], item["bytes"] > 0) for item in items] == [(None, None, True)] * 2
+
+
+def test_json_is_never_cut(stories: Cli) -> None:
+    whole = stories.json("state", "batch-1/item-5", "--key", "documents", "--limit", "1")
+    assert (len(whole["value"]), whole["truncated"]) == (2, False)
+
+
+@pytest.mark.slow
+def test_rows_count_as_shown_however_long_their_texts_are(tmp_path: Path) -> None:
+    page = node(lambda n: ["x" * 150] * n, output_name="texts").with_name("page")
+    runner = SyncRunner(checkpointer=SqliteCheckpointer(tmp_path / "x.db"))
+    runner.run(Graph([page]), {"n": 21}, workflow_id="long")
+    cli = Cli(tmp_path / "x.db")
+    assert "and 1 more item\n" in (said := cli("state", "long", "--key", "texts").out)
+    assert "--offset 20" in said
+    assert " more item" not in cli("state", "long", "--key", "texts", "--offset", 20).out
+
+
+def test_a_value_goes_to_a_file_as_what_it_is(stories: Cli, tmp_path: Path) -> None:
+    stories("state", "batch-1/item-5", "--key", "prompt", "--out", tmp_path / "prompt.txt")
+    assert (tmp_path / "prompt.txt").read_text().startswith("Based on the following documents:\n1. ")
+    stories("state", "batch-1/item-5", "--key", "documents", "--path", "/0", "--out", tmp_path / "first.json")
+    assert json.loads((tmp_path / "first.json").read_text())["title"] == "Password Reset Guide"
+
+
+def test_a_file_that_is_there_is_left_alone(stories: Cli, tmp_path: Path) -> None:
+    (tmp_path / "kept").write_text("mine")
+    error = stories.json("state", "order-456", "--key", "stock", "--out", tmp_path / "kept", code=4)["error"]
+    assert error["code"] == "refused"
+    assert (tmp_path / "kept").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "part"),
+    [
+        (["state", "offer-1", "--key", "ofer"], 1, "Workflow 'offer-1' has no value 'ofer'\n  offer\n"),
+        (["state", "offer-1", "--at", "9"], 1, "It has the supersteps 0 to 1"),
+        (["state", "batch-1", "--at", "0"], 1, "It has no steps"),
+        (["state", "offer-1", "--key", "offer", "--path", "/amont"], 1, "  /amount\n"),
+        (["state", "offer-1", "--key", "offer", "--path", "amount"], 2, "must begin with a slash"),
+        (["state", "offer-1", "--path", "/x"], 1, "Workflow 'offer-1' has no value 'x'"),
+        (["state", "offer-1", "--path", "offer/amount"], 2, "must begin with a slash"),
+        (["state", "offer-1", "--out", "x"], 2, "Name it with --key"),
+        (["state", "offer-1", "--key", "offer", "--out", "/no/such/folder/x"], 2, "cannot be written"),
+    ],
+)
+def test_what_is_not_there_is_told(stories: Cli, words: list[str], code: int, part: str) -> None:
+    assert part in stories(*words, code=code).err
+
+
+def test_a_path_without_a_key_begins_with_the_name(stories: Cli) -> None:
+    whole = stories.json("state", "batch-1/item-5", "--path", "/documents")
+    assert whole == stories.json("state", "batch-1/item-5", "--key", "documents")
+    part = stories.json("state", "batch-1/item-5", "--path", "/documents/1/title")
+    assert part == stories.json("state", "batch-1/item-5", "--key", "documents", "--path", "/1/title")
+    assert part["value"] == whole["value"][1]["title"]
+
+
+# --- watch ---------------------------------------------------------------------------------------
+
+SLOW = """
+import sys
+from hypergraph import Graph, SyncRunner, node
+from hypergraph.checkpointers import SqliteCheckpointer
+
+@node(output_name="a")
+def first(x: int) -> int:
+    return x
+
+@node(output_name="b")
+def second(a: int) -> int:
+    print("waiting", flush=True)
+    sys.stdin.readline()
+    return a
+
+@node(output_name="c")
+def third(b: int) -> int:
+    if b > 1:
+        raise ValueError("too much")
+    return b
+
+store = SqliteCheckpointer(sys.argv[1])
+runner = SyncRunner(checkpointer=store)
+runner.run(Graph([first, second, third], name="slow"), {"x": int(sys.argv[2])}, workflow_id="slow-1",
+           error_handling="continue")
+"""
+
+
+def at_work(database: Path, x: int) -> subprocess.Popen[str]:
+    """Start a run that waits in its second node for a line."""
+    command = [sys.executable, "-c", SLOW, str(database), str(x)]
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    process = subprocess.Popen(command, env=ENVIRONMENT, **pipes)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "waiting\n"
+    return process
+
+
+def watching(database: Path, *words: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "hypergraph", "--db", str(database), "watch", *words]
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(command, env=ENVIRONMENT, **pipes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("x", "status", "code"), [(1, "completed", 0), (2, "failed", 1)])
+def test_steps_are_told_as_they_come_until_the_workflow_ends(
+    tmp_path: Path, x: int, status: str, code: int
+) -> None:
+    database = tmp_path / "slow.db"
+    with at_work(database, x) as run, watching(database, "slow-1", "--jsonl") as watch:
+        assert run.stdin is not None
+        assert watch.stdout is not None
+        assert json.loads(watch.stdout.readline())["node"] == "first"
+        run.stdin.write("\n")
+        run.stdin.flush()
+        rest = [json.loads(line) for line in watch.stdout]
+        assert [(step["node"], step["status"]) for step in rest] == [
+            ("second", "completed"),
+            ("third", status),
+        ]
+        assert watch.wait() == code
+
+
+@pytest.mark.slow
+def test_a_watch_ends_when_nobody_reads_any_more(tmp_path: Path) -> None:
+    database = tmp_path / "slow.db"
+    with at_work(database, 1) as run, watching(database, "slow-1") as watch:
+        assert watch.stdout is not None
+        assert watch.stderr is not None
+        assert "first" in watch.stdout.readline()
+        watch.stdout.close()
+        assert watch.wait(timeout=30) == 141
+        assert watch.stderr.read() == ""
+        run.communicate("\n")
+
+
+@pytest.mark.slow
+def test_a_watch_ends_when_the_process_at_work_is_killed(tmp_path: Path) -> None:
+    database = tmp_path / "slow.db"
+    with at_work(database, 1) as run, watching(database, "slow-1") as watch:
+        assert Cli(database).json("show", "slow-1")["alive"] is True
+        assert watch.stdout is not None
+        assert "first" in watch.stdout.readline()
+        run.kill()
+        run.communicate()
+        out, _ = watch.communicate(timeout=60)
+        assert "nobody is at work on it" in out
+        assert watch.returncode == 1
+    shown = Cli(database)("show", "slow-1")
+    assert "active, but nobody is at work on it" in shown.out
+    assert "resume slow-1 MODULE:GRAPH" in shown.out
+    assert Cli(database).json("show", "slow-1")["alive"] is False
+    assert "active, nobody at work" in Cli(database)("ls").out
+    assert [item["alive"] for item in Cli(database).json("ls")["items"]] == [False]
+
+
+@pytest.mark.slow
+def test_workflows_at_work_are_listed(tmp_path: Path) -> None:
+    database = tmp_path / "slow.db"
+    with at_work(database, 1) as run:
+        page = Cli(database).json("watch", "--once")
+        assert [item["id"] for item in page["items"]] == ["slow-1"]
+        assert Cli(database).json("watch", "slow-1", "--once")["status"] == "active"
+        run.communicate("\n")

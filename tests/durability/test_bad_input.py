@@ -1,0 +1,506 @@
+"""Calls that a store or a stored workflow cannot serve: refused with a remedy, and without a trace."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from support.durable import Bodies, bodies, durable, fail_once, pipeline, rows, store
+from support.running import On
+
+from hypergraph import Graph, MissingInputError, SyncRunner, node
+from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer
+from hypergraph.exceptions import (
+    CheckpointError,
+    GraphChangedError,
+    InvalidWorkflowIdError,
+    ItemChangedError,
+    WorkflowLockedError,
+)
+
+__all__ = ["bodies", "durable", "store"]  # fixtures
+
+
+def content(store: Checkpointer) -> list[Any]:
+    """Return all that is stored, of children too, in a form that can be compared."""
+    found: list[Any] = []
+    places: list[str | None] = [None]
+    while places:
+        parent = places.pop()
+        for workflow in store.workflows(limit=None, **({} if parent is None else {"parent": parent})):
+            steps = [step.to_dict() for step in store.steps(workflow.id)]
+            found.append((workflow.to_dict(), steps, store.checkpoint(workflow.id).values))
+            places.append(workflow.id)
+    return sorted(found, key=lambda entry: str(entry[0]["id"]))
+
+
+@contextmanager
+def untouched(store: Checkpointer, bodies: Bodies) -> Iterator[None]:
+    """See that nothing runs and nothing is written meanwhile."""
+    before = content(store)
+    bodies.take()
+    yield
+    assert bodies.take() == []
+    assert content(store) == before
+
+
+# -- ids ------------------------------------------------------------------------------------------------
+
+BAD_IDS = {
+    "empty": "",
+    "a blank": " ",
+    "a leading blank": " w",
+    "a trailing blank": "w ",
+    "a leading wide blank": "\u3000w",
+    "a trailing line break": "w\n",
+    "a slash": "a/b",
+    "nothing but a slash": "/",
+    "dots and slashes": "a/../../b",
+    "NUL": "a\0b",
+    "a bell": "a\x07b",
+    "an escape sequence": "\x1b[31mred",
+    "DEL": "a\x7fb",
+    "a C1 control": "a\x9bb",
+    "half a pair": "a\ud800b",
+    "the other half": "\udfff",
+    "600 bytes": "w" * 600,
+    "513 bytes": "w" * 513,
+    "600 bytes of 200 characters": "€" * 200,
+    "a number": 7,
+    "bytes": b"w",
+}
+bad_ids = pytest.mark.parametrize("bad", BAD_IDS.values(), ids=BAD_IDS.keys())
+GOOD_IDS = [
+    "w" * 512,
+    "é" * 256,
+    "e\u0301",
+    "é",
+    "a b",
+    "%",
+    "_",
+    "x') OR 1=1--",
+    "..",
+    "item-5",
+    "日本",
+    "🙂",
+]
+
+
+@bad_ids
+def test_an_id_that_cannot_be_one_is_refused_with_what_could(
+    durable: On, store: Checkpointer, bodies: Bodies, bad: Any
+) -> None:
+    with untouched(store, bodies), pytest.raises(InvalidWorkflowIdError, match="1 to 512 bytes of printable"):
+        durable.run(pipeline(bodies, 1), {"v0": 0}, workflow_id=bad)
+
+
+@pytest.mark.parametrize("name", ["inner", "a name with a blank at the end ", "n" * 600])
+def test_what_children_are_called_does_not_count_against_the_id(
+    durable: On, store: Checkpointer, bodies: Bodies, name: str
+) -> None:
+    longest = "w" * 512
+    outer = Graph([pipeline(bodies, 2).as_node(name=name)], name="outer")
+    fail_once(durable, bodies, outer, "s2", values={"v0": 0}, workflow_id=longest)
+    bodies.take()
+    assert durable.run(outer, workflow_id=longest).completed
+    assert bodies.take() == ["s2"]
+    assert store.workflow(f"{longest}/{name}") is not None
+    assert durable.map(outer, {"v0": [0, 1]}, map_over="v0", workflow_id="m" * 512).completed
+
+
+def test_maps_and_forks_are_refused_such_ids_too(durable: On, store: Checkpointer, bodies: Bodies) -> None:
+    graph = pipeline(bodies, 2)
+    durable.run(graph, {"v0": 0}, workflow_id="w")
+    point = store.checkpoint("w", superstep=0)
+    with untouched(store, bodies):
+        for bad in BAD_IDS.values():
+            with pytest.raises(InvalidWorkflowIdError, match="1 to 512 bytes of printable"):
+                durable.map(graph, {"v0": [0, 1]}, map_over="v0", workflow_id=bad)
+            with pytest.raises(InvalidWorkflowIdError, match="1 to 512 bytes of printable"):
+                durable.run(graph, checkpoint=point, workflow_id=bad)
+
+
+@bad_ids
+def test_a_message_about_a_bad_id_can_be_printed_anywhere(bad: Any) -> None:
+    with pytest.raises(InvalidWorkflowIdError) as caught:
+        SyncRunner(checkpointer=MemoryCheckpointer()).run(Graph([]), workflow_id=bad)
+    text = str(caught.value)
+    assert text.isascii()
+    assert text.isprintable()
+    assert len(text) < 300
+
+
+def test_unusual_ids_are_kept_byte_by_byte(durable: On, store: Checkpointer, bodies: Bodies) -> None:
+    for number, workflow_id in enumerate(GOOD_IDS):
+        assert durable.run(pipeline(bodies, 1), {"v0": number}, workflow_id=workflow_id)["v1"] == number + 1
+    assert {w.id for w in store.workflows()} == set(GOOD_IDS)
+    bodies.take()
+    for number, workflow_id in enumerate(GOOD_IDS):
+        assert durable.run(pipeline(bodies, 1), workflow_id=workflow_id)["v1"] == number + 1
+    assert bodies.take() == []
+
+
+def test_who_only_asks_for_such_an_id_finds_nothing(store: Checkpointer) -> None:
+    for bad in BAD_IDS.values():
+        if isinstance(bad, str):
+            assert store.workflow(bad) is None
+            assert store.steps(bad) == []
+            assert store.state(bad) == {}
+
+
+# -- workflows that are not what the caller thinks ------------------------------------------------------
+
+
+def test_an_unknown_workflow_needs_its_inputs_and_is_not_created_without(
+    durable: On, store: Checkpointer, bodies: Bodies
+) -> None:
+    with untouched(store, bodies), pytest.raises(MissingInputError, match="v0"):
+        durable.run(pipeline(bodies), workflow_id="typo")
+    assert store.workflow("typo") is None
+
+
+def test_a_workflow_that_is_running_names_its_owner_and_the_ways_out(
+    durable: On, store: Checkpointer, bodies: Bodies
+) -> None:
+    caught: list[WorkflowLockedError] = []
+
+    @node(output_name="y")
+    def call_itself(x: int) -> int:
+        bodies.enter("call_itself")
+        for given in ({}, {"x": 1}, {"x": 2}):
+            with pytest.raises(WorkflowLockedError) as refused:
+                SyncRunner(checkpointer=store).run(graph, given, workflow_id="w")
+            caught.append(refused.value)
+        return x
+
+    graph = Graph([call_itself], name="recursive")
+    assert durable.run(graph, {"x": 1}, workflow_id="w")["y"] == 1
+    assert bodies.take() == ["call_itself"]
+    assert {(error.workflow_id, type(error.pid)) for error in caught} == {("w", int)}
+    assert all("force=True" in str(error) and error.since for error in caught)
+    assert rows(store, "w") == [(0, "call_itself", "completed")]
+    assert store.checkpoint("w").values == {"x": 1, "y": 1}
+
+
+def test_an_item_that_is_running_is_refused_as_its_map_is(
+    durable: On, store: Checkpointer, bodies: Bodies
+) -> None:
+    @node(output_name="y")
+    def map_itself(x: int) -> int:
+        bodies.enter(f"map_itself {x}")
+        with pytest.raises(WorkflowLockedError):
+            SyncRunner(checkpointer=store).map(graph, {"x": [1, 2]}, map_over="x", workflow_id="batch")
+        return x
+
+    graph = Graph([map_itself], name="recursive")
+    assert durable.map(graph, {"x": [1, 2]}, map_over="x", workflow_id="batch")["y"] == [1, 2]
+    assert bodies.take() == ["map_itself 1", "map_itself 2"]
+
+
+def test_a_finished_workflow_is_not_run_again(durable: On, store: Checkpointer, bodies: Bodies) -> None:
+    durable.run(pipeline(bodies), {"v0": 0}, workflow_id="w")
+    with untouched(store, bodies):
+        assert durable.run(pipeline(bodies), workflow_id="w")["v5"] == 5
+
+
+def test_an_input_that_mended_code_needs_is_asked_for(
+    durable: On, store: Checkpointer, bodies: Bodies
+) -> None:
+    fail_once(durable, bodies, pipeline(bodies, 2), "s2", values={"v0": 0}, workflow_id="w")
+
+    @node(output_name="v2")
+    def s2(v1: int, factor: int) -> int:
+        bodies.enter("s2")
+        return v1 * factor
+
+    mended = Graph([*list(pipeline(bodies, 1).nodes.values()), s2], name="pipeline")
+    with untouched(store, bodies), pytest.raises(MissingInputError, match="factor") as caught:
+        durable.run(mended, workflow_id="w")
+    assert list(caught.value.missing) == ["factor"]
+    assert durable.run(mended, {"factor": 5}, workflow_id="w")["v2"] == 5
+    assert bodies.take() == ["s2"]
+
+
+def test_an_unknown_input_is_no_reason_to_write(durable: On, store: Checkpointer, bodies: Bodies) -> None:
+    fail_once(durable, bodies, pipeline(bodies, 2), "s2", values={"v0": 0}, workflow_id="w")
+    with untouched(store, bodies), pytest.raises(ValueError, match="v00"):
+        durable.run(pipeline(bodies, 2), {"v00": 1}, workflow_id="w", on_internal_override="error")
+
+
+def test_a_workflow_is_either_a_run_or_a_map(durable: On, store: Checkpointer, bodies: Bodies) -> None:
+    graph = pipeline(bodies, 1)
+    durable.run(graph, {"v0": 0}, workflow_id="single")
+    durable.map(graph, {"v0": [0, 1]}, map_over="v0", workflow_id="batch")
+    with untouched(store, bodies), pytest.raises(CheckpointError, match=r"'single'.*run\(\)"):
+        durable.map(graph, {"v0": [0, 1]}, map_over="v0", workflow_id="single")
+    with untouched(store, bodies), pytest.raises(CheckpointError, match=r"'batch'.*map\(\)"):
+        durable.run(graph, {"v0": 0}, workflow_id="batch")
+
+
+# -- a graph that has changed ---------------------------------------------------------------------------
+
+
+def versions(bodies: Bodies) -> tuple[Graph, Graph]:
+    """Return load -> scale -> save, and the same with another scale."""
+
+    @node(output_name="loaded")
+    def load(x: int) -> int:
+        bodies.enter("load")
+        return x
+
+    @node(output_name="scaled")
+    def scale(loaded: int) -> int:
+        bodies.enter("scale")
+        return loaded * 10
+
+    @node(output_name="saved")
+    def save(scaled: int) -> str:
+        bodies.enter("save")
+        return f"saved {scaled}"
+
+    old = Graph([load, scale, save], name="scaling")
+
+    @node(output_name="scaled")
+    def scale(loaded: int) -> int:  # type: ignore[no-redef]
+        bodies.enter("scale")
+        return loaded * 100
+
+    return old, Graph([load, scale, save], name="scaling")
+
+
+@pytest.fixture
+def changed(durable: On, bodies: Bodies) -> Graph:
+    """The graph of a workflow that failed at its last step, with another version of an earlier one."""
+    old, new = versions(bodies)
+    fail_once(durable, bodies, old, "save", values={"x": 1}, workflow_id="w")
+    bodies.take()
+    return new
+
+
+def test_kept_outputs_of_changed_code_are_one_warning(durable: On, bodies: Bodies, changed: Graph) -> None:
+    with pytest.warns(UserWarning, match="scale") as warned:
+        assert durable.run(changed, workflow_id="w")["saved"] == "saved 10"
+    assert len(warned) == 1
+    assert "load" not in str(warned[0].message)
+    assert bodies.take() == ["save"]
+
+
+def test_changed_code_is_run_again_with_all_that_follows(
+    durable: On, store: Checkpointer, bodies: Bodies, changed: Graph
+) -> None:
+    assert durable.run(changed, workflow_id="w", code_change="rerun")["saved"] == "saved 100"
+    assert bodies.take() == ["scale", "save"]
+    assert rows(store, "w") == [
+        (0, "load", "completed"),
+        (1, "scale", "completed"),
+        (2, "save", "failed"),
+        (3, "scale", "completed"),
+        (4, "save", "completed"),
+    ]
+    assert store.state("w", superstep=2)["scaled"] == 10
+
+
+def test_changed_code_is_an_error_if_it_shall_be_one(
+    durable: On, store: Checkpointer, bodies: Bodies, changed: Graph
+) -> None:
+    with untouched(store, bodies), pytest.raises(GraphChangedError, match="scale") as caught:
+        durable.run(changed, workflow_id="w", code_change="error")
+    assert caught.value.workflow_id == "w"
+    assert "code_change" in str(caught.value)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert durable.run(changed, workflow_id="w")["saved"] == "saved 10"
+
+
+def test_changed_code_is_told_though_nothing_is_left_to_run(
+    durable: On, store: Checkpointer, bodies: Bodies
+) -> None:
+    old, new = versions(bodies)
+    durable.run(old, {"x": 1}, workflow_id="w")
+    bodies.take()
+    with untouched(store, bodies), pytest.raises(GraphChangedError, match="scale"):
+        durable.run(new, workflow_id="w", code_change="error")
+    with untouched(store, bodies), pytest.warns(UserWarning, match="scale") as warned:
+        assert durable.run(new, workflow_id="w")["saved"] == "saved 10"
+    assert len(warned) == 1
+
+
+@pytest.mark.parametrize("option", ["keep", "rerun", "error"])
+def test_code_that_has_not_changed_is_no_matter(
+    durable: On, store: Checkpointer, bodies: Bodies, option: str
+) -> None:
+    old, _ = versions(bodies)
+    fail_once(durable, bodies, old, "save", values={"x": 1}, workflow_id="w")
+    bodies.take()
+    again, _ = versions(bodies)
+    assert durable.run(again, workflow_id="w", code_change=option)["saved"] == "saved 10"
+    assert bodies.take() == ["save"]
+
+
+@pytest.mark.parametrize("option", ["Keep", "", None, True, "replay"])
+def test_another_word_for_code_changes_is_refused(
+    durable: On, store: Checkpointer, bodies: Bodies, option: Any
+) -> None:
+    with untouched(store, bodies), pytest.raises(ValueError, match="code_change"):
+        durable.run(pipeline(bodies, 1), {"v0": 0}, workflow_id="w", code_change=option)
+
+
+def test_the_outputs_of_a_node_that_is_gone_are_history_not_state(
+    durable: On, store: Checkpointer, bodies: Bodies
+) -> None:
+    old, _ = versions(bodies)
+    fail_once(durable, bodies, old, "save", values={"x": 1}, workflow_id="w")
+    rest = Graph([old.nodes["save"]], name="scaling")
+    with untouched(store, bodies), pytest.raises(MissingInputError, match="scaled"):
+        durable.run(rest, workflow_id="w")
+    assert durable.run(rest, {"scaled": 7}, workflow_id="w")["saved"] == "saved 7"
+    assert bodies.take() == ["save"]
+    assert rows(store, "w")[:2] == [(0, "load", "completed"), (1, "scale", "completed")]
+
+
+def test_a_node_that_was_added_is_run_with_the_rest(durable: On, bodies: Bodies) -> None:
+    old, _ = versions(bodies)
+    fail_once(durable, bodies, old, "save", values={"x": 1}, workflow_id="w")
+    bodies.take()
+
+    @node(output_name="seen")
+    def look(loaded: int) -> int:
+        bodies.enter("look")
+        return loaded
+
+    more = Graph([*old.nodes.values(), look], name="scaling")
+    result = durable.run(more, workflow_id="w")
+    assert (result["saved"], result["seen"]) == ("saved 10", 1)
+    assert sorted(bodies.take()) == ["look", "save"]
+
+
+def test_a_renamed_node_is_another_node(durable: On, bodies: Bodies) -> None:
+    old, _ = versions(bodies)
+    fail_once(durable, bodies, old, "save", values={"x": 1}, workflow_id="w")
+    bodies.take()
+    nodes = dict(old.nodes)
+    renamed = Graph([nodes["load"], nodes["scale"].with_name("multiply"), nodes["save"]], name="scaling")
+    assert durable.run(renamed, workflow_id="w")["saved"] == "saved 10"
+    assert bodies.take() == ["scale", "save"]
+
+
+# -- a map whose list has changed -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def batch(durable: On, bodies: Bodies) -> Graph:
+    """The graph of a map over 1, 2, 3 of which the last item failed."""
+
+    @node(output_name="y")
+    def work(x: int, bonus: int) -> int:
+        bodies.enter(f"work {x}")
+        return x * 10 + bonus
+
+    graph = Graph([work], name="work")
+    bodies.failing["work 3"] = ValueError("broken")
+    mapped(durable, graph, [1, 2, 3], error_handling="continue")
+    bodies.failing.clear()
+    bodies.take()
+    return graph
+
+
+def mapped(durable: On, graph: Graph, items: list[int], bonus: int = 0, **options: Any) -> list[Any]:
+    found = durable.map(graph, {"x": items, "bonus": bonus}, map_over="x", workflow_id="batch", **options)
+    return list(found["y"])
+
+
+def test_the_same_list_does_what_is_left(durable: On, bodies: Bodies, batch: Graph) -> None:
+    assert mapped(durable, batch, [1, 2, 3]) == [10, 20, 30]
+    assert bodies.take() == ["work 3"]
+
+
+def test_an_item_that_changed_is_named_and_nothing_runs(
+    durable: On, store: Checkpointer, bodies: Bodies, batch: Graph
+) -> None:
+    with untouched(store, bodies), pytest.raises(ItemChangedError, match=r"[Ii]tem 1\b.*'batch'") as caught:
+        mapped(durable, batch, [1, 7, 3])
+    assert "key=" in str(caught.value) or "workflow_id" in str(caught.value)
+    assert caught.value.workflow_id == "batch/item-1"
+    assert mapped(durable, batch, [1, 2, 3]) == [10, 20, 30]
+
+
+def test_a_list_in_another_order_has_changed(
+    durable: On, store: Checkpointer, bodies: Bodies, batch: Graph
+) -> None:
+    with untouched(store, bodies), pytest.raises(ItemChangedError, match=r"[Ii]tem 0\b"):
+        mapped(durable, batch, [3, 2, 1])
+
+
+def test_what_all_items_share_is_part_of_each(
+    durable: On, store: Checkpointer, bodies: Bodies, batch: Graph
+) -> None:
+    with untouched(store, bodies), pytest.raises(ItemChangedError, match="bonus"):
+        mapped(durable, batch, [1, 2, 3], bonus=1)
+
+
+def test_an_error_about_an_item_is_none_of_the_items(
+    durable: On, store: Checkpointer, bodies: Bodies, batch: Graph
+) -> None:
+    with untouched(store, bodies), pytest.raises(ItemChangedError):
+        mapped(durable, batch, [1, 7, 3], error_handling="continue")
+
+
+def test_a_list_that_grew_runs_what_is_new(
+    durable: On, store: Checkpointer, bodies: Bodies, batch: Graph
+) -> None:
+    assert mapped(durable, batch, [1, 2, 3, 4]) == [10, 20, 30, 40]
+    assert bodies.take() == ["work 3", "work 4"]
+    assert len(store.workflows(parent="batch")) == 4
+
+
+def test_a_list_that_shrank_leaves_the_other_items_where_they_are(
+    durable: On, store: Checkpointer, bodies: Bodies, batch: Graph
+) -> None:
+    assert mapped(durable, batch, [1, 2]) == [10, 20]
+    assert bodies.take() == []
+    assert store.state("batch/item-1") == {"y": 20}
+    assert store.workflow("batch/item-2").status.value == "failed"
+    assert mapped(durable, batch, [1, 2, 3]) == [10, 20, 30]
+
+
+def test_an_empty_list_is_an_empty_result(
+    durable: On, store: Checkpointer, bodies: Bodies, batch: Graph
+) -> None:
+    with untouched(store, bodies):
+        assert mapped(durable, batch, []) == []
+
+
+# -- options that make no sense -------------------------------------------------------------------------
+
+
+def test_a_fork_needs_an_id_of_its_own(durable: On, store: Checkpointer, bodies: Bodies) -> None:
+    graph = pipeline(bodies, 2)
+    durable.run(graph, {"v0": 0}, workflow_id="w")
+    point = store.checkpoint("w", superstep=0)
+    with untouched(store, bodies), pytest.raises(ValueError, match="'w' exists"):
+        durable.run(graph, checkpoint=point, workflow_id="w")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"history": 7},
+        {"history": ["step"]},
+        {"history": "steps"},
+        {"checkpoint": {"values": {}, "steps": []}},
+        {"checkpoint": 7},
+        {"tags": ["a"]},
+        {"tags": {"user": 7}},
+        {"tags": {7: "user"}},
+        {"tags": "user"},
+    ],
+    ids=repr,
+)
+def test_options_of_the_wrong_kind_are_refused_before_anything_is_written(
+    durable: On, store: Checkpointer, bodies: Bodies, options: dict[str, Any]
+) -> None:
+    with untouched(store, bodies), pytest.raises((TypeError, ValueError), match=next(iter(options))):
+        durable.run(pipeline(bodies, 1), {"v0": 0}, workflow_id="new", **options)

@@ -1,0 +1,212 @@
+"""Values through every way of storing them: a run, its store, a resumed run and a fork agree on each.
+
+What comes back equals what was stored, with equal types all the way down; or there is a gap, and a warning.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.nasty import NASTY, ONLY_PICKLED, UNSTORABLE, WAYS, Tagged, kept, same, storable
+
+from hypergraph import FunctionNode, Graph, SyncRunner
+from hypergraph.checkpointers import Checkpointer, JsonSerializer, Undecodable
+
+every_way = pytest.mark.parametrize("way", WAYS, ids="-".join)
+
+
+class Seen:
+    """A graph that makes values, or passes on given ones, and then shows them to other nodes."""
+
+    def __init__(self, values: Mapping[str, Any], *, given: bool) -> None:
+        self.values = {f"v{position}": value for position, value in enumerate(values.values())}
+        self.labels = dict(zip(self.values, values, strict=True))
+        self.shown: dict[str, Any] = {}
+        self.made: list[str] = []
+        self.is_broken = True
+        nodes = [FunctionNode(self._stop, "stop", "stopped")]
+        for name, value in self.values.items():
+            if given:
+                source = FunctionNode(
+                    self._passed, f"make_{name}", name, rename_inputs={"value": f"given_{name}"}
+                )
+            else:
+                source = FunctionNode(self._maker(name, value), f"make_{name}", name)
+            nodes += [
+                source,
+                FunctionNode(self._show(name), f"show_{name}", f"shown_{name}").with_inputs(x=name),
+            ]
+        self.graph = Graph(nodes, name="values")
+        self.inputs = {f"given_{name}": value for name, value in self.values.items()} if given else {}
+
+    def _stop(self, v0: Any) -> int:
+        if self.is_broken:
+            raise OSError("stopped")
+        return 1
+
+    def _passed(self, value: Any) -> Any:
+        return value
+
+    def _maker(self, name: str, value: Any) -> Any:
+        def make() -> Any:
+            self.made.append(name)
+            return value
+
+        return make
+
+    def _show(self, name: str) -> Any:
+        def show(x: Any, stopped: int) -> int:
+            self.shown[name] = x
+            return 1
+
+        return show
+
+    def differing(self, found: Mapping[str, Any], prefix: str = "") -> list[str]:
+        """Return the labels of the values that are missing or other ones."""
+        absent = object()
+        return [
+            self.labels[name]
+            for name, value in self.values.items()
+            if not same(found.get(prefix + name, absent), value)
+        ]
+
+    def run_halfway(self, store: Checkpointer) -> None:
+        """Let the first nodes run, and none that is shown their values."""
+        with pytest.raises(OSError, match="stopped"):
+            SyncRunner(checkpointer=store).run(self.graph, self.inputs, workflow_id="w")
+        assert self.shown == {}
+        self.is_broken = False
+        self.made.clear()
+
+    def go_on(self, store: Checkpointer, **options: Any) -> dict[str, Any]:
+        """Run the rest, and return what the other nodes were shown."""
+        SyncRunner(checkpointer=store).run(self.graph, **options)
+        shown, self.shown = self.shown, {}
+        return shown
+
+
+def made_in(store: Checkpointer, workflow_id: str) -> dict[str, Any]:
+    """Return what the steps hold, all together."""
+    return {n: v for step in store.steps(workflow_id) for n, v in (step.values or {}).items()}
+
+
+def check_everywhere(store: Checkpointer, seen: Seen) -> None:
+    """See that every reader of a workflow, the run that goes on and a fork get the values themselves."""
+    seen.run_halfway(store)
+    assert seen.differing(store.state("w")) == []
+    assert seen.differing(store.state("w", superstep=0)) == []
+    assert seen.differing(made_in(store, "w")) == []
+    point = store.checkpoint("w")
+    assert seen.differing(point.values) == []
+    if seen.inputs:
+        assert seen.differing(point.values, "given_") == []
+    assert seen.differing(seen.go_on(store, fork_from=("w", 0), workflow_id="fork")) == []
+    assert seen.differing(seen.go_on(store, checkpoint=point, workflow_id="other")) == []
+    assert seen.differing(seen.go_on(store, workflow_id="w")) == []
+    assert seen.made == [], "what was stored ran again"
+    for workflow_id in ("w", "fork", "other"):
+        assert seen.differing(store.state(workflow_id)) == []
+        assert seen.differing(made_in(store, workflow_id)) == []
+
+
+def test_there_are_enough_values_to_be_sure() -> None:
+    assert len(NASTY) >= 60
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_given", [False, True], ids=["made", "given"])
+@every_way
+def test_every_value_comes_back_as_it_was(way: Any, is_given: bool, tmp_path: Path) -> None:
+    store = kept(way, tmp_path)
+    check_everywhere(store, Seen(NASTY, given=is_given))
+    store.shut()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", [way for way in WAYS if "json" in way or "zstd+aes" in way], ids="-".join)
+def test_large_values_come_back_as_they_were(way: Any, tmp_path: Path) -> None:
+    large = {label: [value] * 3 + ["x" * 3000] for label, value in NASTY.items()}
+    options = {} if way[0] == "memory" else {"artifact_threshold": 1000}
+    store = kept(way, tmp_path, **options)
+    check_everywhere(store, Seen(large, given=False))
+    store.shut()
+
+
+@pytest.mark.slow
+@settings(max_examples=60)
+@given(way=st.sampled_from(WAYS), values=st.lists(storable, min_size=1, max_size=8), is_given=st.booleans())
+def test_any_value_comes_back_as_it_was(way: Any, values: list[Any], is_given: bool) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        store = kept(way, Path(folder))
+        check_everywhere(store, Seen({str(i): value for i, value in enumerate(values)}, given=is_given))
+        store.shut()
+
+
+@every_way
+def test_what_cannot_be_stored_is_a_gap_and_a_warning_and_made_again(way: Any, tmp_path: Path) -> None:
+    refused = UNSTORABLE if way[1] == "pickle" else {**UNSTORABLE, **ONLY_PICKLED}
+    seen, store = Seen({"first": 1, **refused, "last": (1,)}, given=False), kept(way, tmp_path)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        seen.run_halfway(store)
+    gaps = [name for name, label in seen.labels.items() if label in refused]
+    assert [str(one.message).split("'")[1] for one in told] == gaps
+    assert all(
+        f"(workflow 'w', node 'make_{name}'): TypeError: " in str(one.message)
+        for name, one in zip(gaps, told, strict=True)
+    )
+    assert set(store.state("w")) == set(store.checkpoint("w").values) == {*seen.values} - {*gaps}
+    lost = {name: reason for step in store.steps("w") for name, reason in step.lost.items()}
+    assert list(lost) == gaps
+    assert all(reason.startswith("TypeError: ") for reason in lost.values())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        shown = seen.go_on(store, workflow_id="w")
+    assert sorted(seen.made) == sorted(gaps)
+    assert all(shown[name] is value for name, value in seen.values.items() if name in gaps)
+    store.shut()
+
+
+@pytest.mark.parametrize("way", [way for way in WAYS if way[1] != "pickle"], ids="-".join)
+def test_a_gap_hides_the_older_value_of_its_name(way: Any, tmp_path: Path) -> None:
+    store, values = kept(way, tmp_path), iter(["x" * 400, Tagged(a="x" * 400), "x" * 500])
+    graph = Graph([FunctionNode(lambda turn: next(values), "make", "made")])
+    runner = SyncRunner(checkpointer=store)
+    runner.run(graph, turn=1, workflow_id="w")
+    with pytest.warns(UserWarning, match="cannot be stored"):
+        runner.run(graph, turn=2, workflow_id="w")
+    assert store.state("w") == {}
+    runner.run(graph, turn=3, workflow_id="w")
+    assert store.state("w") == {"made": "x" * 500}
+    assert store.state("w", superstep=0) == {"made": "x" * 400}
+    assert store.state("w", superstep=1) == {}
+    store.shut()
+
+
+def test_only_a_lossy_serializer_changes_a_value(tmp_path: Path) -> None:
+    store = kept(WAYS[-1], tmp_path)
+    store.serializer = JsonSerializer(lossy=True)
+    seen = Seen({"range": range(3)}, given=False)
+    seen.run_halfway(store)
+    assert store.state("w") == {"v0": "range(0, 3)"}
+    store.shut()
+
+
+def test_no_serializer_reads_what_another_one_wrote(tmp_path: Path) -> None:
+    for way in WAYS:
+        if way[0] == "sqlite":
+            folder = tmp_path / "-".join(way)
+            folder.mkdir()
+            Seen({"one": 1}, given=True).run_halfway(kept(way, folder))
+            for other in ("json", "msgpack", "pickle"):
+                found = kept((way[0], other, way[2]), folder).state("w")["v0"]
+                assert found == 1 if other == way[1] else isinstance(found, Undecodable)
+                if other != way[1]:
+                    assert found.reason == f"written as '{way[1]}/1', this store reads '{other}/1'"

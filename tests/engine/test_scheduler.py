@@ -1,0 +1,755 @@
+"""Which nodes run when: the scheduling rules, one by one, on both runners."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from support.running import order, run, run_sync, trace
+
+from hypergraph import (
+    END,
+    AsyncRunner,
+    FunctionNode,
+    Graph,
+    GraphConfigError,
+    InfiniteLoopError,
+    chain,
+    ifelse,
+    node,
+    route,
+)
+from hypergraph.runners import GraphState, NodeExecution
+
+__all__ = ["run"]
+Run = Callable[..., Any]
+
+
+def const(name: str, output: str, value: Any, **options: Any) -> FunctionNode:
+    return FunctionNode(lambda: value, name, output, **options)
+
+
+# -- the public state type ------------------------------------------------------------------------------
+
+
+def test_a_state_raises_versions_only_for_new_names_and_different_values() -> None:
+    state = GraphState()
+    assert state.get_version("x") == 0
+    state.update_value("x", 1)
+    state.update_value("x", 1)
+    assert (state.values["x"], state.get_version("x")) == (1, 1)
+    state.update_value("x", 2)
+    assert state.get_version("x") == 2
+
+
+def test_a_state_keeps_the_old_object_when_the_version_stays() -> None:
+    first, second = [1], [1]
+    state = GraphState()
+    state.update_value("x", first)
+    state.update_value("x", second)
+    assert state.values["x"] is first
+
+
+def test_copies_of_a_state_have_their_own_executions() -> None:
+    state = GraphState({"x": 1}, {"x": 1}, {"n": NodeExecution("n", {"x": 1}, {"y": 2})}, {"gate": END})
+    copied = state.copy()
+    copied.update_value("x", 5)
+    copied.node_executions["n"].input_versions["x"] = 9
+    copied.routing_decisions["gate"] = "n"
+    assert (state.values, state.versions) == ({"x": 1}, {"x": 1})
+    assert state.node_executions["n"].input_versions == {"x": 1}
+    assert state.routing_decisions == {"gate": END}
+
+
+def test_an_execution_needs_only_name_versions_and_outputs() -> None:
+    execution = NodeExecution("n", {"x": 1}, {"y": 2})
+    assert (execution.wait_for_versions, execution.duration_ms, execution.cached) == ({}, 0.0, False)
+
+
+# -- S4, S12: supersteps ----------------------------------------------------------------------------------
+
+
+def test_no_node_sees_a_siblings_output_of_the_same_superstep(run: Run) -> None:
+    @node(output_name="a")
+    def swap_a(b: int) -> int:
+        return b
+
+    @node(output_name="b")
+    def swap_b(a: int) -> int:
+        return a
+
+    graph = Graph([swap_a, swap_b])
+    result = run(graph.bind(a=1, b=2), max_iterations=1, error_handling="continue")
+    assert result.values == {"a": 2, "b": 1}
+
+
+def test_nodes_of_a_superstep_run_and_are_recorded_in_graph_order(run: Run) -> None:
+    seen: list[str] = []
+
+    def noting(name: str) -> FunctionNode:
+        return FunctionNode(lambda: seen.append(name), name, None)
+
+    result = run(Graph([noting("c"), noting("a"), noting("b")]))
+    assert seen == order(result) == ["c", "a", "b"]
+    assert trace(result) == [(0, "c"), (0, "a"), (0, "b")]
+
+
+def test_the_superstep_of_a_node_is_its_depth(run: Run) -> None:
+    @node(output_name="late")
+    def late(middle: int, x: int) -> int:
+        return middle + x
+
+    @node(output_name="middle")
+    def middle(early: int) -> int:
+        return early + 1
+
+    result = run(Graph([late, middle, const("early", "early", 1)]), {"x": 1})
+    assert trace(result) == [(0, "early"), (1, "middle"), (2, "late")]
+
+
+def test_a_slow_sibling_does_not_hold_back_a_branch_that_does_not_need_it() -> None:
+    finished: list[str] = []
+
+    async def main() -> Any:
+        gate = asyncio.Event()
+
+        @node(output_name="slow")
+        async def slow() -> str:
+            await gate.wait()
+            finished.append("slow")
+            return "slow"
+
+        @node(output_name="quick")
+        async def quick() -> str:
+            return "quick"
+
+        @node(output_name="after")
+        async def after(quick: str) -> str:
+            finished.append("after")
+            gate.set()
+            return "after"
+
+        return await AsyncRunner().run(Graph([slow, quick, after]))
+
+    result = asyncio.run(main())
+    assert finished == ["after", "slow"]
+    assert trace(result) == [(0, "slow"), (0, "quick"), (1, "after")]
+
+
+# -- S5: readiness -----------------------------------------------------------------------------------------
+
+
+def test_nodes_outside_of_the_entry_points_never_run(run: Run) -> None:
+    @node(output_name="b")
+    def b(a: int) -> int:
+        return a + 1
+
+    graph = Graph([const("a", "a", 1), b]).with_entrypoint("b")
+    result = run(graph, {"a": 10})
+    assert (order(result), result["b"]) == (["b"], 11)
+
+
+def test_an_entry_point_behind_a_gate_or_a_signal_runs_all_the_same(run: Run) -> None:
+    @route(targets=["work", END])
+    def gate(x: int) -> Any:
+        return END
+
+    @node(output_name="y", wait_for="ready")
+    def work(x: int) -> int:
+        return x + 1
+
+    graph = Graph([gate, FunctionNode(lambda: None, "prepare", None, emit="ready"), work])
+    assert run(graph.with_entrypoint("work"), {"x": 1}).values == {"y": 2}
+
+
+def test_without_its_gate_in_scope_an_accumulator_does_not_loop(run: Run) -> None:
+    @node(output_name="total")
+    def add(total: int, step: int) -> int:
+        return total + step
+
+    @route(targets=["add", END])
+    def gate(x: int) -> Any:
+        return "add"
+
+    result = run(Graph([gate, add]).with_entrypoint("add"), {"total": 0, "step": 1})
+    assert result.values == {"total": 1}
+
+
+def test_a_default_waits_for_a_producer_that_can_still_run(run: Run) -> None:
+    @node(output_name="shown")
+    def show(note: str = "none") -> str:
+        return note
+
+    @node(output_name="note")
+    def write(raw: str) -> str:
+        return raw.upper()
+
+    graph = Graph([show, write, FunctionNode(lambda: "hi", "read", "raw")])
+    assert run(graph)["shown"] == "HI"
+    assert order(run(graph)) == ["read", "write", "show"]
+
+
+@pytest.mark.parametrize(("good", "shown"), [(True, "NOTE"), (False, "none")])
+def test_a_default_counts_as_soon_as_its_producer_cannot_run_any_more(
+    run: Run, good: bool, shown: str
+) -> None:
+    @ifelse("write", "skip")
+    def gate(good: bool) -> bool:
+        return good
+
+    @node(output_name="note")
+    def write() -> str:
+        return "NOTE"
+
+    @node(output_name="skipped")
+    def skip() -> int:
+        return 1
+
+    @node(output_name="shown")
+    def show(note: str = "none") -> str:
+        return note
+
+    result = run(Graph([gate, write, skip, show]), {"good": good})
+    assert result["shown"] == shown
+    if not good:
+        assert trace(result) == [(0, "gate"), (1, "skip"), (1, "show")]
+
+
+def test_a_bound_value_does_not_stand_in_for_a_producer_that_can_run() -> None:
+    @node(output_name="y")
+    def double(x: int) -> int:
+        return 2 * x
+
+    with pytest.raises(ValueError, match="Cannot mix compute and inject"):
+        run_sync(Graph([const("make", "x", 1), double]).bind(x=5))
+
+
+def test_inside_a_cycle_a_default_starts_the_loop(run: Run) -> None:
+    @node(output_name="count")
+    def up(count: int = 0) -> int:
+        return count + 1
+
+    @route(targets=["up", END])
+    def gate(count: int) -> Any:
+        return END if count >= 3 else "up"
+
+    assert run(Graph([up, gate]))["count"] == 3
+
+
+def test_a_loop_through_a_gate_only_is_no_reason_to_use_a_default_early(run: Run) -> None:
+    seen: list[Any] = []
+
+    @node(output_name="draft")
+    def write(topic: str) -> str:
+        return f"on {topic}"
+
+    @node(output_name="score")
+    def judge(draft: str = "nothing") -> int:
+        seen.append(draft)
+        return len(seen)
+
+    @route(targets=["write", END])
+    def gate(score: int) -> Any:
+        return END if score > 1 else "write"
+
+    result = run(Graph([judge, write, gate]), {"topic": "tea"})
+    assert seen == ["on tea", "on tea"]
+    assert order(result) == ["write", "judge", "gate", "write", "judge", "gate"]
+
+
+# -- S2, S3, S6: what counts as a change -----------------------------------------------------------------
+
+
+def test_a_cycle_without_gates_ends_when_values_stop_changing(run: Run) -> None:
+    @node(output_name="b")
+    def half(a: int) -> int:
+        return a // 2
+
+    @node(output_name="a")
+    def same(b: int) -> int:
+        return b
+
+    result = run(Graph([half, same]), {"a": 8})
+    assert result.values == {"b": 0, "a": 0}
+
+
+def test_an_accumulator_does_not_loop_by_itself(run: Run) -> None:
+    @node(output_name="total")
+    def add(total: int, step: int) -> int:
+        return total + step
+
+    assert run(Graph([add]), {"total": 0, "step": 5}).values == {"total": 5}
+
+
+def test_an_accumulator_runs_again_when_another_input_changes(run: Run) -> None:
+    @node(output_name="total")
+    def add(total: int, step: int) -> int:
+        return total + step
+
+    @node(output_name="step")
+    def shrink(step: int) -> int:
+        return step // 2
+
+    @route(targets=["shrink", END])
+    def gate(step: int) -> Any:
+        return END if step < 2 else "shrink"
+
+    result = run(Graph([add, shrink, gate]), {"total": 0, "step": 4})
+    assert result.values == {"total": 4 + 2 + 1, "step": 1}
+
+
+def test_a_change_made_in_place_triggers_consumers_and_gates(run: Run) -> None:
+    @node(output_name="items")
+    def push(items: list[int]) -> list[int]:
+        items.append(len(items))
+        return items
+
+    @node(output_name="size")
+    def measure(items: list[int]) -> int:
+        return len(items)
+
+    @route(targets=["push", END])
+    def gate(items: list[int]) -> Any:
+        return END if len(items) >= 4 else "push"
+
+    result = run(Graph([push, measure, gate]), {"items": []})
+    assert result.values == {"items": [0, 1, 2, 3], "size": 4}
+
+
+@pytest.mark.parametrize("value", [1, "text", b"bytes", None, (1, ("a",)), frozenset({1}), len, int, 2.5])
+def test_an_immutable_value_passed_through_is_no_change(run: Run, value: Any) -> None:
+    @node(output_name="x")
+    def touch(x: Any, tick: int) -> Any:
+        return x
+
+    @node(output_name="seen")
+    def watch(x: Any) -> int:
+        return 1
+
+    result = run(Graph([touch, watch]), {"x": value, "tick": 0})
+    assert order(result).count("watch") == 1
+
+
+@pytest.mark.parametrize("value", [[1], {"a": 1}, {1}, (1, [2]), bytearray(b"x"), object()])
+def test_a_mutable_value_passed_through_is_a_change(run: Run, value: Any) -> None:
+    @node(output_name="x")
+    def touch(x: Any, tick: int) -> Any:
+        return x
+
+    @node(output_name="seen")
+    def watch(x: Any) -> int:
+        return 1
+
+    result = run(Graph([touch, watch]), {"x": value, "tick": 0})
+    assert order(result).count("watch") == 2
+
+
+def test_an_equal_result_leaves_consumers_alone(run: Run) -> None:
+    calls: list[int] = []
+
+    @node(output_name="parity")
+    def parity(n: int) -> int:
+        return n % 2
+
+    @node(output_name="shown")
+    def show(parity: int) -> int:
+        calls.append(parity)
+        return parity
+
+    @node(output_name="n")
+    def up(n: int) -> int:
+        return n + 2
+
+    @route(targets=["up", END])
+    def gate(n: int) -> Any:
+        return END if n > 6 else "up"
+
+    result = run(Graph([parity, show, up, gate]), {"n": 0})
+    assert (result["n"], calls) == (8, [0])
+
+
+def test_a_polling_loop_goes_on_although_it_sees_the_same_again(run: Run) -> None:
+    answers = iter(["pending", "pending", "pending", "done"])
+
+    @node(output_name="status")
+    def poll(job: str) -> str:
+        return next(answers)
+
+    @route(targets=["poll", END])
+    def gate(status: str) -> Any:
+        return END if status == "done" else "poll"
+
+    result = run(Graph([poll, gate]), {"job": "j"})
+    assert (result["status"], order(result).count("poll")) == ("done", 4)
+
+
+# -- S7-S8a: holding back -----------------------------------------------------------------------------------
+
+
+def test_targets_of_a_ready_gate_wait_for_its_decision(run: Run) -> None:
+    @node(output_name="n")
+    def up(n: int) -> int:
+        return n + 1
+
+    @route(targets=["up", END])
+    def gate(n: int) -> Any:
+        return END if n >= 2 else "up"
+
+    result = run(Graph([up, gate]), {"n": 0})
+    assert order(result) == ["gate", "up", "gate", "up", "gate"]
+    assert run(Graph([up, gate]), {"n": 5}).values == {"n": 5}
+
+
+def test_who_waits_for_a_ready_node_is_deferred(run: Run) -> None:
+    @node(output_name="seen", wait_for="written")
+    def check(n: int) -> int:
+        return n
+
+    @node(output_name="log", emit="written")
+    def write(n: int) -> int:
+        return n
+
+    @node(output_name="n")
+    def up(n: int) -> int:
+        return n + 1
+
+    @route(targets=["up", END])
+    def gate(n: int) -> Any:
+        return END if n >= 2 else "up"
+
+    result = run(Graph([check, write, up, gate]), {"n": 0})
+    names = order(result)
+    assert [name for name in names if name in ("check", "write")] == ["write", "check"] * 3
+    assert result.values == {"seen": 2, "log": 2, "n": 2}
+
+
+def test_if_everybody_is_held_back_the_first_runs(run: Run) -> None:
+    @route(targets=["second", END])
+    def first(x: int) -> Any:
+        return END
+
+    @route(targets=["first", END])
+    def second(x: int) -> Any:
+        return "first"
+
+    assert trace(run(Graph([first, second]), {"x": 1})) == [(0, "first")]
+    assert trace(run(Graph([second, first]), {"x": 1})) == [(0, "second"), (1, "first")]
+
+
+# -- S10, S11: gates and their decisions --------------------------------------------------------------------
+
+
+def test_a_gate_whose_inputs_change_while_it_decides_decides_again(run: Run) -> None:
+    @node(output_name="n")
+    def up(n: int, go: int) -> int:
+        return n + 1
+
+    @route(targets=["small", "large"])
+    def gate(n: int) -> str:
+        return "large" if n > 0 else "small"
+
+    small, large = const("small", "s", 1), const("large", "l", 1)
+    for nodes in ([up, gate, small, large], [gate, up, small, large]):
+        result = run(Graph(nodes), {"n": 0, "go": 1})
+        assert result.values == {"n": 1, "l": 1}
+        assert [r.decision for r in result.log.steps if r.node_name == "gate"] == ["small", "large"]
+
+
+def test_end_is_final_for_its_gate_even_if_its_inputs_change(run: Run) -> None:
+    @node(output_name="n")
+    def up(n: int, go: int) -> int:
+        return n + 1
+
+    @route(targets=["more", END])
+    def gate(n: int) -> Any:
+        return END if n == 0 else "more"
+
+    for nodes in ([up, gate, const("more", "m", 1)], [gate, up, const("more", "m", 1)]):
+        result = run(Graph(nodes), {"n": 0, "go": 1})
+        assert (result.values, order(result).count("gate")) == ({"n": 1}, 1)
+
+
+def test_end_leaves_nodes_alone_that_its_gate_does_not_control(run: Run) -> None:
+    @route(targets=["more", END])
+    def gate(x: int) -> Any:
+        return END
+
+    @node(output_name="b")
+    def b(a: int) -> int:
+        return a + 1
+
+    @node(output_name="a")
+    def a(x: int) -> int:
+        return x
+
+    result = run(Graph([gate, const("more", "m", 1), a, b]), {"x": 1})
+    assert result.values == {"a": 1, "b": 2}
+
+
+def test_one_of_several_gates_is_enough(run: Run) -> None:
+    @route(targets=["work", END])
+    def no(x: int) -> Any:
+        return END
+
+    @route(targets=["work", END])
+    def yes(x: int) -> Any:
+        return "work"
+
+    assert run(Graph([no, yes, const("work", "w", 1)]), {"x": 1}).values == {"w": 1}
+
+
+# -- S13: the limit ----------------------------------------------------------------------------------------
+
+
+def endless() -> Graph:
+    @node(output_name="n")
+    def up(n: int) -> int:
+        return n + 1
+
+    @route(targets=["up", END])
+    def gate(n: int) -> Any:
+        return "up"
+
+    return Graph([up, gate])
+
+
+def test_the_limit_counts_supersteps_and_keeps_what_was_reached(run: Run) -> None:
+    with pytest.raises(InfiniteLoopError, match=r"exceeded maximum iterations.*7") as caught:
+        run(endless(), {"n": 0}, max_iterations=7)
+    assert caught.value.max_iterations == 7
+    assert caught.value.values == {"n": 3}
+    assert len(caught.value.log.steps) == 7
+
+
+def test_the_default_limit_is_a_thousand_and_zero_means_the_default(run: Run) -> None:
+    for options in ({}, {"max_iterations": 0}):
+        result = run(endless(), {"n": 0}, error_handling="continue", **options)
+        assert (result.status.value, result["n"]) == ("failed", 500)
+
+
+def test_a_loop_that_ends_at_the_limit_is_within_it(run: Run) -> None:
+    @node(output_name="n")
+    def up(n: int) -> int:
+        return n + 1
+
+    @route(targets=["up", END])
+    def gate(n: int) -> Any:
+        return END if n == 3 else "up"
+
+    assert run(Graph([up, gate]), {"n": 0}, max_iterations=7)["n"] == 3
+    with pytest.raises(InfiniteLoopError):
+        run(Graph([up, gate]), {"n": 0}, max_iterations=6)
+
+
+def test_a_graph_without_cycles_needs_no_limit(run: Run) -> None:
+    names = [f"v{index}" for index in range(30)]
+    nodes = [
+        FunctionNode(lambda x: x + 1, f"n{index}", names[index + 1], rename_inputs={"x": names[index]})
+        for index in range(29)
+    ]
+    assert run(Graph(nodes), {"v0": 0}, max_iterations=1)["v29"] == 29
+
+
+# -- declared edges ----------------------------------------------------------------------------------------
+
+
+def adding(name: str) -> FunctionNode:
+    return FunctionNode(lambda state: [*state, name], name, "state")
+
+
+def test_with_declared_edges_nodes_wait_for_their_source_although_a_value_was_given(run: Run) -> None:
+    graph = Graph([adding("c"), adding("b"), adding("a")], edges=chain("a", "b", "c"))
+    result = run(graph, {"state": []})
+    assert result["state"] == ["a", "b", "c"]
+    assert trace(result) == [(0, "a"), (1, "b"), (2, "c")]
+
+
+@pytest.mark.parametrize("extra", [[], [("b", "a")]])
+def test_with_declared_edges_each_round_of_a_loop_goes_along_the_chain(run: Run, extra: list[Any]) -> None:
+    @route(targets=["a", END])
+    def gate(state: list[str]) -> Any:
+        return END if len(state) >= 6 else "a"
+
+    for nodes in ([adding("a"), adding("b"), gate], [gate, adding("a"), adding("b")]):
+        result = run(Graph(nodes, edges=[*chain("a", "b", "gate"), *extra]), {"state": []})
+        assert result["state"] == ["a", "b"] * 3
+        assert order(result) == ["a", "b", "gate"] * 3
+
+
+def test_with_declared_edges_only_those_make_a_node_stale(run: Run) -> None:
+    @node(output_name="seen")
+    def look(state: list[str]) -> int:
+        return len(state)
+
+    result = run(Graph([adding("a"), adding("b"), look], edges=[("a", "b"), ("b", "look")]), {"state": []})
+    assert trace(result) == [(0, "a"), (1, "b"), (2, "look")]
+
+
+def test_an_edge_without_values_is_an_order(run: Run) -> None:
+    seen: list[str] = []
+    nodes = [FunctionNode(_noting(seen, name), name, None) for name in ("late", "early")]
+    run(Graph(nodes, edges=[("early", "late")]))
+    assert seen == ["early", "late"]
+
+
+def _noting(seen: list[str], name: str) -> Callable[[], None]:
+    def note() -> None:
+        seen.append(name)
+
+    return note
+
+
+def test_given_values_are_not_overwritten_under_a_siblings_eyes(run: Run) -> None:
+    @node(output_name="seen")
+    def look(x: int) -> int:
+        return x
+
+    assert run(Graph([const("make", "x", 1), look], edges=[]), {"x": 4}).values == {"x": 1, "seen": 4}
+
+
+# -- emit and wait_for -----------------------------------------------------------------------------------
+
+
+def test_signals_order_nodes_and_appear_nowhere(run: Run) -> None:
+    @node(output_name="read", wait_for="migrated")
+    def read() -> str:
+        return "rows"
+
+    @node(emit="migrated")
+    def migrate() -> None:
+        pass
+
+    result = run(Graph([read, migrate]))
+    assert order(result) == ["migrate", "read"]
+    assert result.values == {"read": "rows"}
+    assert "migrated" not in str(result.log.to_dict())
+
+
+def test_before_running_again_a_waiter_waits_for_the_next_signal(run: Run) -> None:
+    events: list[str] = []
+
+    @node(output_name="n")
+    def up(n: int) -> int:
+        return n + 1
+
+    @node(output_name="saved", emit="done")
+    def save(n: int) -> int:
+        events.append(f"save {n}")
+        return 0
+
+    @node(output_name="told", wait_for="done")
+    def tell(n: int) -> int:
+        events.append(f"tell {n}")
+        return 0
+
+    @route(targets=["up", END])
+    def gate(n: int) -> Any:
+        return END if n >= 2 else "up"
+
+    run(Graph([tell, up, save, gate]), {"n": 0})
+    assert events == ["save 0", "tell 0", "save 1", "tell 1", "save 2", "tell 2"]
+
+
+def test_data_can_be_waited_for_too(run: Run) -> None:
+    @node(output_name="late", wait_for="early")
+    def late() -> int:
+        return 2
+
+    assert order(run(Graph([late, const("early", "early", 1)]))) == ["early", "late"]
+
+
+def test_a_gate_can_signal_that_it_has_decided(run: Run) -> None:
+    @route(targets=["work", END], emit="decided")
+    def gate(x: int) -> Any:
+        return END
+
+    @node(output_name="after", wait_for="decided")
+    def after() -> int:
+        return 1
+
+    result = run(Graph([after, gate, const("work", "w", 1)]), {"x": 1})
+    assert (order(result), result.values) == (["gate", "after"], {"after": 1})
+
+
+# -- cost ---------------------------------------------------------------------------------------------------
+
+
+def calls_in(graph: Graph, supersteps: int) -> int:
+    """Count the calls of engine functions in a run that is cut off after so many supersteps."""
+    count = 0
+
+    def watch(frame: Any, event: str, _arg: Any) -> None:
+        nonlocal count
+        count += event == "call" and "hypergraph" in frame.f_code.co_filename
+
+    sys.setprofile(watch)
+    try:
+        run_sync(graph, {"n": 0}, max_iterations=supersteps, error_handling="continue")
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def test_the_work_per_superstep_does_not_grow_with_the_graph() -> None:
+    costs = []
+    for size in (2, 200):
+        idle = [const(f"idle{index}", f"i{index}", index) for index in range(size)]
+        graph = Graph([*endless().nodes.values(), *idle])
+        run_sync(graph, {"n": 0}, max_iterations=2, error_handling="continue")
+        costs.append(calls_in(graph, 110) - calls_in(graph, 10))
+    assert costs[0] == costs[1]
+
+
+def test_a_value_may_have_the_name_that_an_earlier_node_emits(run: Run) -> None:
+    @node(output_name="draft", emit="ready")
+    def write(x: int) -> int:
+        return x
+
+    @node(output_name="ready")
+    def check(draft: int) -> int:
+        return draft + 1
+
+    @node(output_name="sent")
+    def send(ready: int) -> int:
+        return ready
+
+    assert run(Graph([write, check, send]), x=1).values == {"draft": 1, "ready": 2, "sent": 2}
+
+
+@pytest.mark.parametrize("awaited", ["y", "told", "x"])
+def test_nodes_that_would_wait_for_ever_are_refused(run: Run, awaited: str) -> None:
+    @node(output_name="y", emit="told")
+    def second(x: int) -> int:
+        return x
+
+    with pytest.raises(GraphConfigError, match="'first' waits for") as caught:
+        run(Graph([const("first", "x", 1, wait_for=awaited), second, const("third", "z", 3)]))
+    assert "Nodes would wait for ever: 'first'" in str(caught.value)
+    assert "third" not in str(caught.value)
+
+
+def test_waiting_for_somebody_who_is_bypassed_is_refused(run: Run) -> None:
+    @node(output_name="x", emit="done")
+    def make(raw: int) -> int:
+        return raw
+
+    @node(output_name="y")
+    def use(x: int) -> int:
+        return x
+
+    graph = Graph([make, use, const("after", "z", 1, wait_for="done")])
+    assert run(graph, raw=1)["z"] == 1
+    with pytest.raises(GraphConfigError, match="Nodes would wait for ever: 'after'"):
+        run(graph, x=1, on_internal_override="ignore")
+
+
+def test_waiting_for_a_branch_that_is_not_taken_is_no_mistake(run: Run) -> None:
+    @ifelse("yes", "no")
+    def pick(x: int) -> bool:
+        return False
+
+    graph = Graph([pick, const("yes", "a", 1), const("no", "b", 2), const("late", "c", 3, wait_for="a")])
+    assert run(graph, x=1).values == {"b": 2}

@@ -1,0 +1,281 @@
+"""Graphs submitted to a worker in another process, through DBOS on a real Postgres."""
+
+from __future__ import annotations
+
+import re
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+
+pytest.importorskip("dbos")
+
+from support import dbos_graphs
+from support.dbos_cluster import TestCluster
+
+from hypergraph import Graph, node
+from hypergraph.checkpointers import AesGcmCodec, PostgresCheckpointer
+from hypergraph.cli import main
+from hypergraph.exceptions import CheckpointError, StoreUnavailableError, WorkflowError, WorkflowLockedError
+from hypergraph.integrations.dbos.runner import DBOSRunner
+from hypergraph.views.doctor import health
+
+pytestmark = pytest.mark.slow
+
+NOWHERE = "postgresql://ann:hidden@127.0.0.1:1/x"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[TestCluster]:
+    found = TestCluster()
+    found.start("w1")
+    try:
+        yield found
+    finally:
+        found.close()
+
+
+def test_a_run_elsewhere_gives_the_result_of_a_run_here(cluster: TestCluster) -> None:
+    result = cluster.runner.run(dbos_graphs.doubling, {"x": 21}, workflow_id="run")
+    assert (result["doubled"], result.workflow_id) == (42, "run")
+    assert result.completed
+
+
+def test_its_history_is_in_the_store_and_its_values_nowhere_else(cluster: TestCluster) -> None:
+    cluster.runner.run("doubling", {"x": 4711}, workflow_id="history", tags={"team": "a"})
+    stored = cluster.runner.checkpointer.workflow("history")
+    assert stored is not None
+    assert (stored.status.value, stored.tags, stored.step_count) == ("completed", {"team": "a"}, 1)
+    output = cluster.one("SELECT output FROM dbos.workflow_output WHERE workflow_uuid = 'history'")
+    assert "9422" not in output
+
+
+def test_nothing_in_the_tables_of_dbos_is_pickled(cluster: TestCluster) -> None:
+    cluster.runner.run("doubling", {"x": 1}, workflow_id="portable")
+    found = cluster.all("SELECT DISTINCT serialization FROM dbos.workflow_status")
+    assert found == [("portable_json",)]
+
+
+def test_a_failed_run_says_why_and_goes_on_when_submitted_again(cluster: TestCluster) -> None:
+    with pytest.raises(WorkflowError, match="ZeroDivisionError: division by zero"):
+        cluster.runner.run("dividing", {"x": 0}, workflow_id="failing")
+    failed = cluster.runner.result("failing", error_handling="continue")
+    assert failed.failed
+    assert cluster.runner.run("dividing", {"x": 5}, workflow_id="failing")["quotient"] == 2.0
+
+
+def test_a_failure_whose_text_cannot_be_written_is_told_as_well_as_it_can(cluster: TestCluster) -> None:
+    with pytest.raises(WorkflowError, match=r"ValueError: \\ud800 and"):
+        cluster.runner.submit("complaining", {"x": 1}).result(timeout=30)
+
+
+def test_an_output_that_cannot_be_stored_is_told_and_the_others_come_back(cluster: TestCluster) -> None:
+    result = cluster.runner.run("locking", {"x": 2})
+    assert result["doubled"] == 4
+    assert "did not store it" in result["lock"].reason
+
+
+def test_a_question_pauses_a_run_and_an_answer_ends_it(cluster: TestCluster) -> None:
+    paused = cluster.runner.run(dbos_graphs.asking, {"x": 1}, workflow_id="asking")
+    assert paused.paused
+    assert paused.pause.node_name == "ask"
+    done = cluster.runner.run(dbos_graphs.asking, {"answer": "yes"}, workflow_id="asking")
+    assert done["decided"] == "YES"
+
+
+def test_a_turn_or_a_fork_that_is_repeated_by_another_worker_is_one(cluster: TestCluster) -> None:
+    runner, store = cluster.runner, cluster.runner.checkpointer
+    runner.run("doubling", {"x": 1}, workflow_id="turns")
+    runner.run("doubling", {"x": 1}, workflow_id="turns", new_turn=True)
+    runner.run("doubling", workflow_id="forked", fork_from=("turns", 0))
+    before = [len(store.steps(name)) for name in ("turns", "forked")]
+    assert before == [2, 1]
+    # As if the worker had died after its last step, before it could say so.
+    cluster.connection.execute(
+        "UPDATE dbos.workflow_status SET status = 'PENDING', executor_id = 'dead' "
+        "WHERE workflow_uuid IN ('turns/2', 'forked')"
+    )
+    assert runner.result("turns", timeout=30)["doubled"] == 2
+    assert runner.result("forked", timeout=30)["doubled"] == 2
+    assert [len(store.steps(name)) for name in ("turns", "forked")] == before
+    with pytest.raises(WorkflowError, match="a fork needs a new workflow_id"):
+        runner.submit("doubling", workflow_id="forked", fork_from=("turns", 0))
+
+
+def test_force_forgives_once_when_it_is_submitted(cluster: TestCluster) -> None:
+    cluster.runner.run("doubling", {"x": 1}, workflow_id="forced")
+    set_crashes = "UPDATE hypergraph.workflows SET crashes = %s, status = 'failed' WHERE id = 'forced'"
+    cluster.connection.execute(set_crashes, ['{"double": 3}'])
+    with pytest.raises(WorkflowError, match="CrashLoopError"):
+        cluster.runner.run("doubling", {"x": 2}, workflow_id="forced")
+    assert cluster.runner.run("doubling", {"x": 2}, workflow_id="forced", force=True)["doubled"] == 4
+
+
+def test_a_map_runs_each_item_as_a_child_of_the_map(cluster: TestCluster) -> None:
+    results = cluster.runner.map("doubling", {"x": [1, 2, 3]}, map_over="x", workflow_id="batch")
+    assert results["doubled"] == [2, 4, 6]
+    store = cluster.runner.checkpointer
+    assert [child.id for child in store.workflows(parent="batch")] == [f"batch/item-{i}" for i in (2, 1, 0)]
+    assert store.workflow("batch").status.value == "completed"  # type: ignore[union-attr]
+
+
+def test_a_map_that_failed_in_part_runs_the_rest_when_submitted_again(cluster: TestCluster) -> None:
+    submit = partial(cluster.runner.submit_map, "dividing", map_over="x", workflow_id="partly")
+    results = submit({"x": [1, 0]}).result(error_handling="continue")
+    assert [result.status.value for result in results] == ["completed", "failed"]
+    assert "ZeroDivisionError" in str(results[1].error)
+    with pytest.raises(WorkflowError, match="ItemChangedError: Item 1"):
+        submit({"x": [1, 2]}).result()
+    assert len(cluster.runner.checkpointer.steps("partly/item-0")) == 1
+
+
+def test_the_same_submission_twice_is_one(cluster: TestCluster) -> None:
+    submit = partial(cluster.runner.submit, "doubling", queue="nobody", workflow_id="twice")
+    first = submit({"x": 1})
+    assert submit({"x": 1}).dbos_id == first.dbos_id == "twice"
+    with pytest.raises(WorkflowLockedError, match="has not ended"):
+        submit({"x": 2})
+    assert cluster.runner.cancel("twice")
+    assert submit({"x": 2}).dbos_id == "twice/2"
+
+
+def test_what_waits_is_never_begun_after_it_was_cancelled(cluster: TestCluster) -> None:
+    submitted = cluster.runner.submit("doubling", {"x": 1}, queue="nobody", workflow_id="cancelled")
+    assert not submitted.done
+    assert cluster.runner.cancel("cancelled")
+    assert submitted.result().stopped
+    assert not cluster.runner.cancel("cancelled")
+
+
+def test_what_runs_stops_between_two_nodes_and_can_go_on(cluster: TestCluster) -> None:
+    values = {"run": "stopping", "v0": 0}
+    submitted = cluster.runner.submit("chain", values, workflow_id="stopping")
+    cluster.until(lambda: cluster.one("SELECT count(*) FROM bodies WHERE run = 'stopping'"))
+    cluster.runner.cancel("stopping")
+    store = cluster.runner.checkpointer
+    cluster.until(lambda: store.workflow("stopping").status.value != "active")  # type: ignore[union-attr]
+    assert submitted.result().stopped
+    assert cluster.runner.run("chain", values, workflow_id="stopping")["v10"] == 10
+    assert cluster.one("SELECT count(*) FROM bodies WHERE run = 'stopping'") == dbos_graphs.NODES
+
+
+def test_a_graph_that_the_worker_lacks_is_named(cluster: TestCluster) -> None:
+    with pytest.raises(WorkflowError, match=r"no graph 'doublin'\. Did you mean 'doubling'"):
+        cluster.runner.run("doublin", {"x": 1})
+
+
+def test_what_cannot_travel_is_refused_before_anything_is_submitted(cluster: TestCluster) -> None:
+    with pytest.warns(UserWarning, match="x"), pytest.raises(TypeError, match="'x' cannot be stored"):
+        cluster.runner.submit("doubling", {"x": object()})
+    with pytest.raises(TypeError, match="event_processors cannot be given"):
+        cluster.runner.submit("doubling", {"x": 1}, event_processors=[])
+    with pytest.raises(ValueError, match="name"):
+        cluster.runner.submit(Graph([node(output_name="y")(lambda x: x).with_name("f")]), {"x": 1})
+    with pytest.raises(CheckpointError, match="cannot be a workflow id"):
+        cluster.runner.submit("doubling", {"x": 1}, workflow_id="a/b")
+
+
+def test_waiting_ends_in_time_and_the_run_does_not(cluster: TestCluster) -> None:
+    submitted = cluster.runner.submit("doubling", {"x": 1}, queue="nobody", workflow_id="waiting")
+    with pytest.raises(TimeoutError, match="ENQUEUED"):
+        submitted.result(timeout=0.01)
+    assert not submitted.done
+
+
+def test_nothing_is_known_of_what_was_never_submitted(cluster: TestCluster) -> None:
+    with pytest.raises(WorkflowError, match="Nothing was submitted as 'never'"):
+        cluster.runner.result("never")
+    assert not cluster.runner.cancel("never")
+
+
+def test_encrypted_values_are_encrypted_on_their_way_too(cluster: TestCluster) -> None:
+    codec = AesGcmCodec(b"0" * 32)
+    runner = DBOSRunner(cluster.dsn, store=partial(PostgresCheckpointer, codec=codec), queue="nobody")
+    runner.submit("doubling", {"x": "secret"}, workflow_id="encrypted")
+    runner.close()
+    inputs = cluster.all("SELECT * FROM dbos.workflow_input WHERE workflow_uuid = 'encrypted'")
+    assert inputs
+    assert "secret" not in str(inputs)
+
+
+def test_a_store_that_writes_later_is_refused() -> None:
+    with pytest.raises(ValueError, match='durability="sync"'):
+        DBOSRunner("postgresql://nowhere/x", store=partial(PostgresCheckpointer, durability="async"))
+
+
+def test_an_address_that_is_none_is_refused_without_showing_it() -> None:
+    with pytest.raises(ValueError, match="none of a Postgres database") as caught:
+        DBOSRunner("postgresql://user:hidden@host:port:1/x y")
+    assert "hidden" not in str(caught.value)
+
+
+def test_a_database_that_cannot_be_reached_is_an_error_of_ours() -> None:
+    with pytest.raises(StoreUnavailableError, match="cannot be reached") as caught:
+        DBOSRunner(NOWHERE).submit("doubling", {"x": 1})
+    assert "hidden" not in str(caught.value)
+
+
+def test_a_node_that_exits_ends_its_run_and_no_other(cluster: TestCluster) -> None:
+    with pytest.raises(WorkflowError, match="node leave panicked: 3"):
+        cluster.runner.run("leaving", {"x": 3})
+    assert cluster.runner.run("doubling", {"x": 1})["doubled"] == 2
+
+
+def test_a_queue_is_changed_by_declaring_it_again(cluster: TestCluster) -> None:
+    cluster.runner.queue("limited", concurrency=3)
+    cluster.runner.queue("limited", concurrency=1)
+    assert cluster.one("SELECT concurrency FROM dbos.queues WHERE name = 'limited'") == 1
+    with pytest.raises(ValueError, match="concurrency"):
+        cluster.runner.queue("limited", concurrency=1, worker_concurrency=2)
+
+
+def test_the_doctor_tells_who_works_and_what_waits(cluster: TestCluster) -> None:
+    cluster.runner.submit("doubling", {"x": 1}, queue="nobody", workflow_id="patient")
+    found = {each["check"]: each["detail"] for each in health(cluster.dsn)["items"]}
+    assert found["workers"] == "w1"
+    assert re.search(r"nobody: \d+ runs?, the oldest for \d+ s", found["queues"])
+    assert re.fullmatch(r"tables of version \d+; the package is 3\..*", found["dbos"])
+
+
+def test_a_worker_tells_how_it_is(cluster: TestCluster) -> None:
+    def get(path: str) -> str:
+        with urllib.request.urlopen(cluster.workers[0].address + path) as answer:
+            return str(answer.read().decode())
+
+    cluster.runner.run("doubling", {"x": 1})
+    assert '"ok": true' in get("/health")
+    metrics = get("/metrics")
+    assert 'hypergraph_runs_total{status="completed"}' in metrics
+    assert "# TYPE hypergraph_runs_live gauge" in metrics
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        get("/dump")
+
+
+def test_an_executor_id_in_use_is_refused(
+    cluster: TestCluster, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hypergraph.integrations.dbos.presence._MOURNING", 0.1)
+    assert main(["--db", cluster.dsn, "worker", "dbos_graphs:graphs", "--executor-id", "w1"]) == 2
+    assert "A worker with the executor id 'w1' lives" in capsys.readouterr().err
+    assert cluster.runner.run("doubling", {"x": 1})["doubled"] == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("--db", "a.db", "worker", "dbos_graphs:graphs", "--executor-id", "x"), 3, "share a Postgres"),
+        (("--db", "postgresql://x", "worker", "dbos_graphs:grafs", "--executor-id", "x"), 1, "no 'grafs'"),
+        (("--db", "postgresql://x", "worker", "dbos_graphs:NODES", "--executor-id", "x"), 2, "int"),
+        (("--db", "postgresql://x", "worker", "dbos_graphs:graphs", "--executor-id", "x" * 41), 2, "1 to 40"),
+        (("--db", NOWHERE, "worker", "dbos_graphs:graphs", "--executor-id", "x"), 3, "cannot be reached"),
+        (("--db", "postgresql://x", "worker", "dbos_graphs:graphs"), 2, "--executor-id must be given"),
+    ],
+)
+def test_a_worker_that_cannot_work_says_why(
+    arguments: tuple[str, ...], code: int, said: str, capsys: Any
+) -> None:
+    assert main(arguments) == code
+    assert said in capsys.readouterr().err

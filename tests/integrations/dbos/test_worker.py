@@ -1,0 +1,136 @@
+"""Workers that are killed, stopped, cut off, replaced and asked to leave; every run ends, and counts once."""
+
+from __future__ import annotations
+
+import re
+import signal
+import time
+from collections.abc import Iterator
+
+import pytest
+
+pytest.importorskip("dbos")
+
+from support.dbos_cluster import TestCluster
+from support.dbos_graphs import NODES
+from support.postgres import server
+
+from hypergraph.views.doctor import health
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def cluster() -> Iterator[TestCluster]:
+    found = TestCluster(quick=True)
+    try:
+        yield found
+    finally:
+        found.close()
+
+
+def submit(cluster: TestCluster, count: int) -> list[str]:
+    """Submit chains and return their ids."""
+    names = [f"r{number}" for number in range(count)]
+    for name in names:
+        cluster.runner.submit("chain", {"run": name, "v0": 0}, workflow_id=name)
+    return names
+
+
+def assert_all_ended(cluster: TestCluster, names: list[str], most_repeated: int) -> None:
+    for name in names:
+        assert cluster.runner.result(name, timeout=60)[f"v{NODES}"] == NODES
+    recorded = cluster.recorded()
+    assert set(recorded.values()) == {1}, "a step was recorded twice"
+    assert len(recorded) == len(names) * NODES
+    assert cluster.repeated() <= most_repeated
+
+
+def bodies(cluster: TestCluster) -> int:
+    return int(cluster.one("SELECT count(*) FROM bodies"))
+
+
+def live_of(cluster: TestCluster, executor_id: str) -> int:
+    find = "SELECT count(*) FROM dbos.workflow_status WHERE status = 'PENDING' AND executor_id = %s"
+    return int(cluster.one(find, executor_id))
+
+
+def doctor(cluster: TestCluster, check: str) -> tuple[str, str]:
+    """Return what the doctor says about something."""
+    ((status, detail),) = (
+        (each["status"], each["detail"]) for each in health(cluster.dsn)["items"] if each["check"] == check
+    )
+    return status, detail
+
+
+def test_the_runs_of_a_killed_worker_are_taken_over_and_count_once(cluster: TestCluster) -> None:
+    first, _ = cluster.start("w1", "w2", NODE_SECONDS="0.05")
+    names = submit(cluster, 20)
+    cluster.until(lambda: live_of(cluster, "w1") and bodies(cluster) > 40)
+    first.kill()
+    in_flight, killed = live_of(cluster, "w1"), time.monotonic()
+    cluster.until(lambda: not live_of(cluster, "w1"))
+    assert time.monotonic() - killed < 3 * 0.5 + 1  # three looks of the other, and a busy machine
+    assert_all_ended(cluster, names, most_repeated=in_flight)
+
+
+def test_a_worker_that_was_stopped_is_taken_over_and_refused_when_it_wakes_up(cluster: TestCluster) -> None:
+    (stopped,) = cluster.start("w1", NODE_SECONDS="0.1")
+    names = submit(cluster, 3)
+    cluster.until(lambda: bodies(cluster) >= 6)
+    stopped.signal(signal.SIGSTOP)
+    cluster.start("w2", options=("--patience", "1"), NODE_SECONDS="0.1")
+    assert_all_ended(cluster, names, most_repeated=3)
+    stopped.signal(signal.SIGCONT)
+    # It goes on with its node, is refused, and works again as if new.
+    cluster.until(
+        lambda: cluster.one("SELECT count(*) FROM dbos.workflow_status WHERE status = 'SUCCESS'") == 3
+    )
+    cluster.workers[1].kill()
+    more = submit(cluster, 4)
+    assert_all_ended(cluster, more, most_repeated=3)
+    stopped.leave()
+    assert re.search("goes on as soon as it can: .*taken over|OwnershipLost", stopped.words())
+
+
+def test_a_worker_can_come_back_under_its_id_and_goes_on_with_maps_too(cluster: TestCluster) -> None:
+    (first,) = cluster.start("w1", NODE_SECONDS="0.05")
+    names = [f"i{number}" for number in range(5)]
+    values = {"run": names, "v0": 0}
+    submitted = cluster.runner.submit_map("chain", values, map_over="run", workflow_id="batch")
+    cluster.until(lambda: bodies(cluster) > 10)
+    first.kill()
+    assert live_of(cluster, "w1")
+    assert doctor(cluster, "workers") == ("TROUBLE", "nobody, and runs wait: start a worker")
+    trouble, told = doctor(cluster, "recoveries")
+    assert trouble == "TROUBLE"
+    assert re.fullmatch(r"\d+ runs of w1, whose lock is free: start a worker to go on with them", told)
+    cluster.start("w1")
+    assert doctor(cluster, "workers") == ("ok", "w1")
+    assert submitted.result(timeout=60)[f"v{NODES}"] == [NODES] * 5
+    assert "recoveries" not in {each["check"] for each in health(cluster.dsn)["items"]}
+    assert set(cluster.recorded().values()) == {1}
+    assert cluster.repeated() <= 5
+    assert cluster.runner.checkpointer.workflow("batch").status.value == "completed"  # type: ignore[union-attr]
+
+
+def test_a_worker_that_leaves_lets_runs_end_or_gives_them_to_others(cluster: TestCluster) -> None:
+    (leaving,) = cluster.start("w1", options=("--drain", "0"), NODE_SECONDS="0.2")
+    names = submit(cluster, 4)
+    cluster.until(lambda: bodies(cluster) >= 8)
+    assert leaving.leave() == 0
+    assert 8 <= bodies(cluster) < 4 * NODES, "it should not have waited for whole runs"
+    (patient,) = cluster.start("w2", NODE_SECONDS="0.05")
+    cluster.until(lambda: live_of(cluster, "w2") == 4)
+    assert patient.leave() == 0
+    assert_all_ended(cluster, names, most_repeated=0)
+
+
+def test_a_server_that_crashes_and_comes_back_loses_nothing(cluster: TestCluster) -> None:
+    cluster.start("w1", NODE_SECONDS="0.05")
+    names = submit(cluster, 20)
+    cluster.until(lambda: bodies(cluster) > 20)
+    server().stop("immediate")
+    server().start()
+    cluster.connect()
+    assert_all_ended(cluster, names, most_repeated=10)

@@ -1,0 +1,35 @@
+"""The suites notice defects: each of these is planted in the processes of one, which must then fail."""
+
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+from proofs import kills, power, races
+from proofs.mutations import planted
+from proofs.outcome import Outcome
+from proofs.sample import Manner
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    ("defect", "suite", "complaint"),
+    [
+        (
+            "a commit after the next superstep starts",
+            partial(kills.prove, 0.15, manners=[Manner()]),
+            "was written down",
+        ),
+        ("no fsync before the row of an artifact", partial(power.prove, 0.02), "a reference leads nowhere"),
+        ("no check of the fence", partial(races.prove, 0.01), "the zombie left rows"),
+    ],
+)
+def test_a_defect_makes_the_right_suite_fail(
+    defect: str, suite: Callable[[], Outcome], complaint: str
+) -> None:
+    with planted(defect):
+        outcome = suite()
+    if outcome.skipped:
+        pytest.skip(outcome.skipped)
+    assert any(complaint in failure for failure in outcome.failures)

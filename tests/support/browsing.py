@@ -1,0 +1,93 @@
+"""The page in a real browser: Chromium of the system, by Playwright, which downloads nothing.
+
+A page that logs an error, breaks its content security policy or asks another machine for something fails the
+test that opened it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from support.ui_serving import Served
+
+_NAMES = ("chromium", "chromium-headless-shell", "chromium-browser", "google-chrome")
+_ARGUMENTS = [
+    *("--no-sandbox", "--disable-gpu", "--disable-background-networking"),
+    *("--disable-component-update", "--disable-sync"),
+]
+
+
+def chromium() -> str:
+    """Return where the browser is; the variable CHROMIUM says so if it has another name."""
+    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, _NAMES)), None)
+    if found is None:
+        pytest.fail("There is no Chromium: apt-get install chromium, or say where it is with CHROMIUM=/path")
+    return found
+
+
+@contextmanager
+def launched() -> Iterator[Browser]:
+    """Start a browser without windows. An event loop runs in this thread for as long as it lives."""
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=chromium(), args=_ARGUMENTS)
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """A browser for the tests of a file."""
+    with launched() as started:
+        yield started
+
+
+def apart(story: Coroutine[Any, Any, None]) -> None:
+    """Await something in another thread: in this one Playwright's event loop may be running."""
+    with ThreadPoolExecutor(1) as other:
+        other.submit(asyncio.run, story).result()
+
+
+@contextmanager
+def looking_at(browser: Browser, served: Served, *, but: str = "\n", **context: Any) -> Iterator[Page]:
+    """Open the page of a server; fail if anything went wrong in it meanwhile `but` errors with this text."""
+    size = {"width": 1280, "height": 800}
+    opened = browser.new_context(**{"viewport": size, "locale": "en-GB", **context})
+    page = opened.new_page()
+    page.set_default_timeout(20_000)
+    troubles: list[str] = []
+
+    def is_error(said: Any) -> bool:
+        return said.type == "error" and but not in said.text
+
+    page.on("console", _noting(troubles, is_error, lambda said: said.text))
+    page.on("pageerror", _noting(troubles, lambda error: True, str))
+    page.on("request", _noting(troubles, lambda sent: _leaves(sent.url, served), lambda sent: sent.url))
+    try:
+        page.goto(served.address)
+        yield page
+    finally:
+        opened.close()
+    assert troubles == [], troubles
+
+
+def _noting(troubles: list[str], is_one: Callable[[Any], bool], words: Callable[[Any], str]) -> Any:
+    return lambda event: troubles.append(words(event)) if is_one(event) else None
+
+
+def _leaves(address: str, served: Served) -> bool:
+    return not address.startswith((f"http://127.0.0.1:{served.port}/", "data:"))
+
+
+def open_workflow(page: Page, address: str) -> None:
+    """Go to a workflow, as a link does, and wait until it is drawn."""
+    page.evaluate("address => { location.hash = address }", f"#/workflow?{address}")
+    page.locator(".title .badge").wait_for()

@@ -1,0 +1,425 @@
+"""Caching without a runner: keys from content, the two backends, and what an attacker may put on disk."""
+
+import logging
+import os
+import pickle
+import random
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import diskcache
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hypergraph.cache import CacheBackend, DiskCache, InMemoryCache, compute_cache_key
+
+SOURCES = Path(__file__).parent.parent / "src"
+
+
+def key_of(value: Any) -> str:
+    return compute_cache_key("hash", {"value": value})
+
+
+def python(code: str, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *arguments],
+        env={**os.environ, "PYTHONPATH": str(SOURCES), **environment},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def output_of(process: subprocess.Popen[str]) -> str:
+    out, _ = process.communicate("\n")
+    assert process.returncode == 0
+    return out.strip()
+
+
+def rebuilt(value: Any, shuffle: Callable[[list[Any]], None]) -> Any:
+    """Return an equal value that shares no part with the first and whose sets are filled in another order."""
+    if isinstance(value, str):
+        return "".join(list(value))
+    if isinstance(value, dict):
+        return {rebuilt(k, shuffle): rebuilt(v, shuffle) for k, v in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        parts = [rebuilt(part, shuffle) for part in value]
+        if isinstance(value, (set, frozenset)):
+            shuffle(parts)
+        return type(value)(parts)
+    return value
+
+
+class Reference:
+    """An object that may refer to itself."""
+
+    other: Any = None
+
+
+class Exploding:
+    """A value whose loading leaves a trace."""
+
+    loaded: list[str] = []  # noqa: RUF012 - shared on purpose
+
+    def __reduce__(self) -> Any:
+        return self.loaded.append, ("boom",)
+
+
+# --- keys ---------------------------------------------------------------------------------------
+
+
+def test_a_key_is_a_sha256_that_depends_on_hash_names_and_values() -> None:
+    inputs = [{"a": 1, "b": 2}, {"a": 1}, {"a": 2, "b": 1}, {"a": 1, "c": 2}, {}]
+    keys = {compute_cache_key(text, values) for text in ("hash", "other") for values in inputs}
+    assert len(keys) == 10
+    assert {len(key) for key in keys} == {64}
+
+
+def test_the_order_of_inputs_does_not_matter() -> None:
+    assert compute_cache_key("hash", {"a": 1, "b": 2}) == compute_cache_key("hash", {"b": 2, "a": 1})
+
+
+@pytest.mark.parametrize(
+    "wrap", [lambda v: v, lambda v: [v], lambda v: (v,), lambda v: {v}, lambda v: {0: v}]
+)
+def test_equal_values_of_different_types_never_share_a_key(wrap: Callable[[Any], Any]) -> None:
+    values = [1, True, 1.0, 1 + 0j, "1", b"1", 0, False, 0.0, -0.0, None, "", "None", (1,), frozenset({1})]
+    assert len({key_of(wrap(value)) for value in values}) == len(values)
+
+
+def test_containers_of_equal_content_never_share_a_key() -> None:
+    values = [[1, 2], (1, 2), {1, 2}, frozenset({1, 2}), {1: 2}, {2: 1}, [[1], 2], [1, [2]], {1: 1, 2: 2}]
+    assert len({key_of(value) for value in values}) == len(values)
+
+
+def test_the_order_of_a_dict_is_content() -> None:
+    assert key_of({"a": 1, "b": 2}) != key_of({"b": 2, "a": 1})
+
+
+texts = st.text(max_size=3)
+scalars = st.none() | st.booleans() | st.integers() | st.floats() | texts | st.binary(max_size=3)
+hashables = st.recursive(scalars, lambda c: st.tuples(c, c) | st.frozensets(c, max_size=3), max_leaves=4)
+plain = st.recursive(
+    hashables | st.sets(hashables, max_size=3),
+    lambda c: st.lists(c, max_size=3) | st.dictionaries(texts, c, max_size=3),
+    max_leaves=4,
+)
+
+
+@pytest.mark.slow
+@given(plain, st.randoms(use_true_random=False))
+def test_equal_plain_values_share_a_key_whatever_they_are_made_of(value: Any, rnd: random.Random) -> None:
+    assert key_of(value) == key_of(rebuilt(value, rnd.shuffle)) != ""
+
+
+def test_sharing_of_parts_leaves_no_trace() -> None:
+    text = "".join(["sha", "red"])
+    assert key_of([text, text]) == key_of([text, "".join(["sha", "red"])])
+
+
+@pytest.mark.slow
+def test_keys_are_equal_in_processes_with_other_hash_seeds() -> None:
+    code = """if True:
+        from hypergraph.cache import compute_cache_key
+        print(compute_cache_key("h", {"v": [{"a", "b", ("d", frozenset("ef"))}, {"k": [2.5, None]}]}))"""
+    keys = {output_of(python(code, PYTHONHASHSEED=seed)) for seed in ("1", "2", "3")}
+    assert len(keys) == 1
+
+
+@pytest.mark.parametrize("value", [lambda: 1, threading.Lock(), (n for n in ()), {lambda: 1}])
+def test_inputs_that_cannot_be_pickled_have_no_key(value: Any) -> None:
+    assert key_of(value) == ""
+    assert key_of([1, {"deep": value}]) == ""
+
+
+def test_cyclic_values_have_a_key() -> None:
+    cycle: list[Any] = [1]
+    cycle.append(cycle)
+    reference = Reference()
+    reference.other = {reference}
+    assert key_of(cycle)
+    assert key_of(cycle) != key_of([1, [1]])
+    assert key_of(reference)
+
+
+@pytest.mark.slow
+def test_values_that_share_parts_many_times_over_have_a_key_in_time() -> None:
+    value: Any = "leaf"
+    for _ in range(60):
+        value = [value, value]
+    assert key_of(value)
+
+
+def test_arrays_and_objects_count_by_content() -> None:
+    assert key_of(np.arange(3)) == key_of(np.arange(3)) != key_of(np.arange(3.0))
+    one, two = Reference(), Reference()
+    assert key_of(one) == key_of(two)
+    two.other = 1
+    assert key_of(one) != key_of(two)
+
+
+def test_a_function_counts_by_its_code_not_only_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = set()
+    for body in ("x + 1", "x + 2", "(lambda: x)()", "(lambda: x + 1)()"):
+        scope: dict[str, Any] = {"__name__": __name__}
+        exec(f"def scorer(x): return {body}", scope)
+        monkeypatch.setattr(sys.modules[__name__], "scorer", scope["scorer"], raising=False)
+        keys |= {key_of(scope["scorer"]), key_of(partial(scope["scorer"], 1))}
+    assert len(keys) == 8
+    assert "" not in keys
+
+
+# --- in memory ----------------------------------------------------------------------------------
+
+
+def test_both_backends_keep_the_protocol(tmp_path: Path) -> None:
+    class OnlyGet:
+        def get(self, key: str) -> tuple[bool, Any]:
+            return False, None
+
+    disk = DiskCache(tmp_path / "cache")
+    disk.close()
+    assert isinstance(InMemoryCache(), CacheBackend)
+    assert isinstance(disk, CacheBackend)
+    assert not isinstance(OnlyGet(), CacheBackend)
+
+
+def test_memory_returns_what_was_set_and_knows_none_from_a_miss() -> None:
+    cache = InMemoryCache()
+    assert cache.get("k") == (False, None)
+    cache.set("k", None)
+    assert cache.get("k") == (True, None)
+    cache.set("k", 2)
+    assert cache.get("k") == (True, 2)
+
+
+def test_memory_lets_the_least_recently_used_go() -> None:
+    cache = InMemoryCache(max_size=2)
+    cache.set("a", 1)
+    cache.set("b", 2)
+    cache.get("a")
+    cache.set("c", 3)
+    assert [cache.get(key)[0] for key in "abc"] == [True, False, True]
+    cache.set("a", 4)  # setting is a use too
+    cache.set("d", 5)
+    assert [cache.get(key)[0] for key in "acd"] == [True, False, True]
+
+
+def test_memory_of_size_zero_holds_nothing() -> None:
+    cache = InMemoryCache(max_size=0)
+    cache.set("k", 1)
+    assert cache.get("k") == (False, None)
+
+
+@pytest.mark.parametrize("size", [-1, 1.5, "2", True])
+def test_memory_refuses_a_size_that_is_none(size: Any) -> None:
+    with pytest.raises(ValueError, match="max_size"):
+        InMemoryCache(max_size=size)
+
+
+def test_memory_serves_many_threads() -> None:
+    cache = InMemoryCache(max_size=8)
+
+    def work(seed: int) -> None:
+        for number in range(500):
+            key = str((seed * number) % 16)
+            cache.set(key, key)
+            hit, value = cache.get(key)
+            assert not hit or value == key
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(1, 9)))
+    assert sum(cache.get(str(number))[0] for number in range(16)) == 8
+
+
+# --- on disk ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def disk(directory: Path) -> Iterator[DiskCache]:
+    cache = DiskCache(directory)
+    yield cache
+    cache.close()
+
+
+@pytest.fixture
+def raw(disk: DiskCache, directory: Path) -> Iterator[diskcache.Cache]:
+    """The same files, without signatures."""
+    with diskcache.Cache(str(directory)) as cache:
+        yield cache
+
+
+def test_disk_returns_what_was_set_also_after_reopening(disk: DiskCache, directory: Path) -> None:
+    assert disk.get("k") == (False, None)
+    disk.set("k", None)
+    disk.set("big", b"x" * 100_000)
+    disk.close()
+    again = DiskCache(str(directory))
+    assert again.get("k") == (True, None)
+    assert again.get("big") == (True, b"x" * 100_000)
+    again.close()
+
+
+def test_disk_passes_options_on(directory: Path) -> None:
+    cache = DiskCache(directory, size_limit=12345)
+    cache.close()
+    with diskcache.Cache(str(directory)) as raw:
+        assert raw.size_limit == 12345
+
+
+def test_the_home_directory_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    DiskCache().close()
+    assert (tmp_path / ".cache" / "hypergraph").is_dir()
+    assert (tmp_path / ".cache" / "hypergraph.key").is_file()
+
+
+def test_the_secret_is_private_random_and_outside(disk: DiskCache, directory: Path, tmp_path: Path) -> None:
+    secret = tmp_path / "cache.key"
+    assert len(secret.read_bytes()) == 32
+    assert stat.S_IMODE(secret.stat().st_mode) == 0o600
+    assert {path.name for path in tmp_path.iterdir()} == {"cache", "cache.key"}
+    DiskCache(tmp_path / "other").close()
+    assert secret.read_bytes() != (tmp_path / "other.key").read_bytes()
+
+
+def test_a_damaged_secret_is_refused(disk: DiskCache, directory: Path, tmp_path: Path) -> None:
+    (tmp_path / "cache.key").write_bytes(b"short")
+    with pytest.raises(ValueError, match=r"cache\.key is damaged; delete it"):
+        DiskCache(directory)
+
+
+def test_another_secret_makes_every_entry_a_miss(disk: DiskCache, directory: Path, tmp_path: Path) -> None:
+    disk.set("k", 1)
+    (tmp_path / "cache.key").unlink()
+    stranger = DiskCache(directory)
+    assert stranger.get("k") == (False, None)
+    stranger.close()
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        pickle.dumps(Exploding()),
+        b"",
+        b"short",
+        bytes(32) + pickle.dumps(Exploding()),
+        "text",
+        "long text" * 10_000,
+        7,
+        1.5,
+        None,
+        Exploding(),
+        [Exploding()] * 10_000,
+        (bytes(32), pickle.dumps(Exploding())),
+    ],
+    ids=lambda entry: type(entry).__name__,
+)
+def test_what_is_not_signed_is_evicted_unread(disk: DiskCache, raw: diskcache.Cache, entry: Any) -> None:
+    raw.set("k", entry)
+    assert disk.get("k") == (False, None)
+    assert "k" not in raw
+    assert Exploding.loaded == []
+
+
+def test_no_byte_of_an_entry_can_be_changed(disk: DiskCache, raw: diskcache.Cache) -> None:
+    disk.set("k", 42)
+    entry = raw.get("k")
+    for position, byte in enumerate(entry):
+        raw.set("k", entry[:position] + bytes([byte ^ 1]) + entry[position + 1 :])
+        assert disk.get("k") == (False, None)
+    for length in range(len(entry)):
+        raw.set("k", entry[:length])
+        assert disk.get("k") == (False, None)
+
+
+def test_an_entry_moved_to_another_key_is_a_miss(disk: DiskCache, raw: diskcache.Cache) -> None:
+    disk.set("a", 1)
+    raw.set("b", raw.get("a"))
+    assert disk.get("b") == (False, None)
+    assert disk.get("a") == (True, 1)
+
+
+def test_a_value_that_cannot_be_pickled_is_skipped_with_a_warning(
+    disk: DiskCache, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, logger="hypergraph"):
+        disk.set("k", threading.Lock())
+    assert disk.get("k") == (False, None)
+    assert [(record.name, record.levelname) for record in caplog.records] == [("hypergraph", "WARNING")]
+    assert "cannot be pickled" in caplog.text
+
+
+def test_a_value_whose_class_is_gone_is_a_miss(disk: DiskCache, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk.set("k", Reference())
+    with monkeypatch.context() as patch:
+        patch.delattr(sys.modules[__name__], "Reference")
+        assert disk.get("k") == (False, None)
+    assert disk.get("k")[0]
+
+
+def test_a_broken_disk_is_a_miss_with_a_warning(
+    disk: DiskCache, directory: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk.close()
+    for file in directory.glob("cache.db*"):
+        file.write_bytes(b"this is no database" * 1000)
+    with caplog.at_level(logging.WARNING, logger="hypergraph"):
+        disk.set("k", 1)
+        assert disk.get("k") == (False, None)
+    assert "could not be written" in caplog.text
+    assert "could not be read" in caplog.text
+
+
+def test_without_diskcache_construction_names_the_extra(
+    monkeypatch: pytest.MonkeyPatch, directory: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "diskcache", None)
+    with pytest.raises(ImportError, match=r"hypergraph\[cache\]"):
+        DiskCache(directory)
+    assert not directory.exists()
+
+
+@pytest.mark.slow
+def test_importing_the_module_loads_no_database() -> None:
+    code = "import sys, hypergraph.cache; print({'diskcache', 'sqlite3'} & set(sys.modules))"
+    assert output_of(python(code)) == "set()"
+
+
+@pytest.mark.slow
+def test_processes_that_race_to_create_the_secret_agree_on_one(directory: Path, tmp_path: Path) -> None:
+    code = """if True:
+        import sys
+        import diskcache
+        from hypergraph.cache import DiskCache
+        print("ready", flush=True)
+        sys.stdin.readline()
+        DiskCache(sys.argv[1]).set(sys.argv[2], int(sys.argv[2]))"""
+    racers = [python(code, str(directory), str(number)) for number in range(4)]
+    for racer in racers:
+        assert racer.stdout
+        assert racer.stdout.readline() == "ready\n"
+    for racer in racers:
+        assert racer.stdin
+        racer.stdin.write("\n")
+        racer.stdin.flush()
+    for racer in racers:
+        output_of(racer)
+    disk = DiskCache(directory)
+    assert [disk.get(str(number)) for number in range(4)] == [(True, number) for number in range(4)]
+    disk.close()
+    assert {path.name for path in tmp_path.iterdir()} == {"cache", "cache.key"}

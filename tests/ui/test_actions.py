@@ -1,0 +1,158 @@
+"""What can be done through `hypergraph ui`: the same calls as everybody's, behind a running server."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.ui_serving import Answer, Served, serving, write_story
+
+from hypergraph import SqliteCheckpointer
+from hypergraph.checkpointers.records import NewWorkflow
+from hypergraph.checkpointers.status import WorkflowStatus
+from hypergraph.ui.actions import WISHES
+
+APPS = [word for name in ("loop", "review", "inverse") for word in ("--app", f"ui_serving:{name}")]
+
+
+def story(folder: Path) -> Path:
+    store = SqliteCheckpointer(folder / "story.db")
+    asyncio.run(write_story(store))
+    store.shut()
+    return folder / "story.db"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serving(story(tmp_path_factory.mktemp("ui")), *APPS) as running:
+        yield running
+
+
+def settled(server: Served, workflow_id: str, but: str = "active") -> dict[str, object]:
+    """Return the workflow once it has another status: news tell when to look."""
+    with server.listening() as news:
+        while True:
+            found = server.ask("workflow", id=workflow_id)
+            if found.status == 200 and found.document["status"] not in ("active", but):
+                document: dict[str, object] = found.document
+                return document
+            next(news)
+
+
+def refused(answer: Answer) -> tuple[int, str]:
+    return answer.status, answer.document["error"]["message"]
+
+
+def test_the_graphs_that_may_run_are_named(server: Served) -> None:
+    assert server.ask("about").document["graphs"] == ["loop", "review", "inverse"]
+
+
+def test_a_fork_with_edited_values_runs_on(server: Served) -> None:
+    answer = server.wish("fork", id="loop-1", at=3, values={"n": 4}, new_id="edited")
+    assert answer.document == {"schema": "hypergraph.started/1", "id": "edited"}
+    found = settled(server, "edited")
+    assert (found["status"], found["forked_from"], found["forked_at"]) == ("completed", "loop-1", 3)
+    assert server.ask("value", id="edited", key="n").document["value"] == 5
+
+
+def test_a_fork_finds_a_name_that_is_free(server: Served) -> None:
+    names = [server.wish("fork", id="loop-1", at=0).document["id"] for _ in range(2)]
+    assert names == ["loop-1-fork-1", "loop-1-fork-2"]
+    assert {str(settled(server, name)["status"]) for name in names} == {"completed"}
+
+
+def test_an_answer_lets_a_paused_run_go_on(server: Served) -> None:
+    assert server.wish("answer", id="review-1", answer=True).status == 200
+    assert settled(server, "review-1", but="paused")["status"] == "completed"
+    assert server.ask("value", id="review-1", key="sent").document["value"] == "about tea: True"
+
+
+def test_a_failed_run_is_resumed_with_other_values(server: Served) -> None:
+    assert server.wish("resume", id="inverse-1", values={"x": 4}).status == 200
+    assert settled(server, "inverse-1", but="failed")["status"] == "completed"
+    assert server.ask("value", id="inverse-1", key="y").document["value"] == 0.25
+
+
+def test_tags_are_set_and_taken_off(server: Served) -> None:
+    assert server.wish("tag", id="loop-1", set={"a": "1", "b": "2"}).document["tags"] == {"a": "1", "b": "2"}
+    assert server.wish("tag", id="loop-1", remove=["a"]).document == {
+        "schema": "hypergraph.tags/1",
+        "id": "loop-1",
+        "tags": {"b": "2"},
+    }
+    assert server.ask("workflows", tag="b=2").document["total"] == 1
+
+
+def test_a_workflow_is_deleted_with_its_children(server: Served) -> None:
+    assert server.wish("delete", id="outer-1").document["deleted"] == 2
+    assert server.ask("workflow", id="outer-1/inside").status == 404
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "status", "said"),
+    [
+        ("fork", {"id": "nobody"}, 404, "Workflow 'nobody' not found"),
+        ("fork", {"id": "loop-1", "at": 999}, 409, "has no superstep 999"),
+        ("fork", {"id": "loop-1", "new_id": "health"}, 409, "Workflow 'health' exists already"),
+        ("fork", {"id": "loop-1", "new_id": "a/b"}, 409, "cannot be a workflow id"),
+        ("fork", {"id": "loop-1", "graph": "lop"}, 409, "not given the graph 'lop'"),
+        ("resume", {"id": "map-1"}, 409, "is a map"),
+        ("resume", {"id": "map-1/item-1"}, 409, "is a part of 'map-1'"),
+        ("answer", {"id": "loop-1", "answer": 1}, 409, "waits for no answer: it is completed"),
+        ("delete", {"id": "nobody"}, 404, "Workflow 'nobody' not found"),
+    ],
+)
+def test_what_cannot_be_done_is_told_at_once(
+    server: Served, name: str, body: dict[str, object], status: int, said: str
+) -> None:
+    found, message = refused(server.wish(name, **body))
+    assert (found, said in message) == (status, True), message
+
+
+@pytest.mark.slow
+def test_what_somebody_is_at_work_on_is_left_to_them(tmp_path: Path) -> None:
+    with serving(file := story(tmp_path), *APPS) as another:
+        store = SqliteCheckpointer(file)
+        claim = store.claim("loop-1", NewWorkflow())
+        try:
+            assert another.wish("resume", id="loop-1", values={"n": 1}).status == 409
+            assert another.wish("delete", id="loop-1").status == 409
+        finally:
+            store.release(claim)
+            store.shut()
+
+
+@pytest.mark.slow
+def test_read_only_means_that_nothing_can_be_changed(tmp_path: Path) -> None:
+    with serving(story(tmp_path), *APPS, "--read-only") as server:
+        assert server.ask("about").document["read_only"] is True
+        for name in WISHES:
+            answer = server.wish(name, id="loop-1")
+            assert (answer.status, answer.document["error"]["code"]) == (403, "read_only")
+
+
+@pytest.mark.slow
+def test_without_a_graph_that_it_may_run_the_server_says_how_to_give_one(tmp_path: Path) -> None:
+    with serving(story(tmp_path)) as server:
+        for name, more in {"fork": {}, "resume": {}, "answer": {"answer": 1, "key": "approved"}}.items():
+            answer = server.wish(name, id="review-1", **more)
+            assert answer.status == 409
+            assert "--app" in answer.document["error"]["hint"]
+        assert server.wish("tag", id="loop-1", set={"a": "b"}).status == 200
+
+
+@pytest.mark.slow
+def test_a_server_that_stops_leaves_its_runs_resumable(tmp_path: Path) -> None:
+    with serving(story(tmp_path), "--app", "ui_serving:endless") as server:
+        assert (
+            server.wish("fork", id="loop-1", at=0, values={"n": 7}, graph="endless", new_id="long").status
+            == 200
+        )
+        code, said = server.stop()
+    assert (code, "Traceback" in said) == (0, False)
+    store = SqliteCheckpointer(tmp_path / "story.db")
+    found = store.workflow("long")
+    assert found is not None
+    assert found.status in (WorkflowStatus.STOPPED, WorkflowStatus.ACTIVE)
+    store.release(store.claim("long", NewWorkflow()))  # nobody holds it
+    store.shut()

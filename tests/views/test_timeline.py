@@ -1,0 +1,205 @@
+"""The critical path against brute force, and answers about long histories."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hypergraph import END, FunctionNode, Graph, SyncRunner, ifelse, node, route
+from hypergraph.checkpointers import MemoryCheckpointer
+from hypergraph.checkpointers.history import History
+from hypergraph.views.diff import changes, diff
+from hypergraph.views.graph import graph
+from hypergraph.views.timeline import Chain, longest_chain, timeline
+from hypergraph.views.why import why
+
+
+def ran(graph: Graph, **inputs: Any) -> MemoryCheckpointer:
+    store = MemoryCheckpointer()
+    SyncRunner(checkpointer=store).run(graph, inputs, workflow_id="w")
+    return store
+
+
+def chain_of(store: MemoryCheckpointer, times: dict[str, float]) -> Chain:
+    """Return the critical path as if nodes had taken these times."""
+    steps = [replace(step, duration_ms=times[step.node_name]) for step in store.steps("w")]
+    return longest_chain(History(store, "w", steps=steps), store.workflow("w").graph)
+
+
+def taker(name: str, sources: list[str]) -> FunctionNode:
+    code = f"def {name}({', '.join(sources) or 'seed'}): return 1"
+    scope: dict[str, Any] = {}
+    exec(code, scope)
+    return FunctionNode(scope[name], output_name=f"{name}_out")
+
+
+@st.composite
+def acyclic(draw: st.DrawFn) -> tuple[dict[str, list[str]], dict[str, float]]:
+    names = [f"n{number}" for number in range(draw(st.integers(1, 8)))]
+    edges = {
+        name: draw(st.lists(st.sampled_from(names[:place]), unique=True, max_size=3)) if place else []
+        for place, name in enumerate(names)
+    }
+    # Powers of two: every set of nodes has a time of its own, so there is one longest path.
+    order = draw(st.permutations(range(len(names))))
+    return edges, {name: float(2**exponent) for name, exponent in zip(names, order, strict=True)}
+
+
+def all_paths(edges: dict[str, list[str]]) -> list[list[str]]:
+    def back(name: str) -> list[list[str]]:
+        before = [path for source in edges[name] for path in back(source)]
+        return [[*path, name] for path in before] or [[name]]
+
+    return [path for name in edges for path in back(name)]
+
+
+@pytest.mark.slow
+@settings(max_examples=40, deadline=None)
+@given(acyclic())
+def test_the_critical_path_is_the_longest_of_all_paths(
+    made: tuple[dict[str, list[str]], dict[str, float]],
+) -> None:
+    edges, times = made
+    nodes = [taker(name, [f"{source}_out" for source in sources]) for name, sources in edges.items()]
+    chain = chain_of(ran(Graph(nodes, name="random"), seed=1), times)
+    longest = max(all_paths(edges), key=lambda path: sum(times[name] for name in path))
+    assert [step.node_name for step in chain.steps] == longest
+    assert chain.length_ms == sum(times[name] for name in longest)
+
+
+@node(output_name="a")
+def first(seed: int) -> int:
+    return seed
+
+
+@node(output_name="b", emit="done")
+def second(seed: int) -> int:
+    return seed
+
+
+@node(output_name="c", wait_for="done")
+def third(seed: int) -> int:
+    return seed
+
+
+@ifelse(when_true="yes", when_false="no")
+def gate(a: int) -> bool:
+    return a > 0
+
+
+@node(output_name="d")
+def yes(seed: int) -> int:
+    return seed
+
+
+@node(output_name="d")
+def no(seed: int) -> int:
+    return seed
+
+
+def names_of(chain: Chain) -> list[str]:
+    return [step.node_name for step in chain.steps]
+
+
+def test_a_step_waits_for_the_signal_it_awaits() -> None:
+    store = ran(Graph([first, second, third], name="signals"), seed=1)
+    assert names_of(chain_of(store, {"first": 9, "second": 5, "third": 6})) == ["second", "third"]
+
+
+def test_a_step_waits_for_the_gate_that_chose_it() -> None:
+    store = ran(Graph([first, second, gate, yes, no], name="gated"), seed=1)
+    times = {"first": 5, "second": 9, "gate": 2, "yes": 3}
+    assert names_of(chain_of(store, times)) == ["first", "gate", "yes"]
+
+
+def test_every_round_of_a_loop_is_on_the_path() -> None:
+    @node(output_name="n")
+    def count(n: int) -> int:
+        return n + 1
+
+    @route(targets=["count", END])
+    def more(n: int) -> str:
+        return END if n > 2 else "count"
+
+    store = ran(Graph([count, more], name="loop"), n=0)
+    chain = chain_of(store, {"count": 3, "more": 1})
+    assert chain.length_ms == sum({"count": 3, "more": 1}[step.node_name] for step in store.steps("w"))
+
+
+def test_what_a_step_only_ran_after_is_not_waited_for() -> None:
+    store = ran(Graph([first, second, gate, yes, no], name="gated"), seed=1)
+    assert "second" not in names_of(chain_of(store, {"first": 1, "second": 2, "gate": 1, "yes": 1}))
+
+
+def test_without_a_structure_versions_and_decisions_still_tell() -> None:
+    store = ran(Graph([first, gate, yes, no], name="gated"), seed=1)
+    assert names_of(longest_chain(History(store, "w"), None)) == ["first", "gate", "yes"]
+
+
+ROUNDS = 150
+
+
+@pytest.fixture(scope="module")
+def long_store() -> MemoryCheckpointer:
+    """A workflow in which a value is made anew in every round of a loop."""
+
+    @node(output_name="n")
+    def count(n: int) -> int:
+        return n + 1
+
+    @route(targets=["count", END])
+    def more(n: int) -> str:
+        return END if n >= ROUNDS else "count"
+
+    return ran(Graph([count, more], name="loop"), n=0)
+
+
+@pytest.mark.slow
+def test_answers_about_long_histories_are_bounded(long_store: MemoryCheckpointer) -> None:
+    told = why(long_store, "w", "n")
+    assert (len(told["items"]), told["left_out"]) == (100, 1)
+    assert len(why(long_store, "w", "n", depth=3)["items"]) == 4
+    between = changes(long_store, "w", 0, 2 * ROUNDS)
+    assert (len(between["steps"]), between["steps_left_out"]) == (100, True)
+    page = timeline(long_store, "w", limit=50)
+    assert (len(page["items"]), page["total"]) == (50, 2 * ROUNDS + 1)
+    assert page["critical"] is not None
+    assert page["critical"]["steps"] == 2 * ROUNDS + 1
+    assert diff(long_store, "w", "w")["same"] is True
+
+
+def test_a_path_that_is_not_looked_for_is_not_told_of(long_store: MemoryCheckpointer) -> None:
+    page = timeline(long_store, "w", limit=1, critical=False)
+    assert (page["critical"], page["busy_ms"], page["items"][0]["critical"]) == (None, None, None)
+
+
+def test_a_nested_run_that_goes_on_is_shown_before_it_has_a_step() -> None:
+    store = MemoryCheckpointer()
+
+    async def fill() -> None:
+        await store.create_workflow("w", graph_name="g")
+        await store.create_workflow("w/inner", parent="w")
+
+    asyncio.run(fill())
+    (row,) = timeline(store, "w")["items"]
+    assert (row["index"], row["status"], row["workflow"]) == (None, "active", "w/inner")
+
+
+def test_what_runs_now_is_marked_in_the_graph() -> None:
+    store = ran(Graph([first, second], name="pair"), seed=1)
+    structure = store.workflow("w").graph
+
+    async def fill() -> None:
+        await store.create_workflow("now", graph=structure, inputs={"seed": 1})
+
+    asyncio.run(fill())
+    overlay = graph(store, "now")["overlay"]
+    assert {path: facts["status"] for path, facts in overlay.items()} == {
+        "first": "active",
+        "second": "active",
+    }
