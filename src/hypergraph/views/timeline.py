@@ -13,7 +13,7 @@ from hypergraph.checkpointers.history import History
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.reader import Position, position_of
 from hypergraph.display import iso, jsonable
-from hypergraph.structure import Shape, shape_of
+from hypergraph.structure import StoredGraph, readable_graph
 from hypergraph.views.base import cursor_after, known, position_in
 from hypergraph.views.values import step_status
 
@@ -70,7 +70,7 @@ class Waits:
 
     def __init__(self, history: History, structure: Any = None) -> None:
         self._history = history
-        self._signals = _signals(history.steps, shape_of(structure))
+        self._signals = _signals(history.steps, readable_graph(structure))
         self._decided = _decisions(history.steps)
 
     def of(self, step: StepRecord) -> list[StepRecord]:
@@ -101,15 +101,15 @@ class Waits:
             yield gate
 
 
-def _signals(steps: Iterable[StepRecord], shape: Shape | None) -> Mapping[tuple[str, int], StepRecord]:
+def _signals(steps: Iterable[StepRecord], graph: StoredGraph | None) -> Mapping[tuple[str, int], StepRecord]:
     """Return which step gave which of its signals, counted as runs count them."""
     counts: dict[str, int] = {}
     found: dict[tuple[str, int], StepRecord] = {}
-    for step in steps if shape is not None else ():
-        if step.status is StepStatus.COMPLETED:
-            for signal in shape.signals.get(step.node_name, ()) if shape is not None else ():
-                counts[signal] = counts.get(signal, 0) + 1
-                found[signal, counts[signal]] = step
+    signals = {} if graph is None else graph.signals
+    for step in steps:
+        for signal in signals.get(step.node_name, ()) if step.status is StepStatus.COMPLETED else ():
+            counts[signal] = counts.get(signal, 0) + 1
+            found[signal, counts[signal]] = step
     return found
 
 
