@@ -361,8 +361,8 @@ class _Room:
 NOT_FETCHED = "kept outside of the database; ask for this value alone to fetch it"
 
 
-class Maker(TypedDict):
-    """The step that made a value."""
+class StepRef(TypedDict):
+    """Reference to a step."""
 
     index: int
     node: str
@@ -377,7 +377,7 @@ class StoredValue(TypedDict):
     size: int | None  # characters, bytes or items
     bytes: int | None  # that it takes where it is stored
     version: int
-    made_by: Maker | None  # None: it was given as an input
+    made_by: StepRef | None  # None: it was given as an input
     stored: bool
     artifact: bool  # kept outside of the database
     preview: str | None
@@ -389,16 +389,16 @@ class Makers:
 
     def __init__(self, store: Checkpointer, wf: str) -> None:
         self._store, self._wf = store, wf
-        self._found: dict[tuple[int, int], Maker | None] = {}
+        self._found: dict[tuple[int, int], StepRef | None] = {}
 
-    def of(self, payload: Payload) -> Maker | None:
+    def of(self, payload: Payload) -> StepRef | None:
         """Return the step, None for an input."""
         at = payload.superstep, payload.idx
         if at not in self._found:
             self._found[at] = self._look_up(*at) if payload.idx >= 0 else None
         return self._found[at]
 
-    def _look_up(self, superstep: int, index: int) -> Maker | None:
+    def _look_up(self, superstep: int, index: int) -> StepRef | None:
         page = self._store.read_page(self._wf, after=(superstep, index - 1), limit=1)
         if not page or page[0].index != index:
             return None
@@ -479,8 +479,8 @@ def brief(value: object) -> Brief:
     }
 
 
-def step_name(step: StepRecord) -> Maker:
-    """Return what names a step."""
+def step_ref(step: StepRecord) -> StepRef:
+    """Return a reference to a step."""
     return {"index": step.index, "node": jsonable(step.node_name), "superstep": step.superstep}
 
 
