@@ -24,6 +24,7 @@ from hypergraph.checkpointers.deltas import Grown, Growth
 from hypergraph.checkpointers.encoding import Encoding, LazyState, Redact, checked_threshold
 from hypergraph.checkpointers.history import History, Iteration, Origin
 from hypergraph.checkpointers.names import check_tags, check_workflow_id
+from hypergraph.checkpointers.overview import Overview, Owner, overview_of
 from hypergraph.checkpointers.policy import CheckpointPolicy
 from hypergraph.checkpointers.query import Moment, Query, Status, checked_limit, moment, parse
 from hypergraph.checkpointers.reader import Reader
@@ -53,6 +54,9 @@ from hypergraph.values.serializers import JsonSerializer, Serializer
 if TYPE_CHECKING:
     from hypergraph.checkpointers.background import Writer
 
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 __all__ = ["Checkpointer", "Commit", "EncodedStep", "NewWorkflow", "Ownership"]
 
@@ -416,6 +420,26 @@ class Verbs(Questions):
     def save_copy(self, path: str) -> None:
         """Write a consistent copy of the store to a new file."""
 
+    @abstractmethod
+    def snapshot(self, work: Callable[[Self], T]) -> T:
+        """Return what `work` returns, called with a view of this store that reads in one transaction.
+
+        All that the view reads is of one moment, whatever is written meanwhile. The view cannot write.
+        """
+
+    @abstractmethod
+    def read_owners(self, workflow_ids: Iterable[str]) -> dict[str, Owner]:
+        """Return the processes that hold claims on these workflows; those without an owner are left out."""
+
+    def read_overview(self, workflow_id: str, *, steps: int = 20) -> Overview | None:
+        """Return a workflow at a glance, None if there is none, in one read transaction.
+
+        `Overview` has the record of the workflow, its owner, the first `steps` of its steps without values,
+        counts of executions by node and status, some children and counts of all, the first error where it
+        happened, the open pause, the nodes that would run next, and the ids of forks.
+        """
+        return self.skimming().snapshot(lambda view: overview_of(view, workflow_id, steps))
+
     def children(self, workflow_id: str) -> list[Workflow]:
         """Return the workflows below this one, oldest first."""
         return self.find(Query(parent=workflow_id, limit=None))[0][::-1]
@@ -576,10 +600,6 @@ def _key_in(reference: str) -> str | None:
         return ArtifactRef.from_text(reference).key
     except CheckpointError:
         return None
-
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 
 async def in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import copy
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from itertools import groupby
-from typing import Any
+from typing import Any, Self, TypeVar
 
 from hypergraph.checkpointers.base import Checkpointer, explained_store
 from hypergraph.checkpointers.clock import now
 from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.names import changed, check_workflow_id, moved
+from hypergraph.checkpointers.overview import Owner
 from hypergraph.checkpointers.policy import CheckpointPolicy
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import (
@@ -41,6 +42,9 @@ from hypergraph.checkpointers.records import (
 )
 from hypergraph.checkpointers.sqlite.locks import HOST
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
+
+
+T = TypeVar("T")
 
 
 @explained_store
@@ -147,6 +151,21 @@ class MemoryCheckpointer(Checkpointer):
             entry.put(bare(step), self._encoding)
 
     # --- reading ------------------------------------------------------------------------------
+
+    def snapshot(self, work: Callable[[Self], T]) -> T:
+        """Return what `work` returns; nothing is written meanwhile."""
+        with self._lock:
+            return work(self)
+
+    def read_owners(self, workflow_ids: Iterable[str]) -> dict[str, Owner]:
+        """Return the claims that are held: all of them in this process, which lives."""
+        with self._lock:
+            found = ((workflow_id, self._entries.get(workflow_id)) for workflow_id in workflow_ids)
+            return {
+                workflow_id: Owner(os.getpid(), HOST, entry.owner_since, True)
+                for workflow_id, entry in found
+                if entry is not None and entry.owner_since is not None
+            }
 
     def read_workflow(self, workflow_id: str) -> Workflow | None:
         """Return the workflow, None if there is none."""

@@ -86,6 +86,9 @@ ORDER BY idx
 _IDS = """
 SELECT id FROM workflows WHERE id >= ? AND id < ? AND coalesce(parent_id, '') = ? ORDER BY id LIMIT ?
 """
+_OWNED_BY = """
+SELECT key, fence, owner_pid, owner_host, owner_since FROM workflows WHERE id = ? AND owner_pid IS NOT NULL
+"""
 _KEY = "SELECT key, scrambled FROM workflows WHERE id = ?"
 
 
@@ -116,6 +119,16 @@ def workflow(connection: Connection, workflow_id: str) -> Workflow | None:
     """Return a workflow."""
     row = connection.execute(f"{queries.SELECT} WHERE id = ?", (findable(workflow_id),)).fetchone()
     return None if row is None else workflow_of(row[:-1])
+
+
+def owners(connection: Connection, workflow_ids: Iterable[str]) -> dict[str, Row]:
+    """Return key, fence, process, address and since when, of workflows that have an owner on record."""
+    found: dict[str, Row] = {}
+    for workflow_id in workflow_ids:
+        row = connection.execute(_OWNED_BY, (workflow_id,)).fetchone()
+        if row is not None:
+            found[workflow_id] = row
+    return found
 
 
 def artifact_references(connection: Connection) -> list[str]:

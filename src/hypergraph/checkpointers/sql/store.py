@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from hypergraph.checkpointers import fault_points
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.names import check_workflow_id
+from hypergraph.checkpointers.overview import Owner
 from hypergraph.checkpointers.policy import CheckpointPolicy, Durability, Retention
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.reader import START, ItemLine, Position, StepLine, StepTally
@@ -28,6 +30,7 @@ from hypergraph.checkpointers.records import (
     taken_over,
 )
 from hypergraph.checkpointers.sql import reads, writes
+from hypergraph.checkpointers.sql.columns import EPOCH, time_of
 from hypergraph.checkpointers.sql.connection import Connection, Database
 from hypergraph.checkpointers.sql.writes import recode
 from hypergraph.checkpointers.sqlite.migrations import INPUT, OUTPUT
@@ -42,8 +45,39 @@ class SqlReader(Checkpointer):
     """The part of a store that reads."""
 
     _database: Database
+    _snapshot: Connection | None = None  # of a view that reads in one transaction
+
+    def snapshot(self, work: Callable[[Self], T]) -> T:
+        """Return what `work` returns, called with a view of this store that reads in one transaction."""
+        if self._snapshot is not None:
+            return work(self)
+
+        def read(connection: Connection) -> T:
+            view = copy.copy(self)
+            view._snapshot = connection
+            return work(view)
+
+        return self._database.read(read)
+
+    def read_owners(self, workflow_ids: Iterable[str]) -> dict[str, Owner]:
+        """Return the processes that hold claims on these workflows; those without an owner are left out."""
+        wanted = [workflow_id for workflow_id in workflow_ids if reads.findable(workflow_id)]
+        rows = self._read(reads.owners, wanted)
+        return {
+            workflow_id: Owner(pid, address.partition(" ")[0], time_of(since) or EPOCH, alive)
+            for workflow_id, (key, fence, pid, address, since) in rows.items()
+            for alive in [self._lives(key, fence, pid, address)]
+        }
+
+    def _lives(self, key: int, fence: int, pid: int, address: str) -> bool:
+        try:
+            return self._database.locks.lives(key, fence, pid, address)
+        except Exception as error:  # of the system, or of a driver that is not always installed
+            raise self._database.translated(error) from error
 
     def _read(self, read: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        if self._snapshot is not None:
+            return read(self._snapshot, *args, **kwargs)
         return self._database.read(lambda connection: read(connection, *args, **kwargs))
 
     def read_workflow(self, workflow_id: str) -> Workflow | None:

@@ -61,6 +61,8 @@ class LockFile:
             return True
         if fcntl is None:
             return host != HOST or _process_lives(pid)
+        if self._file is None and not os.path.exists(self._path):
+            return False  # no process ever claimed anything, and to look does not make the file
         file, byte = self._open(), _byte(key, fence)
         try:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
