@@ -1,4 +1,4 @@
-"""Stores and workflows that a command is about."""
+"""Store and workflow of a call."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call
 from hypergraph.views.stores import resolve, store_at
 
-WF = Option("WF", "a workflow: its id, the beginning of it, @last, @last-failed, parent/child", needed=True)
+WF = Option("WF", "a workflow: its id, a unique prefix, @last, @last-failed, parent/child", needed=True)
 
 
 def opened(call: Call) -> Checkpointer:
-    """Return the store that a call is about. Raises Problem when there is none."""
+    """Return the store of a call. Raises Problem if it does not exist."""
     return store_at(call.address)
 
 
 def asked(call: Call) -> tuple[Checkpointer, str]:
-    """Return the store and the id of the workflow that a call names as WF. Raises Problem without one."""
+    """Return the store and the id of the argument WF. Raises Problem if either does not exist."""
     store = opened(call)
     return store, resolve(store, call.options.wf)
 
@@ -29,5 +29,5 @@ T = TypeVar("T")
 
 
 def finished(work: Coroutine[Any, Any, T]) -> T:
-    """Return what the work returns, or raise what it raises."""
+    """Return the result of a coroutine, run on a new event loop."""
     return asyncio.run(work)

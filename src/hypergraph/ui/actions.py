@@ -19,7 +19,7 @@ from hypergraph.checkpointers import Checkpointer, Workflow
 from hypergraph.display import did_you_mean, jsonable
 from hypergraph.events.types import Event
 from hypergraph.exceptions import CheckpointError
-from hypergraph.views.base import known
+from hypergraph.views.base import require_workflow
 from hypergraph.views.changes import Deleted, Imported, Tags
 from hypergraph.views.export import imported
 from hypergraph.views.problems import REFUSED, USAGE, Problem
@@ -129,7 +129,7 @@ class Actions:
         """
         if isinstance(wish, Import):
             return imported(self.store, wish.content.encode(), name=wish.new_id)
-        found = known(self.store, wish.id)
+        found = require_workflow(self.store, wish.id)
         if isinstance(wish, Tag):
             tags = asyncio.run(self.store.tag(wish.id, wish.set, remove=wish.remove))
             return Tags(schema="hypergraph.tags/1", id=jsonable(wish.id), tags=jsonable(tags))

@@ -21,7 +21,6 @@ from hypergraph.views.errors import errors
 from hypergraph.views.graph import graph
 from hypergraph.views.items import items
 from hypergraph.views.lineage import lineage
-from hypergraph.views.owners import with_owners
 from hypergraph.views.problems import AMBIGUOUS, NOT_FOUND, REFUSED, STORE, USAGE, Problem
 from hypergraph.views.search import mentioning
 from hypergraph.views.state import state, value
@@ -31,7 +30,7 @@ from hypergraph.views.steps import columns, steps
 from hypergraph.views.timeline import timeline
 from hypergraph.views.why import why
 from hypergraph.views.workflow import workflow
-from hypergraph.views.workflows import workflows
+from hypergraph.views.workflows import with_owners, workflows
 
 READ_ONLY = "read_only"
 _STATUSES = {NOT_FOUND: 404, AMBIGUOUS: 409, USAGE: 400, STORE: 503, REFUSED: 409, READ_ONLY: 403}

@@ -22,7 +22,7 @@ from hypergraph.display import escape_html, iso, jsonable, plural
 from hypergraph.ui.api import TEXT, parsed
 from hypergraph.ui.assets import FOLDER, asset
 from hypergraph.values.undecodable import Undecodable
-from hypergraph.views.base import known
+from hypergraph.views.base import require_workflow
 from hypergraph.views.export import exported
 from hypergraph.views.graph import graph
 from hypergraph.views.items import items
@@ -135,7 +135,7 @@ def packed(store: Checkpointer, workflow_id: str) -> Document:
     Raises:
         Problem: there is no such workflow.
     """
-    return _Packing(store.skimming(), known(store, workflow_id)).document()
+    return _Packing(store.skimming(), require_workflow(store, workflow_id)).document()
 
 
 class _Packing:
@@ -408,7 +408,7 @@ def file_of(store: Checkpointer, given: Iterable[tuple[str, str]]) -> File:
         Problem: there is no such workflow or format.
     """
     asked = parsed(given, PARAMETERS, ("id",))
-    workflow_id, kind = known(store, asked["id"]).id, asked.get("format", "html")
+    workflow_id, kind = require_workflow(store, asked["id"]).id, asked.get("format", "html")
     if kind not in _TYPES:
         raise Problem(USAGE, f"format is one of {', '.join(_TYPES)}, not {kind!r}")
     if kind == "html":

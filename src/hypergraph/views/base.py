@@ -32,8 +32,13 @@ def require_workflow(store: Checkpointer, wf: str) -> Workflow:
     """Return the workflow. Raises Problem if it does not exist."""
     found = store.read_workflow(wf)
     if found is None:
-        raise Problem(NOT_FOUND, f"Workflow {wf!r} not found", "To list the workflows: hypergraph ls")
+        raise missing_workflow(wf)
     return found
+
+
+def missing_workflow(wf: str) -> Problem:
+    """Return the problem of an id that no workflow has."""
+    return Problem(NOT_FOUND, f"Workflow {wf!r} not found", "To list the workflows: hypergraph ls")
 
 
 def last_superstep(store: Checkpointer, wf: str, asked: int | None = None) -> int | None:

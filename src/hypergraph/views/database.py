@@ -1,6 +1,7 @@
-"""A store as a database: how large it is, what is in it, which schema it has.
+"""Stores as databases: size, content and schema, and read access to their tables.
 
-A file is read on a connection of its own that cannot write, Postgres in a transaction that cannot.
+A SQLite file is read on a connection of its own that cannot write, Postgres in a read-only transaction. The
+other views know no table; those about databases read them through `read_tables`.
 """
 
 from __future__ import annotations
@@ -11,21 +12,21 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple, TypedDict, TypeVar, cast
 
-from hypergraph.checkpointers import ArtifactRef, SqliteCheckpointer
+from hypergraph.checkpointers import ArtifactRef, Checkpointer, SqliteCheckpointer
 from hypergraph.checkpointers.errors import translated
 from hypergraph.checkpointers.sql.connection import Connection
 from hypergraph.checkpointers.sql.store import SqlCheckpointer
 from hypergraph.checkpointers.sqlite.database import read_only
 from hypergraph.checkpointers.sqlite.migrations import MIGRATIONS, number
 from hypergraph.display import jsonable
-from hypergraph.views.stores import location_of
+from hypergraph.views.problems import USAGE, Problem
 
 if TYPE_CHECKING:
     from hypergraph.checkpointers import PostgresCheckpointer
 
 T = TypeVar("T")
 
-_TALLIES = "SELECT status, count(*) FROM workflows WHERE parent_id IS NULL GROUP BY status ORDER BY status"
+_COUNTS = "SELECT status, count(*) FROM workflows WHERE parent_id IS NULL GROUP BY status ORDER BY status"
 _POSTGRES_SIZE = """
 SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class
 WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r'
@@ -33,12 +34,12 @@ WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r'
 
 
 class DatabaseView(TypedDict):
-    """A store as a database, and what is in it."""
+    """Size and content of a database."""
 
     schema: str  # hypergraph.database/1
     path: str  # the file, or the address without its password
-    bytes: int  # of the file, with what is on its way into it; of the tables and their indexes
-    artifacts: int  # outside of it
+    bytes: int  # of the file and its write-ahead log; of the tables and their indexes
+    artifacts: int  # stored outside the database
     artifact_bytes: int
     schema_version: int
     newest_version: int  # that this release knows
@@ -48,27 +49,8 @@ class DatabaseView(TypedDict):
     values: int
 
 
-class Damage(TypedDict):
-    """Something that is not as it should be."""
-
-    where: str
-    what: str
-
-
-class CheckView(TypedDict):
-    """What a look at everything found."""
-
-    schema: str  # hypergraph.check/1
-    path: str
-    workflows: int  # that were looked at, children included
-    values: int
-    artifacts: int
-    items: list[Damage]
-    truncated: bool  # there is more damage than is listed
-
-
 class MigratedView(TypedDict):
-    """From which schema a store came to which."""
+    """Schema of a store before and after a migration."""
 
     schema: str  # hypergraph.migrated/1
     path: str
@@ -77,18 +59,46 @@ class MigratedView(TypedDict):
 
 
 class Versions(NamedTuple):
-    """Of the tables of a store, and of those that this release writes."""
+    """Schema version of a store, and the newest that this release knows."""
 
     found: int
     newest: int
 
 
+def sql_only(store: Checkpointer) -> SqlCheckpointer:
+    """Return the store if it has tables. Raises Problem for any other kind."""
+    if isinstance(store, SqlCheckpointer):
+        return store
+    raise Problem(USAGE, f"This needs a store in a database, not a {type(store).__name__}")
+
+
+def file_of_store(store: SqlCheckpointer) -> str | None:
+    """Return the path of a store in a SQLite file, None for one on a server."""
+    return store.path if isinstance(store, SqliteCheckpointer) else None
+
+
+def location_of(store: SqlCheckpointer) -> str:
+    """Return the location of a store for display: a file, or an address without its password."""
+    return store._database.path
+
+
+def read_tables(store: SqlCheckpointer, read: Callable[[Connection], T]) -> T:
+    """Return what `read` returns, called with a connection. Raises CheckpointError if that fails."""
+    path = file_of_store(store)
+    return store._database.read(read) if path is None else _read_file(path, read)
+
+
+def count_of(connection: Connection, table: str) -> int:
+    """Return the number of rows of a table, which may be followed by a condition."""
+    return int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])  # noqa: S608 - fixed names
+
+
 def database(store: SqlCheckpointer) -> DatabaseView:
-    """Return how large a store is and what is in it. Raises CheckpointError when it cannot be read."""
+    """Return the size and content of a store. Raises CheckpointError if it cannot be read."""
     versions = schema_versions(store)
     artifacts = list(_artifact_sizes(store))
 
-    def look(connection: Connection) -> DatabaseView:
+    def read(connection: Connection) -> DatabaseView:
         return {
             "schema": "hypergraph.database/1",
             "path": jsonable(location_of(store)),
@@ -97,53 +107,44 @@ def database(store: SqlCheckpointer) -> DatabaseView:
             "artifact_bytes": sum(artifacts),
             "schema_version": versions.found,
             "newest_version": versions.newest,
-            "workflows": dict(connection.execute(_TALLIES).fetchall()),
+            "workflows": dict(connection.execute(_COUNTS).fetchall()),
             "children": count_of(connection, "workflows WHERE parent_id IS NOT NULL"),
             "steps": count_of(connection, "steps"),
             "values": count_of(connection, "vals"),
         }
 
-    return looked(store, look)
+    return read_tables(store, read)
 
 
 def schema_versions(store: SqlCheckpointer) -> Versions:
-    """Return the version of the tables, 0 without any. Raises CheckpointError when they cannot be read."""
-    if isinstance(store, SqliteCheckpointer):
-        return Versions(_of_file(store.path, lambda file: number(file, "user_version")), len(MIGRATIONS))
+    """Return the schema version of a store, 0 without tables. Raises CheckpointError if it cannot be read."""
+    path = file_of_store(store)
+    if path is not None:
+        return Versions(_read_file(path, lambda file: number(file, "user_version")), len(MIGRATIONS))
     return Versions(*cast("PostgresCheckpointer", store).schema_versions())
 
 
-def looked(store: SqlCheckpointer, look: Callable[[Connection], T]) -> T:
-    """Return what a look at the tables returns. Raises CheckpointError when they cannot be read."""
-    if isinstance(store, SqliteCheckpointer):
-        return _of_file(store.path, look)
-    return store._database.read(look)
-
-
-def count_of(connection: Connection, what: str) -> int:
-    """Return how many rows there are."""
-    return int(connection.execute(f"SELECT count(*) FROM {what}").fetchone()[0])  # noqa: S608 - fixed names
-
-
-def _of_file(path: str, look: Callable[[sqlite3.Connection], T]) -> T:
+def _read_file(path: str, read: Callable[[sqlite3.Connection], T]) -> T:
     try:
         with closing(read_only(path)) as connection:
             connection.execute("PRAGMA query_only = ON")
-            return look(connection)
+            return read(connection)
     except (sqlite3.Error, OSError) as error:
         raise translated(error, path) from error
 
 
 def _size(store: SqlCheckpointer, connection: Connection) -> int:
-    if isinstance(store, SqliteCheckpointer):
-        files = [store.path + end for end in ("", "-wal")]
-        return sum(os.path.getsize(file) for file in files if os.path.exists(file))
-    return int(connection.execute(_POSTGRES_SIZE).fetchone()[0])
+    path = file_of_store(store)
+    if path is None:
+        return int(connection.execute(_POSTGRES_SIZE).fetchone()[0])
+    files = [path + end for end in ("", "-wal")]
+    return sum(os.path.getsize(file) for file in files if os.path.exists(file))
 
 
 def _artifact_sizes(store: SqlCheckpointer) -> Iterator[int]:
-    if isinstance(store, SqliteCheckpointer):
-        for parent, _, names in os.walk(store.path + "-artifacts"):
-            yield from (os.path.getsize(os.path.join(parent, name)) for name in names)
-    else:
+    path = file_of_store(store)
+    if path is None:
         yield from (ArtifactRef.from_text(text).size for text in set(store.artifact_references()))
+        return
+    for parent, _, names in os.walk(path + "-artifacts"):
+        yield from (os.path.getsize(os.path.join(parent, name)) for name in names)

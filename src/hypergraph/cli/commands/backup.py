@@ -1,4 +1,4 @@
-"""`hypergraph tag`, `rm`, `prune`, `gc` and `backup`: what keeps a store in order."""
+"""`hypergraph backup`: a copy of the store in a new file."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from hypergraph.display import jsonable
 from hypergraph.views.changes import Written
 from hypergraph.views.problems import REFUSED, Problem
 
-backup_options = (Option("FILE", "a new file", needed=True),)
+backup_options = (Option("FILE", "the file to create", needed=True),)
 
 
 def backup(call: Call) -> Reply:
-    """Write a copy of the store to a new file, while others go on working."""
+    """Copy the store to a new file while it is in use."""
     path = call.options.file
     if os.path.lexists(path):
-        raise Problem(REFUSED, f"{path} exists; a backup never overwrites", "Choose another name")
+        raise Problem(
+            REFUSED, f"{path} already exists; a backup does not overwrite files", "Choose another name"
+        )
     finished(opened(call).backup(path))
     document: Written = {
         "schema": "hypergraph.written/1",

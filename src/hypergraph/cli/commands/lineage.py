@@ -1,4 +1,4 @@
-"""`hypergraph lineage` and `graph`: who belongs to whom, and what leads to what."""
+"""`hypergraph lineage`: forks and nested runs as a tree."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _relative(item: Relative) -> str:
         counts = ", ".join(f"{count} {status(name)}" for name, count in item["statuses"].items())
         return f"{plural(item['count'], 'run')} of {item['node'] or item['graph'] or 'its graph'}: {counts}"
     how = f"  forked at superstep {item['forked_at']}" if item["forked_at"] is not None else ""
-    mark = "  ← this one" if item["current"] else ""
+    mark = "  ← this workflow" if item["current"] else ""
     took = duration(item["duration_ms"])
     steps = plural(item["steps"], "step")
-    return f"{item['id']}  {status(item['status'] or '')}  {steps}  {took}{how}{mark}"
+    return f"{item['id']}  {status(item['status'])}  {steps}  {took}{how}{mark}"

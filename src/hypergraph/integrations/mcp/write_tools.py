@@ -17,7 +17,7 @@ from hypergraph.checkpointers import Checkpointer, Workflow
 from hypergraph.display import did_you_mean
 from hypergraph.exceptions import HypergraphError
 from hypergraph.integrations.mcp.read_tools import FAR, Answer, Source, Wf
-from hypergraph.views.base import known
+from hypergraph.views.base import require_workflow
 from hypergraph.views.problems import NOT_FOUND, REFUSED, USAGE, Problem
 from hypergraph.views.workflow import workflow
 
@@ -84,7 +84,7 @@ class Running:
         store, wf = self._source.known(workflow_id)
         if store.read_workflow(new_id) is not None:
             raise Problem(REFUSED, f"Workflow {new_id!r} exists already", "Give the fork another id")
-        return self._run(store, known(store, wf), new_id, values, fork_from=(wf, at))
+        return self._run(store, require_workflow(store, wf), new_id, values, fork_from=(wf, at))
 
     def resume_workflow(self, workflow_id: Wf, values: Values = None) -> Answer:
         """Go on with a workflow that failed, was stopped or died; finished steps do not run again.
@@ -92,7 +92,7 @@ class Running:
         With values, what depends on them runs again. Returns the workflow as show_workflow does.
         """
         store, wf = self._source.known(workflow_id)
-        return self._run(store, known(store, wf), wf, values)
+        return self._run(store, require_workflow(store, wf), wf, values)
 
     def answer_pause(
         self,
@@ -107,7 +107,9 @@ class Running:
         pause = workflow(store, wf)["pause"]
         if pause is None:
             raise Problem(REFUSED, f"Workflow {wf!r} waits for no answer", "show_workflow tells its status")
-        return self._run(store, known(store, wf), wf, {response_key or pause["response_key"]: answer})
+        return self._run(
+            store, require_workflow(store, wf), wf, {response_key or pause["response_key"]: answer}
+        )
 
     def _run(
         self, store: Checkpointer, origin: Workflow, wf: str, values: Mapping[str, Any] | None, **options: Any
