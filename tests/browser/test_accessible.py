@@ -142,7 +142,7 @@ def test_menus_and_dialogs_are_opened_used_and_left_by_keys(look: Look) -> None:
         page.keyboard.press("Enter")
         tab_to(page, page.get_by_role("link", name="compare", exact=True))
         page.keyboard.press("Enter")
-        box = page.get_by_role("searchbox", name="its id")
+        box = page.get_by_role("searchbox", name="workflow id")
         tab_to(page, box)
         page.keyboard.type("tea-d")
         page.keyboard.press("Enter")

@@ -13,7 +13,7 @@ import pytest
 from support.ui_serving import ASKED, IDS, Served, command, environment, loop, serving, write_story
 
 from hypergraph import SqliteCheckpointer, SyncRunner
-from hypergraph.ui.api import QUESTIONS
+from hypergraph.ui.api import QUERIES
 from hypergraph.views.schemas import json_schema
 from hypergraph.views.workflows import workflows
 
@@ -37,7 +37,7 @@ def server(database: Path) -> Iterator[Served]:
 
 
 def test_every_question_is_asked_here() -> None:
-    assert ASKED.keys() == QUESTIONS.keys()
+    assert ASKED.keys() == QUERIES.keys()
 
 
 @pytest.mark.parametrize("question", ASKED)

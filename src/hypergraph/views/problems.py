@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from hypergraph.exceptions import CheckpointError, HypergraphError, InvalidWorkflowIdError, WorkflowError
@@ -26,6 +27,13 @@ class Problem(Exception):
         """Return the document that replaces an answer."""
         about: dict[str, object] = {"code": self.code, "message": self.message, "hint": self.hint}
         return {"error": {**about, "matches": list(self.matches)} if self.matches else about}
+
+
+def without_python_options(message: str) -> str:
+    """Return a message without the sentences that name options of Python calls, like `force=True`."""
+    parts = re.split(r"(?<=[.;]) ", message)
+    kept = [part for part in parts if not re.search(r"\b\w+=(True|\"\w+\")", part)]
+    return re.sub(";$", ".", " ".join(kept)) or message
 
 
 def problem_of(error: Problem | HypergraphError) -> Problem:

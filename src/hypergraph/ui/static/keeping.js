@@ -46,7 +46,7 @@ export function DeleteDialog({ workflow }) {
   };
   return html`<${Dialog} title="Delete ${plain(workflow.id)}?" submit="Delete" danger onSubmit=${remove}>
     <p>Its ${plural(workflow.steps, "step")} and values${below ? `, and ${plural(below, "run")} below it,` : ""} will be gone. Forks of it stay.</p>
-    <p class="soft">This cannot be taken back. An export can be imported again.</p>
+    <p class="soft">This cannot be undone. An export can be imported again.</p>
   <//>`;
 }
 
@@ -61,10 +61,10 @@ export function ImportDialog() {
       const found = await post("import", { content, ...(name.trim() ? { new_id: name.trim() } : {}) });
       return () => openWorkflow(found.ids[0]);
     } catch (error) {
-      const taken = /Workflow '(.+)' exists already/.exec(/** @type {Error} */ (error).message);
+      const taken = /Workflow '(.+)' (?:exists already|already exists)/.exec(/** @type {Error} */ (error).message);
       if (!taken) throw error;
       if (!name) setName(`${taken[1]}-copy`);
-      throw new ApiError(/** @type {Error} */ (error).message, { hint: "Import it under the id that is proposed above, or another one" });
+      throw new ApiError(/** @type {Error} */ (error).message, { hint: "Use the suggested id above, or another one" });
     }
   };
   return html`<${Dialog} title="Import a workflow" submit="Import" ready=${file !== null} onSubmit=${send}>
