@@ -24,7 +24,7 @@ from hypergraph.checkpointers.records import NewWorkflow
 from hypergraph.cli import main
 from hypergraph.cli.registry import COMMANDS
 from hypergraph.views.doctor import health
-from hypergraph.views.owners import activities
+from hypergraph.views.workflows import with_owners, workflows
 
 QUESTIONS = [
     "ls",
@@ -362,7 +362,9 @@ def test_the_doctor_tells_workflows_whose_owner_is_gone(mine: Cli) -> None:
     )
     subprocess.run([sys.executable, "-c", program, mine.database], check=False, env=ENVIRONMENT)
     claim = store.claim("alive", NewWorkflow())
-    assert {item["id"]: item["alive"] for item in activities(store)} == {"alive": True, "dead": False}
+    assert {
+        item["id"]: item["alive"] for item in with_owners(store, workflows(store, status="active"))["items"]
+    } == {"alive": True, "dead": False}
     found = findings(mine.database)
     assert found["at work"] == ("ok", "alive")
     assert found["left active"][1].startswith("dead: nobody is at work")

@@ -223,7 +223,7 @@ def test_a_file_with_other_workflows_is_refused_and_stays_as_it_is(tmp_path: Pat
     SyncRunner(checkpointer=store).run(Graph([double]), x=1, workflow_id="precious")
     done = demo(tmp_path, "--db", "mine.db")
     assert (done.returncode, done.stdout) == (4, "")
-    assert "holds workflows that the demo did not make, like 'precious'" in done.stderr
+    assert "has workflows of other programs, like 'precious'" in done.stderr
     assert "hypergraph demo --db" in done.stderr
     assert store.state("precious") == {"y": 2}
     store.shut()

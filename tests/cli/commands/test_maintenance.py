@@ -18,7 +18,7 @@ from hypergraph.checkpointers.records import NewWorkflow
 from hypergraph.views.check import check
 from hypergraph.views.database import database
 from hypergraph.views.doctor import health
-from hypergraph.views.owners import activities
+from hypergraph.views.workflows import with_owners, workflows
 
 __all__ = ["stories"]
 
@@ -156,7 +156,10 @@ def test_a_workflow_that_nobody_runs_any_more_is_told_from_one_at_work(tmp_path:
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"claimed\n"
-        found = {item["id"]: item["alive"] for item in activities(store)}
+        found = {
+            item["id"]: item["alive"]
+            for item in with_owners(store, workflows(store, status="active"))["items"]
+        }
         findings = {item["check"]: item["detail"] for item in health(store.path)["items"]}
     assert found == {"alive": True, "dead": False}
     assert findings["at work"] == "alive"

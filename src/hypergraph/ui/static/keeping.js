@@ -71,7 +71,7 @@ export function ImportDialog() {
     <p class="soft">A file that <span class="mono">hypergraph export</span> or this page wrote as JSON or JSON lines. Nothing in it is run.</p>
     <div class="dialog-fields">
       <label class="field wide"><span>file</span><input type="file" accept=".json,.jsonl,application/json" onChange=${(/** @type {any} */ event) => setFile(event.target.files[0] ?? null)} /></label>
-      <label class="field wide"><span>its id here</span><input value=${name} placeholder="as in the file" autocomplete="off" spellcheck=${false} onInput=${(/** @type {any} */ event) => setName(event.target.value)} /></label>
+      <label class="field wide"><span>new id</span><input value=${name} placeholder="as in the file" autocomplete="off" spellcheck=${false} onInput=${(/** @type {any} */ event) => setName(event.target.value)} /></label>
     </div>
   <//>`;
 }

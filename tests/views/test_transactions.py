@@ -1,0 +1,102 @@
+"""Each answer is read in few transactions, so that all it shows is of one moment."""
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hypergraph import Graph, SqliteCheckpointer, SyncRunner, node
+from hypergraph.cli import main
+from hypergraph.ui.api import QUERIES
+
+MOST = 4  # transactions of one answer
+STEPS = 10
+
+
+class Counter:
+    """Transactions of all SQLite connections: those that are begun, and statements outside of them."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def traced(self, connect: Callable[..., sqlite3.Connection]) -> Callable[..., sqlite3.Connection]:
+        def connecting(*args: Any, **kwargs: Any) -> sqlite3.Connection:
+            connection, inside = connect(*args, **kwargs), False
+
+            def trace(statement: str) -> None:
+                nonlocal inside
+                word = statement.split(None, 1)[0].upper()
+                self.count += word == "BEGIN" or not (inside or word in ("COMMIT", "ROLLBACK", "PRAGMA"))
+                inside = word == "BEGIN" or (inside and word not in ("COMMIT", "ROLLBACK"))
+
+            connection.set_trace_callback(trace)
+            return connection
+
+        return connecting
+
+
+@pytest.fixture
+def transactions(monkeypatch: pytest.MonkeyPatch) -> Counter:
+    counter = Counter()
+    monkeypatch.setattr(sqlite3, "connect", counter.traced(sqlite3.connect))
+    return counter
+
+
+def chain(length: int) -> Graph:
+    def plus_one(x: int) -> int:
+        return x + 1
+
+    first = node(output_name="x1")(plus_one).with_name("n1").with_inputs(x="x0")
+    rest = [
+        node(output_name=f"x{n}")(plus_one).with_name(f"n{n}").with_inputs(x=f"x{n - 1}")
+        for n in range(2, length + 1)
+    ]
+    return Graph([first, *rest], name="chain")
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    """A file with a run of ten steps, one that failed, and a map."""
+    file = tmp_path / "runs.db"
+    store = SqliteCheckpointer(file)
+    runner = SyncRunner(checkpointer=store)
+    runner.run(chain(STEPS), x0=0, workflow_id="ten")
+    runner.run(chain(STEPS), x0=None, workflow_id="failed", error_handling="continue")
+    runner.map(chain(2), x0=[1, 2, None], map_over="x0", workflow_id="map", error_handling="continue")
+    store.shut()
+    return file
+
+
+def test_the_counter_counts(database: Path, transactions: Counter) -> None:
+    store = SqliteCheckpointer(database)
+    store.read_workflow("ten")
+    before = transactions.count
+    store.read_workflow("ten")
+    store.read_workflow("failed")
+    assert transactions.count == before + 2
+    with sqlite3.connect(database) as connection:
+        connection.execute("SELECT 1").fetchall()
+    assert transactions.count == before + 3
+
+
+@pytest.mark.parametrize("workflow_id", ["ten", "te", "failed", "map", "@last"])
+def test_a_screen_of_show_takes_few(
+    database: Path, transactions: Counter, workflow_id: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--db", str(database), "show", workflow_id]) == 0
+    assert "Workflow: " in capsys.readouterr().out
+    assert 0 < transactions.count <= MOST
+
+
+@pytest.mark.parametrize("workflow_id", ["ten", "failed", "map"])
+@pytest.mark.parametrize("name", [name for name, query in QUERIES.items() if query.needed == ("id",)])
+def test_an_answer_to_the_page_takes_one(
+    database: Path, transactions: Counter, name: str, workflow_id: str
+) -> None:
+    store = SqliteCheckpointer(database)
+    store.read_workflow("")  # opens the file
+    before = transactions.count
+    assert QUERIES[name].ask(store, [("id", workflow_id)])
+    assert transactions.count == before + 1
