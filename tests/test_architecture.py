@@ -39,6 +39,15 @@ MAY_WAIT = {
 }
 MACHINE_PATH = re.compile(r"(?<![\w.])/(home|root|Users|work|tmp|mnt|opt|srv)/\w|\b[A-Z]:\\+Users\b")
 
+# What views, commands and the page may import of the stores besides the public names of the package.
+STORE_HELPERS = {"query", "reader", "history", "analysis", "overview", "records", "clock", "artifacts"}
+STORE_INTERNALS = {  # the few modules that may know more
+    "views/database.py": {"errors", "sql.connection", "sql.store", "sqlite.database", "sqlite.migrations"},
+    "views/export.py": {"sql.transfer"},
+    "views/address.py": {"sqlite.listing"},  # lists are read without loading a store
+}
+FACING = ("views", "cli", "ui", "demo")
+
 Rule = Callable[[str, str], list[str]]
 
 
@@ -120,7 +129,32 @@ def no_machine_paths(path: str, source: str) -> list[str]:
     return [f"{path}: mentions {match.group()!r}..." for match in MACHINE_PATH.finditer(source)]
 
 
+def views_use_the_face_of_the_store(path: str, source: str) -> list[str]:
+    if PurePosixPath(path).parts[0] not in FACING:
+        return []
+    findings = []
+    allowed = {"", *STORE_HELPERS, *STORE_INTERNALS.get(path, ())}
+    for line, name, _ in Imports(path, source).found:
+        module, _, _ = name.removeprefix("hypergraph.checkpointers").rpartition(".")
+        if name.startswith("hypergraph.checkpointers.") and module.lstrip(".") not in allowed:
+            findings.append(f"{path}:{line}: imports {name}, which is internal to the stores")
+    if path != "views/database.py":
+        findings += [
+            f"{path}: {match.group()} reaches into a store or asks for its class"
+            for match in re.finditer(r"store\._\w+|isinstance\(\w*store\b[^)]*\)", source)
+        ]
+    return findings
+
+
 BROKEN: list[tuple[Rule, str, str]] = [
+    (views_use_the_face_of_the_store, "views/why.py", "from hypergraph.checkpointers.sql.reads import step"),
+    (views_use_the_face_of_the_store, "cli/commands/ls.py", "from ...checkpointers.sqlite import store"),
+    (views_use_the_face_of_the_store, "ui/api.py", "def f(store):\n    return store._database"),
+    (
+        views_use_the_face_of_the_store,
+        "views/state.py",
+        "def f(store):\n    return isinstance(store, SqliteCheckpointer)",
+    ),
     (layers_import_one_way, "nodes/base.py", "from hypergraph.graph import Graph"),
     (layers_import_one_way, "nodes/base.py", "from ..graph.graph import Graph"),
     (layers_import_one_way, "nodes/base.py", "from .. import runners"),
@@ -143,6 +177,9 @@ BROKEN: list[tuple[Rule, str, str]] = [
     (no_machine_paths, "cache.py", r"PATH = 'C:\\Users\\ann'"),
 ]
 SOUND: list[tuple[Rule, str, str]] = [
+    (views_use_the_face_of_the_store, "views/why.py", "from hypergraph.checkpointers.history import History"),
+    (views_use_the_face_of_the_store, "views/why.py", "from hypergraph.checkpointers import Checkpointer"),
+    (views_use_the_face_of_the_store, "durability/journal.py", "store._database"),
     (
         layers_import_one_way,
         "graph/graph.py",

@@ -9,11 +9,9 @@ from zlib import crc32
 from hypergraph.checkpointers import ArtifactRef, Checkpointer
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.reader import START, position_of
-from hypergraph.checkpointers.sql.connection import Connection
-from hypergraph.checkpointers.sql.store import SqlCheckpointer
 from hypergraph.display import jsonable
 from hypergraph.exceptions import ArtifactMissingError, CheckpointError
-from hypergraph.views.database import count_of, file_of_store, location_of, read_tables
+from hypergraph.views.database import SqlStore, Tables, count_of, file_of_store, location_of, read_tables
 
 _PAGE = 500  # workflows read at once
 _MOST = 100  # problems listed
@@ -42,7 +40,7 @@ class CheckView(TypedDict):
     truncated: bool  # there is more damage than is listed
 
 
-def check(store: SqlCheckpointer) -> CheckView:
+def check(store: SqlStore) -> CheckView:
     """Check pages, rows, the checksum of every value, and that artifacts exist.
 
     Raises:
@@ -84,18 +82,18 @@ class _Findings:
             self.add(where, what)
 
 
-def _damaged_pages(connection: Connection) -> list[str]:
+def _damaged_pages(connection: Tables) -> list[str]:
     found = [text for (text,) in connection.execute(f"PRAGMA integrity_check({_MOST})")]
     return [] if found == ["ok"] else found
 
 
-def _damaged_values(connection: Connection, workflow_id: str) -> Iterator[str]:
+def _damaged_values(connection: Tables, workflow_id: str) -> Iterator[str]:
     for name, superstep, checksum, data in connection.execute(_VALUES, (workflow_id,)):
         if not isinstance(data, bytes) or crc32(data) != checksum:
             yield f"value {name!r} of superstep {superstep} is damaged"
 
 
-def _check_rows(store: SqlCheckpointer, found: _Findings) -> int:
+def _check_rows(store: SqlStore, found: _Findings) -> int:
     query, count = Query(top_level=False, limit=_PAGE), 0
     while True:
         try:
@@ -117,7 +115,7 @@ def _check_rows(store: SqlCheckpointer, found: _Findings) -> int:
         query = query._replace(cursor=cursor)
 
 
-def _values_of(store: SqlCheckpointer, workflow_id: str) -> list[str]:
+def _values_of(store: SqlStore, workflow_id: str) -> list[str]:
     """Return the damage of values; those of one workflow are in memory at a time."""
     return read_tables(store, lambda connection: list(_damaged_values(connection, workflow_id)))
 

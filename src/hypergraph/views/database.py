@@ -1,7 +1,7 @@
 """Stores as databases: size, content and schema, and read access to their tables.
 
-A SQLite file is read on a connection of its own that cannot write, Postgres in a read-only transaction. The
-other views know no table; those about databases read them through `read_tables`.
+A SQLite file is read on a connection of its own that cannot write, Postgres in a read-only transaction. This
+module alone knows the kinds of databases; other views read tables through it.
 """
 
 from __future__ import annotations
@@ -9,22 +9,28 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing
-from typing import TYPE_CHECKING, NamedTuple, TypedDict, TypeVar, cast
+from contextlib import closing, contextmanager
+from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypedDict, TypeVar, cast
 
 from hypergraph.checkpointers import ArtifactRef, Checkpointer, SqliteCheckpointer
 from hypergraph.checkpointers.errors import translated
 from hypergraph.checkpointers.sql.connection import Connection
 from hypergraph.checkpointers.sql.store import SqlCheckpointer
 from hypergraph.checkpointers.sqlite.database import read_only
-from hypergraph.checkpointers.sqlite.migrations import MIGRATIONS, number
+from hypergraph.checkpointers.sqlite.migrations import INPUT, MIGRATIONS, OUTPUT, number
 from hypergraph.display import jsonable
+from hypergraph.exceptions import CheckpointError
 from hypergraph.views.problems import USAGE, Problem
 
 if TYPE_CHECKING:
     from hypergraph.checkpointers import PostgresCheckpointer
 
 T = TypeVar("T")
+SqlStore: TypeAlias = SqlCheckpointer
+Tables: TypeAlias = Connection
+
+VALUE_KIND = f"CASE t.kind WHEN {OUTPUT} THEN 'output' WHEN {INPUT} THEN 'input' ELSE 'other' END"  # of vals
 
 _COUNTS = "SELECT status, count(*) FROM workflows WHERE parent_id IS NULL GROUP BY status ORDER BY status"
 _POSTGRES_SIZE = """
@@ -65,40 +71,57 @@ class Versions(NamedTuple):
     newest: int
 
 
-def sql_only(store: Checkpointer) -> SqlCheckpointer:
+def sql_only(store: Checkpointer) -> SqlStore:
     """Return the store if it has tables. Raises Problem for any other kind."""
     if isinstance(store, SqlCheckpointer):
         return store
     raise Problem(USAGE, f"This needs a store in a database, not a {type(store).__name__}")
 
 
-def file_of_store(store: SqlCheckpointer) -> str | None:
+def file_of_store(store: SqlStore) -> str | None:
     """Return the path of a store in a SQLite file, None for one on a server."""
     return store.path if isinstance(store, SqliteCheckpointer) else None
 
 
-def location_of(store: SqlCheckpointer) -> str:
+def location_of(store: SqlStore) -> str:
     """Return the location of a store for display: a file, or an address without its password."""
     return store._database.path
 
 
-def read_tables(store: SqlCheckpointer, read: Callable[[Connection], T]) -> T:
+def read_tables(store: SqlStore, read: Callable[[Tables], T]) -> T:
     """Return what `read` returns, called with a connection. Raises CheckpointError if that fails."""
     path = file_of_store(store)
     return store._database.read(read) if path is None else _read_file(path, read)
 
 
-def count_of(connection: Connection, table: str) -> int:
+def server_time(store: SqlStore) -> datetime | None:
+    """Return the time on the server of a store, None for a file. Raises CheckpointError."""
+    return None if file_of_store(store) is not None else store._database.now()
+
+
+@contextmanager
+def opened_file(path: str) -> Iterator[sqlite3.Connection]:
+    """Yield a read-only connection to a SQLite file, closed afterwards. Raises CheckpointError."""
+    with closing(read_only(path)) as connection:
+        yield connection
+
+
+def file_error(error: Exception, path: str) -> CheckpointError:
+    """Return the error of this package for one of SQLite or the system."""
+    return translated(error, path)
+
+
+def count_of(connection: Tables, table: str) -> int:
     """Return the number of rows of a table, which may be followed by a condition."""
     return int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])  # noqa: S608 - fixed names
 
 
-def database(store: SqlCheckpointer) -> DatabaseView:
+def database(store: SqlStore) -> DatabaseView:
     """Return the size and content of a store. Raises CheckpointError if it cannot be read."""
     versions = schema_versions(store)
     artifacts = list(_artifact_sizes(store))
 
-    def read(connection: Connection) -> DatabaseView:
+    def read(connection: Tables) -> DatabaseView:
         return {
             "schema": "hypergraph.database/1",
             "path": jsonable(location_of(store)),
@@ -116,7 +139,7 @@ def database(store: SqlCheckpointer) -> DatabaseView:
     return read_tables(store, read)
 
 
-def schema_versions(store: SqlCheckpointer) -> Versions:
+def schema_versions(store: SqlStore) -> Versions:
     """Return the schema version of a store, 0 without tables. Raises CheckpointError if it cannot be read."""
     path = file_of_store(store)
     if path is not None:
@@ -126,14 +149,14 @@ def schema_versions(store: SqlCheckpointer) -> Versions:
 
 def _read_file(path: str, read: Callable[[sqlite3.Connection], T]) -> T:
     try:
-        with closing(read_only(path)) as connection:
+        with opened_file(path) as connection:
             connection.execute("PRAGMA query_only = ON")
             return read(connection)
     except (sqlite3.Error, OSError) as error:
-        raise translated(error, path) from error
+        raise file_error(error, path) from error
 
 
-def _size(store: SqlCheckpointer, connection: Connection) -> int:
+def _size(store: SqlStore, connection: Tables) -> int:
     path = file_of_store(store)
     if path is None:
         return int(connection.execute(_POSTGRES_SIZE).fetchone()[0])
@@ -141,7 +164,7 @@ def _size(store: SqlCheckpointer, connection: Connection) -> int:
     return sum(os.path.getsize(file) for file in files if os.path.exists(file))
 
 
-def _artifact_sizes(store: SqlCheckpointer) -> Iterator[int]:
+def _artifact_sizes(store: SqlStore) -> Iterator[int]:
     path = file_of_store(store)
     if path is None:
         yield from (ArtifactRef.from_text(text).size for text in set(store.artifact_references()))

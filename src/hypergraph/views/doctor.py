@@ -14,15 +14,16 @@ from typing import Any, NamedTuple, TypedDict
 from hypergraph.checkpointers import WorkflowStatus
 from hypergraph.checkpointers.clock import now
 from hypergraph.checkpointers.query import Query
-from hypergraph.checkpointers.sql.store import SqlCheckpointer
 from hypergraph.display import jsonable, plural
 from hypergraph.exceptions import CheckpointError
 from hypergraph.views.database import (
+    SqlStore,
     Versions,
     file_of_store,
     location_of,
     read_tables,
     schema_versions,
+    server_time,
     sql_only,
 )
 from hypergraph.views.problems import STORE, Problem
@@ -185,11 +186,12 @@ def _schema(versions: Versions) -> Finding:
     return _finding("schema", OK, detail)
 
 
-def _clock(store: SqlCheckpointer) -> Iterator[Finding]:
+def _clock(store: SqlStore) -> Iterator[Finding]:
     """Compare the clock of this machine with that of the server, whose time is stored."""
-    if file_of_store(store) is not None:
+    there = server_time(store)
+    if there is None:
         return
-    ahead = (store._database.now() - now()).total_seconds()
+    ahead = (there - now()).total_seconds()
     if abs(ahead) < _SKEW:
         yield _finding("clock", OK, "the database and this machine agree")
         return
@@ -219,7 +221,7 @@ def _cluster(found: Workers) -> Iterator[Finding]:
         yield _finding("recoveries", TROUBLE, f"{_listed(left)}, which is gone: {remedy}")
 
 
-def _active(store: SqlCheckpointer) -> tuple[list[str], list[str]]:
+def _active(store: SqlStore) -> tuple[list[str], list[str]]:
     """Return the active workflows: those whose owner process lives, and those without one."""
     found, _, _ = store.find(Query(frozenset({WorkflowStatus.ACTIVE}), limit=_ACTIVE))
     ids = [workflow.id for workflow in found]
@@ -227,7 +229,7 @@ def _active(store: SqlCheckpointer) -> tuple[list[str], list[str]]:
     return [name for name in ids if name in alive], [name for name in ids if name not in alive]
 
 
-def _may_write(store: SqlCheckpointer) -> bool:
+def _may_write(store: SqlStore) -> bool:
     path = file_of_store(store)
     if path is not None:
         return os.access(path, os.W_OK) and os.access(os.path.dirname(path), os.W_OK)
@@ -262,7 +264,7 @@ def lock_of(application: str, executor_id: str) -> int:
     return int.from_bytes(digest[:8], "big") >> 1  # a positive number of 8 bytes
 
 
-def workers(store: SqlCheckpointer) -> Workers | None:
+def workers(store: SqlStore) -> Workers | None:
     """Return the workers of a store in Postgres, None without readable tables of DBOS.
 
     Raises:

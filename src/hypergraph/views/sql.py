@@ -14,20 +14,23 @@ from __future__ import annotations
 import re
 import secrets
 import sqlite3
-from collections.abc import Iterable, Sequence
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any, NamedTuple, TypedDict
 
 from hypergraph.checkpointers import StepStatus
-from hypergraph.checkpointers.errors import translated
-from hypergraph.checkpointers.sql.store import SqlCheckpointer
-from hypergraph.checkpointers.sqlite.database import read_only
-from hypergraph.checkpointers.sqlite.migrations import INPUT, OUTPUT
 from hypergraph.display import jsonable
 from hypergraph.exceptions import CheckpointError
-from hypergraph.views.database import file_of_store, read_tables
+from hypergraph.views.database import (
+    VALUE_KIND,
+    SqlStore,
+    file_error,
+    file_of_store,
+    opened_file,
+    read_tables,
+)
 from hypergraph.views.problems import REFUSED, USAGE, Problem
 
 _ONLY_SELECT = "Only SELECT statements are allowed"
@@ -101,7 +104,7 @@ VIEWS: dict[str, dict[str, Column]] = {
         "workflow": Column("the id of the workflow", "w.id"),
         "kind": Column(
             "output, input, or other: of steps that did not complete",
-            f"CASE t.kind WHEN {OUTPUT} THEN 'output' WHEN {INPUT} THEN 'input' ELSE 'other' END",
+            VALUE_KIND,
         ),
         "name": Column("the name of the value; empty for a question", "t.name"),
         "superstep": Column("of its step; the one before which an input was given", "t.superstep"),
@@ -124,7 +127,7 @@ class Rows(TypedDict):
     truncated: bool  # there are more rows
 
 
-def rows(store: SqlCheckpointer, statement: str, *, limit: int) -> Rows:
+def rows(store: SqlStore, statement: str, *, limit: int) -> Rows:
     """Return the rows of a SELECT over the views, at most `limit`.
 
     Raises:
@@ -197,7 +200,7 @@ _EVERY = 20_000  # instructions between two checks for an interrupt
 
 def _file_rows(path: str, statement: str, limit: int) -> Rows:
     guard = _Guard()
-    with closing(_connection(path, guard)) as connection:
+    with _guarded(path, guard) as connection:
         try:
             cursor = connection.execute(statement)
             found = cursor.fetchmany(limit + 1)
@@ -240,25 +243,23 @@ class _Guard:
         )
 
 
-def _connection(path: str, guard: _Guard) -> sqlite3.Connection:
-    connection = read_only(path)
-    try:
-        for view, inner in guard.inner.items():
-            connection.execute(f"CREATE TEMP VIEW {inner} AS {selection(view, 'main')}")
-            connection.execute(f"CREATE TEMP VIEW {view} AS SELECT * FROM temp.{inner}")  # noqa: S608 - fixed names
-        for function in _TABLE_FUNCTIONS:  # created on first use, which the authorizer would refuse
-            connection.execute(f"SELECT 1 FROM {function}('[]')")  # noqa: S608 - fixed names
-        connection.execute("PRAGMA query_only = ON")
-        connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
-        connection.set_authorizer(guard)
-        connection.set_progress_handler(_notice, _EVERY)
-    except sqlite3.Error as error:
-        connection.close()
-        raise translated(error, path) from error
-    except BaseException:
-        connection.close()
-        raise
-    return connection
+@contextmanager
+def _guarded(path: str, guard: _Guard) -> Iterator[sqlite3.Connection]:
+    """Yield a connection that can read the views and nothing else."""
+    with opened_file(path) as connection:
+        try:
+            for view, inner in guard.inner.items():
+                connection.execute(f"CREATE TEMP VIEW {inner} AS {selection(view, 'main')}")
+                connection.execute(f"CREATE TEMP VIEW {view} AS SELECT * FROM temp.{inner}")  # noqa: S608 - fixed names
+            for function in _TABLE_FUNCTIONS:  # created on first use, which the authorizer would refuse
+                connection.execute(f"SELECT 1 FROM {function}('[]')")  # noqa: S608 - fixed names
+            connection.execute("PRAGMA query_only = ON")
+            connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+            connection.set_authorizer(guard)
+            connection.set_progress_handler(_notice, _EVERY)
+        except sqlite3.Error as error:
+            raise file_error(error, path) from error
+        yield connection
 
 
 def _notice() -> int:
@@ -273,7 +274,7 @@ def _sqlite_problem(error: Exception, guard: _Guard, path: str) -> BaseException
     if guard.refused or "cannot modify" in str(error) or code & _PRIMARY == sqlite3.SQLITE_READONLY:
         return _refused(str(error))
     if code & _PRIMARY in _TROUBLE:
-        return translated(error, path)
+        return file_error(error, path)
     return Problem(USAGE, f"Invalid query: {error}", _HELP)
 
 
@@ -316,7 +317,7 @@ _TIMEOUT = "57014"
 _NONSENSE = ("42", "22", "21", "54")  # syntax and names, values, cardinality, program limits
 
 
-def _server_rows(store: SqlCheckpointer, statement: str, limit: int) -> Rows:
+def _server_rows(store: SqlStore, statement: str, limit: int) -> Rows:
     asked = statement.strip().rstrip(";")
     _check_first_word(asked)
 
