@@ -17,7 +17,7 @@ from hypergraph.nodes.base import HyperNode
 from hypergraph.nodes.gate import GateNode
 from hypergraph.nodes.graph_node import GraphNode
 from hypergraph.nodes.names import shown
-from hypergraph.nodes.signature import content
+from hypergraph.nodes.signature import fingerprint
 from hypergraph.structure import Links, walk
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def _equal(a: Any, b: Any) -> bool:
             return True
     except Exception:  # noqa: S110 - an __eq__ of the user's own may do anything; their content still counts
         pass
-    return content(a) == content(b)  # arrays answer == with an array, NaN with False
+    return fingerprint(a) == fingerprint(b)  # arrays answer == with an array, NaN with False
 
 
 def gate_targets_exist(draft: Draft) -> Iterator[str]:
