@@ -224,7 +224,11 @@ def test_an_empty_graph_is_a_graph() -> None:
 
 @pytest.mark.parametrize(
     ("thing", "hint"),
-    [(len, "decorate it"), (3, "a graph takes functions decorated with @node"), (Graph([], name="g"), "as_node")],
+    [
+        (len, "decorate it"),
+        (3, "a graph takes functions decorated with @node"),
+        (Graph([], name="g"), "as_node"),
+    ],
 )
 def test_what_is_no_node_is_refused(thing: Any, hint: str) -> None:
     with pytest.raises(TypeError, match=f"not a node; .*{hint}"):

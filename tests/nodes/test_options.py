@@ -102,7 +102,9 @@ def test_options_read_as_what_they_mean(given: dict[str, Any], resolved: tuple[A
 
 
 def test_a_step_that_is_not_stored_must_be_repeatable() -> None:
-    with pytest.raises(ValueError, match="a step without stored outputs runs again on resume, and repeatable=False forbids"):
+    with pytest.raises(
+        ValueError, match="a step without stored outputs runs again on resume, and repeatable=False forbids"
+    ):
         made(persist=False, repeatable=False)
 
 
@@ -191,7 +193,9 @@ def test_any_callable_that_takes_the_three_facts_can_find_out(find_out: Any) -> 
 
 @pytest.mark.parametrize("find_out", [lambda: 1, lambda key: key, lambda a, b, c, d: d, Ledger.look_up])
 def test_a_callable_that_cannot_be_called_with_the_three_facts_is_refused_at_once(find_out: Any) -> None:
-    expected = r"on_ambiguous is called with \(node_name, idempotency_key, inputs\), which '.+' does not accept: "
+    expected = (
+        r"on_ambiguous is called with \(node_name, idempotency_key, inputs\), which '.+' does not accept: "
+    )
     with pytest.raises(TypeError, match=expected):
         made(repeatable=False, on_ambiguous=find_out)
 

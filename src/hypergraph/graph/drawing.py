@@ -94,7 +94,7 @@ class _Sketch:
     def add_level(
         self, level: Level, parent: Box | None, depth: int, from_outside: Collection[str] = ()
     ) -> _Ports:
-        """Draw one graph; inputs listed in `from_outside` get no box, the caller connects them."""
+        """Draw one graph; the values listed as from outside get no boxes, the caller leads them in."""
         ports = {name: self._add_node(part, parent, depth) for name, part in level.parts.items()}
         takes = self._join_data(level, ports)
         for param, takers in takes.items():
@@ -148,7 +148,7 @@ class _Sketch:
         box = self._add_box(part.kind, part.name, parent, outputs, inputs)
         box["map_over"], box["map_mode"] = list(part.map_over), part.map_mode
         inside = read_level(part.inner) if depth and part.inner is not None else None
-        if inside is not None and _has_visible_nodes(inside):
+        if inside is not None and _shows_something(inside):
             return self._open(part, inside, box, depth - 1)
         gives = {name: [self._outlet(box, name, text, parent)] for name, text in outputs.items()}
         return _Ports(box["id"], dict.fromkeys(part.inputs, (box["id"],)), gives)
@@ -175,7 +175,7 @@ class _Sketch:
         ]
 
     def _join_data(self, level: Level, ports: Mapping[str, _Ports]) -> dict[str, list[str]]:
-        """Draw the data arrows of one level; return the boxes that consume each value from outside."""
+        """Draw the data arrows of one level; return who takes which value from outside it."""
         entries, bound = level.entrypoints, level.bound_here
         outside: dict[str, list[str]] = {}
         for name, port in ports.items():
@@ -200,7 +200,7 @@ class _Sketch:
                     self.join([ports[name].id], [ports[target].id], "control", label)
 
 
-def _has_visible_nodes(inside: Level) -> bool:
+def _shows_something(inside: Level) -> bool:
     return not all(part.hidden for part in inside.parts.values())
 
 

@@ -15,9 +15,7 @@ def _networkx() -> Any:
     try:
         return importlib.import_module("networkx")
     except ImportError as error:
-        raise ImportError(
-            'networkx is not installed: pip install "hypergraph[viz]"'
-        ) from error
+        raise ImportError('networkx is not installed: pip install "hypergraph[viz]"') from error
 
 
 def network(wiring: Wiring) -> Any:

@@ -321,13 +321,13 @@ def interrupts_can_pause(draft: Draft) -> Iterator[str]:
                 yield finding(
                     f"GraphNode {node.name!r} maps over a graph with interrupts: {listed}",
                     "one answer cannot resume many items",
-                    fix="move the interrupt out of the mapped graph.",
+                    fix="move the interrupt outside of the mapped graph.",
                 )
             if node.durability == "atomic":
                 yield finding(
                     f"GraphNode {node.name!r} is atomic but contains interrupts: {listed}",
                     "a run cannot resume inside an atomic graph",
-                    fix='use durability="nested", or move the interrupt out of the graph.',
+                    fix='use durability="nested", or move the interrupt outside of the graph.',
                 )
 
 
@@ -340,7 +340,7 @@ def unrepeatable_nodes_have_records(draft: Draft) -> Iterator[str]:
                 yield finding(
                     f"GraphNode {node.name!r} is atomic but contains nodes with repeatable=False: {listed}",
                     "after a failure or a crash, all of an atomic graph runs again",
-                    fix='use durability="nested", or move these nodes out of the graph.',
+                    fix='use durability="nested", or move these nodes outside of the graph.',
                 )
 
 

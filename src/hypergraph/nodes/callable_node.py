@@ -62,8 +62,8 @@ class CallableNode(Frozen, HyperNode):
         for param in self.params:
             if param.stars:
                 raise TypeError(
-                    f"Node {self.name!r} cannot take {param.stars}{param.name}: a graph passes inputs by name. "
-                    "Write out the parameters, or take one list or dict. "
+                    f"Node {self.name!r} cannot take {param.stars}{param.name}: "
+                    "a graph passes inputs by name. Write out the parameters, or take one list or dict. "
                     "If a decorator hides them, use functools.wraps in it."
                 )
         renames = dict(rename_inputs or {})

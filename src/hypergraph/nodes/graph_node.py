@@ -73,7 +73,9 @@ class GraphNode(Frozen, HyperNode):
             _liftable=dict(zip(outputs, outputs, strict=True)),
         )
         for param in inputs:
-            self.has_default_for(param)  # fills the memo of this level, so that deep nesting needs no recursion
+            self.has_default_for(
+                param
+            )  # fills the memo, so that deep nesting needs no recursion
         if lift is not None:
             self.__dict__.update(self.lift(*as_names(lift, "lift")).__dict__)
 
@@ -283,7 +285,7 @@ def _checked_name(name: str | None) -> str:
     for character in "./#":
         if character in name:
             raise ValueError(
-                f"GraphNode name {name!r} cannot contain {character!r}, which separates parts of workflow ids."
+                f"GraphNode name {name!r} cannot contain {character!r}, a separator in workflow ids."
             )
     if _ITEM_NAME.fullmatch(name):
         raise ValueError(f"GraphNode name {name!r} is reserved for items of a map; choose another name.")

@@ -205,8 +205,8 @@ def code_identity(func: Callable[..., Any]) -> str:
     """Return the source text, else the bytecode, else the qualified name of a callable."""
     target = _code_holder(func)
     if not isinstance(target, types.FunctionType):
-        named = f"{safe_getattr(target, '__module__')}.{safe_getattr(target, '__qualname__') or type(target)!r}"
-        return _source(target) or f"name:{named}"
+        qualname = safe_getattr(target, "__qualname__") or repr(type(target))
+        return _source(target) or f"name:{safe_getattr(target, '__module__')}.{qualname}"
     if target not in _codes:
         # Several lambdas can share one line of source, so their bytecode counts. Source is looked up by
         # code object: for a function that wraps another, inspect would return the source of the other.
@@ -249,7 +249,9 @@ def _captured_values(func: Any) -> tuple[Any, ...]:
         return (func.__defaults__, func.__kwdefaults__, *map(_cell_content, func.__closure__ or ()))
     if isinstance(func, types.BuiltinFunctionType):
         return (func.__self__,)  # a module, or the object whose method it is
-    if not isinstance(type(func).__call__, types.FunctionType) and callable(safe_getattr(func, "__wrapped__")):
+    if not isinstance(type(func).__call__, types.FunctionType) and callable(
+        safe_getattr(func, "__wrapped__")
+    ):
         return (type(func), func.__wrapped__)
     return (func,)
 
