@@ -30,7 +30,7 @@ MAY_WAIT = {
     "demo/story.py",
     "ui/actions.py",  # the server of the page: it runs graphs on a loop of their own,
     "ui/server.py",  # and is one event loop
-    "integrations/dbos/maps.py",  # what a worker does on the event loop of DBOS
+    "integrations/dbos/execution.py",  # runs on the event loop of DBOS
     "integrations/dbos/worker.py",
     "testing/conformance/ownership.py",  # tests of what users await
     "testing/conformance/races.py",
