@@ -191,7 +191,7 @@ def test_tagged_values_stay_readable():
     assert json.loads(JsonSerializer().serialize(value)) == {
         "at": {"$": "datetime", "v": "2024-01-01T00:00:00+00:00"},
         "total": {"$": "decimal", "v": "1.50"},
-        "pair": {"$": "tuple", "v": [1, {"$": "object", "of": "nasty:Colour", "v": "RED"}]},
+        "pair": {"$": "tuple", "v": [1, {"$": "object", "of": "support.nasty:Colour", "v": "RED"}]},
     }
 
 
