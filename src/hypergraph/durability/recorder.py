@@ -43,7 +43,7 @@ from hypergraph.values.undecodable import Undecodable
 _SLOW = 0.002  # seconds for one commit; a hop to another thread takes a twentieth of it
 
 
-class WorkflowKeeper:
+class WorkflowRecorder:
     """Keep the runs of one call in a store."""
 
     def __init__(self, store: Checkpointer, wishes: Wishes, graph: Graph) -> None:

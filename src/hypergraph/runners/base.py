@@ -10,15 +10,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hypergraph import durability
-from hypergraph.cache import CacheBackend, compute_cache_key
+from hypergraph.cache import CacheBackend, NodeCache
 from hypergraph.display import did_you_mean
 from hypergraph.durability.options import NO_WISHES, Wishes
 from hypergraph.engine.admission import Admission, admit, admit_nothing
 from hypergraph.engine.execute import report
 from hypergraph.engine.kernel import Kernel
 from hypergraph.engine.nested import MapRun, expand
-from hypergraph.engine.plan import Step
-from hypergraph.engine.run import DEFAULT_LIMIT, Run, Scope
+from hypergraph.engine.run import DEFAULT_LIMIT, CallContext, Run
 from hypergraph.events.dispatcher import EventDispatcher
 from hypergraph.exceptions import (
     IncompatibleRunnerError,
@@ -30,7 +29,6 @@ from hypergraph.exceptions import (
     reraise,
 )
 from hypergraph.graph.graph import Graph
-from hypergraph.nodes.context import DEFAULT_LOGGER
 from hypergraph.nodes.graph_node import checked_clone
 from hypergraph.records import RunStatus
 from hypergraph.runners.observer import EventObserver
@@ -40,34 +38,6 @@ from hypergraph.runs.results import MapResult, RunResult
 
 if TYPE_CHECKING:
     from hypergraph.checkpointers.base import Checkpointer
-
-
-class NodeCaching:
-    """Keep results of nodes; a backend that raises costs a hit, never a run."""
-
-    def __init__(self, backend: CacheBackend) -> None:
-        if not isinstance(backend, CacheBackend):
-            raise TypeError(f"cache must have get(key) and set(key, value), got {type(backend).__name__}")
-        self._backend = backend
-
-    def key(self, step: Step, inputs: dict[str, Any]) -> str:
-        """Return the key of a call; inputs count under their original parameter names."""
-        return compute_cache_key(step.node.definition_hash, step.node.map_inputs_to_params(inputs))
-
-    def get(self, key: str) -> tuple[bool, Any]:
-        """Look a result up."""
-        try:
-            return self._backend.get(key)
-        except Exception:
-            DEFAULT_LOGGER.warning("The cache could not be read; the node runs instead", exc_info=True)
-            return False, None
-
-    def set(self, key: str, value: Any) -> None:
-        """Keep a result."""
-        try:
-            self._backend.set(key, value)
-        except Exception:
-            DEFAULT_LOGGER.warning("The cache could not be written; the result is not kept", exc_info=True)
 
 
 def needs_interrupts(graph: Graph, why: str) -> IncompatibleRunnerError:
@@ -165,9 +135,9 @@ class BaseRunner(ABC):
         checked(Options(max_iterations=max_iterations))
         self._max_iterations = max_iterations or DEFAULT_LIMIT
         self._logger = logger
-        self._cache = NodeCaching(cache) if cache is not None else None
+        self._cache = NodeCache(cache) if cache is not None else None
         self._executor = checked_executor(executor)
-        self._live: set[Scope] = set()
+        self._live: set[CallContext] = set()
 
     @property
     @abstractmethod
@@ -209,7 +179,7 @@ class BaseRunner(ABC):
             admission = graph.memo["admissions"][self.__class__, tuple(values)]
         except (AttributeError, KeyError):
             return None
-        scope = Scope(kernel, self._cache, self._logger, self._max_iterations)
+        scope = CallContext(kernel, self._cache, self._logger, self._max_iterations)
         run = scope.root = Run(scope, admission, values)
         return run
 
@@ -238,26 +208,26 @@ class BaseRunner(ABC):
     ) -> Run:
         """Check everything that can be checked, and return the run that is to be executed."""
         kernel, given = self._kernel(graph, options), merged_inputs(graph, values, keywords, options)
-        keeper = self._keeper(graph, options)
-        if keeper is not None:
-            given = keeper.inputs_for(graph, options.workflow_id, given)
+        recorder = self._recorder(graph, options)
+        if recorder is not None:
+            given = recorder.inputs_for(graph, options.workflow_id, given)
         admission = self._admit(graph, tuple(given), options)
         scope = self._scope(kernel, options, observer)
-        scope.keep(keeper)
+        scope.recorder = recorder
         run = scope.root = Run(scope, admission, given)
         if options is not DEFAULTS:
             run.run_id = options.run_id
             run.workflow_id = options.workflow_id
         return run
 
-    def _keeper(self, graph: Graph, options: Options) -> Any:
+    def _recorder(self, graph: Graph, options: Options) -> Any:
         """Return who keeps the history of this call, None without a store. Raises ValueError."""
         if self.checkpointer is None:
             if options.wishes == NO_WISHES:
                 return None
             listed = ", ".join(sorted(options.names_given().intersection(Wishes._fields)))
             raise ValueError(f"These options need a runner with a checkpointer: {listed}.")
-        return durability.WorkflowKeeper(self.checkpointer, Wishes(*options.wishes), graph)
+        return durability.WorkflowRecorder(self.checkpointer, Wishes(*options.wishes), graph)
 
     def _begin_map(
         self,
@@ -288,7 +258,7 @@ class BaseRunner(ABC):
                 raise
             admission, refusal = admit_nothing(graph), error  # F11: that is for every item to say
         scope = self._scope(self._kernel(graph, options), options, observer)
-        scope.keep(self._keeper(graph, options))
+        scope.recorder = self._recorder(graph, options)
         map_run = scope.root = MapRun(
             scope,
             admission,
@@ -316,8 +286,8 @@ class BaseRunner(ABC):
                 graph.memo["admissions"][self.__class__, names] = admission
         return admission
 
-    def _scope(self, kernel: Kernel, options: Options, observer: EventObserver | None) -> Scope:
-        scope = Scope(kernel, self._cache, self._logger, options.max_iterations or self._max_iterations)
+    def _scope(self, kernel: Kernel, options: Options, observer: EventObserver | None) -> CallContext:
+        scope = CallContext(kernel, self._cache, self._logger, options.max_iterations or self._max_iterations)
         if options is not DEFAULTS or observer is not None:
             scope.configure(observer, options.on_missing, options.timeout)
         return scope
