@@ -420,7 +420,7 @@ producers.update({"function": _call_function, "gate": _call_function, "interrupt
 def report(run: Run) -> None:
     """Warn of what a completed run has not done. Raises ValueError for missing outputs by policy "error"."""
     told = [] if run.fixed else _left_undone(run)
-    selected, policy = run.admission.selected, run.scope.on_missing
+    selected, policy = run.admission.selected, run.scope.options.on_missing
     missing = [name for name in selected if name not in run.values] if selected else []
     if missing and policy != "ignore":  # V5
         told.append(f"Requested outputs not found: {missing}. Their nodes did not run in graph {_name(run)}.")

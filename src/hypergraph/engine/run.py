@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypergraph.engine.admission import Admission
 from hypergraph.engine.kernel import Kernel, is_cancellation
+from hypergraph.engine.options import DEFAULTS, RunOptions
 from hypergraph.engine.plan import ABSENT, Step, inputs_of
 from hypergraph.exceptions import (
     CancellationError,
@@ -41,8 +42,7 @@ class CallContext:
 
     observer: EventObserver | None = None
     recorder: WorkflowRecorder | None = None
-    on_missing = "ignore"
-    timeout: float | None = None
+    options = DEFAULTS
     deadline: float | None = None
     halt_at = NEVER
     stop_request: StopRequested | None = None
@@ -60,12 +60,10 @@ class CallContext:
         if not kernel.quick:
             self.quick = False
 
-    def configure(self, observer: EventObserver | None, on_missing: str, timeout: float | None) -> None:
-        """Set what is out of the ordinary; a timeout counts from here."""
-        self.observer = observer
-        self.on_missing = on_missing
+    def configure(self, observer: EventObserver | None, options: RunOptions) -> None:
+        """Set what differs from the defaults; the timeout starts here."""
+        self.observer, self.options, timeout = observer, options, options.timeout
         if timeout is not None:
-            self.timeout = timeout
             self.halt_at, self.deadline = clock() + timeout, time.monotonic() + timeout
         # A plain call made in place passes no listener and cannot be cut off by a deadline.
         if observer is not None or (timeout is not None and self.kernel.concurrent):
@@ -100,8 +98,9 @@ class CallContext:
         """Return the error for a run that ends here because of a stop request or the deadline."""
         if self.stop_request is not None:
             return CancellationError(name, self.stop_request, was_executing=was_executing)
-        cause = TimeoutError(f"the run's timeout of {self.timeout:g} s has passed")
-        return RunTimeoutError(name, cause, was_executing=was_executing, timeout=self.timeout or 0.0)
+        timeout = self.options.timeout or 0.0
+        cause = TimeoutError(f"the run's timeout of {timeout:g} s has passed")
+        return RunTimeoutError(name, cause, was_executing=was_executing, timeout=timeout)
 
 
 RECORD_SIZE = 4
