@@ -27,6 +27,7 @@ from hypergraph.integrations.dbos.runner import DBOSRunner
 from support.postgres import server
 
 ROOT = Path(__file__).parents[2]
+GRAPHS = "support.dbos_graphs:graphs"  # the target that workers are started with
 BODIES = "CREATE TABLE bodies (run TEXT, number INT, pid INT)"
 
 
@@ -77,7 +78,15 @@ class WorkerProcess:
         **environment: str,
     ) -> None:
         prefix = ["ip", "netns", "exec", inside] if inside else []  # a network namespace
-        arguments = ["--db", dsn, "worker", "dbos_graphs:graphs", "--executor-id", executor_id, *options]
+        arguments = [
+            "--db",
+            dsn,
+            "worker",
+            GRAPHS,
+            "--executor-id",
+            executor_id,
+            *options,
+        ]
         variables = {
             **os.environ,
             "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT / 'tests'}",

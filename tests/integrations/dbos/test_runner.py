@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("dbos")
 
 from support import dbos_graphs
-from support.dbos_cluster import TestCluster
+from support.dbos_cluster import GRAPHS, TestCluster
 
 from hypergraph import Graph, node
 from hypergraph.checkpointers import AesGcmCodec, PostgresCheckpointer
@@ -26,6 +26,7 @@ from hypergraph.views.doctor import health
 pytestmark = pytest.mark.slow
 
 NOWHERE = "postgresql://ann:hidden@127.0.0.1:1/x"
+ON_POSTGRES = ("--db", "postgresql://x", "worker")
 
 
 @pytest.fixture(scope="module")
@@ -258,7 +259,7 @@ def test_an_executor_id_in_use_is_refused(
     cluster: TestCluster, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hypergraph.integrations.dbos.presence._MOURNING", 0.1)
-    assert main(["--db", cluster.dsn, "worker", "dbos_graphs:graphs", "--executor-id", "w1"]) == 2
+    assert main(["--db", cluster.dsn, "worker", GRAPHS, "--executor-id", "w1"]) == 2
     assert "A worker with the executor id 'w1' lives" in capsys.readouterr().err
     assert cluster.runner.run("doubling", {"x": 1})["doubled"] == 2
 
@@ -266,12 +267,12 @@ def test_an_executor_id_in_use_is_refused(
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("--db", "a.db", "worker", "dbos_graphs:graphs", "--executor-id", "x"), 3, "share a Postgres"),
-        (("--db", "postgresql://x", "worker", "dbos_graphs:grafs", "--executor-id", "x"), 1, "no 'grafs'"),
-        (("--db", "postgresql://x", "worker", "dbos_graphs:NODES", "--executor-id", "x"), 2, "int"),
-        (("--db", "postgresql://x", "worker", "dbos_graphs:graphs", "--executor-id", "x" * 41), 2, "1 to 40"),
-        (("--db", NOWHERE, "worker", "dbos_graphs:graphs", "--executor-id", "x"), 3, "cannot be reached"),
-        (("--db", "postgresql://x", "worker", "dbos_graphs:graphs"), 2, "--executor-id must be given"),
+        (("--db", "a.db", "worker", GRAPHS, "--executor-id", "x"), 3, "share a Postgres"),
+        ((*ON_POSTGRES, "support.dbos_graphs:grafs", "--executor-id", "x"), 1, "no 'grafs'"),
+        ((*ON_POSTGRES, "support.dbos_graphs:NODES", "--executor-id", "x"), 2, "int"),
+        ((*ON_POSTGRES, GRAPHS, "--executor-id", "x" * 41), 2, "1 to 40"),
+        (("--db", NOWHERE, "worker", GRAPHS, "--executor-id", "x"), 3, "cannot be reached"),
+        ((*ON_POSTGRES, GRAPHS), 2, "--executor-id must be given"),
     ],
 )
 def test_a_worker_that_cannot_work_says_why(

@@ -54,7 +54,7 @@ def looking(database: Path) -> Iterator[Agent]:
 def writing(database: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
     """An agent that may run two graphs, with a copy of the database of its own."""
     folder = shutil.copytree(database.parent, tmp_path_factory.mktemp("writing") / "copy")
-    apps = [word for name in ("letters", "offers") for word in ("--app", f"agent_graphs:{name}")]
+    apps = [word for name in ("letters", "offers") for word in ("--app", f"support.agent_graphs:{name}")]
     with agent(folder / database.name, "--allow-writes", *apps) as made:
         yield made
 
@@ -314,8 +314,8 @@ def test_without_the_extra_one_line_names_it(database: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "code", "words"),
     [
-        (["--app", "agent_graphs:letters"], 2, "--allow-writes"),
-        (["--allow-writes", "--app", "agent_graphs:nothing"], 1, "not found"),
+        (["--app", "support.agent_graphs:letters"], 2, "--allow-writes"),
+        (["--allow-writes", "--app", "support.agent_graphs:nothing"], 1, "not found"),
         (["--allow-wrties"], 2, "--allow-writes"),
     ],
 )
