@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class RunOptions:
     """The options of one call, frozen: made by a runner, read by the engine and by the recorder.
 
-    An option that was not given has the default of the class, so making one costs no more than what is given.
+    `vars(options)` holds what was given and differs from its default; the defaults are those of the class.
     `BaseRunner.run` and `BaseRunner.map` explain the options.
     """
 
@@ -53,10 +53,6 @@ class RunOptions:
     def replace(self, **changes: Any) -> RunOptions:
         """Return the same options with some changed."""
         return RunOptions(**{**self.__dict__, **changes})
-
-    def given(self) -> dict[str, Any]:
-        """Return the options that differ from their defaults."""
-        return {name: value for name, value in self.__dict__.items() if value != getattr(RunOptions, name)}
 
     @property
     def forks(self) -> bool:

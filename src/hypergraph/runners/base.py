@@ -35,7 +35,12 @@ from hypergraph.nodes.graph_node import checked_clone
 from hypergraph.nodes.names import got
 from hypergraph.records import RunStatus
 from hypergraph.runners.observer import EventObserver
-from hypergraph.runners.options import ErrorHandling, checked, merged_inputs, refuse_misspelt_options
+from hypergraph.runners.options import (
+    ErrorHandling,
+    check_max_iterations,
+    merged_inputs,
+    refuse_misspelt_options,
+)
 from hypergraph.runs.build import map_result_of, result_of
 from hypergraph.runs.results import MapResult, RunResult
 
@@ -87,7 +92,8 @@ class BaseRunner(ABC):
                 f"Write {type(self).__name__}(checkpointer=...) to record runs."
             )
         self.checkpointer = checkpointer
-        checked(RunOptions(max_iterations=max_iterations))
+        if max_iterations is not None:
+            check_max_iterations(max_iterations)
         self._max_iterations = max_iterations or DEFAULT_LIMIT
         self._logger = logger
         self._cache = NodeCache(cache) if cache is not None else None
@@ -278,16 +284,16 @@ class BaseRunner(ABC):
             run.workflow_id = options.workflow_id
         return run
 
-    def _prepared_before(self, kernel: Kernel, graph: Graph, values: dict[str, Any]) -> Run | None:
-        """Return the run of a call without options for which a call with the same names was admitted."""
-        if self.checkpointer is not None or self._executor is not None:
+    def _prepared_before(self, kernel: Kernel, graph: Graph, given: Mapping[str, Any]) -> Run | None:
+        """Return the run of a call without options, if a call with the same names was admitted before."""
+        if self.checkpointer is not None or self._executor is not None or type(given) is not dict:
             return None
         try:
-            admission = graph.memo["admissions"][self.__class__, tuple(values)]
+            admission = graph.memo["admissions"][self.__class__, tuple(given)]
         except (AttributeError, KeyError):
             return None
         context = CallContext(kernel, self._cache, self._logger, self._max_iterations)
-        run = context.root = Run(context, admission, values)
+        run = context.root = Run(context, admission, given)
         return run
 
     def _begin_map(
@@ -345,14 +351,12 @@ class BaseRunner(ABC):
         if self.checkpointer is not None:
             recorder: WorkflowRecorder = durability.WorkflowRecorder(self.checkpointer, options, graph)
             return recorder
-        if options is not DEFAULTS:
-            unmet = sorted(options.given().keys() & _NEEDS_STORE)
-            if unmet:
-                verb = "needs" if len(unmet) == 1 else "need"
-                raise ValueError(
-                    f"{', '.join(unmet)} {verb} a runner with a checkpointer: "
-                    f"{type(self).__name__}(checkpointer=SqliteCheckpointer('runs.db'))."
-                )
+        if not _NEEDS_STORE.isdisjoint(vars(options)):
+            unmet = sorted(_NEEDS_STORE.intersection(vars(options)))
+            raise ValueError(
+                f"{', '.join(unmet)} {'needs' if len(unmet) == 1 else 'need'} a runner with a checkpointer: "
+                f"{type(self).__name__}(checkpointer=SqliteCheckpointer('runs.db'))."
+            )
         return None
 
     def _context(

@@ -13,7 +13,8 @@ from hypergraph.graph.graph import Graph
 from hypergraph.nodes.names import got
 
 ErrorHandling = Literal["raise", "continue"]
-RESERVED = frozenset(("graph", "values", *RunOptions.__annotations__))  # the options of all calls
+_DEFAULTS = {name: getattr(RunOptions, name) for name in RunOptions.__annotations__}
+RESERVED = frozenset(("graph", "values", *_DEFAULTS))  # the options of all calls
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -48,38 +49,60 @@ def split_keywords(keywords: dict[str, Any], own: Collection[str]) -> tuple[RunO
     """
     if RESERVED.isdisjoint(keywords):
         return DEFAULTS, keywords
-    refuse_reserved([name for name in keywords if name in RESERVED and name not in own])
-    options = RunOptions(**{name: value for name, value in keywords.items() if name in RESERVED})
-    inputs = {name: value for name, value in keywords.items() if name not in RESERVED}
-    return (checked(options) if options.given() else DEFAULTS), inputs
+    given, inputs = {}, {}
+    for name, value in keywords.items():
+        if name in own:
+            default = _DEFAULTS[name]
+            if value is not default and value != default:
+                if name in _CHECKS:
+                    _CHECKS[name](value)
+                given[name] = value
+        elif name in RESERVED:
+            refuse_reserved([name])
+        else:
+            inputs[name] = value
+    if not given:
+        return DEFAULTS, inputs
+    options = RunOptions(**given)
+    return (options if HISTORY_OPTIONS.isdisjoint(given) else checked_history(options)), inputs
 
 
-def checked(options: RunOptions) -> RunOptions:
-    """Return the options, those about history in their full form. Raises ValueError or TypeError."""
-    if options.on_missing not in ("ignore", "warn", "error"):
-        raise ValueError(f'Invalid on_missing: {options.on_missing!r}. Use "ignore", "warn" or "error".')
-    if options.error_handling not in ("raise", "continue"):
+def _check_on_missing(value: Any) -> None:
+    if value not in ("ignore", "warn", "error"):
+        raise ValueError(f'Invalid on_missing: {value!r}. Use "ignore", "warn" or "error".')
+
+
+def _check_error_handling(value: Any) -> None:
+    if value not in ("raise", "continue"):
         raise ValueError(
-            f"Invalid error_handling: {options.error_handling!r}.\n"
+            f"Invalid error_handling: {value!r}.\n"
             'How to fix: use "raise" to get the exception, or "continue" to get a result with status FAILED.'
         )
-    if options.max_iterations is not None:
-        _check_count("max_iterations", options.max_iterations)
-    if options.max_concurrency is not None:
-        _check_count("max_concurrency", options.max_concurrency)
-        if options.max_concurrency == 0:
-            raise ValueError("max_concurrency must be at least 1, or None for no limit.")
-    timeout = options.timeout
-    if timeout is not None and (
-        isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout > 0
-    ):
-        raise ValueError(f"timeout must be a number of seconds greater than 0, got {timeout!r}")
-    return options if HISTORY_OPTIONS.isdisjoint(vars(options)) else checked_history(options)
 
 
-def _check_count(name: str, value: Any) -> None:
+def check_max_iterations(value: Any) -> None:
+    """Raise ValueError for a limit that is not a positive int; 0 stands for the default."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ValueError(f"{name} must be a positive int, got {value!r}")
+        raise ValueError(f"max_iterations must be a positive int, got {value!r}")
+
+
+def _check_max_concurrency(value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(f"max_concurrency must be a positive int, or None for no limit, got {value!r}")
+
+
+def _check_timeout(value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
+        raise ValueError(f"timeout must be a number of seconds greater than 0, got {value!r}")
+
+
+_CHECKS: dict[str, Callable[[Any], None]] = {
+    "on_missing": _check_on_missing,
+    "error_handling": _check_error_handling,
+    "max_iterations": check_max_iterations,
+    "max_concurrency": _check_max_concurrency,
+    "timeout": _check_timeout,
+}
 
 
 def merged_inputs(
@@ -93,7 +116,7 @@ def merged_inputs(
             f"Pass inputs by name: run(graph, {name}=...) or run(graph, {{{name!r}: ...}})."
         )
     if options is not DEFAULTS and (ambiguous := _ambiguous(graph)):
-        refuse_reserved(sorted((options.given().keys() & ambiguous).difference(values or ())))
+        refuse_reserved(ambiguous.intersection(vars(options)).difference(values or ()))
     if not inputs:
         return values if values is not None else {}
     twice = sorted(set(values or ()) & set(inputs))

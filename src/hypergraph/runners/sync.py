@@ -67,8 +67,8 @@ class SyncRunner(BaseRunner):
     def run(self, /, graph: Graph, values: Mapping[str, Any] | None = None, **keywords: Any) -> RunResult:
         options, inputs = split_keywords(keywords, _RUN_OPTIONS) if keywords else (DEFAULTS, keywords)
         run = dispatcher = None
-        if options is DEFAULTS and type(values) is dict and not inputs:  # as most calls are
-            run = self._prepared_before(_KERNEL, graph, values)
+        if options is DEFAULTS and (values is None or not inputs):  # as most calls are
+            run = self._prepared_before(_KERNEL, graph, inputs if values is None else values)
         if run is None:
             run, dispatcher = self._begin(graph, values, inputs, options)
         self._drive(run, dispatcher)
