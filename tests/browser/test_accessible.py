@@ -128,7 +128,7 @@ def test_menus_and_dialogs_are_opened_used_and_left_by_keys(look: Look) -> None:
         tab_to(page, fork)
         page.keyboard.press("Enter")
         dialog = page.get_by_role("dialog")
-        expect(dialog).to_contain_text("only shows")
+        expect(dialog).to_contain_text("read-only")
         page.keyboard.press("Tab")
         page.keyboard.press("Escape")
         expect(dialog).to_have_count(0)

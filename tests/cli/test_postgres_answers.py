@@ -144,7 +144,7 @@ def mine(tmp_path: Path) -> Cli:
 def test_runs_are_made_resumed_forked_and_kept_in_order(mine: Cli) -> None:
     assert mine.json("run", "shop:math", "n=8", "--id", "eight")["status"] == "completed"
     assert mine.json("run", "shop:math", "n=-8", "--id", "neg", code=1)["status"] == "failed"
-    Path(mine.folder, "mended").touch()
+    Path(mine.folder, "fixed").touch()
     assert mine.json("resume", "neg", "shop:math")["status"] == "completed"
     assert mine.json("run", "shop:asks", "n=3", "--id", "q")["status"] == "paused"
     assert mine.json("resume", "q", "shop:asks", "approved=True")["status"] == "completed"
@@ -367,7 +367,7 @@ def test_the_doctor_tells_workflows_whose_owner_is_gone(mine: Cli) -> None:
     } == {"alive": True, "dead": False}
     found = findings(mine.database)
     assert found["at work"] == ("ok", "alive")
-    assert found["left active"][1].startswith("dead: nobody is at work")
+    assert found["left active"][1].startswith("dead: their owner processes are gone")
     assert said(mine, "doctor", code=3).out.count("TROUBLE") == 1
     store.release(claim)
 

@@ -22,7 +22,7 @@ def rows(options: Sequence[Option]) -> Iterator[str]:
     yield from ("| | |", "|---|---|")
     for option in options:
         several = "; several" if option.many and not option.is_argument else ""
-        needed = "; must be given" if option.needed and not option.is_argument else ""
+        needed = "; required" if option.needed and not option.is_argument else ""
         chosen = f"; one of {', '.join(option.choices)}" if option.choices else ""
         name, text = syntax(option).replace("|", "\\|"), option.help.replace("|", "\\|")
         yield f"| `{name}` | {text}{chosen}{needed}{several} |"

@@ -67,7 +67,7 @@ def test_a_page_loads_nothing(stories: Cli) -> None:
 
 def test_a_file_that_cannot_be_written_is_told(stories: Cli, tmp_path: Path) -> None:
     said = stories("graph", "order-456", "-o", tmp_path / "no" / "graph.svg", code=2)
-    assert "cannot be written" in said.err
+    assert "Cannot write" in said.err
 
 
 @pytest.mark.parametrize(

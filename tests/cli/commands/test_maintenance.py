@@ -134,7 +134,7 @@ def test_the_doctor_looks_at_the_store(mine: Cli, tmp_path: Path) -> None:
     assert {"python", "hypergraph", "sqlite", "store", "at work"} <= {
         item["check"] for item in found["items"]
     }
-    assert "All is well" in mine("doctor").out
+    assert "No problems" in mine("doctor").out
     assert "new.db yet; hypergraph run makes it" in Cli(tmp_path / "new.db")("doctor").out
     (tmp_path / "odd.db").write_text("this is no database" * 90)
     assert Cli(tmp_path / "odd.db").json("doctor", code=3)["trouble"] == 1
@@ -163,7 +163,7 @@ def test_a_workflow_that_nobody_runs_any_more_is_told_from_one_at_work(tmp_path:
         findings = {item["check"]: item["detail"] for item in health(store.path)["items"]}
     assert found == {"alive": True, "dead": False}
     assert findings["at work"] == "alive"
-    assert findings["left active"].startswith("dead: nobody is at work")
+    assert findings["left active"].startswith("dead: their owner processes are gone")
 
 
 def test_version_schema_and_completion(mine: Cli) -> None:
