@@ -59,10 +59,11 @@ class Screen:
             return
         for line in f"hypergraph: {problem.message}".split("\n"):
             say(escape(line))
-        for match in problem.matches:
-            say(f"  {escape(match)}")
-        if problem.hint:
-            say(escape(problem.hint))
+        matches = [f"  {escape(match)}" for match in problem.matches]
+        hint = [escape(problem.hint)] if problem.hint else []
+        introduces = problem.hint.endswith((":", "?"))
+        for line in (*hint, *matches) if introduces else (*matches, *hint):
+            say(line)
 
     def _print_json(self, document: Any) -> None:
         if not self.lines:

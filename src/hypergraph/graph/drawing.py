@@ -94,7 +94,7 @@ class _Sketch:
     def add_level(
         self, level: StoredGraph, parent: Box | None, depth: int, from_outside: Collection[str] = ()
     ) -> _Ports:
-        """Draw one graph; the values listed as from outside get no boxes, the caller leads them in."""
+        """Draw one graph; values in `from_outside` get no boxes, because the caller draws their arrows."""
         ports = {name: self._add_node(node, parent, depth) for name, node in level.active.items()}
         takes = self._join_data(level, ports)
         for param, takers in takes.items():
@@ -175,7 +175,7 @@ class _Sketch:
         ]
 
     def _join_data(self, level: StoredGraph, ports: Mapping[str, _Ports]) -> dict[str, list[str]]:
-        """Draw the data arrows of one level; return who takes which value from outside it."""
+        """Draw the data arrows of one level; return the boxes that take each value from outside."""
         entries, bound = level.entrypoints, level.bound_here
         outside: dict[str, list[str]] = {}
         for name, port in ports.items():

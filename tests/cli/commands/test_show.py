@@ -150,12 +150,12 @@ def test_the_beginning_of_an_id_and_the_last_ones_are_enough(stories: Cli) -> No
 def test_an_unknown_workflow_is_told_with_what_comes_close(stories: Cli) -> None:
     said = stories("show", "refin-2", code=1)
     assert said.out == ""
-    assert said.err == "hypergraph: Workflow 'refin-2' not found\n  refine-1\nDid you mean one of these?\n"
+    assert said.err == "hypergraph: Workflow 'refin-2' not found\nDid you mean one of these?\n  refine-1\n"
 
 
 def test_an_ambiguous_one_with_its_matches(stories: Cli) -> None:
     error = stories.json("show", "order-45", code=1)["error"]
-    assert (error["code"], error["hint"]) == ("ambiguous", "Give more of the id")
+    assert (error["code"], error["hint"]) == ("ambiguous", "Give a longer prefix")
     assert error["matches"] == ["order-456", "order-456-retry", "order-457"]
 
 

@@ -106,7 +106,7 @@ export function latest() {
   return Object.assign(question, { cancel });
 }
 
-/** Tell whether an error only says that nobody waits for the answer any more. @param {unknown} error */
+/** Tell whether an error only says that the request was cancelled. @param {unknown} error */
 export function isStale(error) {
   return error instanceof Error && error.name === "AbortError";
 }

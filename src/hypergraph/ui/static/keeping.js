@@ -50,7 +50,7 @@ export function DeleteDialog({ workflow }) {
   <//>`;
 }
 
-/** Let somebody bring in a workflow that was exported as JSON. */
+/** Dialog to import a workflow that was exported as JSON. */
 export function ImportDialog() {
   const [file, setFile] = useState(/** @type {File | null} */ (null));
   const [name, setName] = useState("");

@@ -26,7 +26,7 @@ function Origin({ item }) {
   return html`<div class="origin">
     <span class="note">written by</span> ${maker
       ? html`<button type="button" class="link" onClick=${go}>${cut(maker.node, 40)}</button> <span class="note">in superstep ${maker.superstep}, version ${item.version}</span>`
-      : html`<span>whoever started the run</span>`}
+      : html`<span>input of the run</span>`}
     ${" "}<span class="note">· read by</span> ${readers.length
       ? readers.map((name, i) => html`${i ? ", " : ""}<button type="button" class="link" onClick=${() => selectNode(name)}>${cut(name, 40)}</button>`)
       : html`<span class="note">no node</span>`}
