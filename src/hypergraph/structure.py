@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from hypergraph.display import preview
 
@@ -74,8 +73,7 @@ VERSION = 1  # of the stored structure that this release writes, and the newest 
 END_NAME = "END"  # the end of a branch in a structure; no node can have this name
 
 
-@dataclass(frozen=True, slots=True)
-class StoredEdge:
+class StoredEdge(NamedTuple):
     """One edge: "data", "control" or "ordering", with the names it stands for."""
 
     source: str
@@ -84,8 +82,7 @@ class StoredEdge:
     values: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
-class StoredNode:
+class StoredNode(NamedTuple):
     """One node of a stored graph."""
 
     name: str
@@ -120,27 +117,38 @@ class StoredNode:
         return {name: self.renamed[1].get(name, name) for name in self.outputs}
 
 
-@dataclass(frozen=True)
 class StoredGraph:
-    """One level of a stored graph: its nodes, the edges between them, and the values from outside."""
+    """The outermost level of a stored graph: its nodes, the edges between them, and the values from outside.
 
-    name: str | None
-    nodes: Mapping[str, StoredNode]  # all of them
-    scope: Collection[str]  # the names of those that can run: entry points leave others out
-    edges: Sequence[StoredEdge]  # between nodes in scope
-    explicit: bool  # the edges were declared
-    required: Collection[str]
-    bound: Collection[str]
-    entrypoints: Mapping[str, Collection[str]]  # values that start a cycle, by node
-    cycles: Sequence[Sequence[str]]  # over edges of every type
-    value_cycles: Sequence[Sequence[str]]  # over data edges
+    Raises:
+        ValueError: the structure is damaged, or a newer release wrote it.
+    """
+
+    def __init__(self, structure: Any) -> None:
+        checked = _checked(structure)
+        listed = [_node(_mapping(entry, "a node"), at) for at, entry in enumerate(_list(checked, "nodes"))]
+        edges = [_edge(_mapping(entry, "an edge")) for entry in _list(checked, "edges")]
+        spec = _mapping(checked.get("inputs") or {}, "inputs")
+        entries = _mapping(spec.get("entrypoints") or {}, "entrypoints of inputs")
+        self.name = _maybe(checked.get("name"), "the name of the graph")
+        self.nodes = {node.name: node for node in listed}  # all of them
+        edges = [edge for edge in edges if edge.source in self.nodes and edge.target in self.nodes]
+        # The names of nodes that can run: entry points leave others out.
+        self.scope = set(_scope(self.nodes, edges, _names(checked, "entrypoints")))
+        self.edges = [edge for edge in edges if edge.source in self.scope and edge.target in self.scope]
+        self.explicit = bool(checked.get("explicit"))  # the edges were declared
+        self.required = _names(spec, "required")
+        self.bound = _names(spec, "bound")
+        self.entrypoints = {str(name): _names(entries, name) for name in entries}  # inputs of cycles by node
+        self.cycles = _lists(checked, "cycles")  # over edges of every type
+        self.value_cycles = _lists(checked, "value_cycles")  # over data edges
 
     @cached_property
     def active(self) -> Mapping[str, StoredNode]:
         """The nodes in scope."""
         return {name: node for name, node in self.nodes.items() if name in self.scope}
 
-    # --- who leads to whom --------------------------------------------------------------------
+    # --- edges -------------------------------------------------------------------------------
 
     @cached_property
     def producers(self) -> Mapping[str, Sequence[str]]:
@@ -295,17 +303,12 @@ def marker_of(name: str) -> str:
 def readable_graph(structure: Any) -> StoredGraph | None:
     """Return the outermost level of a structure, None where none is stored or it cannot be read."""
     try:
-        return None if structure is None else read_graph(structure)
+        return None if structure is None else StoredGraph(structure)
     except ValueError:
         return None
 
 
-def read_graph(structure: Any) -> StoredGraph:
-    """Return the outermost level of a structure; nested graphs are read from `StoredNode.inner`.
-
-    Raises:
-        ValueError: the structure is damaged, or a newer release wrote it.
-    """
+def _checked(structure: Any) -> Mapping[str, Any]:
     if not isinstance(structure, Mapping):
         raise ValueError(f"A stored graph must be a dict, got {preview(structure)}")
     version = structure.get("version", VERSION)
@@ -314,27 +317,7 @@ def read_graph(structure: Any) -> StoredGraph:
             f"The stored graph has version {preview(version)}, this release reads up to {VERSION}; "
             "use the release that wrote it, or a newer one."
         )
-    listed = [
-        _node(_mapping(entry, "a node"), place) for place, entry in enumerate(_list(structure, "nodes"))
-    ]
-    nodes = {node.name: node for node in listed}
-    edges = [_edge(_mapping(entry, "an edge")) for entry in _list(structure, "edges")]
-    edges = [edge for edge in edges if edge.source in nodes and edge.target in nodes]
-    scope = set(_scope(nodes, edges, _names(structure, "entrypoints")))
-    spec = _mapping(structure.get("inputs") or {}, "inputs")
-    entries = _mapping(spec.get("entrypoints") or {}, "entrypoints of inputs")
-    return StoredGraph(
-        name=_maybe(structure.get("name"), "the name of the graph"),
-        nodes=nodes,
-        scope=scope,
-        edges=[edge for edge in edges if edge.source in scope and edge.target in scope],
-        explicit=bool(structure.get("explicit")),
-        required=_names(spec, "required"),
-        bound=_names(spec, "bound"),
-        entrypoints={str(name): _names(entries, name) for name in entries},
-        cycles=_lists(structure, "cycles"),
-        value_cycles=_lists(structure, "value_cycles"),
-    )
+    return structure
 
 
 def _scope(nodes: Collection[str], edges: Iterable[StoredEdge], starts: Sequence[str]) -> Iterable[str]:

@@ -273,7 +273,7 @@ class Standing:
         for gate, targets in self.decisions.items():
             order = self.visits[gate].index
             self.stale.update(t for t in targets if t in shape.nodes and self._last(t) < order)
-        self.live = set(shape.scope) - ended
+        self.live = shape.scope - ended
 
     def _fold(self, record: StepRecord) -> None:
         name = record.node_name

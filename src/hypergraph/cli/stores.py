@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
@@ -30,4 +29,6 @@ T = TypeVar("T")
 
 def finished(work: Coroutine[Any, Any, T]) -> T:
     """Return the result of a coroutine, run on a new event loop."""
+    import asyncio  # most commands need no event loop, which takes long to import
+
     return asyncio.run(work)

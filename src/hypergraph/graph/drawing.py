@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, cast
 from hypergraph.display import preview
 from hypergraph.graph.structure import DEEPEST, Structure, structure_of
 from hypergraph.layout import Facts, Overlay
-from hypergraph.structure import END_NAME, StoredGraph, StoredNode, read_graph
+from hypergraph.structure import END_NAME, StoredGraph, StoredNode
 
 if TYPE_CHECKING:
     from hypergraph.graph.graph import Graph
@@ -71,7 +71,7 @@ def draw(graph: Graph | Structure, *, depth: int = 0, separate_outputs: bool = F
     if isinstance(depth, bool) or not isinstance(depth, int) or depth < 0:
         raise ValueError(f"depth must be an int of at least 0, got {depth!r}")
     given: Any = graph
-    level = read_graph(structure_of(given) if hasattr(given, "wiring") else given)
+    level = StoredGraph(structure_of(given) if hasattr(given, "wiring") else given)
     sketch = _Sketch(separate_outputs)
     sketch.add_level(level, None, min(depth, DEEPEST))
     arrows = _bridged(sketch.arrows.values(), {box["id"] for box in sketch.boxes})
@@ -147,7 +147,7 @@ class _Sketch:
         outputs = {name: node.types[1].get(name) for name in node.outputs}
         box = self._add_box(node.kind, node.name, parent, outputs, inputs)
         box["map_over"], box["map_mode"] = list(node.map_over), node.map_mode
-        inside = read_graph(node.inner) if depth and node.inner is not None else None
+        inside = StoredGraph(node.inner) if depth and node.inner is not None else None
         if inside is not None and _shows_something(inside):
             return self._open(node, inside, box, depth - 1)
         gives = {name: [self._outlet(box, name, text, parent)] for name, text in outputs.items()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import os
 import re
@@ -88,6 +87,8 @@ def _latest(store: Checkpointer, text: str) -> str:
 
 
 def _unknown(store: Checkpointer, text: str, parent: str | None) -> Problem:
+    import difflib  # only errors need it
+
     known = [workflow.id for workflow in store.workflows(parent=parent, limit=_RECENT)]
     close = difflib.get_close_matches(text, known, n=5, cutoff=0.5)
     hint = "Did you mean one of these?" if close else "To list the workflows: hypergraph ls"
