@@ -342,7 +342,7 @@ def findings(address: str) -> dict[str, tuple[str, str]]:
 
 def test_the_doctor_tells_a_clock_that_differs(both: Both, monkeypatch: pytest.MonkeyPatch) -> None:
     found = findings(both.postgres.database)
-    assert {found[name][0] for name in ("store", "schema", "clock", "at work")} == {"ok"}
+    assert {found[name][0] for name in ("store", "schema", "clock", "active")} == {"ok"}
     assert "left active" not in found
     store = PostgresCheckpointer(both.postgres.database)
     store.open()
@@ -366,7 +366,7 @@ def test_the_doctor_tells_workflows_whose_owner_is_gone(mine: Cli) -> None:
         item["id"]: item["alive"] for item in with_owners(store, workflows(store, status="active"))["items"]
     } == {"alive": True, "dead": False}
     found = findings(mine.database)
-    assert found["at work"] == ("ok", "alive")
+    assert found["active"] == ("ok", "alive")
     assert found["left active"][1].startswith("dead: their owner processes are gone")
     assert said(mine, "doctor", code=3).out.count("TROUBLE") == 1
     store.release(claim)

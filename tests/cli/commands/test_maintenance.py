@@ -115,7 +115,7 @@ def test_a_check_finds_damaged_values_rows_and_lost_artifacts(tmp_path: Path) ->
     found = [item["what"] for item in check(store)["items"]]
     assert any("value 'n' of superstep 0 is damaged" in what for what in found)
     assert any("makes no sense" in what for what in found)
-    assert any("the file is gone" in what for what in found)
+    assert any("the file is missing" in what for what in found)
     assert Cli(store.path).json("db", "check", code=3)["items"]
 
 
@@ -131,7 +131,7 @@ def test_workflows_are_copied_to_another_file(mine: Cli, tmp_path: Path) -> None
 def test_the_doctor_looks_at_the_store(mine: Cli, tmp_path: Path) -> None:
     found = mine.json("doctor")
     assert found["trouble"] == 0
-    assert {"python", "hypergraph", "sqlite", "store", "at work"} <= {
+    assert {"python", "hypergraph", "sqlite", "store", "active"} <= {
         item["check"] for item in found["items"]
     }
     assert "No problems" in mine("doctor").out
@@ -162,7 +162,7 @@ def test_a_workflow_that_nobody_runs_any_more_is_told_from_one_at_work(tmp_path:
         }
         findings = {item["check"]: item["detail"] for item in health(store.path)["items"]}
     assert found == {"alive": True, "dead": False}
-    assert findings["at work"] == "alive"
+    assert findings["active"] == "alive"
     assert findings["left active"].startswith("dead: their owner processes are gone")
 
 

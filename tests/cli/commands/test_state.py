@@ -97,14 +97,14 @@ def test_a_file_that_is_there_is_left_alone(stories: Cli, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("words", "code", "part"),
     [
-        (["state", "offer-1", "--key", "ofer"], 1, "Workflow 'offer-1' has no value 'ofer'\n  offer\n"),
-        (["state", "offer-1", "--at", "9"], 1, "It has the supersteps 0 to 1"),
+        (["state", "offer-1", "--key", "ofer"], 1, "Workflow 'offer-1' has no value 'ofer'\nDid you mean one of these?\n  offer\n"),
+        (["state", "offer-1", "--at", "9"], 1, "Its supersteps: 0 to 1"),
         (["state", "batch-1", "--at", "0"], 1, "It has no steps"),
         (["state", "offer-1", "--key", "offer", "--path", "/amont"], 1, "  /amount\n"),
         (["state", "offer-1", "--key", "offer", "--path", "amount"], 2, "it must start with a slash"),
         (["state", "offer-1", "--path", "/x"], 1, "Workflow 'offer-1' has no value 'x'"),
         (["state", "offer-1", "--path", "offer/amount"], 2, "it must start with a slash"),
-        (["state", "offer-1", "--out", "x"], 2, "Name it with --key"),
+        (["state", "offer-1", "--out", "x"], 2, "--out needs --key"),
         (["state", "offer-1", "--key", "offer", "--out", "/no/such/folder/x"], 2, "Cannot write"),
     ],
 )
