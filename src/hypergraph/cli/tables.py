@@ -166,7 +166,7 @@ def question_lines(pause: PauseView) -> list[str]:
     """Return the question of a paused run, and the inputs that take its answer."""
     prompt = pause["prompt"]
     keys = ", ".join(pause["response_keys"].values())
-    return [f"{pause['node']} waits for an answer: {keys}", f"  {prompt['type']} {prompt['text']}"]
+    return [f"{pause['node']} waits for an answer (input {keys})", f"  {prompt['type']} {prompt['text']}"]
 
 
 def brief_text(value: Brief | None) -> str:

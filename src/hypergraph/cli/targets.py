@@ -30,7 +30,7 @@ def graph_at(target: str) -> Graph:
     module_name, found = object_at(target)
     if not isinstance(found, Graph):
         hint = f"Graphs there: {', '.join(graphs)}" if (graphs := _graphs_in(module_name)) else ""
-        raise Problem(USAGE, f"{target} is a {type(found).__name__}, not a Graph", hint)
+        raise Problem(USAGE, f"{target} is of type {type(found).__name__}, not Graph", hint)
     return found
 
 
