@@ -217,7 +217,7 @@ def test_a_port_that_is_taken_is_named(database: Path) -> None:
     [
         (["--db", "nowhere.db", "ui"], 3, "Database not found: nowhere.db"),
         (["--db", "{foreign}", "ui"], 3, "is a database of another program"),
-        (["--db", "{own}", "ui", "--host", "0.0.0.0"], 2, "Invalid value for --host: '0.0.0.0' (expected 127.0.0.1"),
+        (["--db", "{own}", "ui", "--host", "0.0.0.0"], 2, "--host: '0.0.0.0' (expected 127.0.0.1"),
         (["--db", "{own}", "ui", "--port", "70000"], 2, "Cannot use port 70000"),
         (["--db", "{own}", "ui", "--app", "nothing:graph"], 1, "Module 'nothing' not found"),
         (

@@ -19,11 +19,11 @@ from hypergraph.checkpointers import Checkpointer, Workflow
 from hypergraph.display import did_you_mean, jsonable
 from hypergraph.events.types import Event
 from hypergraph.exceptions import CheckpointError
-from hypergraph.views.base import require_workflow
-from hypergraph.views.changes import Deleted, Imported, Tags
 from hypergraph.views.export import imported
+from hypergraph.views.lookup import require_workflow
 from hypergraph.views.problems import REFUSED, USAGE, Problem, without_python_options
 from hypergraph.views.workflow import workflow as workflow_of
+from hypergraph.views.writes import Deleted, Imported, Tags
 
 RUNS = 4  # graphs that run at once
 _PATIENCE = 10.0  # seconds to wait for a run to start

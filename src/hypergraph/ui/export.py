@@ -22,10 +22,10 @@ from hypergraph.display import escape_html, iso, jsonable, plural
 from hypergraph.ui.api import TEXT, parsed
 from hypergraph.ui.assets import FOLDER, asset
 from hypergraph.values.undecodable import Undecodable
-from hypergraph.views.base import require_workflow
 from hypergraph.views.export import exported
 from hypergraph.views.graph import graph
 from hypergraph.views.items import items
+from hypergraph.views.lookup import require_workflow
 from hypergraph.views.problems import USAGE, Problem
 from hypergraph.views.step import pause_view
 from hypergraph.views.steps import columns

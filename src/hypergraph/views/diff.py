@@ -10,7 +10,7 @@ from hypergraph.checkpointers import Checkpointer, StepRecord, Workflow
 from hypergraph.checkpointers.analysis import Divergence, first_divergence, same
 from hypergraph.checkpointers.records import Payload
 from hypergraph.display import jsonable
-from hypergraph.views.base import last_superstep, require_workflow
+from hypergraph.views.lookup import last_superstep, require_workflow
 from hypergraph.views.problems import USAGE, Problem
 from hypergraph.views.state import state_payloads
 from hypergraph.views.step import Step, shown_step

@@ -9,7 +9,7 @@ from typing import TypedDict
 from hypergraph.checkpointers import Checkpointer, StepRecord, StepStatus, Workflow, WorkflowStatus
 from hypergraph.checkpointers.query import Moment, Query, moment
 from hypergraph.display import first_line, iso, jsonable
-from hypergraph.views.base import require_workflow
+from hypergraph.views.lookup import require_workflow
 from hypergraph.views.problems import USAGE, Problem
 from hypergraph.views.step import Step, shown_step
 

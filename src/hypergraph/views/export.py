@@ -15,9 +15,9 @@ from hypergraph.checkpointers import Checkpointer
 from hypergraph.checkpointers.records import is_taken
 from hypergraph.checkpointers.sql.transfer import Part, ValuePart, dump, load
 from hypergraph.exceptions import ArtifactMissingError, CheckpointError, InvalidWorkflowIdError
-from hypergraph.views.changes import Imported
 from hypergraph.views.database import sql_only
 from hypergraph.views.problems import REFUSED, USAGE, Problem
+from hypergraph.views.writes import Imported
 
 SCHEMA = "hypergraph.export/1"
 _FAMILY, _, _VERSION = SCHEMA.rpartition("/")

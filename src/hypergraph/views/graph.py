@@ -17,7 +17,7 @@ from hypergraph.graph.drawing import WORST_FIRST, draw
 from hypergraph.graph.picture import plain_boxes
 from hypergraph.layout import Layout, arrange
 from hypergraph.layout import svg as painted
-from hypergraph.views.base import require_workflow
+from hypergraph.views.lookup import require_workflow
 from hypergraph.views.problems import NOT_FOUND, STORE, USAGE, Problem
 from hypergraph.views.state import upcoming
 

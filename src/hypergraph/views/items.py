@@ -9,7 +9,7 @@ from typing import TypedDict
 from hypergraph.checkpointers import Checkpointer
 from hypergraph.checkpointers.reader import ItemLine
 from hypergraph.display import jsonable, preview
-from hypergraph.views.base import require_workflow
+from hypergraph.views.lookup import require_workflow
 from hypergraph.views.problems import USAGE, Problem
 
 _ORDER = ("failed", "stopped", "paused", "active", "partial", "completed")  # of interest first

@@ -12,7 +12,7 @@ from typing import TypedDict
 from hypergraph.checkpointers import Checkpointer, Workflow, WorkflowStatus
 from hypergraph.checkpointers.query import Query
 from hypergraph.display import jsonable
-from hypergraph.views.base import require_workflow
+from hypergraph.views.lookup import require_workflow
 from hypergraph.views.workflows import WorkflowSummary, workflow_summary
 
 _MANY = 10  # children above which they are counted, not listed

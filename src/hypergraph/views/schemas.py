@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 
 from hypergraph.display import did_you_mean
-from hypergraph.views.changes import Collected, Deleted, Forked, Imported, Pruned, Tags, Written
 from hypergraph.views.check import CheckView
 from hypergraph.views.database import DatabaseView, MigratedView
 from hypergraph.views.diff import ChangesView, DiffView
@@ -35,6 +34,7 @@ from hypergraph.views.watch import FollowedItem, FollowedStep
 from hypergraph.views.why import WhyView
 from hypergraph.views.workflow import TreeView, WorkflowDetail
 from hypergraph.views.workflows import WorkflowPage
+from hypergraph.views.writes import Collected, Deleted, Forked, Imported, Pruned, Tags, Written
 
 VERSION = 1  # of all documents so far
 

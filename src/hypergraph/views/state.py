@@ -10,7 +10,7 @@ from hypergraph.checkpointers.history import History
 from hypergraph.checkpointers.reader import StepTally
 from hypergraph.checkpointers.records import Payload
 from hypergraph.display import jsonable
-from hypergraph.views.base import last_superstep, require_workflow
+from hypergraph.views.lookup import last_superstep, require_workflow
 from hypergraph.views.problems import NOT_FOUND, Problem
 from hypergraph.views.values import CHARACTERS, ITEMS, Makers, StoredValue, ValueView, describe, stored_value
 

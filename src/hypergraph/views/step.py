@@ -12,7 +12,7 @@ from hypergraph.checkpointers.records import Payload
 from hypergraph.display import bounded, closest, iso, jsonable
 from hypergraph.records import PauseInfo
 from hypergraph.values.undecodable import Undecodable
-from hypergraph.views.base import require_workflow
+from hypergraph.views.lookup import require_workflow
 from hypergraph.views.problems import NOT_FOUND, USAGE, Problem
 from hypergraph.views.values import (
     CHARACTERS,

@@ -12,7 +12,7 @@ from hypergraph.checkpointers import Checkpointer, StepRecord, StepStatus
 from hypergraph.checkpointers.query import Query, milliseconds
 from hypergraph.checkpointers.reader import Position, StepLine, position_of
 from hypergraph.display import did_you_mean, iso, jsonable
-from hypergraph.views.base import cursor_after, position_in, require_workflow
+from hypergraph.views.lookup import cursor_after, position_in, require_workflow
 from hypergraph.views.problems import AMBIGUOUS, NOT_FOUND, USAGE, Problem
 from hypergraph.views.step import Step, shown_step, step
 

@@ -14,7 +14,7 @@ from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.reader import Position, position_of
 from hypergraph.display import iso, jsonable
 from hypergraph.structure import StoredGraph, readable_graph
-from hypergraph.views.base import cursor_after, position_in, require_workflow
+from hypergraph.views.lookup import cursor_after, position_in, require_workflow
 
 
 class Chain(NamedTuple):

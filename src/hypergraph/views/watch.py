@@ -8,7 +8,7 @@ from typing import TypedDict
 from hypergraph.checkpointers import Checkpointer
 from hypergraph.checkpointers.reader import START, Position, position_of
 from hypergraph.display import jsonable
-from hypergraph.views.base import require_workflow
+from hypergraph.views.lookup import require_workflow
 from hypergraph.views.step import Step, shown_step
 
 _CHUNK = 200  # steps read at once

@@ -12,7 +12,7 @@ from typing import TypedDict
 from hypergraph.checkpointers import Checkpointer, StepRecord, Workflow
 from hypergraph.checkpointers.history import History
 from hypergraph.display import closest, jsonable
-from hypergraph.views.base import last_superstep, require_workflow
+from hypergraph.views.lookup import last_superstep, require_workflow
 from hypergraph.views.problems import NOT_FOUND, Problem
 from hypergraph.views.timeline import Waits
 from hypergraph.views.values import Brief, StepRef, brief, step_ref

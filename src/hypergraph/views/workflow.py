@@ -9,7 +9,7 @@ from hypergraph.checkpointers import Checkpointer, StepStatus, Workflow, Workflo
 from hypergraph.checkpointers.overview import Overview, some_children
 from hypergraph.checkpointers.reader import StepTally
 from hypergraph.display import jsonable
-from hypergraph.views.base import missing_workflow, require_workflow
+from hypergraph.views.lookup import missing_workflow, require_workflow
 from hypergraph.views.step import PauseView, Step, pause_view, shown_step
 from hypergraph.views.workflows import WorkflowSummary, workflow_summary
 

@@ -9,8 +9,8 @@ from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import quoted
 from hypergraph.cli.stores import finished, opened
 from hypergraph.display import jsonable
-from hypergraph.views.changes import Written
 from hypergraph.views.problems import REFUSED, Problem
+from hypergraph.views.writes import Written
 
 backup_options = (Option("FILE", "the file to create", needed=True),)
 

@@ -10,11 +10,11 @@ from hypergraph.cli.output import quoted
 from hypergraph.display import Table, jsonable, plural
 from hypergraph.exceptions import CheckpointError
 from hypergraph.views.address import is_postgres, without_password
-from hypergraph.views.changes import Written
 from hypergraph.views.check import check
 from hypergraph.views.database import MigratedView, database, location_of, schema_versions, sql_only
 from hypergraph.views.problems import REFUSED, Problem
 from hypergraph.views.stores import resolve, store_at
+from hypergraph.views.writes import Written
 
 db_info_options: tuple[Option, ...] = ()
 db_check_options: tuple[Option, ...] = ()

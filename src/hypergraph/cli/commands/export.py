@@ -12,9 +12,9 @@ from hypergraph.cli.output import quoted
 from hypergraph.cli.stores import WF, asked
 from hypergraph.display import jsonable
 from hypergraph.ui.export import page
-from hypergraph.views.changes import Written
 from hypergraph.views.export import exported
 from hypergraph.views.problems import REFUSED, STORE, USAGE, Problem
+from hypergraph.views.writes import Written
 
 FORMATS = ("html", "json", "jsonl")
 

@@ -16,9 +16,9 @@ from hypergraph.cli.stores import WF, asked
 from hypergraph.cli.targets import TARGET, graph_at
 from hypergraph.display import plural
 from hypergraph.durability.fork import Origin, begin
-from hypergraph.views.changes import Forked
 from hypergraph.views.problems import NOT_FOUND, REFUSED, USAGE, Problem
 from hypergraph.views.workflows import workflow_summary
+from hypergraph.views.writes import Forked
 
 _FAR = 2**62  # no index is larger
 

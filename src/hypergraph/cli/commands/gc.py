@@ -6,7 +6,7 @@ from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.stores import finished, opened
 from hypergraph.display import plural
-from hypergraph.views.changes import Collected
+from hypergraph.views.writes import Collected
 
 gc_options = (
     Option(

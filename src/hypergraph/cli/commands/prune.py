@@ -8,8 +8,8 @@ from hypergraph.cli.output import quoted
 from hypergraph.cli.stores import finished, opened
 from hypergraph.cli.tables import ROWS
 from hypergraph.display import Table, jsonable, plural
-from hypergraph.views.changes import Pruned
 from hypergraph.views.problems import USAGE, Problem
+from hypergraph.views.writes import Pruned
 
 prune_options = (
     Option("--older-than", "ended at least this long ago, like 30d, or before a date", "AGE", needed=True),

@@ -9,9 +9,9 @@ from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.stores import WF, finished, opened
 from hypergraph.display import escape, jsonable, plural
-from hypergraph.views.changes import Deleted
 from hypergraph.views.problems import REFUSED, Problem
 from hypergraph.views.stores import resolve
+from hypergraph.views.writes import Deleted
 
 rm_options = (
     WF._replace(many=True, help="workflows to delete with their children"),

@@ -8,8 +8,8 @@ from hypergraph.cli.inputs import pair_of
 from hypergraph.cli.output import quoted
 from hypergraph.cli.stores import WF, asked, finished
 from hypergraph.display import Table, jsonable, plural
-from hypergraph.views.changes import Tags
 from hypergraph.views.problems import USAGE, Problem
+from hypergraph.views.writes import Tags
 
 tag_options = (
     WF,

@@ -17,7 +17,7 @@ from hypergraph.checkpointers import Checkpointer, Workflow
 from hypergraph.display import did_you_mean
 from hypergraph.exceptions import HypergraphError
 from hypergraph.integrations.mcp.read_tools import FAR, Answer, Source, Wf
-from hypergraph.views.base import require_workflow
+from hypergraph.views.lookup import require_workflow
 from hypergraph.views.problems import NOT_FOUND, REFUSED, USAGE, Problem
 from hypergraph.views.workflow import workflow
 
