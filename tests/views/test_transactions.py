@@ -11,8 +11,8 @@ from hypergraph import Graph, SqliteCheckpointer, SyncRunner, node
 from hypergraph.cli import main
 from hypergraph.ui.api import QUERIES
 
-MOST = 4  # transactions of one answer
 STEPS = 10
+OPENING = 1  # the schema of the file is checked when it is opened
 
 
 class Counter:
@@ -82,12 +82,36 @@ def test_the_counter_counts(database: Path, transactions: Counter) -> None:
 
 
 @pytest.mark.parametrize("workflow_id", ["ten", "te", "failed", "map", "@last"])
-def test_a_screen_of_show_takes_few(
-    database: Path, transactions: Counter, workflow_id: str, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(["show"], ["show", "--tree"], ["show", "--errors"], ["steps"], ["steps", "--values"], ["state"]),
+        *(["timeline"], ["lineage"], ["graph"], ["diff", "ten"]),
+    ],
+    ids=" ".join,
+)
+def test_a_screen_takes_one(
+    database: Path,
+    transactions: Counter,
+    words: list[str],
+    workflow_id: str,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["--db", str(database), "show", workflow_id]) == 0
-    assert "Workflow: " in capsys.readouterr().out
-    assert 0 < transactions.count <= MOST
+    command, *rest = words
+    assert main(["--db", str(database), command, workflow_id, *rest]) == 0
+    assert capsys.readouterr().out
+    assert transactions.count == OPENING + 1
+
+
+@pytest.mark.parametrize(
+    "words", [["step", "ten", "3"], ["why", "ten", "x4"], ["diff", "ten", "--at", "1..3"]]
+)
+def test_a_screen_about_a_part_takes_one(
+    database: Path, transactions: Counter, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--db", str(database), *words]) == 0
+    assert capsys.readouterr().out
+    assert transactions.count == OPENING + 1
 
 
 @pytest.mark.parametrize("workflow_id", ["ten", "failed", "map"])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from hypergraph.checkpointers import Checkpointer
 from hypergraph.cli.arguments import Option
@@ -11,6 +11,10 @@ from hypergraph.cli.call import Call
 from hypergraph.views.stores import resolve, store_at
 
 WF = Option("WF", "a workflow: its id, a unique prefix, @last, @last-failed, parent/child", needed=True)
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 def opened(call: Call) -> Checkpointer:
@@ -24,7 +28,15 @@ def asked(call: Call) -> tuple[Checkpointer, str]:
     return store, resolve(store, call.options.wf)
 
 
-T = TypeVar("T")
+def answer(
+    call: Call, query: Callable[Concatenate[Checkpointer, str, P], T], *args: P.args, **kwargs: P.kwargs
+) -> T:
+    """Return what a query answers about the argument WF, read in one transaction.
+
+    Raises:
+        Problem: the store or the workflow does not exist, or the query has no answer.
+    """
+    return opened(call).snapshot(lambda view: query(view, resolve(view, call.options.wf), *args, **kwargs))
 
 
 def finished(work: Coroutine[Any, Any, T]) -> T:

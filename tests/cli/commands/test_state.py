@@ -97,7 +97,7 @@ def test_a_file_that_is_there_is_left_alone(stories: Cli, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("words", "code", "part"),
     [
-        (["state", "offer-1", "--key", "ofer"], 1, "has no value 'ofer'\nDid you mean one of these?\n  offer\n"),
+        (["state", "offer-1", "--key", "ofer"], 1, "'ofer'\nDid you mean one of these?\n  offer\n"),
         (["state", "offer-1", "--at", "9"], 1, "Its supersteps: 0 to 1"),
         (["state", "batch-1", "--at", "0"], 1, "It has no steps"),
         (["state", "offer-1", "--key", "offer", "--path", "/amont"], 1, "  /amount\n"),

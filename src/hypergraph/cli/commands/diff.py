@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import quoted, status
-from hypergraph.cli.stores import WF, asked
+from hypergraph.cli.stores import WF, answer
 from hypergraph.cli.tables import ROWS, brief_text, decision, made_by, step_status
 from hypergraph.display import Block, Table, execution_time, plural
 from hypergraph.views.diff import ChangesView, DiffView, FirstDifference, StepPair, ValueChange, changes
@@ -41,10 +41,9 @@ def diff(call: Call) -> Reply:
             "Give two workflows, or one workflow and --at",
             "Examples: hypergraph diff WF1 WF2, hypergraph diff WF --at 2..5",
         )
-    store, wf = asked(call)
     if given.wf2 is None:
-        return _changes(changes(store, wf, *given.at))
-    view = compared(store, wf, resolve(store, given.wf2))
+        return _changes(answer(call, changes, *given.at))
+    view = answer(call, lambda store, wf: compared(store, wf, resolve(store, given.wf2)))
     header = [f"{side['id']} ({status(side['status'])})" for side in (view["a"], view["b"])]
     return Reply(view, lambda: _difference(view), header, _next(view))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import as_json, quoted, status
-from hypergraph.cli.stores import WF, asked
+from hypergraph.cli.stores import WF, answer
 from hypergraph.cli.targets import graph_at
 from hypergraph.display import Block, Table, as_text, execution_time, plural
 from hypergraph.graph.drawing import Box, draw
@@ -62,13 +62,12 @@ def _view(call: Call, *, svg: bool) -> GraphView:
     given = call.options
     overlay = given.overlay or "status"
     try:
-        store, wf = asked(call)
+        return answer(call, drawn, depth=given.depth, overlay=overlay, svg=svg)
     except Problem as problem:
         is_place = re.fullmatch(r"[^:\s/]+:[^:\s/]+", given.wf) is not None
         if problem.code not in (NOT_FOUND, STORE) or not is_place:
             raise
         return graph_view(structure_of(graph_at(given.wf)), depth=given.depth, svg=svg)
-    return drawn(store, wf, depth=given.depth, overlay=overlay, svg=svg)
 
 
 def _text(view: GraphView, chosen: str) -> str:

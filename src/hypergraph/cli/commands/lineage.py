@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import duration, quoted, status, tree_of
-from hypergraph.cli.stores import WF, asked
+from hypergraph.cli.stores import WF, answer
 from hypergraph.display import Block, plural
 from hypergraph.views.lineage import LineageView, Relative
 from hypergraph.views.lineage import lineage as family
@@ -16,8 +16,7 @@ lineage_options = (WF,)
 
 def lineage(call: Call) -> Reply:
     """Show forks and nested runs as a tree."""
-    store, wf = asked(call)
-    view = family(store, wf)
+    view = answer(call, family)
     header = [
         f"Workflow: {view['workflow']}",
         plural(sum(item["count"] for item in view["items"]), "workflow"),

@@ -8,7 +8,7 @@ from hypergraph.checkpointers.overview import Overview
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import duration, quoted, status, when
-from hypergraph.cli.stores import WF, asked
+from hypergraph.cli.stores import WF, answer
 from hypergraph.cli.tables import ROWS, children_table, error_lines, node_table, question_lines, step_table
 from hypergraph.display import Block, plural
 from hypergraph.runs.log import failed_status
@@ -27,12 +27,11 @@ show_options = (
 
 def show(call: Call) -> Reply:
     """Show one workflow at a glance."""
-    store, wf = asked(call)
     if call.options.tree:
-        return _tree(tree(store, wf))
+        return _tree(answer(call, tree))
     if call.options.errors:
-        return _failures(failures(store, wf))
-    read = overview(store, wf, steps=ROWS)
+        return _failures(answer(call, failures))
+    read = answer(call, overview, steps=ROWS)
     found = workflow_view(read)
     return Reply(found, lambda: _blocks(read, found), header_of(found), _next(found))
 

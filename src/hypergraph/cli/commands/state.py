@@ -9,7 +9,7 @@ from typing import Any
 from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import as_json, quoted
-from hypergraph.cli.stores import WF, asked
+from hypergraph.cli.stores import WF, answer, asked
 from hypergraph.cli.tables import ROWS, state_table
 from hypergraph.display import Block, Table, jsonable, plural
 from hypergraph.views.problems import REFUSED, USAGE, Problem
@@ -41,10 +41,10 @@ def state(call: Call) -> Reply:
     key, path = _meant(given.key, given.path or "")
     if key is None and given.out:
         raise Problem(USAGE, "--out needs --key: it writes one value")
-    store, wf = asked(call)
     if key is None:
-        found = state_of(store, wf, at=given.at, values=not given.keys_only)
+        found = answer(call, state_of, at=given.at, values=not given.keys_only)
         return Reply(found, lambda: _list(found), _header(found), _after_list(found))
+    store, wf = asked(call)
     value = raw_value(store, wf, key, at=given.at)
     if given.out:
         return _write(part_at(value, path), given.out)

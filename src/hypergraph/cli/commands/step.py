@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import quoted, when
-from hypergraph.cli.stores import WF, asked
+from hypergraph.cli.stores import WF, answer
 from hypergraph.cli.tables import decision, question_lines, step_status, step_values, trace_lines, typed
 from hypergraph.display import Block, execution_time, first_line
 from hypergraph.views.step import StepDetail
@@ -21,9 +21,8 @@ step_options = (
 
 def step(call: Call) -> Reply:
     """Show one step with its inputs and outputs."""
-    store, wf = asked(call)
     limits = {"limit": None, "characters": None} if call.options.json or call.options.jsonl else {}
-    found = one_step(store, wf, call.options.index, **limits)
+    found = answer(call, one_step, call.options.index, **limits)
     return Reply(found, lambda: _blocks(found), _header(found), _next(found))
 
 

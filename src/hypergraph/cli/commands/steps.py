@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import quoted
-from hypergraph.cli.stores import WF, asked
+from hypergraph.cli.stores import WF, answer
 from hypergraph.cli.tables import ROWS, step_table
 from hypergraph.display import Block, plural
 from hypergraph.views.steps import STATUSES, StepPage
@@ -29,10 +29,9 @@ steps_options = (
 
 def steps(call: Call) -> Reply:
     """List the steps of a workflow."""
-    store, wf = asked(call)
     given = call.options
     filters = ("node", "status", "superstep", "item", "iteration", "slow", "values", "limit", "cursor")
-    page = page_of_steps(store, wf, **{name: getattr(given, name) for name in filters})
+    page = answer(call, page_of_steps, **{name: getattr(given, name) for name in filters})
     return Reply(page, lambda: _blocks(page), _header(page), _next(page, call))
 
 

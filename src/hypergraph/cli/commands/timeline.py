@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import duration, quoted, status
-from hypergraph.cli.stores import WF, asked
+from hypergraph.cli.stores import WF, answer
 from hypergraph.cli.tables import ROWS
 from hypergraph.display import Block, Table, columns, escape, execution_time, plural
 from hypergraph.graph.drawing import WORST_FIRST
@@ -152,11 +152,9 @@ timeline_options = (
 
 def timeline(call: Call) -> Reply:
     """Show when each step ran and the critical path."""
-    store, wf = asked(call)
     given = call.options
-    view = timeline_of(
-        store, wf, limit=given.limit, cursor=given.cursor, critical=True if given.critical else None
-    )
+    critical = True if given.critical else None
+    view = answer(call, timeline_of, limit=given.limit, cursor=given.cursor, critical=critical)
     header = [
         f"Workflow: {view['workflow']}",
         status(view["status"]),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import Branch, quoted, tree_lines
-from hypergraph.cli.stores import WF, asked
+from hypergraph.cli.stores import WF, answer
 from hypergraph.cli.tables import brief_text, made_by
 from hypergraph.display import Block, plural
 from hypergraph.views.why import WhyValue, WhyView
@@ -23,9 +23,8 @@ why_options = (
 
 def why(call: Call) -> Reply:
     """Show the provenance of a value."""
-    store, wf = asked(call)
     given = call.options
-    view = explained(store, wf, given.key, at=given.at, depth=given.depth)
+    view = answer(call, explained, given.key, at=given.at, depth=given.depth)
     at = [] if view["at"] is None else [f"superstep {view['at']}"]
     header = [f"Workflow: {view['workflow']}", f"why {view['key']}", *at]
     return Reply(view, lambda: _descent(view), header, _further(view))
