@@ -135,7 +135,7 @@ def test_the_doctor_looks_at_the_store(mine: Cli, tmp_path: Path) -> None:
         item["check"] for item in found["items"]
     }
     assert "No problems" in mine("doctor").out
-    assert "new.db yet; hypergraph run makes it" in Cli(tmp_path / "new.db")("doctor").out
+    assert "new.db; hypergraph run creates it" in Cli(tmp_path / "new.db")("doctor").out
     (tmp_path / "odd.db").write_text("this is no database" * 90)
     assert Cli(tmp_path / "odd.db").json("doctor", code=3)["trouble"] == 1
 
