@@ -388,6 +388,10 @@ class WorkflowError(CheckpointError):
         self.workflow_id = workflow_id  # which workflow
 
 
+class WorkflowNotFoundError(WorkflowError, LookupError):
+    """There is no workflow with this id."""
+
+
 class InvalidWorkflowIdError(WorkflowError):
     """A workflow id is 1 to 512 bytes of printable text, without "/" and blanks at its ends."""
 

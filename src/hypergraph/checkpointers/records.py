@@ -14,7 +14,12 @@ from hypergraph.checkpointers.clock import now
 from hypergraph.checkpointers.policy import CheckpointPolicy
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.display import Table, as_html, as_text, execution_time, first_line, jsonable, plural, run_time
-from hypergraph.exceptions import CheckpointError, OwnershipLostError, WorkflowLockedError
+from hypergraph.exceptions import (
+    CheckpointError,
+    OwnershipLostError,
+    WorkflowLockedError,
+    WorkflowNotFoundError,
+)
 from hypergraph.records import NodeRecord, PauseInfo
 from hypergraph.runs.log import failed_status, step_table
 
@@ -252,6 +257,25 @@ class Turn(NamedTuple):
     names: frozenset[str] = frozenset()
 
 
+def last_turn(inputs: Iterable[Payload]) -> Turn:
+    """Return when inputs entered for the last time, and which, from the latest payload of each."""
+    given = [(payload.name, payload.superstep) for payload in inputs]
+    last = max((at for _, at in given), default=0)
+    return Turn(last, frozenset(name for name, at in given if at == last))
+
+
+class StoredHistory(NamedTuple):
+    """All that a resume needs of a workflow, as of one moment."""
+
+    workflow: Workflow
+    steps: list[StepRecord]  # without values
+    inputs: dict[str, tuple[int, Any]]  # the latest version and value of each
+    turn: Turn  # when inputs entered for the last time
+    state: Any  # a LazyState: the latest value of every output, decoded on demand
+    is_map: bool = False  # it has items instead of steps
+    claims: int = 0  # the fence of the newest claim
+
+
 @dataclass(frozen=True, slots=True)
 class NewWorkflow:
     """What a store must know to create a workflow that it does not have yet."""
@@ -468,9 +492,11 @@ def is_taken(error: CheckpointError) -> bool:
     return "exists already" in str(error)
 
 
-def unknown(workflow_id: str) -> CheckpointError:
-    """Return the error for changing what does not exist."""
-    return CheckpointError(f"There is no workflow {workflow_id!r}; create it first.")
+def unknown(workflow_id: str) -> WorkflowNotFoundError:
+    """Return the error for changing a workflow that does not exist."""
+    return WorkflowNotFoundError(
+        f"There is no workflow {workflow_id!r}; create it first.", workflow_id=workflow_id
+    )
 
 
 def no_copy(path: str) -> CheckpointError:

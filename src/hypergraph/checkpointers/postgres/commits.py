@@ -20,7 +20,6 @@ from hypergraph.checkpointers.sql.columns import micros
 from hypergraph.checkpointers.sql.connection import Connection
 from hypergraph.checkpointers.sql.tables import (
     COMPLETING,
-    OWNED,
     STATUS,
     STEP_COLUMNS,
     VALUE_COLUMNS,
@@ -160,7 +159,7 @@ def confirm(connection: Connection, unit: Commit, clock: writes.Clock) -> None:
         OwnershipLostError: the claim is not the newest.
     """
     key = unit.claim.key
-    if connection.execute(OWNED, (key, unit.claim.fence)).fetchone() is None:
+    if connection.execute(connection.dialect.owned, (key, unit.claim.fence)).fetchone() is None:
         raise taken_over(unit.claim.workflow_id)
     rows = [step_row(key, step.record) for step in unit.steps]
     if not rows or not all(connection.execute(_SAME, row[:6]).fetchone() for row in rows):

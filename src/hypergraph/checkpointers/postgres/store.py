@@ -1,7 +1,7 @@
-"""Workflows in a Postgres database, for several processes and machines at once: the extra `postgres`.
+"""PostgresCheckpointer: workflows in a Postgres database, for several machines; needs the extra `postgres`.
 
 What is acknowledged is on the disk of the server. An owner lives as long as its session, so a workflow is
-free as soon as its process is killed, and half a minute after its line is cut.
+free as soon as its process is killed, and half a minute after its connection is cut.
 """
 
 from __future__ import annotations
@@ -9,16 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hypergraph.checkpointers.artifacts import ArtifactStore
-from hypergraph.checkpointers.base import explained_store
-from hypergraph.checkpointers.encoding import Redact
-from hypergraph.checkpointers.policy import CheckpointPolicy, Durability, Retention
+from hypergraph.checkpointers.backend import Page
+from hypergraph.checkpointers.base import Checkpointer
+from hypergraph.checkpointers.encoding import Encoding, Redact
+from hypergraph.checkpointers.policy import CheckpointPolicy, Durability, Retention, policy_of
 from hypergraph.checkpointers.postgres.address import address_of
 from hypergraph.checkpointers.postgres.database import Database, database_at
 from hypergraph.checkpointers.postgres.dialect import asked
 from hypergraph.checkpointers.postgres.migrations import MIGRATIONS
 from hypergraph.checkpointers.query import Query
-from hypergraph.checkpointers.records import Commit, Workflow, each_of
-from hypergraph.checkpointers.sql.store import SqlCheckpointer, policy_of
+from hypergraph.checkpointers.records import Commit, each_of
+from hypergraph.checkpointers.sql.backend import SqlBackend
 from hypergraph.checkpointers.sql.transfer import copy_store
 from hypergraph.checkpointers.sqlite.store import SqliteCheckpointer
 from hypergraph.exceptions import CheckpointError
@@ -28,19 +29,30 @@ from hypergraph.values.serializers import Serializer
 DEFAULT_SCHEMA = "hypergraph"
 
 
-@explained_store
-class PostgresCheckpointer(SqlCheckpointer):
+class PostgresCheckpointer(Checkpointer):
     """Keep workflows in a schema of a Postgres database, which is connected to on first use.
 
     Large values stay in their rows unless there is an `artifact_store`, which all processes must reach.
 
+    Args:
+        dsn: The address, as in "postgresql://user@host/database".
+        schema: The schema that holds the tables.
+        durability: A shortcut for a policy with this durability.
+        retention: A shortcut for a policy with this retention.
+        policy: When steps are written and how long they are kept; CheckpointPolicy() by default.
+        serializer: Turns values into bytes; JsonSerializer() by default.
+        codec: Compresses or encrypts these bytes: one codec, or several in order.
+        artifact_store: The place for large values.
+        artifact_threshold: Encoded bytes above which a value is large; 128 KiB by default.
+        redact: A function (node, name, value) -> value, called before a value is encoded.
+
     Raises:
         ImportError: the extra `postgres` is not installed.
-        ValueError: the address is none, the schema has no name, or `policy` comes with a shortcut for one
-            of its parts.
+        ValueError: the address is not valid, the schema has no name, or `policy` comes with a shortcut for
+            one of its parts.
     """
 
-    _database: Database
+    backend: PostgresBackend
 
     def __init__(
         self,
@@ -56,8 +68,8 @@ class PostgresCheckpointer(SqlCheckpointer):
         artifact_threshold: int | None = None,
         redact: Redact | None = None,
     ) -> None:
-        self._database = database_at(address_of(dsn, schema))
         super().__init__(
+            PostgresBackend(database_at(address_of(dsn, schema))),
             policy=policy_of(policy, durability, retention),
             serializer=serializer,
             codec=codec,
@@ -66,15 +78,17 @@ class PostgresCheckpointer(SqlCheckpointer):
             redact=redact,
         )
 
-    @property
-    def location(self) -> str:
-        """The address, without the password."""
-        return self._database.path
-
     def __repr__(self) -> str:
-        schema = self._database.address.schema
+        schema = self.backend.database.address.schema
         more = "" if schema == DEFAULT_SCHEMA else f", schema={schema!r}"
-        return f"{type(self).__name__}({self.location!r}{more})"
+        return f"{type(self).__name__}({self.backend.location!r}{more})"
+
+
+class PostgresBackend(SqlBackend):
+    """Workflows in a schema of a Postgres database."""
+
+    kind = "postgres"
+    database: Database
 
     def exists(self) -> bool:
         """Return whether there is a store at the address; nothing is created.
@@ -82,33 +96,33 @@ class PostgresCheckpointer(SqlCheckpointer):
         Raises:
             CheckpointError: the server cannot be reached, or is too old.
         """
-        return self._database.version() is not None
+        return self.database.version() is not None
 
     def schema_versions(self) -> tuple[int, int]:
         """Return the version of the tables, 0 without any, and the one this release writes.
 
         Nothing is created or changed. Raises CheckpointError as `exists` does.
         """
-        return self._database.version() or 0, len(MIGRATIONS)
+        return self.database.version() or 0, len(MIGRATIONS)
 
-    def find(self, query: Query) -> tuple[list[Workflow], int, str | None]:
+    def find(self, query: Query) -> Page:
         """Return the workflows asked for, newest first, the number of all, and the next cursor."""
         return super().find(asked(query))
 
     def write(self, commit: Commit) -> None:
-        """Make one commit durable, in one round trip; see `Checkpointer.write`."""
+        """Make one commit durable, in one round trip; see `Backend.write`."""
         self._check_held(commit.claim)
-        self._database.commit(commit)
+        self.database.commit(commit)
 
     def write_all(self, commits: Sequence[Commit]) -> list[CheckpointError | None]:
         """Make commits durable in one transaction, in which each stands or falls by itself."""
-        database = self._database
+        database = self.database
         is_written: bool | None = False
         if all(database.locks.holds(commit.claim.key, commit.claim.fence) for commit in commits):
             try:
                 is_written = database.commit_together(commits)
             except CheckpointError:
-                pass  # one by one, they tell whose it is
+                pass  # written one by one, each has its own error
         if is_written:
             return [None] * len(commits)
         write = database.find_out if is_written is None else database.commit
@@ -123,8 +137,9 @@ class PostgresCheckpointer(SqlCheckpointer):
 
         return each_of(commits, outcome)
 
-    def save_copy(self, path: str) -> None:
+    def backup(self, path: str, encoding: Encoding) -> None:
         """Write a copy of all workflows to a new SQLite file."""
-        copy = SqliteCheckpointer(path)
-        copy_store(self, copy)
-        copy.shut()
+        source, copy = Checkpointer(self), SqliteCheckpointer(path)
+        source.encoding = encoding
+        copy_store(source, copy)
+        copy.close()

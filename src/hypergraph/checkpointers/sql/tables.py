@@ -1,4 +1,4 @@
-"""Rows of the tables, the records they stand for, and the statements that write them."""
+"""Rows of the tables, their records, and the statements that write them."""
 
 from __future__ import annotations
 
@@ -254,7 +254,6 @@ VALUE_KEY = ("workflow", "kind", "name", "superstep", "idx", "node")
 COMPLETING = f"{replacing(STEP_COLUMNS, STEP_KEY)} WHERE steps.status = '{StepStatus.PAUSED.value}'"
 NEW = f"{inserting('workflows', NEW_COLUMNS)} RETURNING key"
 STRUCTURE = f"{inserting('structures', ('digest', 'graph', 'node_hashes'))} ON CONFLICT DO NOTHING"
-OWNED = "SELECT 1 FROM workflows WHERE key = ? AND fence = ? /*+ FOR UPDATE */"
 STEP = f"{inserting('steps', STEP_COLUMNS)} {COMPLETING}"
 PUT = f"{inserting('steps', STEP_COLUMNS)} {replacing(STEP_COLUMNS, STEP_KEY)}"
 VALUE = f"{inserting('vals', VALUE_COLUMNS)} {replacing(VALUE_COLUMNS, VALUE_KEY)}"
@@ -284,17 +283,7 @@ TAKE = (
     "UPDATE workflows SET fence = ?, owner_pid = ?, owner_host = ?, owner_since = ?, crashes = ? "
     "WHERE key = ?"
 )
-OWNER = (
-    "SELECT key, status, fence, owner_pid, owner_host, owner_since, crashes FROM workflows WHERE id = ? "
-    "/*+ FOR UPDATE */"
-)
 OPEN_INTENTS = (
     "SELECT superstep, node, fence FROM intents WHERE workflow = ? AND NOT EXISTS (SELECT 1 FROM steps WHERE "
     "steps.workflow = intents.workflow AND steps.superstep = intents.superstep AND steps.node = intents.node)"
-)
-
-# Nobody needs to wait for the disk: an owner whose farewell was lost is found dead.
-RELEASE = (
-    "UPDATE workflows SET owner_pid = NULL WHERE key = ? AND fence = ? AND owner_pid IS NOT NULL "
-    "/*+ AND set_config('synchronous_commit', 'off', true) IS NOT NULL */"
 )

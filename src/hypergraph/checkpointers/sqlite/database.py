@@ -15,15 +15,21 @@ from hypergraph.checkpointers.clock import now
 from hypergraph.checkpointers.errors import BAD_ROW, translated
 from hypergraph.checkpointers.os_fork import watch
 from hypergraph.checkpointers.query import contains
+from hypergraph.checkpointers.sqlite.dialect import SQLITE
 from hypergraph.checkpointers.sqlite.locks import LockFile
 from hypergraph.checkpointers.sqlite.migrations import migrate, missing_migrations
 from hypergraph.exceptions import CheckpointError, StoreUnavailableError
 
 T = TypeVar("T")
-Connection = sqlite3.Connection
 
 _IDLE_READERS = 4
 _TROUBLE = (sqlite3.Error, OSError, OverflowError, UnicodeError)
+
+
+class Connection(sqlite3.Connection):
+    """A connection that knows the dialect of the shared statements."""
+
+    dialect = SQLITE
 
 
 class Database:
@@ -227,7 +233,12 @@ class Database:
 
     def _connect(self, name: str, *, uri: bool) -> Connection:
         connection = sqlite3.connect(
-            name, timeout=self.timeout, isolation_level=None, check_same_thread=False, uri=uri
+            name,
+            timeout=self.timeout,
+            isolation_level=None,
+            check_same_thread=False,
+            factory=Connection,
+            uri=uri,
         )
         connection.execute("PRAGMA trusted_schema = OFF")
         return connection

@@ -1,4 +1,4 @@
-"""SqlCheckpointer: workflows in an SQL database."""
+"""SqlBackend: workflows in the tables of an SQL database."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from functools import partial
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from hypergraph.checkpointers import fault_points
-from hypergraph.checkpointers.base import Checkpointer
+from hypergraph.checkpointers.backend import (
+    START, Backend, ItemOutline, Owner, Page, Position, StepOutline, StepTally,
+)
+from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.names import check_workflow_id
-from hypergraph.checkpointers.overview import Owner
-from hypergraph.checkpointers.policy import CheckpointPolicy, Durability, Retention
 from hypergraph.checkpointers.query import Query
-from hypergraph.checkpointers.reader import START, ItemLine, Position, StepLine, StepTally
 from hypergraph.checkpointers.records import (
     Claim,
     Commit,
@@ -23,7 +23,6 @@ from hypergraph.checkpointers.records import (
     Ownership,
     Payload,
     StepRecord,
-    Turn,
     Workflow,
     each_of,
     owned,
@@ -41,98 +40,126 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class SqlReader(Checkpointer):
-    """The part of a store that reads."""
+class SqlBackend(Backend):
+    """Workflows in the tables of an SQL database."""
 
-    _database: Database
-    _snapshot: Connection | None = None  # of a view that reads in one transaction
+    def __init__(self, database: Database) -> None:
+        self.database = database  # the connections of this process
+        self._connection: Connection | None = None  # of a snapshot, as long as that lasts
+
+    @property
+    def location(self) -> str:
+        """The file, or the address without its password."""
+        return self.database.path
+
+    def open(self) -> None:
+        """Open the database now, creating or migrating its tables."""
+        self.database.open()
+
+    def close(self) -> None:
+        """Close the connections; a later call opens them again."""
+        self.database.close()
+
+    # --- reading ------------------------------------------------------------------------------
 
     def snapshot(self, work: Callable[[Self], T]) -> T:
-        """Return what `work` returns, called with a view of this store that reads in one transaction."""
-        if self._snapshot is not None:
+        """Return what `work` returns, called with a view of this backend that reads in one transaction."""
+        if self._connection is not None:
             return work(self)
 
         def read(connection: Connection) -> T:
             view = copy.copy(self)
-            view._snapshot = connection
-            return work(view)
+            view._connection = connection
+            try:
+                return work(view)
+            finally:
+                view._connection = None  # what reads on demand later has a transaction of its own
 
-        return self._database.read(read)
-
-    def read_owners(self, workflow_ids: Iterable[str]) -> dict[str, Owner]:
-        """Return the processes that hold claims on these workflows; those without an owner are left out."""
-        wanted = [workflow_id for workflow_id in workflow_ids if reads.findable(workflow_id)]
-        rows = self._read(reads.owners, wanted)
-        return {
-            workflow_id: Owner(pid, address.partition(" ")[0], time_of(since) or EPOCH, alive)
-            for workflow_id, (key, fence, pid, address, since) in rows.items()
-            for alive in [self._lives(key, fence, pid, address)]
-        }
-
-    def _lives(self, key: int, fence: int, pid: int, address: str) -> bool:
-        try:
-            return self._database.locks.lives(key, fence, pid, address)
-        except Exception as error:  # of the system, or of a driver that is not always installed
-            raise self._database.translated(error) from error
+        return self.database.read(read)
 
     def _read(self, read: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        if self._snapshot is not None:
-            return read(self._snapshot, *args, **kwargs)
-        return self._database.read(lambda connection: read(connection, *args, **kwargs))
+        if self._connection is not None:
+            return read(self._connection, *args, **kwargs)
+        return self.database.read(lambda connection: read(connection, *args, **kwargs))
 
     def read_workflow(self, workflow_id: str) -> Workflow | None:
         """Return the workflow, None if there is none."""
         found = self._read(reads.workflow, workflow_id)
         return found and self._with_graph(found)
 
+    def count_claims(self, workflow_id: str) -> int:
+        """Return the fence of the newest claim."""
+        return self._read(reads.fence, workflow_id)
+
+    def read_owners(self, workflow_ids: Iterable[str]) -> dict[str, Owner]:
+        """Return the processes that hold claims on these workflows; those without an owner are left out."""
+        rows = self._read(reads.owners, workflow_ids)
+        return {
+            workflow_id: Owner(
+                row[2], row[3].partition(" ")[0], time_of(row[4]) or EPOCH, self._lives(*row[:4])
+            )
+            for workflow_id, row in rows.items()
+        }
+
+    def _lives(self, key: int, fence: int, pid: int, address: str) -> bool:
+        try:
+            return self.database.locks.lives(key, fence, pid, address)
+        except Exception as error:  # of the system, or of a driver that is not always installed
+            raise self.database.translated(error) from error
+
     def read_steps(
-        self, workflow_id: str, *, upto: int | None = None, node: str | None = None, values: bool = True
+        self,
+        workflow_id: str,
+        encoding: Encoding,
+        *,
+        upto: int | None = None,
+        node: str | None = None,
+        index: int | None = None,
+        after: Position | None = None,
+        limit: int | None = None,
+        values: bool = True,
     ) -> list[StepRecord]:
-        """Return the steps in order of their index; see `Reader.read_steps`."""
-        read = reads.steps
-        return self._read(read, workflow_id, self._encoding, upto=upto, node=node, values=values)
-
-    def read_page(
-        self, workflow_id: str, *, after: Position = START, limit: int = 100, upto: int | None = None
-    ) -> list[StepRecord]:
-        """Return the next steps after a position, by superstep and index, without their values."""
+        """Return the steps in order of their index, or a page of them; see `Backend.read_steps`."""
+        if index is not None:
+            return self._read(reads.step, workflow_id, encoding, index, values=values)
+        if after is None and limit is None:
+            return self._read(reads.steps, workflow_id, encoding, upto=upto, node=node, values=values)
+        where = {"upto": upto, "node": node, "values": values}
         return self._read(
-            reads.page_of_steps, workflow_id, self._encoding, after=after, limit=limit, upto=upto
+            reads.page_of_steps, workflow_id, encoding, after=after or START, limit=limit, **where
         )
-
-    def read_step(self, workflow_id: str, index: int) -> StepRecord | None:
-        """Return one step with its values, None if there is none."""
-        return self._read(reads.step, workflow_id, self._encoding, index)
 
     def last_superstep(self, workflow_id: str) -> int | None:
         """Return the highest superstep that has a step, None if there is none."""
         return self._read(reads.last_superstep, workflow_id)
 
     def tally_steps(self, workflow_id: str) -> list[StepTally]:
-        """Return how the steps of each node ended; see `Reader.tally_steps`."""
+        """Return how the steps of each node ended; see `Backend.tally_steps`."""
         return self._read(reads.tallies, workflow_id)
 
-    def read_lines(self, workflow_id: str, *, after: Position = START, limit: int = 100) -> list[StepLine]:
-        """Return of the next steps what a drawing shows; no record is built."""
-        return self._read(reads.lines, workflow_id, after, limit)
+    def read_outlines(
+        self, workflow_id: str, *, after: Position = START, limit: int | None = None
+    ) -> list[StepOutline]:
+        """Return the outlines of the next steps after a position; no record is built."""
+        return self._read(reads.outlines, workflow_id, after, limit)
 
-    def read_items(self, workflow_id: str) -> list[ItemLine]:
+    def read_items(self, workflow_id: str) -> list[ItemOutline]:
         """Return the items of a map, in their order; no record is built."""
         return self._read(reads.items, workflow_id)
 
-    def marks(self, limit: int = 100) -> dict[str, Any]:
+    def change_markers(self, limit: int = 100) -> dict[str, Any]:
         """Return what differs whenever one of the newest workflows, or of those at work, has changed."""
-        return self._read(reads.marks, limit)
+        return self._read(reads.change_markers, limit)
 
-    def names(self, prefix: str, *, parent: str | None = None, limit: int = 20) -> list[str]:
+    def find_ids(self, prefix: str, *, parent: str | None = None, limit: int = 20) -> list[str]:
         """Return ids that begin with a text, of children of a workflow or of those without parent."""
-        return self._read(reads.names, prefix, parent, limit)
+        return self._read(reads.find_ids, prefix, parent, limit)
 
-    def state_payloads(self, workflow_id: str, upto: int | None = None) -> list[Payload]:
+    def read_outputs(self, workflow_id: str, *, upto: int | None = None) -> list[Payload]:
         """Return the latest encoded value of each output; one seek per name."""
         return self._read(reads.payloads, workflow_id, OUTPUT, upto)
 
-    def input_payloads(self, workflow_id: str, upto: int | None = None) -> list[Payload]:
+    def read_inputs(self, workflow_id: str, *, upto: int | None = None) -> list[Payload]:
         """Return the latest encoded value of each input; one seek per name."""
         return self._read(reads.payloads, workflow_id, INPUT, upto)
 
@@ -140,7 +167,7 @@ class SqlReader(Checkpointer):
         """Return the nodes of the first superstep after this one, in order of their index."""
         return self._read(reads.following, workflow_id, superstep)
 
-    def read_payload(self, workflow_id: str, name: str) -> Payload | None:
+    def read_output(self, workflow_id: str, name: str) -> Payload | None:
         """Return the latest encoded value of an output, with the chain that it extends."""
         return self._read(reads.newest, workflow_id, name)
 
@@ -148,53 +175,32 @@ class SqlReader(Checkpointer):
         """Return the references to artifacts that stored values hold."""
         return self._read(reads.artifact_references)
 
-    def last_turn(self, workflow_id: str) -> Turn:
-        """Return when inputs entered for the last time, and which."""
-        return self._read(reads.last_turn, workflow_id)
-
-    def find(self, query: Query) -> tuple[list[Workflow], int, str | None]:
+    def find(self, query: Query) -> Page:
         """Return the workflows asked for, newest first, the number of all, and the next cursor."""
         found, total, cursor = self._read(reads.page, query)
         return [self._with_graph(workflow) for workflow in found], total, cursor
 
     def _with_graph(self, workflow: Workflow) -> Workflow:
-        # It was made for us a moment ago, and nobody else has it; a copy would take as long as the rest.
+        # It was made for this call and is not shared yet; a copy would take as long as the rest.
         object.__setattr__(workflow, "load_graph", lambda: self._read(reads.graph, workflow.id))
         return workflow
 
-
-def policy_of(
-    policy: CheckpointPolicy | None, durability: Durability | None, retention: Retention | None
-) -> CheckpointPolicy:
-    """Return the policy of a store, from itself or from shortcuts for its parts.
-
-    Raises:
-        ValueError: both are given.
-    """
-    shortcuts = {"durability": durability, "retention": retention}
-    given: dict[str, Any] = {name: value for name, value in shortcuts.items() if value is not None}
-    if policy is not None and given:
-        raise ValueError(f"Cannot pass both policy and {' and '.join(given)}; put it into the policy")
-    return policy or CheckpointPolicy(**given)
-
-
-class SqlCheckpointer(SqlReader):
-    """The part of a store that writes."""
-
     # --- writing ------------------------------------------------------------------------------
 
-    def claim(self, workflow_id: str, new: NewWorkflow, *, force: bool = False) -> Ownership:
-        """Take the workflow, creating it ACTIVE if there is none; see `Checkpointer.claim`."""
+    def claim(
+        self, workflow_id: str, new: NewWorkflow, encoding: Encoding, *, force: bool = False
+    ) -> Ownership:
+        """Take the workflow, creating it ACTIVE if there is none; see `Backend.claim`."""
         check_workflow_id(workflow_id, child=new.parent_id is not None)
-        database = self._database
-        inputs = self._encoding.inputs(workflow_id, new.inputs)
+        database = self.database
+        inputs = encoding.inputs(workflow_id, new.inputs)
         taken: list[Ownership] = []
 
         def work(connection: Connection) -> Ownership:
             taken.append(writes.claim(connection, database, workflow_id, new, inputs, force=force))
             claim = taken[-1]
-            if new.copies and claim.existing is None and self._encoding.chain.encrypts:
-                recode(connection, claim.key, new.forked_from or "", workflow_id, self._encoding)
+            if new.copies and claim.existing is None and encoding.chain.encrypts:
+                recode(connection, claim.key, new.forked_from or "", workflow_id, encoding)
             return claim
 
         try:
@@ -213,9 +219,9 @@ class SqlCheckpointer(SqlReader):
         return replace(claim, existing=self._with_graph(claim.existing))
 
     def write(self, commit: Commit) -> None:
-        """Make one commit durable; see `Checkpointer.write`."""
+        """Make one commit durable; see `Backend.write`."""
         self._check_held(commit.claim)
-        database = self._database
+        database = self.database
         database.write(partial(writes.commit, unit=commit, clock=database.now), full=commit.full)
         if commit.status is not None:
             self._settle(commit)
@@ -227,7 +233,7 @@ class SqlCheckpointer(SqlReader):
             return each_of(commits, partial(self._write_inside, connection))
 
         try:
-            outcomes = self._database.write(work, full=any(commit.full for commit in commits))
+            outcomes = self.database.write(work, full=any(commit.full for commit in commits))
         except CheckpointError as error:
             return [error] * len(commits)
         for commit, wrong in zip(commits, outcomes, strict=True):
@@ -240,12 +246,12 @@ class SqlCheckpointer(SqlReader):
             self._check_held(commit.claim)
         except CheckpointError as error:
             return error
-        return writes.commit_inside(connection, commit, self._database)
+        return writes.commit_inside(connection, commit, self.database)
 
     def release(self, claim: Claim) -> None:
         """Give the workflow back; giving back what was taken over meanwhile does nothing."""
         mine = owned(claim)
-        database, held = self._database, (mine.key, mine.fence)
+        database, held = self.database, (mine.key, mine.fence)
         if not database.locks.holds(*held):
             return
         if fault_points.hook is not None:
@@ -260,51 +266,42 @@ class SqlCheckpointer(SqlReader):
             fault_points.point("release.after")
 
     def _check_held(self, claim: Ownership) -> None:
-        if not self._database.locks.holds(claim.key, claim.fence):  # released, or the parent's before a fork
+        if not self.database.locks.holds(claim.key, claim.fence):  # released, or the parent's before a fork
             raise taken_over(claim.workflow_id)
 
     def _settle(self, commit: Commit) -> None:
         held = (commit.claim.key, commit.claim.fence)
         if commit.status is WorkflowStatus.ACTIVE:
-            self._database.settled.discard(held)
+            self.database.settled.discard(held)
         else:
-            self._database.settled.add(held)
+            self.database.settled.add(held)
 
-    def create(self, workflow_id: str, new: NewWorkflow) -> None:
+    def create(self, workflow_id: str, new: NewWorkflow, encoding: Encoding) -> None:
         """Add an ACTIVE workflow that nobody owns."""
-        inputs = self._encoding.inputs(workflow_id, new.inputs)
-        create, database = writes.create, self._database
+        inputs = encoding.inputs(workflow_id, new.inputs)
+        create, database = writes.create, self.database
         database.write(lambda connection: create(connection, workflow_id, new, database.now(), inputs))
 
     def set_status(self, workflow_id: str, status: WorkflowStatus) -> None:
         """Change the status of a workflow that nobody owns."""
-        change, database = writes.change_status, self._database
+        change, database = writes.change_status, self.database
         database.write(lambda connection: change(connection, database, workflow_id, status))
 
     def set_tags(self, workflow_id: str, changes: Mapping[str, str | None]) -> dict[str, str]:
         """Set tags of a workflow, remove those under None, and return what it has then."""
-        return self._database.write(lambda connection: writes.set_tags(connection, workflow_id, changes))
+        return self.database.write(lambda connection: writes.set_tags(connection, workflow_id, changes))
 
-    def put(self, step: EncodedStep) -> None:
+    def put_step(self, step: EncodedStep, encoding: Encoding) -> None:
         """Record a step of a workflow that nobody owns, in place of one of the same superstep and node."""
-        put, database, encoding = writes.put, self._database, self._encoding
+        put, database = writes.put, self.database
         database.write(lambda connection: put(connection, database, step, encoding))
 
-    # --- upkeep -------------------------------------------------------------------------------
+    # --- maintenance --------------------------------------------------------------------------
 
-    def open(self) -> None:
-        """Open the database now, creating or migrating its tables."""
-        self._database.open()
-
-    def shut(self) -> None:
-        """Close the connections; a later call opens them again."""
-        self._database.close()
-
-    def erase(self, workflow_ids: Iterable[str]) -> int:
+    def delete(self, workflow_ids: Iterable[str]) -> int:
         """Remove these workflows and their children; return how many went."""
-        return writes.erase(self._database, workflow_ids)
+        return writes.delete(self.database, workflow_ids)
 
-    def trim(self, workflow_id: str, *, before: int) -> None:
+    def trim(self, workflow_id: str, encoding: Encoding, *, before: int) -> None:
         """Drop values that no state at or after superstep `before` contains; the records stay."""
-        trim, encoding = writes.trim, self._encoding
-        self._database.write(lambda connection: trim(connection, workflow_id, encoding, before))
+        self.database.write(lambda connection: writes.trim(connection, workflow_id, encoding, before))
