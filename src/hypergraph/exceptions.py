@@ -283,13 +283,6 @@ def annotate(error: BaseException, note: str) -> None:
         pass
 
 
-__all__ = [  # every error of the tree, whichever module it is written in
-    name
-    for name, thing in globals().items()
-    if isinstance(thing, type) and issubclass(thing, HypergraphError)
-]
-
-
 EVIDENCE = "__hypergraph_evidence__"
 
 
@@ -450,3 +443,10 @@ class ArtifactMissingError(CheckpointError):
 
 class DecryptionError(CheckpointError):
     """A stored value cannot be decrypted; give the store the key it was written with."""
+
+
+__all__ = [  # every error of the tree, whichever module it is written in
+    name
+    for name, thing in globals().items()
+    if isinstance(thing, type) and issubclass(thing, HypergraphError)
+]

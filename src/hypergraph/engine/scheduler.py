@@ -1,4 +1,34 @@
-"""The scheduler: which steps run next."""
+"""Which steps run next. Pure: no clock, no I/O, no waiting.
+
+S1  Given values enter the state with version 1; bound values and defaults count as version 0. An answer
+    to an interrupt enters when its interrupt resolves; if nothing else can run, it enters as an input.
+S2  A version rises only if the name is new or the value differs; else the state keeps the old object.
+S3  An output that *is* one of the node's inputs, and mutable, counts as changed.
+S4  Ready steps run against the same snapshot; then their outputs are applied in graph order.
+S5  A step is ready when
+    a  it is inside the scope of the entry points,
+    b  no gate controls it, or the decision of one names it, or one that never executed is open by
+       default and lies on a cycle with it,
+    c  all inputs are available; what could stand in for an edge-fed input waits while its producer can
+       still run, except inside a cycle,
+    d  the names it waits for exist and are newer than those it saw last,
+    e  it never executed, or an input has changed since.
+S6  Own outputs do not make a step stale, unless a gate drives it. A fresh decision re-arms the targets it
+    names, and what ran by a decision raises the versions of its outputs even if they are equal. If
+    everything comes to rest on the way from there to the gate, because something made there is equal to
+    what was made before, those who take it run all the same, once per decision.
+S7  Targets of a ready gate wait for its decision. So do those that have run by it, as long as something
+    else is ready that leads to the gate: a loop goes through its gate before it goes on.
+S8  A step waiting for an output of another ready step is deferred.
+S8a If holding back would leave nothing to run, the first held step runs.
+S9  A ready interrupt runs alone.
+S10 A gate whose inputs changed loses its decision; END is final for its gate.
+S11 A step controlled by several gates needs one of them.
+S12 Order within a superstep is graph construction order.
+
+Readiness is kept in counters that change when something happens to a step, so the cost of a superstep
+depends on the steps that could have become ready, not on the size of the graph.
+"""
 
 from __future__ import annotations
 

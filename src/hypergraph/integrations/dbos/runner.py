@@ -26,11 +26,8 @@ from hypergraph.integrations.dbos.calls import (
 )
 from hypergraph.integrations.dbos.client import ErrorHandling, Submissions, Submitted
 from hypergraph.integrations.dbos.cluster import Cluster
-from hypergraph.integrations.dbos.presence import ExecutorInUseError
 from hypergraph.integrations.dbos.worker import Worker, WorkerSettings
 from hypergraph.integrations.parameters import explained_integration
-
-__all__ = ["DBOSRunner", "ExecutorInUseError", "Submitted"]
 
 
 @explained_integration
