@@ -55,7 +55,7 @@ RETURNED = {  # what calls return or take, and nobody needs to import
             "checkpointers.history:Iteration",
         ),
         *("checkpointers.analysis:Difference", "checkpointers.analysis:Divergence"),
-        *("checkpointers.analysis:NodeSurvey", "checkpointers.analysis:Lineage"),
+        *("checkpointers.analysis:NodeStats", "checkpointers.analysis:Lineage"),
     ],
     "integrations": ["integrations.dbos.worker:Worker", "integrations.dbos.worker:WorkerSettings"],
 }

@@ -112,7 +112,7 @@ def test_artifacts_are_fetched_only_when_the_value_is_asked_for(tmp_path: Path) 
 
 def counting_gets(store: SqliteCheckpointer) -> list[Any]:
     """Let the store write down what it fetches from where large values are."""
-    artifacts: Any = store._encoding.artifacts
+    artifacts: Any = store.encoding.artifacts
     fetched: list[Any] = []
     get: Callable[..., bytes] = artifacts.get
     artifacts.get = lambda ref: (fetched.append(ref), get(ref))[1]

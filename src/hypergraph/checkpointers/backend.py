@@ -34,6 +34,7 @@ from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.exceptions import CheckpointError
 
 if TYPE_CHECKING:
+    from hypergraph.checkpointers.background import Writer
     from hypergraph.checkpointers.encoding import Encoding
 
 T = TypeVar("T")
@@ -111,6 +112,8 @@ class Backend(ABC):
     """A place where workflows are kept."""
 
     kind: ClassVar[str]  # as in "sqlite"
+    writer: Writer | None = None  # writes in the background, once a run asks for that
+    commit_seconds: float = 0.0  # the time that the last fully synced commit took
 
     @property
     def location(self) -> str:
@@ -325,7 +328,7 @@ class Backend(ABC):
         return [{name: getattr(workflow, name) for name in _FIELDS} for workflow in found], total, cursor
 
     def change_markers(self, limit: int = 100) -> dict[str, Any]:
-        """Return for the newest and the active workflows, at most `limit` each, what differs after a change."""
+        """Return a marker of each of the newest and the active workflows, at most `limit` of either."""
         newest, _, _ = self.find(Query(top_level=False, limit=limit))
         active, _, _ = self.find(Query(statuses=frozenset({WorkflowStatus.ACTIVE}), limit=limit))
         return {

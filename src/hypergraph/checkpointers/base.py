@@ -7,9 +7,17 @@ import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack
+from typing import Any, ParamSpec, Self, TypeVar, Unpack
 
-from hypergraph.checkpointers.analysis import Difference, Lineage, NodeStats, compare, family, mentions, survey
+from hypergraph.checkpointers.analysis import (
+    Difference,
+    Lineage,
+    NodeStats,
+    compare,
+    family,
+    mentions,
+    survey,
+)
 from hypergraph.checkpointers.artifacts import ArtifactRef, ArtifactStore, SweepableStore
 from hypergraph.checkpointers.backend import Backend, Position
 from hypergraph.checkpointers.encoding import Encoding, LazyState, Redact, checked_threshold
@@ -39,9 +47,6 @@ from hypergraph.checkpointers.status import WorkflowStatus
 from hypergraph.exceptions import CheckpointError, WorkflowNotFoundError
 from hypergraph.values.codecs import Codec, CodecChain
 from hypergraph.values.serializers import JsonSerializer, Serializer
-
-if TYPE_CHECKING:
-    from hypergraph.checkpointers.background import Writer
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -97,8 +102,6 @@ class Checkpointer:
             checked_threshold(artifact_threshold),
             redact,
         )
-        self._pace = Pace()
-        self._writer: Writer | None = None  # writes in the background, once a run asks for that
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.backend.location!r})"
@@ -303,7 +306,7 @@ class Checkpointer:
             return StoredHistory(
                 workflow,
                 steps,
-                {item.name: (item.version, self.encoding.value(workflow_id, item)) for item in inputs},
+                self.encoding.versioned(workflow_id, inputs),
                 last_turn(inputs),
                 self._lazy(workflow_id, backend.read_outputs(workflow_id)),
                 is_map=not steps and bool(backend.read_items(workflow_id)),
@@ -633,9 +636,3 @@ async def in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> 
     import asyncio  # needed by coroutines only; stores are used without an event loop as well
 
     return await asyncio.to_thread(call, *args, **kwargs)
-
-
-class Pace:
-    """The time that the last fully synced commit took; shared by all views of a store."""
-
-    seconds = 0.0

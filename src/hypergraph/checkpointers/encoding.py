@@ -142,6 +142,10 @@ class Encoding:
         place = Place(workflow_id, 0, -1)
         return [self.payload(name, 1, value, place) for name, value in given.items()]
 
+    def versioned(self, workflow_id: str, payloads: Iterable[Payload]) -> dict[str, tuple[int, Any]]:
+        """Return the version and the value of each payload, by name."""
+        return {item.name: (item.version, self.value(workflow_id, item)) for item in payloads}
+
     def value(self, workflow_id: str, payload: Payload) -> Any:
         """Return the value, or an `Undecodable` that says why there is none."""
         if payload.data is None:

@@ -103,8 +103,8 @@ class History:
         return self._inputs(self.upto)
 
     def _inputs(self, upto: int | None) -> dict[str, tuple[int, Any]]:
-        found, value = self.store.backend.read_inputs(self.workflow_id, upto=upto), self.store.encoding.value
-        return {payload.name: (payload.version, value(self.workflow_id, payload)) for payload in found}
+        found = self.store.backend.read_inputs(self.workflow_id, upto=upto)
+        return self.store.encoding.versioned(self.workflow_id, found)
 
     def _versions(self, step: StepRecord) -> dict[str, int]:
         if step.output_versions:
@@ -164,12 +164,16 @@ class History:
 
     def next(self) -> tuple[str, ...]:
         """Return the nodes that ran after these steps; if none did, those that would run."""
-        later = self.store.backend.read_following(self.workflow_id, self.upto) if self.upto is not None else ()
+        later = (
+            self.store.backend.read_following(self.workflow_id, self.upto) if self.upto is not None else ()
+        )
         workflow = None if later else self.store.backend.read_workflow(self.workflow_id)
         if workflow is None or self._is_map():
             return tuple(later)
         given = {name: version for name, (version, _) in self.given.items()}
-        return next_nodes(workflow, self.steps, given, last_turn(self.store.backend.read_inputs(self.workflow_id)).superstep)
+        return next_nodes(
+            workflow, self.steps, given, last_turn(self.store.backend.read_inputs(self.workflow_id)).superstep
+        )
 
     def _is_map(self) -> bool:
         """Say whether it is the items that run, each as a workflow of its own, and no nodes."""

@@ -40,7 +40,6 @@ from hypergraph.checkpointers.records import (
 from hypergraph.checkpointers.sqlite.locks import HOST
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 
-
 T = TypeVar("T")
 
 

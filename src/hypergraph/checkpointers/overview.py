@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from hypergraph.checkpointers.backend import Owner, StepTally
 from hypergraph.checkpointers.history import History
 from hypergraph.checkpointers.query import Query
-
 from hypergraph.checkpointers.records import StepRecord, Workflow
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.records import PauseInfo
@@ -90,8 +89,12 @@ def _children(store: Checkpointer, workflow_id: str) -> tuple[list[Workflow], di
             listed += page[: CHILDREN - len(listed)]
     if any(child.item is not None for child in listed):
         # Lists begin with the newest, and a map is read from its first item on.
-        items = sorted(store.backend.read_items(workflow_id), key=lambda item: (item.status != "failed", item.item))
-        listed = [found for item in items[:CHILDREN] if (found := store.backend.read_workflow(item.id)) is not None]
+        items = sorted(
+            store.backend.read_items(workflow_id), key=lambda item: (item.status != "failed", item.item)
+        )
+        listed = [
+            found for item in items[:CHILDREN] if (found := store.backend.read_workflow(item.id)) is not None
+        ]
     return sorted(listed, key=_order), counts
 
 
@@ -102,7 +105,11 @@ def _order(child: Workflow) -> tuple[bool, int, str]:
 def _of_items(store: Checkpointer, workflow_id: str, count: int) -> list[StepTally]:
     if count > ITEMS:
         return []
-    return [tally for item in store.backend.read_items(workflow_id) for tally in store.backend.tally_steps(item.id)]
+    return [
+        tally
+        for item in store.backend.read_items(workflow_id)
+        for tally in store.backend.tally_steps(item.id)
+    ]
 
 
 def _first_error(

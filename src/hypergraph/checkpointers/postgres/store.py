@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from hypergraph.checkpointers.artifacts import ArtifactStore
 from hypergraph.checkpointers.backend import Page
 from hypergraph.checkpointers.base import Checkpointer
+from hypergraph.checkpointers.clock import now
 from hypergraph.checkpointers.encoding import Encoding, Redact
-from hypergraph.checkpointers.policy import CheckpointPolicy, Durability, Retention, policy_of
+from hypergraph.checkpointers.policy import CheckpointPolicy, Durability, Retention
 from hypergraph.checkpointers.postgres.address import address_of
 from hypergraph.checkpointers.postgres.database import Database, database_at
 from hypergraph.checkpointers.postgres.dialect import asked
@@ -20,6 +21,7 @@ from hypergraph.checkpointers.postgres.migrations import MIGRATIONS
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import Commit, each_of
 from hypergraph.checkpointers.sql.backend import SqlBackend
+from hypergraph.checkpointers.sql.store import SqlCheckpointer
 from hypergraph.checkpointers.sql.transfer import copy_store
 from hypergraph.checkpointers.sqlite.store import SqliteCheckpointer
 from hypergraph.exceptions import CheckpointError
@@ -27,9 +29,14 @@ from hypergraph.values.codecs import Codec, CodecChain
 from hypergraph.values.serializers import Serializer
 
 DEFAULT_SCHEMA = "hypergraph"
+_SIZE = """
+SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class
+WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r'
+"""
+_MAY_WRITE = "SELECT NOT pg_is_in_recovery() AND has_table_privilege('workflows', 'INSERT')"
 
 
-class PostgresCheckpointer(Checkpointer):
+class PostgresCheckpointer(SqlCheckpointer):
     """Keep workflows in a schema of a Postgres database, which is connected to on first use.
 
     Large values stay in their rows unless there is an `artifact_store`, which all processes must reach.
@@ -70,7 +77,9 @@ class PostgresCheckpointer(Checkpointer):
     ) -> None:
         super().__init__(
             PostgresBackend(database_at(address_of(dsn, schema))),
-            policy=policy_of(policy, durability, retention),
+            durability=durability,
+            retention=retention,
+            policy=policy,
             serializer=serializer,
             codec=codec,
             artifact_store=artifact_store,
@@ -104,6 +113,18 @@ class PostgresBackend(SqlBackend):
         Nothing is created or changed. Raises CheckpointError as `exists` does.
         """
         return self.database.version() or 0, len(MIGRATIONS)
+
+    def size(self) -> int:
+        """Return the bytes of the tables and their indexes."""
+        return int(self.inspect(lambda connection: connection.execute(_SIZE).fetchone()[0]))
+
+    def is_writable(self) -> bool:
+        """Return whether this user may write the tables."""
+        return bool(self.inspect(lambda connection: connection.execute(_MAY_WRITE).fetchone()[0]))
+
+    def clock_skew(self) -> float | None:
+        """Return the seconds by which the server's clock is ahead of this machine's."""
+        return (self.database.now() - now()).total_seconds()
 
     def find(self, query: Query) -> Page:
         """Return the workflows asked for, newest first, the number of all, and the next cursor."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -10,7 +11,14 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from hypergraph.checkpointers import fault_points
 from hypergraph.checkpointers.backend import (
-    START, Backend, ItemOutline, Owner, Page, Position, StepOutline, StepTally,
+    START,
+    Backend,
+    ItemOutline,
+    Owner,
+    Page,
+    Position,
+    StepOutline,
+    StepTally,
 )
 from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.names import check_workflow_id
@@ -124,9 +132,15 @@ class SqlBackend(Backend):
             return self._read(reads.step, workflow_id, encoding, index, values=values)
         if after is None and limit is None:
             return self._read(reads.steps, workflow_id, encoding, upto=upto, node=node, values=values)
-        where = {"upto": upto, "node": node, "values": values}
         return self._read(
-            reads.page_of_steps, workflow_id, encoding, after=after or START, limit=limit, **where
+            reads.page_of_steps,
+            workflow_id,
+            encoding,
+            after=after or START,
+            limit=limit,
+            upto=upto,
+            node=node,
+            values=values,
         )
 
     def last_superstep(self, workflow_id: str) -> int | None:
@@ -297,6 +311,33 @@ class SqlBackend(Backend):
         database.write(lambda connection: put(connection, database, step, encoding))
 
     # --- maintenance --------------------------------------------------------------------------
+
+    def inspect(self, work: Callable[[Connection], T]) -> T:
+        """Return what `work` reads from the tables as they are; nothing is created or migrated."""
+        return self.database.read(work)
+
+    @abstractmethod
+    def schema_versions(self) -> tuple[int, int]:
+        """Return the version of the tables, 0 without any, and the one this release writes.
+
+        Nothing is created or changed. Raises CheckpointError when they cannot be read.
+        """
+
+    @abstractmethod
+    def size(self) -> int:
+        """Return the bytes that the tables take on disk."""
+
+    @abstractmethod
+    def is_writable(self) -> bool:
+        """Return whether this user may write."""
+
+    def find_damage(self) -> list[str]:
+        """Return what is wrong with the pages on disk; empty where the database checks them itself."""
+        return []
+
+    def clock_skew(self) -> float | None:
+        """Return the seconds by which the clock of a server is ahead of ours, None without one."""
+        return None
 
     def delete(self, workflow_ids: Iterable[str]) -> int:
         """Remove these workflows and their children; return how many went."""

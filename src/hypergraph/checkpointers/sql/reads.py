@@ -235,9 +235,7 @@ def page_of_steps(
     if not positions:
         return []
     first, last = positions[0], positions[-1]
-    found = steps(
-        connection, workflow_id, encoding, upto=last[0], node=node, values=values, since=first[0]
-    )
+    found = steps(connection, workflow_id, encoding, upto=last[0], node=node, values=values, since=first[0])
     return sorted((step for step in found if first <= position_of(step) <= last), key=position_of)
 
 

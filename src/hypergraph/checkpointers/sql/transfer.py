@@ -1,4 +1,4 @@
-"""Transfer of workflows between stores and into files: a list of parts, dumped from one, loaded into another."""
+"""Transfer of workflows between stores and files, as lists of parts that are dumped and loaded."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.names import check_workflow_id, moved
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import NewWorkflow, taken
-from hypergraph.checkpointers.sql import reads
+from hypergraph.checkpointers.sql.backend import SqlBackend
 from hypergraph.checkpointers.sql.columns import WORKFLOW_COLUMNS, micros, or_corrupt, time_of
 from hypergraph.checkpointers.sql.connection import Connection
-from hypergraph.checkpointers.sql.backend import SqlBackend
 from hypergraph.checkpointers.sql.tables import (
     STEP_COLUMNS,
     STEP_KEY,

@@ -199,7 +199,9 @@ def commit(connection: Connection, unit: Commit, clock: Clock) -> None:
     claim, steps, inputs, at, status, duration, _, running, code = unit
     key, fence = claim.key, claim.fence
     execute = connection.execute
-    if execute(connection.dialect.owned, (key, fence)).fetchone() is None:  # it stays ours until the transaction ends
+    if (
+        execute(connection.dialect.owned, (key, fence)).fetchone() is None
+    ):  # it stays ours until the transaction ends
         raise taken_over(claim.workflow_id)
     for step in steps:
         if execute(STEP, step_row(key, step.record)).rowcount != 1:
@@ -432,7 +434,9 @@ def trim(connection: Connection, workflow_id: str, encoding: Encoding, before: i
     connection.execute(_TRIM, {"key": key, "before": before})
 
 
-def copy_artifacts(source: ArtifactStore | None, target: ArtifactStore | None, references: Iterable[str]) -> None:
+def copy_artifacts(
+    source: ArtifactStore | None, target: ArtifactStore | None, references: Iterable[str]
+) -> None:
     """Put what these references mean into another artifact store; what is gone already is gone there too."""
     for reference in references:
         ref = ArtifactRef.from_text(reference)

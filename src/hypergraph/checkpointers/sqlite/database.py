@@ -325,14 +325,16 @@ def identity(path: str) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def read_only(path: str) -> sqlite3.Connection:
+def read_only(path: str) -> Connection:
     """Return a connection; a file of an older release can be read as far as its tables go.
 
     Raises:
         CheckpointError: there is no such file, or it is another program's or of a newer release.
     """
     try:
-        connection = sqlite3.connect(f"file:{in_uri(path)}?mode=ro", uri=True, isolation_level=None)
+        connection = sqlite3.connect(
+            f"file:{in_uri(path)}?mode=ro", uri=True, isolation_level=None, factory=Connection
+        )
     except sqlite3.Error as error:
         raise translated(error, path) from error
     try:

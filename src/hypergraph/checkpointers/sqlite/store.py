@@ -5,25 +5,28 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from contextlib import closing
+from typing import Any, TypeVar
 
 from hypergraph.checkpointers import fault_points
 from hypergraph.checkpointers.artifacts import ArtifactStore
 from hypergraph.checkpointers.artifacts.files import FileArtifactStore
-from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.encoding import Encoding, Redact
 from hypergraph.checkpointers.errors import translated
-from hypergraph.checkpointers.policy import CheckpointPolicy, Durability, Retention, policy_of
+from hypergraph.checkpointers.policy import CheckpointPolicy, Durability, Retention
 from hypergraph.checkpointers.sql.backend import SqlBackend
+from hypergraph.checkpointers.sql.store import SqlCheckpointer
 from hypergraph.checkpointers.sql.writes import copy_artifacts
-from hypergraph.checkpointers.sqlite.database import Connection, Database, database_at
-from hypergraph.checkpointers.sqlite.migrations import number
+from hypergraph.checkpointers.sqlite.database import Connection, Database, database_at, read_only
+from hypergraph.checkpointers.sqlite.migrations import MIGRATIONS, number
 from hypergraph.exceptions import CheckpointError
 from hypergraph.values.codecs import Codec, CodecChain
 from hypergraph.values.serializers import Serializer
 
+T = TypeVar("T")
 
-class SqliteCheckpointer(Checkpointer):
+
+class SqliteCheckpointer(SqlCheckpointer):
     """Keep workflows in a SQLite file, which is opened on first use and made private to its user.
 
     Args:
@@ -68,7 +71,9 @@ class SqliteCheckpointer(Checkpointer):
         beside = artifacts_beside(backend.location) if artifact_store is None else artifact_store
         super().__init__(
             backend,
-            policy=policy_of(policy, durability, retention),
+            durability=durability,
+            retention=retention,
+            policy=policy,
             serializer=serializer,
             codec=codec,
             artifact_store=beside,
@@ -107,11 +112,41 @@ class SqliteBackend(SqlBackend):
         self.database.write(change_nothing, full=True)
         return count
 
+    def inspect(self, work: Callable[[Connection], T]) -> T:
+        """Return what `work` reads from the file as it is, on a connection of its own that cannot write."""
+        try:
+            with closing(read_only(self.location)) as connection:
+                connection.execute("PRAGMA query_only = ON")
+                return work(connection)
+        except (sqlite3.Error, OSError) as error:
+            raise translated(error, self.location) from error
+
+    def schema_versions(self) -> tuple[int, int]:
+        """Return the version of the tables, 0 without any, and the one this release writes."""
+        return self.inspect(lambda connection: number(connection, "user_version")), len(MIGRATIONS)
+
+    def size(self) -> int:
+        """Return the bytes of the file, with what is still in its log."""
+        files = [self.location + end for end in ("", "-wal")]
+        return sum(os.path.getsize(file) for file in files if os.path.exists(file))
+
+    def is_writable(self) -> bool:
+        """Return whether this user may write the file and the folder around it."""
+        return all(os.access(path, os.W_OK) for path in (self.location, os.path.dirname(self.location)))
+
+    def find_damage(self) -> list[str]:
+        """Return what is wrong with the pages of the file."""
+        found = self.inspect(lambda connection: connection.execute("PRAGMA integrity_check").fetchall())
+        return [text for (text,) in found if text != "ok"]
+
     def backup(self, path: str, encoding: Encoding) -> None:
         """Write a consistent, compact copy of the file to a new one, and of the artifacts beside it."""
         save_copy(self.database, path)
         artifacts = encoding.artifacts
-        if isinstance(artifacts, FileArtifactStore) and artifacts.root == artifacts_beside(self.location).root:
+        if (
+            isinstance(artifacts, FileArtifactStore)
+            and artifacts.root == artifacts_beside(self.location).root
+        ):
             copy = SqliteBackend(database_at(path))
             copy_artifacts(artifacts, artifacts_beside(copy.location), copy.artifact_references())
             copy.close()

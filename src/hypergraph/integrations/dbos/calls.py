@@ -153,7 +153,7 @@ def packed(store: Checkpointer, workflow_id: str, values: Mapping[str, Any]) -> 
     if not values:
         return {}
     record = StepRecord(workflow_id, 0, "call", 0, StepStatus.COMPLETED, {}, values=dict(values))
-    step = store.encode(record, artifact=False)
+    step = store.encoding.encode(record, artifact=False)
     for payload in step.payloads:
         if payload.data is None:
             raise TypeError(
@@ -174,7 +174,7 @@ def unpacked(store: Checkpointer, graph: Graph | None, call: Call) -> dict[str, 
     """
     reader, owner = typed(store, graph), call.sealed or call.workflow_id
     found = {
-        name: reader.decode(owner, Payload(name, version, form, checksum, b64decode(data)))
+        name: reader.encoding.value(owner, Payload(name, version, form, checksum, b64decode(data)))
         for name, (version, form, checksum, data) in call.values.items()
     }
     for name, value in found.items():
@@ -185,7 +185,7 @@ def unpacked(store: Checkpointer, graph: Graph | None, call: Call) -> dict[str, 
 
 def typed(store: Checkpointer, graph: Graph | None) -> Checkpointer:
     """Return the store as one that gives back the classes which a graph's annotations name."""
-    return store if graph is None else store.reading(with_types_of(store.serializer, graph))
+    return store if graph is None else store.with_serializer(with_types_of(store.serializer, graph))
 
 
 def attempt_id(workflow_id: str, attempt: int) -> str:

@@ -44,7 +44,7 @@ def stored_result(store: Checkpointer, workflow_id: str, status: Any, graph: Gra
     """Return the result of a run that has ended; `status` is what DBOS says about it."""
     reader = typed(store, graph)
     if status.status == "CANCELLED":
-        return RunResult(reader.read_state(workflow_id), RunStatus.STOPPED, workflow_id=workflow_id)
+        return RunResult(reader.state(workflow_id), RunStatus.STOPPED, workflow_id=workflow_id)
     if status.status != "SUCCESS":
         names = (getattr(status.error, "data", None) or {}).get("names", ())
         error = WorkflowError(f"Workflow {workflow_id!r} failed: {status.error}", workflow_id=workflow_id)
@@ -65,8 +65,10 @@ def stored_map(
 ) -> MapResult:
     """Return the results of a map that has ended; `why` tells for what reason an item was not begun."""
     reader = typed(store, graph)
-    items = sorted((c for c in store.children(workflow_id) if c.item is not None), key=lambda c: c.item or 0)
-    batch = store.read_workflow(workflow_id)
+    items = sorted(
+        (c for c in store.backend.children(workflow_id) if c.item is not None), key=lambda c: c.item or 0
+    )
+    batch = store.backend.read_workflow(workflow_id)
     return MapResult(
         tuple(_item(reader, item.id, item.status, why) for item in items),
         graph_name=(batch.graph_name if batch is not None else None) or "",
@@ -83,11 +85,11 @@ def _item(
         what = _failure(store, workflow_id) or why(workflow_id)
         error = WorkflowError(f"Workflow {workflow_id!r} failed: {what}", workflow_id=workflow_id)
     pause = _pause(store, workflow_id) if ended is RunStatus.PAUSED else None
-    return RunResult(store.read_state(workflow_id), ended, workflow_id=workflow_id, error=error, pause=pause)
+    return RunResult(store.state(workflow_id), ended, workflow_id=workflow_id, error=error, pause=pause)
 
 
 def _failure(store: Checkpointer, workflow_id: str) -> str | None:
-    failed = [s for s in store.read_steps(workflow_id, values=False) if s.status is StepStatus.FAILED]
+    failed = [s for s in store.steps(workflow_id, values=False) if s.status is StepStatus.FAILED]
     if not failed:
         return None
     return f"node {failed[-1].node_name!r}: {failed[-1].error_type}: {failed[-1].error}"
@@ -95,12 +97,16 @@ def _failure(store: Checkpointer, workflow_id: str) -> str | None:
 
 def _values(store: Checkpointer, workflow_id: str, names: Iterable[str]) -> dict[str, Any]:
     wanted = list(names)
-    state = store.look_at_state(workflow_id) if wanted else {}
-    return {name: state[name] if name in state else Undecodable(_NOT_STORED) for name in wanted}
+    found = store.backend.read_outputs(workflow_id) if wanted else []
+    state = {item.name: item for item in found if item.data is not None and item.name in wanted}
+    return {
+        name: store.encoding.value(workflow_id, state[name]) if name in state else Undecodable(_NOT_STORED)
+        for name in wanted
+    }
 
 
 def _pause(store: Checkpointer, workflow_id: str) -> Any:
-    asked = [s for s in store.read_steps(workflow_id, values=False) if s.status is StepStatus.PAUSED]
+    asked = [s for s in store.steps(workflow_id, values=False) if s.status is StepStatus.PAUSED]
     return asked[-1].pause if asked else None
 
 
@@ -140,7 +146,7 @@ class Submissions:
         """
         if not {"force", "new_turn", "fork_from"} & options.keys():
             return 0
-        stored = self.store.read_workflow(workflow_id)
+        stored = self.store.backend.read_workflow(workflow_id)
         if stored is None:
             options.pop("force", None)
             return 0

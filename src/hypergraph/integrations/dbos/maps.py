@@ -65,18 +65,19 @@ def _submit(cluster: Cluster, store: Checkpointer, graph: Graph, call: Call) -> 
         graph=structure_of(graph),
         node_hashes=node_hashes(graph),
     )
-    if store.read_workflow(batch) is None:
-        store.create(batch, replace(code, tags=tags))
+    if store.backend.read_workflow(batch) is None:
+        store.backend.create(batch, replace(code, tags=tags), store.encoding)
     else:
-        store.set_status(batch, WorkflowStatus.ACTIVE)
-    stored = {child.item: child for child in store.children(batch)}
+        store.update_workflow_status(batch, WorkflowStatus.ACTIVE)
+    stored = {child.item: child for child in store.backend.children(batch)}
     for item, values in enumerate(rows):
         if item in stored:
             _refuse_change(store, stored[item], values)
     submitted = []
     for item, values in enumerate(rows):
         if item not in stored:
-            store.create(item_id(batch, item), replace(code, parent_id=batch, item=item, inputs=values))
+            new = replace(code, parent_id=batch, item=item, inputs=values)
+            store.backend.create(item_id(batch, item), new, store.encoding)
         elif stored[item].status is WorkflowStatus.COMPLETED:
             continue
         _enqueue(cluster, store, call, item, values)
@@ -85,7 +86,8 @@ def _submit(cluster: Cluster, store: Checkpointer, graph: Graph, call: Call) -> 
 
 
 def _refuse_change(store: Checkpointer, item: Any, values: dict[str, Any]) -> None:
-    changed = Stored(item, [], store.read_inputs(item.id)).news(values)
+    inputs = store.encoding.versioned(item.id, store.backend.read_inputs(item.id))
+    changed = Stored(item, [], inputs).news(values)
     if changed:
         raise ItemChangedError(
             f"Item {item.item} was recorded with other values of {', '.join(map(repr, changed))}. Map the "
@@ -111,12 +113,14 @@ def _enqueue(cluster: Cluster, store: Checkpointer, call: Call, item: int, value
 
 def _conclude(cluster: Cluster, store: Checkpointer, call: Call) -> str:
     """Write down how a map ended."""
-    items = {child.id: child.status for child in store.children(call.workflow_id) if child.item is not None}
+    items = {
+        child.id: child.status for child in store.backend.children(call.workflow_id) if child.item is not None
+    }
     unbegun = {
         attempt_id(name, call.attempt): name for name, s in items.items() if s is WorkflowStatus.ACTIVE
     }
     for dbos_id in cluster.found(unbegun, status="ERROR"):  # refused before its first node
-        store.set_status(unbegun[dbos_id], WorkflowStatus.FAILED)
+        store.update_workflow_status(unbegun[dbos_id], WorkflowStatus.FAILED)
         items[unbegun[dbos_id]] = WorkflowStatus.FAILED
     found = set(items.values())
     bad = found - {WorkflowStatus.COMPLETED}
@@ -128,5 +132,5 @@ def _conclude(cluster: Cluster, store: Checkpointer, call: Call) -> str:
         status = WorkflowStatus.PARTIAL
     else:
         status = WorkflowStatus.FAILED
-    store.set_status(call.workflow_id, status)
+    store.update_workflow_status(call.workflow_id, status)
     return json.dumps({"status": status.value})

@@ -112,7 +112,7 @@ class Running:
 
     def _drop_what_was_done(self, call: Call, options: dict[str, Any]) -> None:
         """Take from a call that is repeated what it has done: it has begun its turn, or the fork."""
-        stored = self.store.read_workflow(call.workflow_id)
+        stored = self.store.backend.read_workflow(call.workflow_id)
         if stored is not None:
             options.pop("fork_from", None)
             if stored.step_count > call.steps:

@@ -58,7 +58,7 @@ class CheckpointerConformance(
         """The store to be tested."""
         made = self.make_store(tmp_path)
         yield made
-        made.shut()
+        made.close()
 
     @pytest.fixture
     def other(self, tmp_path: Path) -> Iterator[Callable[[], Another]]:
