@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from support.crashing import note, opened
+from support.durable import read
 from support.processes import Elsewhere, elsewhere
 from support.running import RUNNERS
 

@@ -50,7 +50,10 @@ RETURNED = {  # what calls return or take, and nobody needs to import
     "runners": ["runners.handles:RunIterator", "runners.async_:AsyncRunIterator"],
     "checkpointers": [
         *(
-            "checkpointers.base:Filters",
+            "checkpointers.overview:Overview",
+            "checkpointers.backend:Owner",
+            "checkpointers.backend:StepTally",
+            "checkpointers.records:StoredHistory",
             "checkpointers.history:Origin",
             "checkpointers.history:Iteration",
         ),
