@@ -270,7 +270,7 @@ import os
 import signal
 import sys
 from hypergraph.checkpointers import SqliteCheckpointer, StepRecord, StepStatus
-from hypergraph.checkpointers import points
+from hypergraph.checkpointers import fault_points
 from hypergraph.checkpointers.records import NewWorkflow
 store = SqliteCheckpointer(sys.argv[1])
 claim = store.claim("w", NewWorkflow())
@@ -280,7 +280,7 @@ for i in range(10):
         def hook(name):
             if name == sys.argv[2]:
                 os.kill(os.getpid(), signal.SIGKILL)
-        points.hook = hook
+        fault_points.hook = hook
     store.commit(claim, [store.encoding.encode(record)])
     print(i, flush=True)
 """
