@@ -1,4 +1,4 @@
-"""Comparison of two workflows, and statistics over all of them."""
+"""Comparison, statistics, search and lineage of workflows."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Divergence:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What tells two workflows apart; `first` is None if every step is alike."""
+    """The differences between two workflows; `first` is None if every step is alike."""
 
     a: str  # the id of one
     b: str  # the id of the other
@@ -149,7 +149,7 @@ def _times(steps: Iterable[StepRecord]) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class NodeStats:
-    """How a node did in all its executions.
+    """Figures of all executions of a node.
 
     The times are those of executions that completed without the cache, None if there was none: how long
     a failure or a cache hit took says nothing about the node.

@@ -1,4 +1,4 @@
-"""Encoding of steps: the facts of the record, and each value as bytes of its own."""
+"""Encoding of steps: the record, and each value as bytes of its own."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Encoding:
         self.format = self.tag + (f"+{chain.format}" if chain.format else "")
 
     def without_artifacts(self) -> Encoding:
-        """Return the same for readers who leave artifacts where they are."""
+        """Return the same without an artifact store."""
         return Encoding(self.serializer, self.chain, None, self.threshold, self.redact)
 
     def using(self, serializer: Serializer) -> Encoding:
@@ -120,7 +120,7 @@ class Encoding:
         data, written = payload.data or b"", payload.format
         is_large = len(data) > self.threshold if place.artifact is None else place.artifact
         if is_large and self.artifacts is not None:
-            kind = "json" if written == "json/1" else "octet-stream"  # nobody else can open the others
+            kind = "json" if written == "json/1" else "octet-stream"  # only this package can open the others
             data = self.artifacts.put(data, content_type=f"application/{kind}").to_text().encode()
             written += "@"
         return payload._replace(format=written, checksum=crc32(data), data=data)
@@ -257,7 +257,7 @@ class Encoding:
 
 
 def _identity(workflow_id: str, name: str, place: Place | Payload, tag: str) -> bytes:
-    """Return what tells this value from every other, for codecs that bind their bytes to it."""
+    """Return the identity of a value, for codecs that bind their bytes to it."""
     parts = (workflow_id, name, str(place.superstep), str(place.idx), tag)
     return b"".join(
         b"%d:%s" % (len(part), part) for part in (p.encode("utf-8", "surrogatepass") for p in parts)
@@ -287,7 +287,7 @@ class LazyState(Mapping[str, Any]):
         return name in self._payloads
 
     def payload(self, name: str) -> Payload:
-        """Return the encoded value of a name, which tells its size and who made it."""
+        """Return the encoded value of a name, with its size and position."""
         return self._payloads[name]
 
     def before(self, earlier: Iterable[Payload]) -> LazyState:

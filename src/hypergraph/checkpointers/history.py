@@ -253,7 +253,7 @@ def ready_nodes(shape: Shape, steps: Sequence[StepRecord], given: Versions, turn
 
 
 class Need(NamedTuple):
-    """An input that a node lacks, and who is expected to make it; `soft` if something could stand in."""
+    """An input that a node lacks, and the nodes expected to make it; `soft` if something could stand in."""
 
     feeders: Collection[str]
     soft: bool
@@ -381,7 +381,7 @@ class Standing:
             return False
         return all(alive & shape.makers[awaited] - {name} for awaited in self._behind(name))
 
-    # --- who goes first -----------------------------------------------------------------------
+    # --- which node runs first -----------------------------------------------------------------------
 
     def ready(self) -> list[str]:
         """Return the nodes that would run now, in graph order."""

@@ -105,7 +105,7 @@ def begin(
         copies=source is not None and not origin.handed_over,
     )
     claim = store.claim(workflow_id, described, force=force)
-    if claim.existing is not None:  # somebody else was faster
+    if claim.existing is not None:  # another process was faster
         store.release(claim)
         raise _exists(workflow_id)
     try:

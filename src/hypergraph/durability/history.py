@@ -37,7 +37,7 @@ def _replayed(decision: str | tuple[str, ...] | None) -> StepOutcome:
 
 
 class Recalled(StepOutcome):
-    """What is known of a nested graph that ran before; its run is looked up when somebody asks for it."""
+    """The record of a nested graph that ran before; its run is read on demand."""
 
     replayed = True
 

@@ -10,7 +10,14 @@ from hypergraph.checkpointers.background import Writer
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.clock import now
 from hypergraph.checkpointers.deltas import Grown, Growth
-from hypergraph.checkpointers.records import Commit, EncodedStep, NewWorkflow, Ownership, StepRecord, maker_of
+from hypergraph.checkpointers.records import (
+    Commit,
+    EncodedStep,
+    NewWorkflow,
+    Ownership,
+    StepRecord,
+    fast_constructor,
+)
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.engine.kernel import NOT_KNOWN
 from hypergraph.engine.plan import ABSENT, Step, inputs_of
@@ -36,7 +43,7 @@ class Intents:
             self.journal.store.backend.write(Commit(self.journal.claim, at=superstep, running=step.name))
 
     def result_of(self, step: Step, superstep: int) -> Any:
-        """Return what an earlier call has returned, if somebody knows; else announce a new one."""
+        """Return what an earlier call has returned, if that is known; else announce a new one."""
         run, store, claim = self.journal.run, self.journal.store, self.journal.claim
         if step.name in self.unresolved:
             resolve, where = step.node.on_ambiguous, run.path_of(step.name)
@@ -73,7 +80,7 @@ def refuse_crash_loop(claim: Ownership, store: Checkpointer) -> None:
             )
 
 
-_new_record = maker_of(StepRecord)
+_new_record = fast_constructor(StepRecord)
 _clock = time.perf_counter
 _EARLY = 0.005  # seconds after a commit from which on a finished step does not wait for its siblings
 _NEVER = float("inf")
@@ -104,7 +111,7 @@ class Journal:
         self.superstep = -1  # of the last step
         self.waits_for_end = store.policy.durability == "exit"
         self.silent = store.policy.granularity == "none"
-        self.saved: tuple[int, ...] = ()  # steps that have become durable, and nobody was told yet
+        self.saved: tuple[int, ...] = ()  # steps that have become durable and were not reported yet
         self.on_their_way: tuple[int, ...] = ()  # steps given to the writer
         self.last_commit = _clock()
 
@@ -124,7 +131,7 @@ class Journal:
         self.store.commit(self.claim, inputs={name: (version, value)}, at=self.turn)
 
     def known_result(self, step: Step, superstep: int) -> Any:
-        """Return what a call that must not be repeated has returned, if somebody knows; else NOT_KNOWN."""
+        """Return what a call that must not be repeated has returned, if that is known; else NOT_KNOWN."""
         return self.intents.result_of(step, superstep)
 
     def done(

@@ -111,9 +111,9 @@ class WorkflowRecorder:
     # -- around a run -----------------------------------------------------------------------------------
 
     def open(self, run: Run) -> bool | None:
-        """Begin or take up the history of a run; return whether there is anything left to do.
+        """Start or resume the history of a run; return whether there is anything left to do.
 
-        None says that somebody else is at work on it, and that the call wants to wait for that.
+        None says that another process runs it, and that the call waits for that.
         """
         if not self._keeps(run):
             return True
@@ -172,7 +172,7 @@ class WorkflowRecorder:
         return run.parent is None or keeps_inside(self.store, run.parent, run.step_name)
 
     def _must_be_new(self, run: Run) -> bool:
-        """Say whether there cannot be anything stored yet, so that nobody needs to look."""
+        """Return whether nothing can be stored yet, so that nothing need be read."""
         if run.map_run is not None:
             return run.map_run in self.maps.fresh
         if run.parent is not None:
@@ -219,7 +219,7 @@ class WorkflowRecorder:
             refuse_late_answer(run, self.question, stored)
             if not self.options.new_turn:
                 refuse_second_answer(run.admission.graph, stored, run.answers)
-        if self._is_over(run, stored):  # somebody was faster
+        if self._is_over(run, stored):  # another process was faster
             self.store.release(claim)
             return False
         graph, news = run.admission.graph, self._news(run, stored)
@@ -267,7 +267,7 @@ class WorkflowRecorder:
         return code_to_record(run.admission.graph, stored, stored.finished - ran)
 
     def open_map(self, map_run: MapRun) -> None:
-        """Begin or take up the history of a map."""
+        """Start or resume the history of a map."""
         self.maps.open(map_run)
 
     def close_map(self, map_run: MapRun) -> None:
@@ -305,7 +305,7 @@ class MapKeeper:
         self.keys: dict[MapRun, list[str]] = {}
 
     def open(self, map_run: MapRun) -> None:
-        """Begin or take up the history of a map; items of one that completed are looked up, not run."""
+        """Start or resume the history of a map; items of one that completed are looked up, not run."""
         parent = map_run.parent
         if parent is not None and not keeps_inside(self.store, parent, map_run.step_name):
             return

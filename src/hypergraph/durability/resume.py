@@ -126,7 +126,7 @@ def take_up(
 
 
 def _needed(run: Run, stored: Stored, closed: bool) -> set[str]:
-    """Return the names whose values a run needs; large ones that nobody takes any more stay where they are.
+    """Return the names whose values a run needs; large ones that no node takes any more are not read.
 
     What no gate and no loop concerns is settled once it is done, unless something new came in. If anything is
     lost, whatever made it may have to run again, and everything is needed.
@@ -144,7 +144,7 @@ def _needed(run: Run, stored: Stored, closed: bool) -> set[str]:
 
 
 def _give_up_unreadable(past: Past, run: Run, values: dict[str, Any]) -> None:
-    """Treat what cannot be read as what was not stored: it is made again if somebody needs it."""
+    """Treat what cannot be read as what was not stored: it is made again if a node needs it."""
     for name in [name for name, value in values.items() if isinstance(value, Undecodable)]:
         writers = [index for index, written in past.written if written == name]
         if writers:
@@ -153,7 +153,7 @@ def _give_up_unreadable(past: Past, run: Run, values: dict[str, Any]) -> None:
 
 
 def _own_values(store: Checkpointer, record: StepRecord) -> Mapping[str, Any]:
-    """Return what one step wrote, whoever wrote the same names after it."""
+    """Return what one step wrote, also if other steps wrote the same names after it."""
     found = store.steps(record.workflow_id, node=record.node_name)
     return next((r.values for r in found if r.index == record.index and r.values), {})
 
@@ -214,7 +214,7 @@ def refuse_late_answer(run: Run, asked: StepRecord | None, stored: Stored) -> No
     state = stored.state
     if any(name not in state or is_other(state[name], answer) for name, answer in run.answers.items()):
         raise WorkflowError(
-            f"Node {asked.node_name!r} of workflow {stored.workflow.id!r} was answered by somebody else "
+            f"Node {asked.node_name!r} of workflow {stored.workflow.id!r} was answered elsewhere "
             "while this answer was on its way; it was not used. Look at the workflow before you go on.",
             workflow_id=stored.workflow.id,
         )

@@ -162,7 +162,7 @@ class SqlBackend(Backend):
         return self._read(reads.items, workflow_id)
 
     def change_markers(self, limit: int = 100) -> dict[str, Any]:
-        """Return what differs whenever one of the newest workflows, or of those at work, has changed."""
+        """Return a marker of each of the newest and the active workflows."""
         return self._read(reads.change_markers, limit)
 
     def find_ids(self, prefix: str, *, parent: str | None = None, limit: int = 20) -> list[str]:
@@ -263,7 +263,7 @@ class SqlBackend(Backend):
         return writes.commit_inside(connection, commit, self.database)
 
     def release(self, claim: Claim) -> None:
-        """Give the workflow back; giving back what was taken over meanwhile does nothing."""
+        """Give the workflow back; a claim that another process has taken over is left alone."""
         mine = owned(claim)
         database, held = self.database, (mine.key, mine.fence)
         if not database.locks.holds(*held):
@@ -291,13 +291,13 @@ class SqlBackend(Backend):
             self.database.settled.add(held)
 
     def create(self, workflow_id: str, new: NewWorkflow, encoding: Encoding) -> None:
-        """Add an ACTIVE workflow that nobody owns."""
+        """Add an ACTIVE workflow without an owner."""
         inputs = encoding.inputs(workflow_id, new.inputs)
         create, database = writes.create, self.database
         database.write(lambda connection: create(connection, workflow_id, new, database.now(), inputs))
 
     def set_status(self, workflow_id: str, status: WorkflowStatus) -> None:
-        """Change the status of a workflow that nobody owns."""
+        """Change the status of a workflow without an owner."""
         change, database = writes.change_status, self.database
         database.write(lambda connection: change(connection, database, workflow_id, status))
 
@@ -306,7 +306,7 @@ class SqlBackend(Backend):
         return self.database.write(lambda connection: writes.set_tags(connection, workflow_id, changes))
 
     def put_step(self, step: EncodedStep, encoding: Encoding) -> None:
-        """Record a step of a workflow that nobody owns, in place of one of the same superstep and node."""
+        """Record a step of a workflow without an owner, in place of one of the same superstep and node."""
         put, database = writes.put, self.database
         database.write(lambda connection: put(connection, database, step, encoding))
 

@@ -103,7 +103,7 @@ def recode(connection: Connection, key: int, origin: str, workflow_id: str, enco
 def make_whole(
     connection: Connection, key: int, workflow_id: str, encoding: Encoding, payload: Payload
 ) -> None:
-    """Let a value stand by itself, because what it extends is about to change or to go."""
+    """Store a value whole, because what it extends is about to change or to be dropped."""
     try:
         whole = encoding.made_whole(workflow_id, payload)
     except StoreError:
@@ -115,7 +115,7 @@ def make_whole(
 
 
 def make_later_whole(connection: Connection, key: int, record: StepRecord, encoding: Encoding) -> None:
-    """Let values stand by themselves that extend those of a step which is about to be written or replaced."""
+    """Store values whole that extend those of a step which is about to be written or replaced."""
     replaced = connection.execute(_NAMES, (key, OUTPUT, record.superstep, record.node_name)).fetchall()
     for name in {name for (name,) in replaced} | {*record.output_versions, *(record.values or ())}:
         for later in reads.extending(connection, key, name, record.superstep):
@@ -144,7 +144,7 @@ def claim(
     *,
     force: bool,
 ) -> Ownership:
-    """Take a workflow; others know that its owner lives when this returns."""
+    """Take a workflow; other processes see a live owner when this returns."""
     row = connection.execute(connection.dialect.owner, (workflow_id,)).fetchone()
     if row is None:
         time, locks = database.now(), database.locks
@@ -190,7 +190,7 @@ def refuse_if_owned(locks: Locks, workflow_id: str, row: Row) -> None:
 
 
 def release(connection: Connection, claim: Ownership) -> None:
-    """Say that the owner left in peace."""
+    """Record that the owner has released the workflow."""
     connection.executemany(connection.dialect.release, [(claim.key, claim.fence)])
 
 
@@ -229,7 +229,7 @@ def commit(connection: Connection, unit: Commit, clock: Clock) -> None:
 
 
 def _blame(connection: Connection, key: int, node: str) -> None:
-    """Count a crash of which nobody knows the place as one of this node, the first that runs after it."""
+    """Count a crash at an unknown place as one of this node, the first that runs after it."""
     (stored,) = connection.execute("SELECT crashes FROM workflows WHERE key = ?", (key,)).fetchone()
     counts = json.loads(stored or "{}")
     unknown = counts.pop("", 0)
@@ -255,7 +255,7 @@ def commit_inside(connection: Connection, unit: Commit, database: Database) -> C
 def set_status(
     connection: Connection, key: int, status: WorkflowStatus, duration: float | None, clock: Clock
 ) -> None:
-    """Change the status; a workflow that completed is forgiven its crashes."""
+    """Change the status; a workflow that completed has its crashes reset."""
     ended = micros(clock()) if status in FINISHED else None
     changes = {"status": status.value, "ended": ended, "duration": duration, "key": key}
     connection.execute(STATUS, changes)
@@ -266,7 +266,7 @@ def set_status(
 def change_status(
     connection: Connection, database: Database, workflow_id: str, status: WorkflowStatus
 ) -> None:
-    """Change the status of a workflow that nobody owns."""
+    """Change the status of a workflow without an owner."""
     key = unowned(connection, database.locks, workflow_id)
     if key is None:
         raise unknown(workflow_id)
@@ -312,7 +312,7 @@ def insert(
 
 
 def unowned(connection: Connection, locks: Locks, workflow_id: str) -> int | None:
-    """Return the key of a workflow nobody owns, None if there is none; raises WorkflowLockedError."""
+    """Return the key of a workflow without an owner, None if there is none; raises WorkflowLockedError."""
     row = connection.execute(connection.dialect.owner, (workflow_id,)).fetchone()
     if row is None:
         return None

@@ -145,7 +145,7 @@ class Database:
             connection.close()
 
     def refresh(self) -> None:
-        """Let go of a file that is no longer the one at our path: what is written to it would be lost.
+        """Close a file that is no longer the one at this path: what is written to it would be lost.
 
         Raises:
             StoreUnavailableError: a claim on that file is under way.
@@ -169,7 +169,7 @@ class Database:
         return log if is_written and self._log != identity(log) else None
 
     def forget(self) -> None:
-        """Begin anew in the child of a fork, without touching what belongs to the parent."""
+        """Start over in the child of a fork, without touching what belongs to the parent."""
         self.lock = threading.RLock()
         _PARENTS.extend(self._idle)
         if self._writer is not None:
@@ -262,11 +262,11 @@ class Database:
         try:
             self.close()
         except (CheckpointError, *_TROUBLE):
-            pass  # nobody is left to tell
+            pass  # the interpreter is about to end
 
 
 def database_at(path: str) -> Database:
-    """Return this process's database for the file, the same one as long as somebody uses it."""
+    """Return this process's database for the file, the same one as long as it is in use."""
     real = os.path.realpath(path)
     with _REGISTRY_LOCK:
         found = _BY_PATH.get(real)
@@ -292,7 +292,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def create_private(path: str, *, exist_ok: bool = True) -> None:
-    """Create a file that nobody else can read; raises FileExistsError unless it may exist."""
+    """Create a file that only its user can read; raises FileExistsError unless it may exist."""
     try:
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600)
     except FileExistsError:

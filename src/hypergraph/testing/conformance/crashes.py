@@ -1,4 +1,4 @@
-"""What must hold of a store when processes die at work: for stores that outlive one."""
+"""Tests of stores whose processes are killed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Other = Callable[[], Another]
 
 
 class CrashTests:
-    """What a killed process was told is stored, is stored; what it held is free."""
+    """What was acknowledged to a killed process is stored; what it held is free."""
 
     def test_a_live_owner_in_another_process_is_named(self, store: Checkpointer, other: Other) -> None:
         owner = other()
@@ -118,7 +118,7 @@ class CrashTests:
 
 
 class FenceTests:
-    """Who was succeeded while it slept is refused when it wakes."""
+    """An owner that was succeeded while it slept is refused when it wakes."""
 
     def test_a_stopped_owner_that_was_succeeded_by_force_is_refused_when_it_wakes(
         self, store: Checkpointer, other: Other

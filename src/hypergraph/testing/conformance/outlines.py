@@ -1,4 +1,4 @@
-"""What a store must tell who looks from afar: outlines of steps and items, and that something changed."""
+"""Tests of outlines of steps and items, and of change markers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hypergraph.checkpointers.backend import START, StepOutline
 from hypergraph.testing.conformance.samples import commit, opened, recorded, step
 
 
-class GlanceTests:
+class OutlineTests:
     """Outlines say the same as the records, and nothing changes unseen."""
 
     def test_lines_say_of_steps_what_the_records_say(self, store: Checkpointer) -> None:
@@ -29,7 +29,7 @@ class GlanceTests:
             found += page
             after = page[-1].superstep, page[-1].idx
         assert found == whole
-        assert store.backend.read_outlines("nobody") == []
+        assert store.backend.read_outlines("unknown") == []
 
     def test_items_of_a_map_come_in_their_order(self, store: Checkpointer) -> None:
         recorded(store, workflow_id="m")
@@ -39,7 +39,7 @@ class GlanceTests:
         assert [(line.item, line.id, line.status) for line in store.backend.read_items("m")] == [
             (item, f"m/item-{item}", "completed") for item in range(3)
         ]
-        assert store.backend.read_items("nobody") == []
+        assert store.backend.read_items("unknown") == []
 
     def test_whatever_is_written_is_seen_by_who_watches(self, store: Checkpointer) -> None:
         recorded(store, step(0), workflow_id="w")
@@ -67,7 +67,7 @@ class GlanceTests:
         after = store.backend.change_markers()
         assert {name for name in after if before.get(name) != after[name]} == {"w"}
 
-    def test_the_oldest_is_marked_while_somebody_is_at_work_on_it(self, store: Checkpointer) -> None:
+    def test_the_oldest_is_marked_while_it_is_active(self, store: Checkpointer) -> None:
         opened(store, "old")
         for number in range(4):
             recorded(store, workflow_id=f"new-{number}")

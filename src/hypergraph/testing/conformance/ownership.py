@@ -1,4 +1,4 @@
-"""What a store must accept as one unit, from whom, and what it must refuse."""
+"""Tests of claims and commits."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class CommitTests:
 
 
 class OwnershipTests:
-    """A workflow has one owner; who is succeeded is refused."""
+    """A workflow has one owner; one that was succeeded is refused."""
 
     def test_a_claim_creates_an_active_workflow_once(self, store: Checkpointer) -> None:
         claim = opened(store, graph_name="g")

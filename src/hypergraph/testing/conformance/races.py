@@ -1,4 +1,4 @@
-"""What must hold of a store that many threads and processes use at once, and whatever the clock says."""
+"""Tests of stores under many threads and processes, and under any clock."""
 
 from __future__ import annotations
 

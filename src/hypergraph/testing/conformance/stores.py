@@ -1,4 +1,4 @@
-"""What a store must keep of steps and values, and how it gives them back."""
+"""Tests of steps and values."""
 
 from __future__ import annotations
 
@@ -71,15 +71,15 @@ class StepTests:
             "b",
             "c",
         ]
-        assert (store.backend.last_superstep("w"), store.backend.last_superstep("nobody")) == (4, None)
-        assert store.steps("nobody", limit=100, values=False) == []
+        assert (store.backend.last_superstep("w"), store.backend.last_superstep("unknown")) == (4, None)
+        assert store.steps("unknown", limit=100, values=False) == []
 
     def test_one_step_comes_with_its_values(self, store: Checkpointer) -> None:
         recorded(store, *(step(at, "loop", {"x": at}, index=at, visit=at + 1) for at in range(4)))
         found = store.step("w", 2)
         assert found is not None
         assert (found.index, found.values) == (2, {"x": 2})
-        assert store.step("w", 9) is store.step("nobody", 0) is None
+        assert store.step("w", 9) is store.step("unknown", 0) is None
 
     def test_steps_are_counted_by_node_and_how_they_ended(self, store: Checkpointer) -> None:
         failed = step(3, "a", None, status=StepStatus.FAILED, duration_ms=None)
@@ -95,7 +95,7 @@ class StepTests:
             ("b", "completed", 1, 2, 2, 2),
             ("a", "failed", 1, 3, 3, 3),
         ]
-        assert (found[0].total_ms, found[2].total_ms, store.backend.tally_steps("nobody")) == (4.0, 0.0, [])
+        assert (found[0].total_ms, found[2].total_ms, store.backend.tally_steps("unknown")) == (4.0, 0.0, [])
 
     def test_no_values_and_empty_values_stay_apart(self, store: Checkpointer) -> None:
         recorded(store, step(0, "none", None), step(1, "empty", {}))

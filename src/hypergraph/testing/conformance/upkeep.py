@@ -1,4 +1,4 @@
-"""What a store must make of ids, lists, forks and deletions."""
+"""Tests of ids, lists, forks, deletions and retention."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ class UpkeepTests:
         with pytest.raises(ValueError, match="older_than"):
             store.prune()
 
-    def test_tags_are_set_and_taken_off_whoever_is_at_work(self, store: Checkpointer) -> None:
+    def test_tags_are_set_and_removed_also_of_active_workflows(self, store: Checkpointer) -> None:
         recorded(store)
         opened(store, "busy")
         assert store.tag("busy", {"user": "ann", "team": "é"}) == {"user": "ann", "team": "é"}
@@ -165,8 +165,8 @@ class UpkeepTests:
         assert [found.id for found in store.workflows(tag="user=bob")] == ["busy"]
         assert store.tag("busy", remove=["user"]) == store.workflow("busy").tags == {}
         assert store.workflow("w").tags == {}
-        with pytest.raises(CheckpointError, match="no workflow 'nobody'"):
-            store.tag("nobody", {"user": "ann"})
+        with pytest.raises(CheckpointError, match="no workflow 'unknown'"):
+            store.tag("unknown", {"user": "ann"})
         with pytest.raises(ValueError, match="from text to text"):
             store.tag("w", {"user": 7})  # type: ignore[dict-item]
 
