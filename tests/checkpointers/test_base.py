@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +24,8 @@ from hypergraph.checkpointers import (
 )
 from hypergraph.checkpointers.query import NODE_FIELDS, WORKFLOW_FIELDS
 from hypergraph.checkpointers.records import NewWorkflow
+from hypergraph.checkpointers.sqlite.database import Database
+from hypergraph.exceptions import WorkflowNotFoundError
 
 ask = asyncio.run
 
@@ -509,3 +513,47 @@ def test_every_store_chooses_the_same_workflows(
     found = [store.workflows(where=where, status=status, tag=tag) for store in pair]
     assert [workflow.id for workflow in found[0]] == [workflow.id for workflow in found[1]]
     assert found[0].total == found[1].total == len(found[0])
+
+
+# --- one question, one transaction --------------------------------------------------------------
+
+
+def test_a_history_and_an_overview_are_one_transaction_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = SqliteCheckpointer(tmp_path / "w.db")
+    ask(fill(store, "w", [step(n, f"n{n}", {f"v{n}": n}) for n in range(10)]))
+    read, reads = Database.read, []
+
+    def counted(database: Database, work: Any) -> Any:
+        reads.append(work)
+        return read(database, work)
+
+    monkeypatch.setattr(Database, "read", counted)
+    assert store.read_history("w") is not None
+    assert store.read_overview("w") is not None
+    assert store.checkpoint("w").values["v9"] == 9
+    assert len(reads) == 3
+
+
+def test_an_unknown_workflow_is_an_error_that_names_close_ids(store: Any) -> None:
+    store.create_workflow("order-456")
+    with pytest.raises(WorkflowNotFoundError, match=r"no workflow 'order-465' .* Did you mean 'order-456'\?"):
+        store.workflow("order-465")
+    with pytest.raises(LookupError):
+        store.workflow("?")
+    assert ask(store.get_workflow("order-465")) is None
+
+
+def test_all_stores_can_be_imported_without_the_driver_of_postgres() -> None:
+    program = """if True:
+        import sys
+        sys.modules["psycopg"] = None
+        from hypergraph.checkpointers import *
+        try:
+            PostgresCheckpointer("postgresql://localhost/x")
+        except ImportError as error:
+            print(error)
+    """
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "hypergraph[postgres]" in done.stdout

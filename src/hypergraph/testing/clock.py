@@ -16,9 +16,9 @@ Span = timedelta | float
 class FakeClock:
     """Be the clock of every store in this process, inside a `with` block.
 
-    It stands still at `start`, by default the present. `tick` is how far it moves with every reading, in seconds
-    or as a timedelta; a negative one lets time run backwards. Clocks may be nested; leaving the block restores
-    the one before.
+    It stands still at `start`, by default the present. `tick` is how far it moves with every reading, in
+    seconds or as a timedelta; a negative one lets time run backwards. Clocks may be nested; leaving the block
+    restores the one before.
 
     Raises:
         RuntimeError: the clock is entered a second time.

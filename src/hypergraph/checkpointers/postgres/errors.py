@@ -21,7 +21,7 @@ BAD_ROW: tuple[type[Exception], ...] = (
     *(psycopg.IntegrityError, psycopg.DataError, psycopg.ProgrammingError, psycopg.NotSupportedError),
     *(OverflowError, UnicodeError, struct.error),
 )
-# Another transaction was faster, and nothing is wrong: unique_violation, serialization_failure, deadlock_detected.
+# Another transaction was faster: unique_violation, serialization_failure, deadlock_detected.
 CLASHES = frozenset({"23505", "40001", "40P01"})
 
 _UNREACHABLE = "cannot be reached: check that the server runs and that the address is right"

@@ -11,7 +11,7 @@ import pytest
 
 from hypergraph.checkpointers import Checkpointer
 from hypergraph.testing.conformance.crashes import CrashTests, FenceTests
-from hypergraph.testing.conformance.outlines import OutlineTests
+from hypergraph.testing.conformance.outlines import OutlineTests, OverviewTests
 from hypergraph.testing.conformance.ownership import BackgroundTests, CommitTests, OwnershipTests
 from hypergraph.testing.conformance.process import Another
 from hypergraph.testing.conformance.races import ClockTests, ProcessTests, ThreadTests
@@ -22,6 +22,7 @@ from hypergraph.testing.conformance.upkeep import AwaitableTests, IdTests, ListT
 class CheckpointerConformance(
     StepTests,
     OutlineTests,
+    OverviewTests,
     ValueTests,
     CommitTests,
     OwnershipTests,
