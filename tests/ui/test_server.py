@@ -106,7 +106,7 @@ def test_what_is_no_id_is_not_found(server: Served, workflow_id: str) -> None:
         ("workflows", {"limit": 0}, 400, "limit must be from 1"),
         ("workflows", {"status": "lost"}, 400, "Unknown status 'lost'"),
         ("workflows", {"where": "duration >"}, 400, "duration"),
-        ("workflows", {"cursor": "x"}, 400, "no next_cursor"),
+        ("workflows", {"cursor": "x"}, 400, "Invalid cursor"),
         ("columns", {"id": "loop-1", "after": "x"}, 400, "no next_cursor"),
         ("items", {"id": "map-1", "cursor": "x"}, 400, "no next_cursor"),
         ("value", {"id": "loop-1", "key": "m"}, 404, "'m'"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from hypergraph.checkpointers import postgres
 from hypergraph.checkpointers.artifacts import ArtifactStore
 from hypergraph.checkpointers.encoding import Redact
 from hypergraph.checkpointers.policy import CheckpointPolicy, Durability, Retention
@@ -57,10 +58,8 @@ class PostgresCheckpointer(SqlCheckpointer):
         artifact_threshold: int | None = None,
         redact: Redact | None = None,
     ) -> None:
-        from hypergraph.checkpointers.postgres.backend import backend_at  # the driver is an extra
-
         super().__init__(
-            backend_at(dsn, schema),
+            postgres.backend_at(dsn, schema),
             durability=durability,
             retention=retention,
             policy=policy,
