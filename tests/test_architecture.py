@@ -24,9 +24,8 @@ MAY_WAIT = {
     "checkpointers/base.py",  # questions to a store, answered in a worker thread
     "runners/async_.py",  # the runner that has an event loop
     "runners/sync_on_loop.py",  # the one that has none, while executors work for it
-    "cli/stores.py",  # commands wait here for what users await
-    "demo/__init__.py",  # an example of use: it awaits what users await
-    "demo/approve.py",
+    "cli/execution.py",  # a command that runs a graph waits for it
+    "demo/approve.py",  # an example of use: it awaits what users await
     "demo/story.py",
     "ui/actions.py",  # the server of the page: it runs graphs on a loop of their own,
     "ui/server.py",  # and is one event loop
@@ -46,7 +45,7 @@ ONE_CONCEPT = [  # files of one room that may import each other
 MACHINE_PATH = re.compile(r"(?<![\w.])/(home|root|Users|work|tmp|mnt|opt|srv)/\w|\b[A-Z]:\\+Users\b")
 
 # What views, commands and the page may import of the stores besides the public names of the package.
-STORE_HELPERS = {"query", "reader", "history", "analysis", "overview", "records", "clock", "artifacts"}
+STORE_HELPERS = {"query", "backend", "history", "analysis", "overview", "records", "clock", "artifacts"}
 STORE_INTERNALS = {  # the few modules that may know more
     "views/database.py": {"errors", "sql.connection", "sql.store", "sqlite.database", "sqlite.migrations"},
     "views/export.py": {"sql.transfer"},

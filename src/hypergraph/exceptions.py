@@ -41,9 +41,7 @@ if TYPE_CHECKING:
 
 EVIDENCE = "__hypergraph_evidence__"  # the attribute of an exception that holds its NodeError
 _NOTE_PREFIX = "[hypergraph] "
-_CONTEXT: Any = vars(BaseException)[
-    "__context__"
-]  # works even if a class overrides attribute access
+_CONTEXT: Any = vars(BaseException)["__context__"]  # works even if a class overrides attribute access
 
 
 def safe_text(value: object) -> str:
@@ -378,6 +376,10 @@ class WorkflowError(CheckpointError):
     def __init__(self, message: str | None = None, *, workflow_id: str | None = None) -> None:
         super().__init__(message)
         self.workflow_id = workflow_id  # the workflow
+
+
+class WorkflowNotFoundError(WorkflowError, LookupError):
+    """There is no workflow with this id."""
 
 
 class InvalidWorkflowIdError(WorkflowError):

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING
 
+from hypergraph.checkpointers.backend import Owner, StepTally
 from hypergraph.checkpointers.history import History
 from hypergraph.checkpointers.query import Query
-from hypergraph.checkpointers.reader import StepTally
 from hypergraph.checkpointers.records import StepRecord, Workflow
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.records import PauseInfo
@@ -24,16 +23,6 @@ LONG = 20_000  # steps; to find the next nodes takes all of them
 _BROKEN = frozenset({WorkflowStatus.FAILED, WorkflowStatus.PARTIAL})
 # Those of interest first; each status is one seek in an index, however many items a map has.
 _STATUSES = ("failed", "partial", "paused", "active", "stopped", "completed")
-
-
-@dataclass(frozen=True, slots=True)
-class Owner:
-    """The process that holds the claim on a workflow."""
-
-    pid: int
-    host: str
-    since: datetime  # when it took the claim
-    alive: bool  # False: the process is gone, and the claim with it
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,18 +46,18 @@ class Overview:
 
 def overview_of(store: Checkpointer, workflow_id: str, steps: int) -> Overview | None:
     """Return the overview of a workflow, None if there is none; `store` is one snapshot."""
-    workflow = store.read_workflow(workflow_id)
+    workflow = store.backend.read_workflow(workflow_id)
     if workflow is None:
         return None
-    tallies = store.tally_steps(workflow_id)
+    tallies = store.backend.tally_steps(workflow_id)
     children, counts = some_children(store, workflow_id)
     is_map = any(child.item is not None for child in children)
-    forks, _, _ = store.find(Query(forked_from=workflow_id, top_level=False, limit=FORKS))
+    forks, _, _ = store.backend.find(Query(forked_from=workflow_id, top_level=False, limit=FORKS))
     errors = {child.id: _first_error(store, child.id) for child in children if child.status in _BROKEN}
     return Overview(
         workflow=workflow,
         owner=_owner(store, workflow),
-        steps=store.read_page(workflow_id, limit=steps) if steps else [],
+        steps=store.steps(workflow_id, limit=steps, values=False) if steps else [],
         tallies=tallies,
         item_tallies=_of_items(store, workflow_id, sum(counts.values())) if is_map else [],
         children=children,
@@ -84,7 +73,7 @@ def overview_of(store: Checkpointer, workflow_id: str, steps: int) -> Overview |
 
 def _owner(store: Checkpointer, workflow: Workflow) -> Owner | None:
     """Return the owner; one that is gone matters only where there is work left."""
-    owner = store.read_owners([workflow.id]).get(workflow.id)
+    owner = store.backend.read_owners([workflow.id]).get(workflow.id)
     return owner if owner is not None and (owner.alive or workflow.status is WorkflowStatus.ACTIVE) else None
 
 
@@ -94,14 +83,18 @@ def some_children(store: Checkpointer, workflow_id: str) -> tuple[list[Workflow]
     listed: list[Workflow] = []
     for status in _STATUSES:
         query = Query(frozenset({WorkflowStatus(status)}), parent=workflow_id, limit=CHILDREN)
-        page, count, _ = store.find(query)
+        page, count, _ = store.backend.find(query)
         if count:
             counts[status] = count
             listed += page[: CHILDREN - len(listed)]
     if any(child.item is not None for child in listed):
         # Lists begin with the newest, and a map is read from its first item on.
-        items = sorted(store.read_items(workflow_id), key=lambda item: (item.status != "failed", item.item))
-        listed = [found for item in items[:CHILDREN] if (found := store.read_workflow(item.id)) is not None]
+        items = sorted(
+            store.backend.read_items(workflow_id), key=lambda item: (item.status != "failed", item.item)
+        )
+        listed = [
+            found for item in items[:CHILDREN] if (found := store.backend.read_workflow(item.id)) is not None
+        ]
     return sorted(listed, key=_order), counts
 
 
@@ -112,20 +105,24 @@ def _order(child: Workflow) -> tuple[bool, int, str]:
 def _of_items(store: Checkpointer, workflow_id: str, count: int) -> list[StepTally]:
     if count > ITEMS:
         return []
-    return [tally for item in store.read_items(workflow_id) for tally in store.tally_steps(item.id)]
+    return [
+        tally
+        for item in store.backend.read_items(workflow_id)
+        for tally in store.backend.tally_steps(item.id)
+    ]
 
 
 def _first_error(
     store: Checkpointer, workflow_id: str, tallies: Sequence[StepTally] | None = None
 ) -> StepRecord | None:
     """Return the first step that failed; failures of nested graphs are followed to where they happened."""
-    tallies = store.tally_steps(workflow_id) if tallies is None else tallies
+    tallies = store.backend.tally_steps(workflow_id) if tallies is None else tallies
     failed = [tally.first for tally in tallies if tally.status is StepStatus.FAILED]
     if failed:
-        step = store.read_step(workflow_id, min(failed))
+        step = store.step(workflow_id, min(failed))
         inner = _first_error(store, step.child_workflow_id) if step and step.child_workflow_id else None
         return inner or step
-    broken, _, _ = store.find(Query(_BROKEN, parent=workflow_id, limit=ITEMS))
+    broken, _, _ = store.backend.find(Query(_BROKEN, parent=workflow_id, limit=ITEMS))
     for child in sorted(broken, key=lambda child: child.item or 0):
         found = _first_error(store, child.id)
         if found is not None:
@@ -137,7 +134,7 @@ def _pause(store: Checkpointer, workflow: Workflow, tallies: Sequence[StepTally]
     if workflow.status is not WorkflowStatus.PAUSED:
         return None
     paused = [tally.last for tally in tallies if tally.status is StepStatus.PAUSED]
-    step = store.read_step(workflow.id, max(paused)) if paused else None
+    step = store.step(workflow.id, max(paused)) if paused else None
     return None if step is None else step.pause
 
 

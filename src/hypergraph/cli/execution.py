@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import re
 import sys
@@ -16,7 +17,6 @@ from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.inputs import PAIRS, given_values
 from hypergraph.cli.output import duration, quoted, say, status
-from hypergraph.cli.stores import finished
 from hypergraph.cli.tables import ROWS
 from hypergraph.cli.targets import graph_at
 from hypergraph.display import Table, escape, plural
@@ -165,7 +165,7 @@ def _run(order: Order, store: Checkpointer | None) -> RunResult | MapResult:
     result: RunResult | MapResult = (
         start(graph, order.values, **options)
         if not waits
-        else finished(start(graph, order.values, **options))
+        else asyncio.run(start(graph, order.values, **options))
     )
     return result
 

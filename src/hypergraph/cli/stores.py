@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from collections.abc import Callable
+from typing import Concatenate, ParamSpec, TypeVar
 
 from hypergraph.checkpointers import Checkpointer
 from hypergraph.cli.arguments import Option
@@ -37,10 +37,3 @@ def answer(
         Problem: the store or the workflow does not exist, or the query has no answer.
     """
     return opened(call).snapshot(lambda view: query(view, resolve(view, call.options.wf), *args, **kwargs))
-
-
-def finished(work: Coroutine[Any, Any, T]) -> T:
-    """Return the result of a coroutine, run on a new event loop."""
-    import asyncio  # most commands need no event loop, which takes long to import
-
-    return asyncio.run(work)

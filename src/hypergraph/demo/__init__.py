@@ -4,7 +4,6 @@
 and `approve` run as processes of their own.
 """
 
-import asyncio
 from typing import TextIO
 
 from hypergraph import SqliteCheckpointer
@@ -30,16 +29,16 @@ def run_demo(db: str, out: TextIO) -> int:
     file = file_of(db, must_exist=False)
     store = SqliteCheckpointer(file)
     try:
-        asyncio.run(_empty(store, file))
+        _empty(store, file)
         print_story(Page(out), store, file)
     finally:
-        asyncio.run(store.close())
+        store.close()
     return 0
 
 
-async def _empty(store: SqliteCheckpointer, file: str) -> None:
+def _empty(store: SqliteCheckpointer, file: str) -> None:
     """Remove the runs of an earlier demo. Raises Problem if there are others."""
-    found = await store.list_workflows(limit=None)
+    found = store.workflows(limit=None)
     foreign = [workflow.id for workflow in found if not TAGS.items() <= workflow.tags.items()]
     if foreign:
         raise Problem(
@@ -47,4 +46,4 @@ async def _empty(store: SqliteCheckpointer, file: str) -> None:
             f"{file} has workflows of other programs, like {foreign[0]!r}; nothing was changed",
             "Choose another file: hypergraph demo --db ANOTHER.db",
         )
-    await store.delete(*(workflow.id for workflow in found))
+    store.delete(*(workflow.id for workflow in found))

@@ -106,7 +106,7 @@ def _inside(page: Page, store: SqliteCheckpointer, result: RunResult) -> None:
     page.typed("print(result['writing'].log)")
     page.shown(result["writing"].log)
     page.line("The score of each draft, and the advice for the next (store.iterations):")
-    rounds = asyncio.run(store.iterations(f"{FIRST}/writing", "critique"))
+    rounds = store.iterations(f"{FIRST}/writing", "critique")
     page.rows(*((f"draft {visit.number}", *visit.outputs.values()) for visit in rounds))
 
 
@@ -164,8 +164,8 @@ def _past(page: Page, store: SqliteCheckpointer) -> None:
     page.shown(store.workflows())
     page.line(f"{WRONG} got a wrong answer. Its state after superstep 1 (store.state):")
     page.rows(*store.state(WRONG, superstep=1).items())
-    page.line("The provenance of its letter (store.get_provenance) points to the search:")
-    origins = asyncio.run(store.get_provenance(WRONG, "letter"))
+    page.line("The provenance of its letter (store.provenance) points to the search:")
+    origins = store.provenance(WRONG, "letter")
     page.rows(*((o.name, f"by {o.step.node_name}" if o.step else "given", o.value) for o in origins))
 
 
@@ -179,7 +179,7 @@ def _what_if(page: Page, store: SqliteCheckpointer) -> None:
         *(DESK, {"context": ARTICLES["two-payments"]}), fork_from=(WRONG, 1), workflow_id=FORK, tags=TAGS
     )
     page.shown(fork.log)
-    difference = asyncio.run(store.diff(WRONG, FORK))
+    difference = store.diff(WRONG, FORK)
     page.line(f"The difference (store.diff({WRONG!r}, {FORK!r})); the original is unchanged:")
     page.rows(*(
         row

@@ -131,10 +131,10 @@ class Actions:
             return imported(self.store, action.content.encode(), name=action.new_id)
         found = require_workflow(self.store, action.id)
         if isinstance(action, Tag):
-            tags = asyncio.run(self.store.tag(action.id, action.set, remove=action.remove))
+            tags = self.store.tag(action.id, action.set, remove=action.remove)
             return Tags(schema="hypergraph.tags/1", id=jsonable(action.id), tags=jsonable(tags))
         if isinstance(action, Delete):
-            count = asyncio.run(self.store.delete(action.id))
+            count = self.store.delete(action.id)
             return Deleted(schema="hypergraph.deleted/1", ids=[jsonable(action.id)], deleted=count)
         if isinstance(action, Fork):
             return self._fork(found, action)
@@ -158,7 +158,7 @@ class Actions:
     def _fork(self, origin: Workflow, action: Fork) -> Started:
         graph = self._graph_for(origin, action.graph)
         name = action.new_id or self._free_name(action.id)
-        if self.store.read_workflow(name) is not None:
+        if self.store.backend.read_workflow(name) is not None:
             raise Problem(REFUSED, f"Workflow {name!r} already exists", "A fork needs a new id")
         return self._run(graph, action.values, workflow_id=name, fork_from=(action.id, action.at))
 
@@ -210,7 +210,7 @@ class Actions:
 
     def _free_name(self, origin: str) -> str:
         stem, count = f"{origin.replace('/', '-')}-fork", 1
-        while self.store.read_workflow(name := f"{stem}-{count}") is not None:
+        while self.store.backend.read_workflow(name := f"{stem}-{count}") is not None:
             count += 1
         return name
 

@@ -67,10 +67,10 @@ def postgres_at(address: str, *, must_exist: bool = True) -> PostgresCheckpointe
         store = stores.PostgresCheckpointer(_SCHEMA.sub("", address).rstrip("?&"), **options)
     except (ImportError, ValueError) as error:
         raise Problem(USAGE, str(error)) from error
-    if must_exist and not store.exists():
+    if must_exist and not store.backend.exists():
         raise Problem(
             STORE,
-            f"No store found in {store.location}",
+            f"No store found in {store.backend.location}",
             "A run creates it; ?schema=NAME selects another schema",
         )
     return store
@@ -78,4 +78,4 @@ def postgres_at(address: str, *, must_exist: bool = True) -> PostgresCheckpointe
 
 def lists_at(address: str) -> Lists:
     """Return a source of lists of workflows. Raises Problem if the database does not exist."""
-    return postgres_at(address) if is_postgres(address) else SqliteLists(file_of(address))
+    return postgres_at(address).backend if is_postgres(address) else SqliteLists(file_of(address))

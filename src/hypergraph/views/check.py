@@ -7,11 +7,11 @@ from typing import TypedDict
 from zlib import crc32
 
 from hypergraph.checkpointers import ArtifactRef, Checkpointer
+from hypergraph.checkpointers.backend import START, position_of
 from hypergraph.checkpointers.query import Query
-from hypergraph.checkpointers.reader import START, position_of
 from hypergraph.display import jsonable
 from hypergraph.exceptions import ArtifactMissingError, CheckpointError
-from hypergraph.views.database import SqlStore, Tables, count_of, file_of_store, location_of, read_tables
+from hypergraph.views.database import SqlStore, Tables, count_of
 
 _PAGE = 500  # workflows read at once
 _MOST = 100  # problems listed
@@ -46,17 +46,16 @@ def check(store: SqlStore) -> CheckView:
     Raises:
         CheckpointError: the store cannot be read at all.
     """
-    references = list(store.artifact_references())
+    references = list(store.backend.artifact_references())
     found = _Findings()
-    if file_of_store(store) is not None:  # Postgres checks its own pages
-        found.add_all("the file", read_tables(store, _damaged_pages))
-    values = read_tables(store, lambda connection: count_of(connection, "vals"))
+    found.add_all("the file", store.backend.find_damage())
+    values = store.backend.inspect(lambda connection: count_of(connection, "vals"))
     workflows = _check_rows(store, found)
     for reference in references:
         _check_artifact(store, reference, found)
     return {
         "schema": "hypergraph.check/1",
-        "path": jsonable(location_of(store)),
+        "path": jsonable(store.backend.location),
         "workflows": workflows,
         "values": values,
         "artifacts": len(references),
@@ -82,11 +81,6 @@ class _Findings:
             self.add(where, what)
 
 
-def _damaged_pages(connection: Tables) -> list[str]:
-    found = [text for (text,) in connection.execute(f"PRAGMA integrity_check({_MOST})")]
-    return [] if found == ["ok"] else found
-
-
 def _damaged_values(connection: Tables, workflow_id: str) -> Iterator[str]:
     for name, superstep, checksum, data in connection.execute(_VALUES, (workflow_id,)):
         if not isinstance(data, bytes) or crc32(data) != checksum:
@@ -97,7 +91,7 @@ def _check_rows(store: SqlStore, found: _Findings) -> int:
     query, count = Query(top_level=False, limit=_PAGE), 0
     while True:
         try:
-            page, _, cursor = store.find(query)
+            page, _, cursor = store.backend.find(query)
         except CheckpointError as error:
             found.add("the table of workflows", str(error))
             return count
@@ -117,13 +111,13 @@ def _check_rows(store: SqlStore, found: _Findings) -> int:
 
 def _values_of(store: SqlStore, workflow_id: str) -> list[str]:
     """Return the damage of values; those of one workflow are in memory at a time."""
-    return read_tables(store, lambda connection: list(_damaged_values(connection, workflow_id)))
+    return store.backend.inspect(lambda connection: list(_damaged_values(connection, workflow_id)))
 
 
 def _read_all(store: Checkpointer, workflow_id: str) -> None:
     """Read every step, a page at a time. Raises CheckpointError for a damaged one."""
     after = START
-    while page := store.read_page(workflow_id, after=after, limit=_PAGE):
+    while page := store.steps(workflow_id, after=after, limit=_PAGE, values=False):
         after = position_of(page[-1])
 
 

@@ -1,42 +1,31 @@
 """Stores as databases: size, content and schema, and read access to their tables.
 
-A SQLite file is read on a connection of its own that cannot write, Postgres in a read-only transaction. This
-module alone knows the kinds of databases; other views read tables through it.
+This module alone knows the classes of stores in databases; other views read tables through it.
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypedDict, TypeVar, cast
+from typing import NamedTuple, TypeAlias, TypedDict
 
-from hypergraph.checkpointers import ArtifactRef, Checkpointer, SqliteCheckpointer
+from hypergraph.checkpointers import ArtifactRef, Checkpointer
 from hypergraph.checkpointers.errors import translated
 from hypergraph.checkpointers.sql.connection import Connection
 from hypergraph.checkpointers.sql.store import SqlCheckpointer
 from hypergraph.checkpointers.sqlite.database import read_only
-from hypergraph.checkpointers.sqlite.migrations import INPUT, MIGRATIONS, OUTPUT, number
+from hypergraph.checkpointers.sqlite.migrations import INPUT, OUTPUT
 from hypergraph.display import jsonable
 from hypergraph.exceptions import CheckpointError
 from hypergraph.views.problems import USAGE, Problem
 
-if TYPE_CHECKING:
-    from hypergraph.checkpointers import PostgresCheckpointer
-
-T = TypeVar("T")
 SqlStore: TypeAlias = SqlCheckpointer
 Tables: TypeAlias = Connection
 
 VALUE_KIND = f"CASE t.kind WHEN {OUTPUT} THEN 'output' WHEN {INPUT} THEN 'input' ELSE 'other' END"  # of vals
-
 _COUNTS = "SELECT status, count(*) FROM workflows WHERE parent_id IS NULL GROUP BY status ORDER BY status"
-_POSTGRES_SIZE = """
-SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class
-WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r'
-"""
 
 
 class DatabaseView(TypedDict):
@@ -80,23 +69,7 @@ def sql_only(store: Checkpointer) -> SqlStore:
 
 def file_of_store(store: SqlStore) -> str | None:
     """Return the path of a store in a SQLite file, None for one on a server."""
-    return store.path if isinstance(store, SqliteCheckpointer) else None
-
-
-def location_of(store: SqlStore) -> str:
-    """Return the location of a store for display: a file, or an address without its password."""
-    return store._database.path
-
-
-def read_tables(store: SqlStore, read: Callable[[Tables], T]) -> T:
-    """Return what `read` returns, called with a connection. Raises CheckpointError if that fails."""
-    path = file_of_store(store)
-    return store._database.read(read) if path is None else _read_file(path, read)
-
-
-def server_time(store: SqlStore) -> datetime | None:
-    """Return the time on the server of a store, None for a file. Raises CheckpointError."""
-    return None if file_of_store(store) is not None else store._database.now()
+    return store.backend.location if store.backend.kind == "sqlite" else None
 
 
 @contextmanager
@@ -116,16 +89,21 @@ def count_of(connection: Tables, table: str) -> int:
     return int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])  # noqa: S608 - fixed names
 
 
+def schema_versions(store: SqlStore) -> Versions:
+    """Return the schema version of a store, 0 without tables. Raises CheckpointError if it cannot be read."""
+    return Versions(*store.backend.schema_versions())
+
+
 def database(store: SqlStore) -> DatabaseView:
     """Return the size and content of a store. Raises CheckpointError if it cannot be read."""
-    versions = schema_versions(store)
+    versions, size = schema_versions(store), store.backend.size()
     artifacts = list(_artifact_sizes(store))
 
     def read(connection: Tables) -> DatabaseView:
         return {
             "schema": "hypergraph.database/1",
-            "path": jsonable(location_of(store)),
-            "bytes": _size(store, connection),
+            "path": jsonable(store.backend.location),
+            "bytes": size,
             "artifacts": len(artifacts),
             "artifact_bytes": sum(artifacts),
             "schema_version": versions.found,
@@ -136,38 +114,14 @@ def database(store: SqlStore) -> DatabaseView:
             "values": count_of(connection, "vals"),
         }
 
-    return read_tables(store, read)
-
-
-def schema_versions(store: SqlStore) -> Versions:
-    """Return the schema version of a store, 0 without tables. Raises CheckpointError if it cannot be read."""
-    path = file_of_store(store)
-    if path is not None:
-        return Versions(_read_file(path, lambda file: number(file, "user_version")), len(MIGRATIONS))
-    return Versions(*cast("PostgresCheckpointer", store).schema_versions())
-
-
-def _read_file(path: str, read: Callable[[sqlite3.Connection], T]) -> T:
-    try:
-        with opened_file(path) as connection:
-            connection.execute("PRAGMA query_only = ON")
-            return read(connection)
-    except (sqlite3.Error, OSError) as error:
-        raise file_error(error, path) from error
-
-
-def _size(store: SqlStore, connection: Tables) -> int:
-    path = file_of_store(store)
-    if path is None:
-        return int(connection.execute(_POSTGRES_SIZE).fetchone()[0])
-    files = [path + end for end in ("", "-wal")]
-    return sum(os.path.getsize(file) for file in files if os.path.exists(file))
+    return store.backend.inspect(read)
 
 
 def _artifact_sizes(store: SqlStore) -> Iterator[int]:
     path = file_of_store(store)
     if path is None:
-        yield from (ArtifactRef.from_text(text).size for text in set(store.artifact_references()))
+        references = set(store.backend.artifact_references())
+        yield from (ArtifactRef.from_text(text).size for text in references)
         return
     for parent, _, names in os.walk(path + "-artifacts"):
         yield from (os.path.getsize(os.path.join(parent, name)) for name in names)

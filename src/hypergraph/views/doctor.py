@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import os
 import platform
 import sqlite3
 from collections.abc import Iterator
@@ -12,27 +11,16 @@ from importlib import metadata
 from typing import Any, NamedTuple, TypedDict
 
 from hypergraph.checkpointers import WorkflowStatus
-from hypergraph.checkpointers.clock import now
 from hypergraph.checkpointers.query import Query
 from hypergraph.display import jsonable, plural
 from hypergraph.exceptions import CheckpointError
-from hypergraph.views.database import (
-    SqlStore,
-    Versions,
-    file_of_store,
-    location_of,
-    read_tables,
-    schema_versions,
-    server_time,
-    sql_only,
-)
+from hypergraph.views.database import SqlStore, Versions, schema_versions, sql_only
 from hypergraph.views.problems import STORE, Problem
 from hypergraph.views.stores import store_at
 
 _ACTIVE = 100  # active workflows that are checked, the newest
 _SKEW = 1.0  # seconds by which two clocks may differ
 _TOTAL = "SELECT coalesce(sum(workflows), 0) FROM tallies"
-_MAY_WRITE = "SELECT NOT pg_is_in_recovery() AND has_table_privilege('workflows', 'INSERT')"
 OK, MISSING, TROUBLE = "ok", "missing", "TROUBLE"
 _EXTRAS = {
     "viz": ("networkx",),
@@ -154,10 +142,11 @@ def _store(address: str) -> Iterator[Finding]:
     try:
         store = sql_only(store_at(address))
         versions = schema_versions(store)
-        total = read_tables(store, lambda connection: int(connection.execute(_TOTAL).fetchone()[0]))
-        alive, lost = _active(store)
-        may_write = _may_write(store)
-        cluster = workers(store) if file_of_store(store) is None else None
+        total = store.backend.inspect(lambda connection: int(connection.execute(_TOTAL).fetchone()[0]))
+        # To read an older schema would migrate it.
+        alive, lost = _active(store) if versions.found == versions.newest else ([], [])
+        may_write = store.backend.is_writable()
+        cluster = workers(store) if store.backend.kind == "postgres" else None
     except Problem as problem:
         is_new = problem.code == STORE
         detail = f"{problem.message}; hypergraph run creates it" if is_new else problem.message
@@ -166,7 +155,7 @@ def _store(address: str) -> Iterator[Finding]:
     except CheckpointError as error:
         yield _finding("store", TROUBLE, str(error))
         return
-    yield _finding("store", OK, f"{location_of(store)}: {plural(total, 'workflow')}")
+    yield _finding("store", OK, f"{store.backend.location}: {plural(total, 'workflow')}")
     yield _schema(versions)
     yield from _clock(store)
     if not may_write:
@@ -188,10 +177,9 @@ def _schema(versions: Versions) -> Finding:
 
 def _clock(store: SqlStore) -> Iterator[Finding]:
     """Compare the clock of this machine with that of the server, whose time is stored."""
-    there = server_time(store)
-    if there is None:
+    ahead = store.backend.clock_skew()
+    if ahead is None:
         return
-    ahead = (there - now()).total_seconds()
     if abs(ahead) < _SKEW:
         yield _finding("clock", OK, "the database and this machine agree")
         return
@@ -223,17 +211,10 @@ def _cluster(found: Workers) -> Iterator[Finding]:
 
 def _active(store: SqlStore) -> tuple[list[str], list[str]]:
     """Return the active workflows: those whose owner process lives, and those without one."""
-    found, _, _ = store.find(Query(frozenset({WorkflowStatus.ACTIVE}), limit=_ACTIVE))
+    found, _, _ = store.backend.find(Query(frozenset({WorkflowStatus.ACTIVE}), limit=_ACTIVE))
     ids = [workflow.id for workflow in found]
-    alive = {workflow_id for workflow_id, owner in store.read_owners(ids).items() if owner.alive}
+    alive = {workflow_id for workflow_id, owner in store.backend.read_owners(ids).items() if owner.alive}
     return [name for name in ids if name in alive], [name for name in ids if name not in alive]
-
-
-def _may_write(store: SqlStore) -> bool:
-    path = file_of_store(store)
-    if path is not None:
-        return os.access(path, os.W_OK) and os.access(os.path.dirname(path), os.W_OK)
-    return bool(read_tables(store, lambda connection: connection.execute(_MAY_WRITE).fetchone()[0]))
 
 
 def _listed(ids: list[str], most: int = 5) -> str:
@@ -283,4 +264,4 @@ def workers(store: SqlStore) -> Workers | None:
             {executor: count for name, executor, count in taken if lock_of(name, executor) not in held},
         )
 
-    return read_tables(store, read)
+    return store.backend.inspect(read)

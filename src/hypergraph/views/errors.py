@@ -99,14 +99,14 @@ def errors(
 
 def _failures_below(store: Checkpointer, found: Workflow) -> Iterator[StepRecord]:
     yield from _failures(store, found.id)
-    broken, _, _ = store.find(Query(_FAILED | {WorkflowStatus.PARTIAL}, parent=found.id, limit=None))
+    broken, _, _ = store.backend.find(Query(_FAILED | {WorkflowStatus.PARTIAL}, parent=found.id, limit=None))
     for child in sorted(broken, key=lambda child: child.item or 0):
         yield from _failures_below(store, child)
 
 
 def _failed_workflows(store: Checkpointer, query: Query) -> Iterator[Workflow]:
     while True:
-        page, _, cursor = store.find(query)
+        page, _, cursor = store.backend.find(query)
         yield from page
         if cursor is None:
             return
@@ -116,7 +116,7 @@ def _failed_workflows(store: Checkpointer, query: Query) -> Iterator[Workflow]:
 def _graphs(store: Checkpointer, found: Workflow) -> set[str | None]:
     """Return the names of the graph of a workflow and of those around it."""
     names, above = {found.graph_name}, found.parent_id
-    while above is not None and (parent := store.read_workflow(above)) is not None:
+    while above is not None and (parent := store.backend.read_workflow(above)) is not None:
         names.add(parent.graph_name)
         above = parent.parent_id
     return names
@@ -124,10 +124,10 @@ def _graphs(store: Checkpointer, found: Workflow) -> set[str | None]:
 
 def _failures(store: Checkpointer, wf: str) -> Iterator[StepRecord]:
     """Yield the steps that failed in the workflow itself, the last one first; nested runs have their own."""
-    failed = [tally for tally in store.tally_steps(wf) if tally.status is StepStatus.FAILED]
+    failed = [tally for tally in store.backend.tally_steps(wf) if tally.status is StepStatus.FAILED]
     for tally in sorted(failed, key=lambda tally: -tally.last):
-        for step in reversed(store.read_steps(wf, node=tally.node, values=False)):
-            nested = step.child_workflow_id and store.read_workflow(step.child_workflow_id)
+        for step in reversed(store.steps(wf, node=tally.node, values=False)):
+            nested = step.child_workflow_id and store.backend.read_workflow(step.child_workflow_id)
             if step.status is StepStatus.FAILED and not nested:
                 yield step
 

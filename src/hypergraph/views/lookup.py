@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from hypergraph.checkpointers import Checkpointer, Workflow
-from hypergraph.checkpointers.reader import START, Position
+from hypergraph.checkpointers.backend import START, Position
 from hypergraph.views.problems import NOT_FOUND, USAGE, Problem
 
 
@@ -30,7 +30,7 @@ def position_in(cursor: str | None) -> Position:
 
 def require_workflow(store: Checkpointer, wf: str) -> Workflow:
     """Return the workflow. Raises Problem if it does not exist."""
-    found = store.read_workflow(wf)
+    found = store.backend.read_workflow(wf)
     if found is None:
         raise missing_workflow(wf)
     return found
@@ -47,7 +47,7 @@ def last_superstep(store: Checkpointer, wf: str, asked: int | None = None) -> in
     Raises:
         Problem: there is no superstep `asked`; None stands for the last one.
     """
-    last = store.last_superstep(wf)
+    last = store.backend.last_superstep(wf)
     if asked is None or (last is not None and 0 <= asked <= last):
         return last
     hint = "It has no steps" if last is None else f"Its supersteps: 0 to {last}"

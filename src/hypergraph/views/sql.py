@@ -29,7 +29,6 @@ from hypergraph.views.database import (
     file_error,
     file_of_store,
     opened_file,
-    read_tables,
 )
 from hypergraph.views.problems import REFUSED, USAGE, Problem
 
@@ -330,7 +329,7 @@ def _server_rows(store: SqlStore, statement: str, limit: int) -> Rows:
         return [column.name for column in found.description], found.fetchall()
 
     try:
-        names, found = read_tables(store, read)
+        names, found = store.backend.inspect(read)
     except CheckpointError as error:
         raise _postgres_problem(error) from error
     return answer(names, found, limit)

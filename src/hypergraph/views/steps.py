@@ -9,8 +9,8 @@ from fnmatch import fnmatchcase
 from typing import TypedDict
 
 from hypergraph.checkpointers import Checkpointer, StepRecord, StepStatus
+from hypergraph.checkpointers.backend import Position, StepOutline, position_of
 from hypergraph.checkpointers.query import Query, milliseconds
-from hypergraph.checkpointers.reader import Position, StepLine, position_of
 from hypergraph.display import did_you_mean, iso, jsonable
 from hypergraph.views.lookup import cursor_after, position_in, require_workflow
 from hypergraph.views.problems import AMBIGUOUS, NOT_FOUND, USAGE, Problem
@@ -23,7 +23,7 @@ _FAR = 2**62  # no index comes after it
 _FEW = 10  # ids that an error lists
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-Test = Callable[[StepLine], bool]
+Test = Callable[[StepOutline], bool]
 
 
 class StepPage(TypedDict):
@@ -71,7 +71,7 @@ def steps(
         lines, ended = _matching(_walk(store, wf, after, last), tests, limit)
         kept = [record for line in lines for record in _at(store, wf, line)]
     else:
-        kept = store.read_page(wf, after=after, limit=limit + 1, upto=last)
+        kept = store.steps(wf, after=after, limit=limit + 1, superstep=last, values=False)
         kept, ended = kept[:limit], len(kept) <= limit
     is_all = not tests and superstep is None
     return {
@@ -97,10 +97,10 @@ def item_of(store: Checkpointer, wf: str, item: int) -> str:
         Problem: the item does not exist, or several mapped graphs have one.
     """
     direct = f"{wf}/item-{item}"
-    if store.read_workflow(direct) is not None:
+    if store.backend.read_workflow(direct) is not None:
         return direct
-    maps, _, _ = store.find(Query(parent=wf, limit=1000))
-    inner = [found for m in maps if store.read_workflow(found := f"{m.id}/item-{item}") is not None]
+    maps, _, _ = store.backend.find(Query(parent=wf, limit=1000))
+    inner = [found for m in maps if store.backend.read_workflow(found := f"{m.id}/item-{item}") is not None]
     if len(inner) == 1:
         return inner[0]
     if inner:
@@ -112,9 +112,9 @@ def item_of(store: Checkpointer, wf: str, item: int) -> str:
     )
 
 
-def _walk(store: Checkpointer, wf: str, after: Position, last: int | None) -> Iterator[StepLine]:
+def _walk(store: Checkpointer, wf: str, after: Position, last: int | None) -> Iterator[StepOutline]:
     """Yield outlines of the steps after a position, which are read faster than whole records."""
-    while page := store.read_lines(wf, after=after, limit=_CHUNK):
+    while page := store.backend.read_outlines(wf, after=after, limit=_CHUNK):
         for line in page:
             if last is not None and line.superstep > last:
                 return
@@ -122,9 +122,9 @@ def _walk(store: Checkpointer, wf: str, after: Position, last: int | None) -> It
         after = page[-1].superstep, page[-1].idx
 
 
-def _matching(found: Iterator[StepLine], tests: list[Test], limit: int) -> tuple[list[StepLine], bool]:
+def _matching(found: Iterator[StepOutline], tests: list[Test], limit: int) -> tuple[list[StepOutline], bool]:
     """Return a page of those that pass all tests, and whether it is the last one."""
-    kept: list[StepLine] = []
+    kept: list[StepOutline] = []
     for line in found:
         if all(test(line) for test in tests):
             if len(kept) == limit:
@@ -133,8 +133,8 @@ def _matching(found: Iterator[StepLine], tests: list[Test], limit: int) -> tuple
     return kept, True
 
 
-def _at(store: Checkpointer, wf: str, line: StepLine) -> list[StepRecord]:
-    return store.read_page(wf, after=(line.superstep, line.idx - 1), limit=1)
+def _at(store: Checkpointer, wf: str, line: StepOutline) -> list[StepRecord]:
+    return store.steps(wf, after=(line.superstep, line.idx - 1), limit=1, values=False)
 
 
 def _tests(
@@ -211,7 +211,7 @@ def columns(store: Checkpointer, id: str, *, after: str | None = None, limit: in
     """
     workflow = require_workflow(store, id)
     origin = (workflow.created_at - _EPOCH) // timedelta(microseconds=1)
-    lines = store.read_lines(id, after=position_in(after), limit=limit + 1)
+    lines = store.backend.read_outlines(id, after=position_in(after), limit=limit + 1)
     more, lines = len(lines) > limit, lines[:limit]
     nodes: dict[str, int] = {}
     return {
@@ -238,7 +238,7 @@ def columns(store: Checkpointer, id: str, *, after: str | None = None, limit: in
     }
 
 
-def _start(line: StepLine, origin: int) -> float | None:
+def _start(line: StepOutline, origin: int) -> float | None:
     """Return the start of a step; one that a fork copied ran in another workflow."""
     if line.replayed:
         return None

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TypedDict
 
 from hypergraph.checkpointers import Checkpointer
-from hypergraph.checkpointers.reader import START, Position, position_of
+from hypergraph.checkpointers.backend import START, Position, position_of
 from hypergraph.display import jsonable
 from hypergraph.views.lookup import require_workflow
 from hypergraph.views.step import Step, shown_step
@@ -42,7 +42,7 @@ class Follower:
         found = require_workflow(store, wf)
         self.status = found.status.value
         earlier = found.step_count - _LATEST - 1  # the index of the last one that is not reported
-        before = store.skimming().read_step(wf, earlier) if earlier >= 0 else None
+        before = store.without_artifacts().step(wf, earlier) if earlier >= 0 else None
         self._after: Position = position_of(before) if before is not None else START
 
     @property
@@ -62,19 +62,19 @@ class Follower:
             Problem: the workflow was deleted.
         """
         self.status = require_workflow(self._store, self._wf).status.value
-        owner = None if self.is_over else self._store.read_owners([self._wf]).get(self._wf)
+        owner = None if self.is_over else self._store.backend.read_owners([self._wf]).get(self._wf)
         self._misses = 0 if self.is_over or (owner and owner.alive) else self._misses + 1
         yield from self._steps()
         yield from self._changed_items()
 
     def _steps(self) -> Iterator[FollowedStep]:
-        while page := self._store.read_page(self._wf, after=self._after, limit=_CHUNK):
+        while page := self._store.steps(self._wf, after=self._after, limit=_CHUNK, values=False):
             for step in page:
                 yield {**shown_step(step), "schema": "hypergraph.followed-step/1"}
             self._after = position_of(page[-1])
 
     def _changed_items(self) -> Iterator[FollowedItem]:
-        for item in self._store.read_items(self._wf):
+        for item in self._store.backend.read_items(self._wf):
             if self._items.get(item.item) != item.status and item.status != ACTIVE:
                 self._items[item.item] = item.status
                 yield {

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import TypedDict
 
 from hypergraph.checkpointers import Checkpointer, StepStatus, Workflow, WorkflowStatus
+from hypergraph.checkpointers.backend import StepTally
 from hypergraph.checkpointers.overview import Overview, some_children
-from hypergraph.checkpointers.reader import StepTally
 from hypergraph.display import jsonable
 from hypergraph.views.lookup import missing_workflow, require_workflow
 from hypergraph.views.step import PauseView, Step, pause_view, shown_step

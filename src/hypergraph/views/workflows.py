@@ -76,7 +76,7 @@ def workflows(lists: Lists, **filters: Any) -> WorkflowPage:
 def with_owners(store: Checkpointer, page: WorkflowPage) -> WorkflowPage:
     """Return a page whose active workflows say whether their owner process lives. Raises CheckpointError."""
     active = [item for item in page["items"] if item["status"] == "active"]
-    owners = store.read_owners([item["id"] for item in active]) if active else {}
+    owners = store.backend.read_owners([item["id"] for item in active]) if active else {}
     for item in active:
         item["alive"] = item["id"] in owners and owners[item["id"]].alive
     return page

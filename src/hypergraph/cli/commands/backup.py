@@ -7,7 +7,7 @@ import os
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import quoted
-from hypergraph.cli.stores import finished, opened
+from hypergraph.cli.stores import opened
 from hypergraph.display import jsonable
 from hypergraph.views.problems import REFUSED, Problem
 from hypergraph.views.writes import Written
@@ -22,7 +22,7 @@ def backup(call: Call) -> Reply:
         raise Problem(
             REFUSED, f"{path} already exists; a backup does not overwrite files", "Choose another name"
         )
-    finished(opened(call).backup(path))
+    opened(call).backup(path)
     document: Written = {
         "schema": "hypergraph.written/1",
         "file": jsonable(path),

@@ -11,7 +11,7 @@ from hypergraph.display import Table, jsonable, plural
 from hypergraph.exceptions import CheckpointError
 from hypergraph.views.address import is_postgres, without_password
 from hypergraph.views.check import check
-from hypergraph.views.database import MigratedView, database, location_of, schema_versions, sql_only
+from hypergraph.views.database import MigratedView, database, schema_versions, sql_only
 from hypergraph.views.problems import REFUSED, Problem
 from hypergraph.views.stores import resolve, store_at
 from hypergraph.views.writes import Written
@@ -62,9 +62,9 @@ def db_check(call: Call) -> Reply:
 def db_migrate(call: Call) -> Reply:
     """Update a store to the schema of this release."""
     store = sql_only(store_at(call.address))
-    path, before = location_of(store), schema_versions(store).found
+    path, before = store.backend.location, schema_versions(store).found
     store.open()
-    store.shut()
+    store.close()
     document: MigratedView = {
         "schema": "hypergraph.migrated/1",
         "path": jsonable(path),
@@ -90,7 +90,7 @@ def db_copy(call: Call) -> Reply:
     address = without_password(given.to)
     document: Written = {
         "schema": "hypergraph.written/1",
-        "file": jsonable(location_of(target)),
+        "file": jsonable(target.backend.location),
         "format": "postgres" if is_postgres(given.to) else "sqlite",
         "workflows": len(ids),
     }

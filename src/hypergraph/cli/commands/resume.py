@@ -17,7 +17,7 @@ def resume(call: Call) -> Reply:
     store, workflow_id = asked(call)
     order = order_of(call)
     order.options["workflow_id"] = workflow_id
-    if not order.is_map and store.names(f"{workflow_id}/item-", parent=workflow_id, limit=1):
+    if not order.is_map and store.backend.find_ids(f"{workflow_id}/item-", parent=workflow_id, limit=1):
         command = order.resuming("--map-over", "KEY", "KEY=VALUES")
         hint = f"Completed items do not run again: {command}"
         raise Problem(USAGE, f"Workflow {workflow_id!r} is a map: it needs --map-over", hint)

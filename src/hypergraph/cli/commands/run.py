@@ -32,7 +32,7 @@ def run(call: Call) -> Reply:
         _check_without_store(call)
         return reply_to(outcome(order, None), order)
     store = store_at(call.address, create=True)
-    if given.id and not given.resume and store.read_workflow(given.id) is not None:
+    if given.id and not given.resume and store.backend.read_workflow(given.id) is not None:
         hint = "To resume it: --resume. To start a new one: leave --id out"
         raise Problem(REFUSED, f"Workflow {given.id!r} already exists", hint)
     if given.resume and not given.id:

@@ -6,7 +6,7 @@ from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.inputs import pair_of
 from hypergraph.cli.output import quoted
-from hypergraph.cli.stores import WF, asked, finished
+from hypergraph.cli.stores import WF, asked
 from hypergraph.display import Table, jsonable, plural
 from hypergraph.views.problems import USAGE, Problem
 from hypergraph.views.writes import Tags
@@ -24,7 +24,7 @@ def tag(call: Call) -> Reply:
     pairs = dict(map(pair_of, getattr(call.options, "key=value")))
     if not pairs and not call.options.remove:
         raise Problem(USAGE, "Missing argument: KEY=VALUE or --remove KEY")
-    tags = finished(store.tag(workflow_id, pairs, remove=call.options.remove))
+    tags = store.tag(workflow_id, pairs, remove=call.options.remove)
     document: Tags = {"schema": "hypergraph.tags/1", "id": jsonable(workflow_id), "tags": jsonable(tags)}
     table = Table(("Tag", "Value"), sorted(tags.items()))
     header = [f"Workflow: {workflow_id}", plural(len(tags), "tag")]

@@ -40,7 +40,7 @@ def ui(call: Call) -> Reply:
     """Serve the page until interrupted; its address is printed and opened in a browser."""
     server, process = _modules()
     given, store, graphs = call.options, opened(call), _graphs(call.options.app)
-    store.read_workflow("")  # an unreadable store is reported now, not by every request
+    store.backend.read_workflow("")  # an unreadable store is reported now, not by every request
     with process.listening_socket(given.port) as listening:
         port, token = listening.getsockname()[1], secrets.token_urlsafe(32)
         shown = without_password(call.address).partition("?")[0]

@@ -57,11 +57,11 @@ def watch(call: Call) -> Reply:
 
 def _list(store: Checkpointer, call: Call) -> Reply:
     if call.options.once or call.options.json:
-        page = with_owners(store, workflows(store, status=ACTIVE, limit=None))
+        page = with_owners(store, workflows(store.backend, status=ACTIVE, limit=None))
         return Reply(page, lambda: [ls_table(page)] if page["items"] else [], _list_header(page))
     shown: Any = None
     for _ in _looks(store, once=False):
-        page = with_owners(store, workflows(store, status=ACTIVE, limit=None))
+        page = with_owners(store, workflows(store.backend, status=ACTIVE, limit=None))
         seen = [(item["id"], item["steps"], item["alive"]) for item in page["items"]]
         if seen != shown:
             shown = seen
@@ -79,7 +79,7 @@ def _list_header(page: Any) -> list[str]:
 
 def _looks(store: Checkpointer, *, once: bool) -> Iterator[None]:
     """Yield now, then after each change of the store, and from time to time without one."""
-    version = store.watch()
+    version = store.backend.watch()
     seen, pause = version(), _SHORTEST
     yield
     while not once:
