@@ -185,7 +185,7 @@ def show_bar(folder: Path, steps: int = 10) -> Bar:
     file = folder / "shown.db"
     store = SqliteCheckpointer(file)
     SyncRunner(checkpointer=store).run(chain_of(steps, plus_one), {"v0": 0}, workflow_id="run")
-    store.shut()
+    store.close()
     code = "import sys; from hypergraph.cli import main; sys.exit(main())"
 
     compiled = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(folder / "compiled")}

@@ -65,16 +65,16 @@ def database(tmp_path: Path) -> Path:
     runner.run(chain(STEPS), x0=0, workflow_id="ten")
     runner.run(chain(STEPS), x0=None, workflow_id="failed", error_handling="continue")
     runner.map(chain(2), x0=[1, 2, None], map_over="x0", workflow_id="map", error_handling="continue")
-    store.shut()
+    store.close()
     return file
 
 
 def test_the_counter_counts(database: Path, transactions: Counter) -> None:
     store = SqliteCheckpointer(database)
-    store.read_workflow("ten")
+    store.backend.read_workflow("ten")
     before = transactions.count
-    store.read_workflow("ten")
-    store.read_workflow("failed")
+    store.backend.read_workflow("ten")
+    store.backend.read_workflow("failed")
     assert transactions.count == before + 2
     with sqlite3.connect(database) as connection:
         connection.execute("SELECT 1").fetchall()
@@ -120,7 +120,7 @@ def test_an_answer_to_the_page_takes_one(
     database: Path, transactions: Counter, name: str, workflow_id: str
 ) -> None:
     store = SqliteCheckpointer(database)
-    store.read_workflow("")  # opens the file
+    store.backend.read_workflow("")  # opens the file
     before = transactions.count
     assert QUERIES[name].ask(store, [("id", workflow_id)])
     assert transactions.count == before + 1
