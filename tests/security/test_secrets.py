@@ -120,7 +120,7 @@ def test_neither_repr_nor_errors_show_the_key(store: SqliteCheckpointer) -> None
 # -- keys ------------------------------------------------------------------------------------------------
 
 WRONG: dict[str, tuple[Any, str]] = {
-    "another key": ([ZstdCodec(), AesGcmCodec(OTHER_KEY)], "does not decrypt with the key 'default'"),
+    "another key": ([ZstdCodec(), AesGcmCodec(OTHER_KEY)], "cannot be decrypted with the key 'default'"),
     "a key of another name": (
         [ZstdCodec(), AesGcmCodec(keys={"2025": KEY})],
         "the key 'default', this store has '2025'",
