@@ -1,4 +1,4 @@
-"""Pictures of graphs: from code or from a store, with and without a run, safe whatever they show."""
+"""Pictures of graphs and stored structures, with and without a run, escaped."""
 
 from __future__ import annotations
 

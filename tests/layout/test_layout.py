@@ -1,4 +1,4 @@
-"""Boxes and arrows get places: nothing overlaps, nothing is lost, nothing is random, whatever the input."""
+"""Layouts: no overlaps, nothing lost, deterministic, for any input."""
 
 from __future__ import annotations
 
@@ -233,7 +233,10 @@ def test_nothing_has_an_empty_layout() -> None:
     ("drawing", "message"),
     [
         ({"nodes": boxes_of("a", "a"), "edges": []}, "duplicate id of boxes: 'a'"),
-        ({"nodes": boxes_of("a", parent="b"), "edges": []}, "the parent 'b' of box 'a' must be listed before it"),
+        (
+            {"nodes": boxes_of("a", parent="b"), "edges": []},
+            "the parent 'b' of box 'a' must be listed before it",
+        ),
         ({"nodes": boxes_of("a"), "edges": arrows("ab")}, "unknown target of an arrow: 'b'"),
     ],
 )

@@ -1,4 +1,4 @@
-"""What a node may know about its run through a NodeContext."""
+"""NodeContext: ids, logger, deadline, stop request and streaming, as a node sees them."""
 
 from __future__ import annotations
 

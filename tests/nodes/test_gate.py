@@ -1,4 +1,4 @@
-"""Gates and END: what may be built, and what a gate function may answer."""
+"""Gates and END: construction, and the results that a gate function can return."""
 
 import copy
 import pickle

@@ -1,4 +1,4 @@
-"""Objects of user classes: stored as readable data, rebuilt only where running code named their class."""
+"""Objects of user classes: stored as readable data, rebuilt only for registered classes."""
 
 from __future__ import annotations
 

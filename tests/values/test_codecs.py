@@ -1,4 +1,4 @@
-"""What codecs promise: the same bytes or an error, bounded memory, and no value that was tampered with."""
+"""Codecs: the same bytes or an error, bounded memory, tampering detected."""
 
 from __future__ import annotations
 

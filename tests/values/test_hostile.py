@@ -1,4 +1,4 @@
-"""Stored bytes that nobody here wrote: read as `Undecodable`, with nothing imported, called or crashed."""
+"""Hostile stored bytes: read as `Undecodable`, with nothing imported, called or crashed."""
 
 from __future__ import annotations
 

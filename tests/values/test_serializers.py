@@ -1,4 +1,4 @@
-"""Values through the serializers: exactly the same afterwards, or a TypeError that says what and where."""
+"""Serializers: values unchanged after a round trip, or a TypeError with type and path."""
 
 from __future__ import annotations
 

@@ -220,9 +220,11 @@ def _with_pinned(
     items: Sequence[Item], links: Sequence[Link], found: list[int], inner: Sequence[int]
 ) -> list[int]:
     first = min((found[item] for item in inner), default=0)
-    begins = any(item.pinned == "first" for item in items)
+    has_entries = any(item.pinned == "first" for item in items)
     # The label of an arrow across the border needs its own rank.
-    room_in = 1 + any(link.label and items[link.source].pinned == "first" for link in links) if begins else 0
+    room_in = (
+        1 + any(link.label and items[link.source].pinned == "first" for link in links) if has_entries else 0
+    )
     room_out = 1 + any(link.label and items[link.target].pinned == "last" for link in links)
     for item in inner:
         found[item] += room_in - first

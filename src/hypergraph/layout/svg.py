@@ -267,12 +267,12 @@ class _Painter:
         """Paint count and duration of executions over a corner, where the layout does not depend on them."""
         facts = self._facts(box)
         runs, duration = facts.get("runs") or 0, facts.get("duration_ms")
-        told = [f"×{runs}"] if runs > 1 else []
+        parts = [f"×{runs}"] if runs > 1 else []
         if duration is not None:
-            told.append(execution_time(duration) if duration < 10_000 else run_time(duration))
-        if not told:
+            parts.append(execution_time(duration) if duration < 10_000 else run_time(duration))
+        if not parts:
             return ""
-        text = " ".join(told)
+        text = " ".join(parts)
         wide = width_of(text, 9) + 10
         beside = box["x"] + box["width"] / 2 + 9 + wide  # right of an arrow from the middle of the border
         right, bottom = max(box["x"] + box["width"] + 8, beside), box["y"] + box["height"]
