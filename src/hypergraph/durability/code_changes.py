@@ -8,8 +8,8 @@ from typing import Any
 
 from hypergraph.checkpointers.records import NewWorkflow
 from hypergraph.durability.history import Stored
-from hypergraph.durability.options import Wishes
 from hypergraph.engine.nested import MapRun
+from hypergraph.engine.options import RunOptions
 from hypergraph.engine.run import Run
 from hypergraph.exceptions import GraphChangedError
 from hypergraph.graph.graph import Graph
@@ -69,7 +69,7 @@ def code_to_record(graph: Graph, stored: Stored, kept: Collection[str]) -> NewWo
     return NewWorkflow(graph_hash=graph.definition_hash, graph=structure_of(graph), node_hashes=hashes)
 
 
-def described(run: Run | MapRun, wishes: Wishes) -> NewWorkflow:
+def described(run: Run | MapRun, options: RunOptions) -> NewWorkflow:
     """Return what a store must know of a run, or of a map, to begin its history."""
     graph, parent = run.admission.graph, run.parent
     return NewWorkflow(
@@ -81,7 +81,7 @@ def described(run: Run | MapRun, wishes: Wishes) -> NewWorkflow:
         parent_superstep=run.outer_superstep,
         node_name=run.step_name or None,
         visit=parent.visits(parent.step_of(run.step_name)) if parent is not None else 1,
-        tags=dict(wishes.tags or {}) if parent is None else {},
+        tags=dict(options.tags or {}) if parent is None else {},
     )
 
 

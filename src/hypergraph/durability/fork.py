@@ -11,7 +11,7 @@ from hypergraph.checkpointers.names import moved
 from hypergraph.checkpointers.records import NewWorkflow, StepRecord, Workflow
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.durability.history import is_other
-from hypergraph.durability.options import Wishes
+from hypergraph.engine.options import RunOptions
 from hypergraph.exceptions import WorkflowError
 from hypergraph.values.undecodable import Undecodable
 
@@ -34,15 +34,15 @@ class Origin:
         return {n: v for n, v in given.items() if n not in self.state or is_other(self.state[n], v)}
 
 
-def origin_of(store: Checkpointer, wishes: Wishes) -> Origin:
+def origin_of(store: Checkpointer, options: RunOptions) -> Origin:
     """Return what to begin with.
 
     Raises:
         WorkflowError: there is no such workflow, or no such superstep in it.
     """
-    if wishes.fork_from is None:
-        return _handed_over(store, wishes.history or ())
-    workflow_id, upto = wishes.fork_from
+    if options.fork_from is None:
+        return _handed_over(store, options.history or ())
+    workflow_id, upto = options.fork_from
     if store.read_workflow(workflow_id) is None:
         raise WorkflowError(
             f"There is no workflow {workflow_id!r} to fork from in {store!r}.", workflow_id=workflow_id
@@ -70,7 +70,9 @@ def _handed_over(store: Checkpointer, history: Sequence[StepRecord]) -> Origin:
     return Origin(source, last, history, inputs, handed_over=True, state=state)
 
 
-def begin(store: Checkpointer, workflow_id: str, new: NewWorkflow, origin: Origin, wishes: Wishes) -> None:
+def begin(
+    store: Checkpointer, workflow_id: str, new: NewWorkflow, origin: Origin, *, force: bool = False
+) -> None:
     """Create the fork and its children.
 
     Raises:
@@ -97,7 +99,7 @@ def begin(store: Checkpointer, workflow_id: str, new: NewWorkflow, origin: Origi
         steps=steps,
         copies=source is not None and not origin.handed_over,
     )
-    claim = store.claim(workflow_id, described, force=wishes.force)
+    claim = store.claim(workflow_id, described, force=force)
     if claim.existing is not None:  # somebody else was faster
         store.release(claim)
         raise _exists(workflow_id)

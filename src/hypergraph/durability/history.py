@@ -14,7 +14,7 @@ from hypergraph.checkpointers.encoding import LazyState
 from hypergraph.checkpointers.records import StepRecord, Turn, Workflow
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.engine.plan import ABSENT, Plan, Step
-from hypergraph.engine.run import Detail
+from hypergraph.engine.run import StepOutcome
 from hypergraph.engine.scheduler import PASSED_ON, differs
 from hypergraph.graph.graph import Graph
 from hypergraph.nodes.function import FunctionNode
@@ -28,15 +28,15 @@ OwnValues = Callable[[StepRecord], Mapping[str, Any]]
 
 
 @lru_cache(maxsize=256)
-def _replayed(decision: str | tuple[str, ...] | None) -> Detail:
+def _replayed(decision: str | tuple[str, ...] | None) -> StepOutcome:
     """Return what is known of a step that ran before; a long loop decides the same again and again."""
-    detail = Detail()
+    detail = StepOutcome()
     detail.replayed = True
     detail.decision = list(decision) if isinstance(decision, tuple) else decision
     return detail
 
 
-class Recalled(Detail):
+class Recalled(StepOutcome):
     """What is known of a nested graph that ran before; its run is looked up when somebody asks for it."""
 
     replayed = True

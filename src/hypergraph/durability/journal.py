@@ -13,7 +13,7 @@ from hypergraph.checkpointers.records import Commit, EncodedStep, NewWorkflow, O
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.engine.kernel import NOT_KNOWN
 from hypergraph.engine.plan import ABSENT, Step, inputs_of
-from hypergraph.engine.run import Detail, Run
+from hypergraph.engine.run import Run, StepOutcome
 from hypergraph.exceptions import AmbiguousStepError, CrashLoopError, WorkerLostError, safe_text
 from hypergraph.records import PauseInfo
 from hypergraph.runs.build import decision_text
@@ -126,7 +126,7 @@ class Journal:
         return self.intents.result_of(step, superstep)
 
     def done(
-        self, step: Step, superstep: int, value: Any, seconds: float, detail: Detail | None = None
+        self, step: Step, superstep: int, value: Any, seconds: float, detail: StepOutcome | None = None
     ) -> None:
         """Write down a completed step."""
         if self.silent:
@@ -145,7 +145,7 @@ class Journal:
         elif not self.waits_for_end and _clock() - self.last_commit > _EARLY:
             self.flush()
 
-    def failed(self, step: Step, superstep: int, seconds: float, detail: Detail) -> None:
+    def failed(self, step: Step, superstep: int, seconds: float, detail: StepOutcome) -> None:
         """Write down a failed step, its error as text; what is ambiguous stays without a record."""
         error = detail.error
         is_open = not step.node.repeatable and (detail.cut_off or isinstance(error, WorkerLostError))
@@ -265,7 +265,7 @@ def _fixed_versions(run: Run, step: Step) -> _Versions:
     return admission.versions[step.index]  # type: ignore[no-any-return]  # put there above
 
 
-def _uncommon(detail: Detail) -> dict[str, Any]:
+def _uncommon(detail: StepOutcome) -> dict[str, Any]:
     """Return the fields of a record that most steps leave as they are."""
     facts: dict[str, Any] = {}
     if detail.cached:

@@ -23,7 +23,6 @@ from hypergraph.durability.code_changes import (
 )
 from hypergraph.durability.history import Stored, produced, spent, stamp, stored_in
 from hypergraph.durability.journal import Journal, refuse_crash_loop
-from hypergraph.durability.options import Wishes
 from hypergraph.durability.resume import (
     ended_elsewhere,
     recall,
@@ -34,6 +33,7 @@ from hypergraph.durability.resume import (
 )
 from hypergraph.engine.admission import answer_names
 from hypergraph.engine.nested import MapRun
+from hypergraph.engine.options import RunOptions
 from hypergraph.engine.run import RECORD_SIZE, Run
 from hypergraph.exceptions import CrashLoopError, ItemChangedError, WorkflowError, WorkflowLockedError
 from hypergraph.graph.graph import Graph
@@ -43,14 +43,14 @@ from hypergraph.values.undecodable import Undecodable
 _SLOW = 0.002  # seconds for one commit; a hop to another thread takes a twentieth of it
 
 
-class WorkflowKeeper:
+class WorkflowRecorder:
     """Keep the runs of one call in a store."""
 
-    def __init__(self, store: Checkpointer, wishes: Wishes, graph: Graph) -> None:
+    def __init__(self, store: Checkpointer, options: RunOptions, graph: Graph) -> None:
         self.store = store.reading(with_types_of(store.serializer, graph))
-        self.wishes = wishes
+        self.options = options
         self.writer = Writer.of(store) if store.policy.durability == "async" else None
-        self.maps = MapKeeper(self.store, wishes)
+        self.maps = MapKeeper(self.store, options)
         self.origin: fork.Origin | None = None
         self.edits: dict[str, Any] = {}  # values given for what recorded steps produced
         self.named: frozenset[str] = frozenset()  # what the caller gives now, in contrast to what is stored
@@ -71,12 +71,12 @@ class WorkflowKeeper:
             return given
         self.batch = self._map_of(check_workflow_id(workflow_id, child=True))
         check_workflow_id(workflow_id, child=self.batch is not None)
-        if self.wishes.checkpoint is not None:
-            point = self.wishes.checkpoint
-            self.wishes = self.wishes._replace(history=point.steps)
+        if self.options.checkpoint is not None:
+            point = self.options.checkpoint
+            self.options = self.options.replace(history=point.steps)
             given = {**point.values, **given}
-        if self.wishes.forks:
-            self.origin = fork.origin_of(self.store, self.wishes)
+        if self.options.forks:
+            self.origin = fork.origin_of(self.store, self.options)
             recorded, known = produced(self.origin.records), self.origin.inputs
             given = self.origin.beyond(given)
             given = without_answered(self.store, self.origin.workflow_id, given)
@@ -86,7 +86,7 @@ class WorkflowKeeper:
             if stored is not None:
                 self.question = stored.question
                 refuse_map(self.store, stored)
-                if not self.wishes.new_turn:
+                if not self.options.new_turn:
                     refuse_second_answer(graph, stored, given)
                 if stored.question is None:
                     given = without_answered(self.store, workflow_id, given)
@@ -128,10 +128,10 @@ class WorkflowKeeper:
             if stored is not None and self._is_over(run, stored):
                 return False
         try:
-            claim = self.store.claim(workflow_id, self._described(run), force=self.wishes.force)
+            claim = self.store.claim(workflow_id, self._described(run), force=self.options.force)
         except WorkflowLockedError:
             # A rival that came too late to fork holds it for a moment, only to find that out.
-            if not (self.wishes.wait or self.has_forked):
+            if not (self.options.wait or self.has_forked):
                 raise
             self.has_waited, self.seen = not self.has_forked, None
             return None
@@ -152,11 +152,11 @@ class WorkflowKeeper:
         source = self.store.read_workflow(origin.workflow_id or "")
         if source is not None:
             before = Stored(source, list(origin.records), origin.inputs)
-            if self.wishes.code_change == "error":
+            if self.options.code_change == "error":
                 outdated_nodes(graph, before, "error")
             code = code_to_record(graph, before, before.finished)
             described = replace(described, node_hashes=code.node_hashes if code else source.node_hashes)
-        fork.begin(self.store, run.workflow_id or "", described, origin, self.wishes)
+        fork.begin(self.store, run.workflow_id or "", described, origin, force=self.options.force)
 
     def _stored(self, run: Run, current: Workflow | None = None) -> Stored | None:
         """Return what is stored of a run; what was seen before will do, if nobody worked on it since."""
@@ -189,7 +189,7 @@ class WorkflowKeeper:
             return False  # nothing was written down, so nothing can be restored
         if _has_answers(run) or self._news(run, stored) or has_grown(run.admission.graph, stored):
             return False
-        code_change = self.wishes.code_change
+        code_change = self.options.code_change
         told = _is_outermost(run) or code_change == "rerun"  # one warning for a map, not one for each item
         if told and outdated_nodes(run.admission.graph, stored, code_change):
             return False
@@ -201,7 +201,7 @@ class WorkflowKeeper:
         given = {name: value for name, value in run.values.items() if name in run.admission.given}
         if _is_outermost(run):
             given |= self.edits
-        again = self.named if self.wishes.new_turn and _is_outermost(run) else ()
+        again = self.named if self.options.new_turn and _is_outermost(run) else ()
         return stored.news(given, again)
 
     def _echoes(self, run: Run, stored: Stored) -> dict[str, tuple[int, Any]]:
@@ -217,13 +217,13 @@ class WorkflowKeeper:
             raise taken_over(claim.workflow_id)
         if _has_answers(run) and _is_outermost(run):
             refuse_late_answer(run, self.question, stored)
-            if not self.wishes.new_turn:
+            if not self.options.new_turn:
                 refuse_second_answer(run.admission.graph, stored, run.answers)
         if self._is_over(run, stored):  # somebody was faster
             self.store.release(claim)
             return False
         graph, news = run.admission.graph, self._news(run, stored)
-        outdated = outdated_nodes(graph, stored, self.wishes.code_change)
+        outdated = outdated_nodes(graph, stored, self.options.code_change)
         if outdated:
             self.reruns[run] = stored
         code = code_to_record(graph, stored, stored.finished)
@@ -275,7 +275,7 @@ class WorkflowKeeper:
         self.maps.close(map_run)
 
     def _described(self, run: Run) -> NewWorkflow:
-        new = described(run, self.wishes)
+        new = described(run, self.options)
         inputs = {name: value for name, value in run.values.items() if name in run.admission.given}
         if run.map_run is None:
             return replace(new, inputs=inputs, parent_id=new.parent_id or self.batch)
@@ -296,9 +296,9 @@ def _is_outermost(run: Run) -> bool:
 class MapKeeper:
     """Keep the maps of one call in a store; `fresh` are those that have no history yet."""
 
-    def __init__(self, store: Checkpointer, wishes: Wishes) -> None:
+    def __init__(self, store: Checkpointer, options: RunOptions) -> None:
         self.store = store
-        self.wishes = wishes
+        self.options = options
         self.claims: dict[MapRun, Claim] = {}
         self.fresh: set[MapRun] = set()
         self.spent: dict[MapRun, float] = {}  # milliseconds that maps have worked before
@@ -317,14 +317,14 @@ class MapKeeper:
         items = self.store.children(map_run.workflow_id) if stored is not None else []
         if stored is not None:
             _refuse_run(stored)
-        if self.wishes.key is not None and parent is None:
+        if self.options.key is not None and parent is None:
             map_run.numbers = self._numbers(map_run, items)
         else:
             self._refuse_changes(map_run, items)
         if stored is not None and self._is_complete(map_run, stored, items):
             return
-        new = described(map_run, self.wishes)
-        claim = self.claims[map_run] = self.store.claim(map_run.workflow_id, new, force=self.wishes.force)
+        new = described(map_run, self.options)
+        claim = self.claims[map_run] = self.store.claim(map_run.workflow_id, new, force=self.options.force)
         if claim.existing is None:
             self.fresh.add(map_run)
             return
@@ -369,7 +369,7 @@ class MapKeeper:
 
     def _is_complete(self, map_run: MapRun, stored: Workflow, items: Sequence[Workflow]) -> bool:
         """Say whether every item was recorded as completed, so that there is nothing to write."""
-        if stored.status is not WorkflowStatus.COMPLETED or self.wishes.code_change == "rerun":
+        if stored.status is not WorkflowStatus.COMPLETED or self.options.code_change == "rerun":
             return False
         recorded = {item.item for item in items if item.status is WorkflowStatus.COMPLETED}
         return all(map_run.number_of(index) in recorded for index in range(len(map_run.items)))
@@ -377,7 +377,7 @@ class MapKeeper:
     def _numbers(self, map_run: MapRun, items: Sequence[Workflow]) -> list[int]:
         """Return the numbers of the items: that of the recorded item with the same key, or a new one."""
         keys = self.keys[map_run] = [
-            _key(self.wishes.key, index, item) for index, item in enumerate(map_run.items)
+            _key(self.options.key, index, item) for index, item in enumerate(map_run.items)
         ]
         double = [key for key, count in Counter(keys).items() if count > 1]
         if double:

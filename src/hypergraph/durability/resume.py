@@ -13,7 +13,7 @@ from hypergraph.durability.history import Past, Stored, grown, is_other, marked,
 from hypergraph.engine.admission import admit
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.plan import Step
-from hypergraph.engine.run import Run, Scope
+from hypergraph.engine.run import CallContext, Run
 from hypergraph.exceptions import HypergraphError, NodeError, WorkflowError
 from hypergraph.graph.graph import Graph
 from hypergraph.records import RunStatus
@@ -48,7 +48,7 @@ def recalled(store: Checkpointer, run: Run, step: Step, child: str) -> Run | Map
         return None
 
 
-def _run_of(store: Checkpointer, scope: Scope, graph: Graph, workflow: Workflow) -> Run:
+def _run_of(store: Checkpointer, scope: CallContext, graph: Graph, workflow: Workflow) -> Run:
     stored = stored_in(store, workflow.id) or Stored(workflow, [], {})
     given = {name: value for name, (_, value) in stored.inputs.items()}
     run = Run(scope, admit(graph, tuple(given), on_internal_override="ignore"), given)

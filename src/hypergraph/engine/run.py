@@ -6,10 +6,11 @@ import logging
 import threading
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hypergraph.engine.admission import Admission
-from hypergraph.engine.kernel import Keeper, Kernel, NodeCache, Observer, is_cancellation
+from hypergraph.engine.kernel import Kernel, is_cancellation
+from hypergraph.engine.options import DEFAULTS, RunOptions
 from hypergraph.engine.plan import ABSENT, Step, inputs_of
 from hypergraph.exceptions import (
     CancellationError,
@@ -25,18 +26,23 @@ from hypergraph.graph.graph import Graph
 from hypergraph.nodes.context import DEFAULT_LOGGER
 from hypergraph.records import PauseInfo, RunStatus, fresh_run_id
 
+if TYPE_CHECKING:
+    from hypergraph.cache import NodeCache
+    from hypergraph.durability.journal import Journal
+    from hypergraph.durability.recorder import WorkflowRecorder
+    from hypergraph.runners.observer import EventObserver
+
 clock = time.perf_counter
 NEVER = float("inf")
 DEFAULT_LIMIT = 1000
 
 
-class Scope:
+class CallContext:
     """What all runs of one call share. Most calls need no more than these defaults."""
 
-    observer: Observer | None = None
-    keeper: Keeper | None = None
-    on_missing = "ignore"
-    timeout: float | None = None
+    observer: EventObserver | None = None
+    recorder: WorkflowRecorder | None = None
+    options = DEFAULTS
     deadline: float | None = None
     halt_at = NEVER
     stop_request: StopRequested | None = None
@@ -54,21 +60,14 @@ class Scope:
         if not kernel.quick:
             self.quick = False
 
-    def configure(self, observer: Observer | None, on_missing: str, timeout: float | None) -> None:
-        """Set what is out of the ordinary; a timeout counts from here."""
-        self.observer = observer
-        self.on_missing = on_missing
+    def configure(self, observer: EventObserver | None, options: RunOptions) -> None:
+        """Set what differs from the defaults; the timeout starts here."""
+        self.observer, self.options, timeout = observer, options, options.timeout
         if timeout is not None:
-            self.timeout = timeout
             self.halt_at, self.deadline = clock() + timeout, time.monotonic() + timeout
         # A plain call made in place passes no listener and cannot be cut off by a deadline.
         if observer is not None or (timeout is not None and self.kernel.concurrent):
             self.quick = False
-
-    def keep(self, keeper: Keeper | None) -> None:
-        """Have the runs of this call written down."""
-        if keeper is not None:
-            self.keeper = keeper
 
     def stop(self, info: Any = None) -> None:
         """Ask every run of this scope to stop before its next node."""
@@ -99,14 +98,15 @@ class Scope:
         """Return the error for a run that ends here because of a stop request or the deadline."""
         if self.stop_request is not None:
             return CancellationError(name, self.stop_request, was_executing=was_executing)
-        cause = TimeoutError(f"the run's timeout of {self.timeout:g} s has passed")
-        return RunTimeoutError(name, cause, was_executing=was_executing, timeout=self.timeout or 0.0)
+        timeout = self.options.timeout or 0.0
+        cause = TimeoutError(f"the run's timeout of {timeout:g} s has passed")
+        return RunTimeoutError(name, cause, was_executing=was_executing, timeout=timeout)
 
 
 RECORD_SIZE = 4
 
 
-class Detail:
+class StepOutcome:
     """What a raw record says beyond the ordinary: attached only where something is out of the ordinary."""
 
     error: BaseException | None = None
@@ -122,125 +122,10 @@ class Detail:
     inner: Any = None  # a Run, or a MapRun for the items of a mapped graph
 
 
-class Endings:
-    """The side of a run that has to do with its end."""
-
-    scope: Scope
-    records: list[Any]
-    values: dict[str, Any]
-    landed: list[tuple[Step, Any]]
-    unfolding: Any
-    fixed: bool
-    item_index: int | None
-    journal: Any = None  # where its steps are written down, if anywhere
-    status = RunStatus.COMPLETED
-    error: BaseException | None = None
-    failure: NodeError | None = None
-    rank = (0, 0)
-    pause: PauseInfo | None = None
-
-    @property
-    def is_over(self) -> bool:
-        """Whether nothing new may start."""
-        return self.failure is not None or self.pause is not None
-
-    def path_of(self, name: str) -> str:
-        """Return the "/"-joined path of a node of this run."""
-        raise NotImplementedError
-
-    def state(self) -> dict[str, Any]:
-        """Return everything in the state."""
-        raise NotImplementedError
-
-    def graph_inputs(self, step: Step) -> dict[str, Any]:
-        """Return what a nested graph takes from this state."""
-        raise NotImplementedError
-
-    def fail(self, step: Step, superstep: int, error: BaseException, duration: float, detail: Detail) -> None:
-        """Record a failed execution. Raises the error itself where it must not be swallowed."""
-        if not isinstance(error, Exception):
-            error = self._judge(step, error)
-        detail.error = error
-        self.records += (superstep, step, duration, detail)
-        halted = isinstance(error, CancellationError) and self.scope.halt_at <= clock()
-        op = "cancel" if halted else _OPERATIONS[step.kind]
-        evidence = self._evidence(step, superstep, error, op, detail.inner)
-        self.end(RunStatus.STOPPED if halted else RunStatus.FAILED, error, evidence, step.index)
-        if self.journal is not None:
-            self.journal.failed(step, superstep, duration, detail)
-
-    def _judge(self, step: Step, error: BaseException) -> BaseException:
-        if isinstance(error, KeyboardInterrupt) or self.scope.kernel.is_cancelled(error):
-            self.status = RunStatus.STOPPED
-            raise error
-        if is_cancellation(error):
-            return error
-        return PanicError(self.path_of(step.name), error)
-
-    def _evidence(self, step: Step, superstep: int, error: BaseException, op: str, inner: Any) -> NodeError:
-        deeper: NodeError | None = inner.failure if inner is not None else None
-        if deeper is not None:
-            name, op, inputs, item = deeper.node_name, deeper.op, deeper.inputs, deeper.item_index
-            items = deeper.map_result if isinstance(inner, Endings) else inner
-        else:
-            name, item, items = self.path_of(step.name), None, None
-            inputs = inputs_of(step.node, self.values) if step.kind != "graph" else self.graph_inputs(step)
-        return NodeError(
-            name,
-            error,
-            op=op,
-            superstep=superstep,
-            item_index=item if self.item_index is None else self.item_index,  # of the outermost map
-            inputs=inputs,
-            map_result=items,  # as it is; whoever makes the result of this run makes one of this, too
-        )
-
-    def end(self, status: RunStatus, error: BaseException, evidence: NodeError, index: int) -> None:
-        """Note the ending; of several, the first in graph order of the earliest superstep counts."""
-        rank = (evidence.superstep, index)
-        if self.failure is None or rank < self.rank:
-            self.status, self.error, self.failure, self.pause, self.rank = status, error, evidence, None, rank
-
-    def halt(self, step: Any, superstep: int, was_executing: bool = False) -> None:
-        """End the run before (or while) a step or group, because of a stop request or the deadline."""
-        error = self.scope.halt_error(self.path_of(step.name), was_executing)
-        evidence = NodeError(
-            error.node_name, error, op="cancel", superstep=superstep, item_index=self.item_index
-        )
-        self.end(RunStatus.STOPPED, error, evidence, getattr(step, "index", 0))
-
-    def overrun(self) -> None:
-        """End the run if its time was up while the last step was at work; a stop came too late to matter."""
-        if self.scope.stop_request is None and not self.is_over:
-            superstep, step, _, _ = self.records[-RECORD_SIZE:]
-            self.halt(step, superstep, was_executing=True)
-
-    def exhaust(self, step: Step, superstep: int) -> None:
-        """End the run because a loop took more supersteps than allowed."""
-        error = InfiniteLoopError(self.scope.max_iterations)
-        evidence = NodeError(self.path_of(step.name), error, superstep=superstep, item_index=self.item_index)
-        self.end(RunStatus.FAILED, error, evidence, step.index)
-
-    def refuse(self, error: Exception) -> None:
-        """End the run before it starts: its inputs will not do."""
-        self.end(RunStatus.FAILED, error, NodeError("", error, item_index=self.item_index), 0)
-
-    def close(self) -> None:
-        """Complete the evidence, when everything that was running has finished."""
-        if not self.fixed and self.landed:
-            self.unfolding.apply_landed()
-        failure, error = self.failure, self.error
-        if failure is not None and error is not None:
-            failure.partial_state = self.state()
-            if isinstance(error, (CancellationError, InfiniteLoopError)):
-                error.values = failure.partial_state
-            attach_evidence(error, failure)
-
-
 _OPERATIONS = {"function": "execute", "graph": "execute", "gate": "route", "interrupt": "interrupt"}
 
 
-class Run(Endings):
+class Run:
     """One graph being executed."""
 
     # One is made for every item of a map, so only what differs from these is set on each.
@@ -263,9 +148,15 @@ class Run(Endings):
     answers: dict[str, Any]
     landed: list[tuple[Step, Any]]
     versions: dict[str, int]
+    journal: Journal | None = None  # where its steps are recorded
     past: Any = None  # what is already written there
+    status = RunStatus.COMPLETED
+    error: BaseException | None = None
+    failure: NodeError | None = None
+    rank = (0, 0)  # of the failure or pause that counts: superstep and index of the step
+    pause: PauseInfo | None = None
 
-    def __init__(self, scope: Scope, admission: Admission, given: Mapping[str, Any]) -> None:
+    def __init__(self, scope: CallContext, admission: Admission, given: Mapping[str, Any]) -> None:
         self.scope = scope
         self.admission = admission
         self.plan = plan = admission.plan
@@ -392,6 +283,95 @@ class Run(Endings):
             self.scope.observer.chunk(self, name, chunk)
 
     # -- endings ---------------------------------------------------------------------------------------
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing new may start."""
+        return self.failure is not None or self.pause is not None
+
+    def fail(
+        self, step: Step, superstep: int, error: BaseException, duration: float, detail: StepOutcome
+    ) -> None:
+        """Record a failed execution. Raises the error itself where it must not be swallowed."""
+        if not isinstance(error, Exception):
+            error = self._judge(step, error)
+        detail.error = error
+        self.records += (superstep, step, duration, detail)
+        halted = isinstance(error, CancellationError) and self.scope.halt_at <= clock()
+        op = "cancel" if halted else _OPERATIONS[step.kind]
+        evidence = self._evidence(step, superstep, error, op, detail.inner)
+        self.end(RunStatus.STOPPED if halted else RunStatus.FAILED, error, evidence, step.index)
+        if self.journal is not None:
+            self.journal.failed(step, superstep, duration, detail)
+
+    def _judge(self, step: Step, error: BaseException) -> BaseException:
+        if isinstance(error, KeyboardInterrupt) or self.scope.kernel.is_cancelled(error):
+            self.status = RunStatus.STOPPED
+            raise error
+        if is_cancellation(error):
+            return error
+        return PanicError(self.path_of(step.name), error)
+
+    def _evidence(self, step: Step, superstep: int, error: BaseException, op: str, inner: Any) -> NodeError:
+        deeper: NodeError | None = inner.failure if inner is not None else None
+        if deeper is not None:
+            name, op, inputs, item = deeper.node_name, deeper.op, deeper.inputs, deeper.item_index
+            items = deeper.map_result if isinstance(inner, Run) else inner
+        else:
+            name, item, items = self.path_of(step.name), None, None
+            inputs = inputs_of(step.node, self.values) if step.kind != "graph" else self.graph_inputs(step)
+        return NodeError(
+            name,
+            error,
+            op=op,
+            superstep=superstep,
+            item_index=item if self.item_index is None else self.item_index,  # of the outermost map
+            inputs=inputs,
+            map_result=items,  # as it is; whoever makes the result of this run makes one of this, too
+        )
+
+    def end(self, status: RunStatus, error: BaseException, evidence: NodeError, index: int) -> None:
+        """Note the ending; of several, the first in graph order of the earliest superstep counts."""
+        rank = (evidence.superstep, index)
+        if self.failure is None or rank < self.rank:
+            self.status, self.error, self.failure, self.pause, self.rank = status, error, evidence, None, rank
+
+    def halt(self, step: Any, superstep: int, was_executing: bool = False) -> None:
+        """End the run before (or while) a step or group, because of a stop request or the deadline."""
+        error = self.scope.halt_error(self.path_of(step.name), was_executing)
+        evidence = NodeError(
+            error.node_name, error, op="cancel", superstep=superstep, item_index=self.item_index
+        )
+        self.end(RunStatus.STOPPED, error, evidence, getattr(step, "index", 0))
+
+    def overrun(self) -> None:
+        """End the run if its time was up while the last step was at work; a stop came too late to matter."""
+        if self.scope.stop_request is None and not self.is_over:
+            superstep, step, _, _ = self.records[-RECORD_SIZE:]
+            self.halt(step, superstep, was_executing=True)
+
+    def exhaust(self, step: Step, superstep: int) -> None:
+        """End the run because a loop took more supersteps than allowed."""
+        error = InfiniteLoopError(self.scope.max_iterations)
+        evidence = NodeError(self.path_of(step.name), error, superstep=superstep, item_index=self.item_index)
+        self.end(RunStatus.FAILED, error, evidence, step.index)
+
+    def refuse(self, error: Exception) -> None:
+        """End the run before it starts: its inputs will not do."""
+        self.end(RunStatus.FAILED, error, NodeError("", error, item_index=self.item_index), 0)
+
+    def close(self) -> None:
+        """Complete the evidence, when everything that was running has finished."""
+        if not self.fixed and self.landed:
+            self.unfolding.apply_landed()
+        failure, error = self.failure, self.error
+        if failure is not None and error is not None:
+            failure.partial_state = self.state()
+            if isinstance(error, (CancellationError, InfiniteLoopError)):
+                error.values = failure.partial_state
+            attach_evidence(error, failure)
+
+    # -- values ----------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
         """Return everything in the state, inputs included; values that are only bound are not part of it."""

@@ -16,7 +16,6 @@ from hypergraph.cli.stores import WF, asked
 from hypergraph.cli.targets import TARGET, graph_at
 from hypergraph.display import plural
 from hypergraph.durability.fork import Origin, begin
-from hypergraph.durability.options import NO_WISHES
 from hypergraph.views.changes import Forked
 from hypergraph.views.problems import NOT_FOUND, REFUSED, USAGE, Problem
 from hypergraph.views.workflows import summary
@@ -60,7 +59,7 @@ def _only_made(
     like = NewWorkflow(source.graph_name, source.graph_hash, source.graph, source.node_hashes)
     last = max((tally.superstep for tally in store.tally_steps(point[0])), default=None)
     at = last if point[1] is None else point[1]
-    begin(store, new, like, Origin(point[0], at, (), {}, handed_over=False), NO_WISHES)
+    begin(store, new, like, Origin(point[0], at, (), {}, handed_over=False))
     made = store.read_workflow(new)
     assert made is not None  # noqa: S101 - as above
     fields = {name: getattr(made, name) for name in type(made).__slots__}
