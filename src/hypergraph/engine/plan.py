@@ -189,7 +189,8 @@ def unpacker(name: str, outputs: Names, originals: Names) -> Callable[[Any], Any
             )
         if len(result) != wanted:
             raise ValueError(
-                f"Node {name!r} returned {len(result)} values; expected {wanted}, one for each of {outputs}."
+                f"Node {name!r} returned {len(result)} values; expected {wanted}, one for each of {outputs}. "
+                f"Return {wanted} values, or change output_name."
             )
         return tuple(result)
 
