@@ -32,7 +32,7 @@ from support.postgres import server
 from benchmarks.engine import Bar
 from hypergraph import FunctionNode, Graph, SyncRunner
 from hypergraph.checkpointers import PostgresCheckpointer
-from hypergraph.integrations.dbos.calls import named, url_of
+from hypergraph.integrations.dbos.cluster import session_address, url_of
 
 _LONG = 300  # nodes of a run whose cost per node is measured
 _BARE = """
@@ -175,7 +175,7 @@ def steps_of_dbos(steps: int = 200) -> float:
         for _ in range(steps):
             DBOS.run_step({"name": "nothing"}, nothing)
 
-    url = url_of(named(server().create(), "steps"))
+    url = url_of(session_address(server().create(), "steps"))
     DBOS(config={"name": "steps", "system_database_url": url, "log_level": "ERROR"})
     registered = DBOS.workflow(name="steps")(workflow)
     DBOS.launch()

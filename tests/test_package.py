@@ -50,7 +50,7 @@ SyncRunner().run("no graph")
 HELP = """
 import json
 from hypergraph.cli import main
-from hypergraph.cli.commands import COMMANDS
+from hypergraph.cli.registry import COMMANDS
 
 print(json.dumps({name: main([*name.split("-"), "--help"]) for name in COMMANDS}))
 """

@@ -22,7 +22,7 @@ OWNER = """
 import sys
 from hypergraph.checkpointers import PostgresCheckpointer
 from hypergraph.exceptions import CheckpointError
-from hypergraph.testing.making import commit, opened, step
+from hypergraph.testing.conformance.samples import commit, opened, step
 
 store = PostgresCheckpointer(sys.argv[1])
 store._database.patience = 1.0

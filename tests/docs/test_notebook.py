@@ -63,7 +63,7 @@ def python(*arguments: str, cwd: Path) -> str:
 
 @pytest.mark.slow
 def test_the_tour_shows_what_executing_it_shows(saved: Any, tmp_path: Path) -> None:
-    fresh = python(str(ROOT / "tests" / "notebooks.py"), str(TOUR), cwd=tmp_path)
+    fresh = python(str(ROOT / "tests" / "support" / "notebooks.py"), str(TOUR), cwd=tmp_path)
     now, then = outputs_of(nbformat.reads(fresh, as_version=4)), outputs_of(saved)
     assert [settled(output["text/plain"]) for output in now] == [
         settled(output["text/plain"]) for output in then

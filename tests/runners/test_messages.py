@@ -87,7 +87,7 @@ def test_too_many_values_say_what_to_change(on: On) -> None:
 
     text = message(on.run, Graph([two]), x=1, error=ValueError)
     assert "Node 'two' returned 3 values; expected 2" in text
-    assert "change output_name" in text
+    assert "Change its output_name" in text
 
 
 @pytest.mark.parametrize(

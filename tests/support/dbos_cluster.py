@@ -23,7 +23,7 @@ from typing import Any
 import psycopg
 
 from hypergraph.cli import main
-from hypergraph.integrations.dbos.runner import DBOSRunner
+from hypergraph.integrations.dbos import DBOSRunner
 from support.postgres import server
 
 ROOT = Path(__file__).parents[2]
@@ -32,7 +32,7 @@ BODIES = "CREATE TABLE bodies (run TEXT, number INT, pid INT)"
 
 
 _forks = multiprocessing.get_context("forkserver")
-_forks.set_forkserver_preload(["pytest", "hypergraph.cli.registry", "hypergraph.integrations.dbos.runner"])
+_forks.set_forkserver_preload(["pytest", "hypergraph.cli.registry", "hypergraph.integrations.dbos"])
 
 
 def _run(arguments: list[str], environment: dict[str, str], said: str) -> None:

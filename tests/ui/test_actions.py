@@ -12,7 +12,7 @@ from hypergraph.checkpointers.records import NewWorkflow
 from hypergraph.checkpointers.status import WorkflowStatus
 from hypergraph.ui.actions import WISHES
 
-APPS = [word for name in ("loop", "review", "inverse") for word in ("--app", f"ui_serving:{name}")]
+APPS = [word for name in ("loop", "review", "inverse") for word in ("--app", f"support.ui_serving:{name}")]
 
 
 def story(folder: Path) -> Path:
@@ -143,7 +143,7 @@ def test_without_a_graph_that_it_may_run_the_server_says_how_to_give_one(tmp_pat
 
 @pytest.mark.slow
 def test_a_server_that_stops_leaves_its_runs_resumable(tmp_path: Path) -> None:
-    with serving(story(tmp_path), "--app", "ui_serving:endless") as server:
+    with serving(story(tmp_path), "--app", "support.ui_serving:endless") as server:
         assert (
             server.wish("fork", id="loop-1", at=0, values={"n": 7}, graph="endless", new_id="long").status
             == 200

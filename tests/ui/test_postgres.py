@@ -23,7 +23,7 @@ from hypergraph.views.schemas import json_schema
 
 pytestmark = pytest.mark.slow  # a server takes a second to start
 
-APPS = [word for name in ("loop", "review", "inverse") for word in ("--app", f"ui_serving:{name}")]
+APPS = [word for name in ("loop", "review", "inverse") for word in ("--app", f"support.ui_serving:{name}")]
 TOOLS: dict[str, dict[str, Any]] = {
     "list_workflows": {"status": "failed"},
     "show_workflow": {"workflow_id": "map-1"},

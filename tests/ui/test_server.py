@@ -220,7 +220,11 @@ def test_a_port_that_is_taken_is_named(database: Path) -> None:
         (["--db", "{own}", "ui", "--host", "0.0.0.0"], 2, "--host must be 127.0.0.1, this machine"),
         (["--db", "{own}", "ui", "--port", "70000"], 2, "Port 70000 cannot be used"),
         (["--db", "{own}", "ui", "--app", "nothing:graph"], 1, "Module 'nothing' not found"),
-        (["--db", "{own}", "ui", "--app", "ui_serving:loop", "--app", "ui_serving:loop"], 2, "already"),
+        (
+            ["--db", "{own}", "ui", "--app", "support.ui_serving:loop", "--app", "support.ui_serving:loop"],
+            2,
+            "already",
+        ),
     ],
 )
 def test_what_cannot_be_served_is_told(

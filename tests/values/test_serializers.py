@@ -66,10 +66,10 @@ def itself() -> list[Any]:
 
 
 UNSTORABLE: dict[str, tuple[Any, str]] = {  # value, part of the message
-    "object": (object(), "builtins.object at value:"),
+    "object": (object(), "builtins.object:"),
     "function": ({"a": [1, {"b c": len}]}, "builtins.builtin_function_or_method at value['a'][1]['b c']:"),
     "class": ((int,), "builtins.type at value[0]:"),
-    "module": (math, "builtins.module at value:"),
+    "module": (math, "builtins.module:"),
     "generator": ((i for i in ()), "generator"),
     "lock": ({1: threading.Lock()}, "_thread.lock at value[1]:"),
     "open file": (sys.__stderr__, "TextIOWrapper"),
@@ -178,7 +178,7 @@ def test_plain_values_are_plain_json(value):
 @given(value=storable)
 def test_json_is_standard_json(value):
     def refuse(constant: str) -> None:
-        raise AssertionError(f"{constant} is no JSON")
+        raise AssertionError(f"{constant} is not JSON")
 
     json.loads(JsonSerializer().serialize(value), parse_constant=refuse)
 
@@ -191,7 +191,7 @@ def test_tagged_values_stay_readable():
     assert json.loads(JsonSerializer().serialize(value)) == {
         "at": {"$": "datetime", "v": "2024-01-01T00:00:00+00:00"},
         "total": {"$": "decimal", "v": "1.50"},
-        "pair": {"$": "tuple", "v": [1, {"$": "object", "of": "nasty:Colour", "v": "RED"}]},
+        "pair": {"$": "tuple", "v": [1, {"$": "object", "of": "support.nasty:Colour", "v": "RED"}]},
     }
 
 

@@ -100,11 +100,13 @@ class Encoding:
             raise
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
-            node = f"node {place.node!r}" if place.node else "an input"
-            where = f"workflow {place.workflow_id!r}, {node}"
+            where = f"workflow {place.workflow_id!r}, " + (f"node {place.node!r}" if place.node else "an input")
+            effect = "this step will run again on resume" if place.node else "pass it again on resume"
             if growth is not None:
                 growth.forget(name)
-            warnings.warn(f"The value of {name!r} cannot be stored ({where}): {reason}", stacklevel=2)
+            warnings.warn(
+                f"The value of {name!r} cannot be stored ({where}); {effect}. {reason}", stacklevel=2
+            )
             return gap(name, version, reason, place)
         written = self.format if base is None else tag + self.format[len(self.tag) :]
         payload = Payload(name, version, written, crc32(data), data, place.superstep, place.idx, base)

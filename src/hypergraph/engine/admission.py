@@ -23,6 +23,7 @@ from hypergraph.graph.inputs import (
 )
 from hypergraph.graph.wiring import Wiring
 from hypergraph.nodes.base import HyperNode
+from hypergraph.nodes.function import FunctionNode
 from hypergraph.nodes.names import got
 
 
@@ -476,6 +477,12 @@ def _missing_text(graph: Graph, missing: Sequence[str], given: Iterable[str], sp
         if name == "self":  # decorated inside its class, so the method never got an object
             hint = "; a method becomes a node together with its object: node(an_object.method, ...)"
         lines.append(f"-> {name!r} is needed by {consumers}{hint}")
+    lines += [
+        f"-> node {node.name!r} returns a value but has no output_name, so the value is dropped; "
+        f"add output_name={node.name if node.name in missing else '...'!r} to make it an input of other nodes"
+        for node in graph.iter_nodes()
+        if isinstance(node, FunctionNode) and node.drops_result
+    ]
     lines.append(f"-> provided: {', '.join(map(repr, given)) or 'nothing'}")
     unused = [name for name in spec.all if name not in given and name not in missing]
     if unused:

@@ -190,7 +190,7 @@ def unpacker(name: str, outputs: Names, originals: Names) -> Callable[[Any], Any
         if len(result) != wanted:
             raise ValueError(
                 f"Node {name!r} returned {len(result)} values; expected {wanted}, one for each of {outputs}. "
-                f"Return {wanted} values, or change output_name."
+                "Change its output_name or its return statement."
             )
         return tuple(result)
 

@@ -161,9 +161,8 @@ class Writer:
 
     def _complaint(self, value: object, where: Where, reason: str) -> str:
         kind = type(value)
-        return (
-            f"{self._owner} cannot store {kind.__module__}.{kind.__qualname__} at {path_of(where)}: {reason}"
-        )
+        place = "" if where is None else f" at {path_of(where)}"
+        return f"{self._owner} cannot store {kind.__module__}.{kind.__qualname__}{place}: {reason}"
 
 
 def _take_apart(value: Any) -> tuple[str, tags.Parts]:

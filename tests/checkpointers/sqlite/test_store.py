@@ -240,7 +240,7 @@ def test_a_page_costs_the_same_among_few_and_among_many_workflows(tmp_path: Path
 OPEN = """
 import sys
 from hypergraph.checkpointers import SqliteCheckpointer
-from hypergraph.checkpointers.types import NewWorkflow
+from hypergraph.checkpointers.records import NewWorkflow
 sys.stdin.readline()
 store = SqliteCheckpointer(sys.argv[1])
 store.claim(sys.argv[2], NewWorkflow())
@@ -270,8 +270,8 @@ import os
 import signal
 import sys
 from hypergraph.checkpointers import SqliteCheckpointer, StepRecord, StepStatus
-from hypergraph.checkpointers import points
-from hypergraph.checkpointers.types import NewWorkflow
+from hypergraph.checkpointers import fault_points
+from hypergraph.checkpointers.records import NewWorkflow
 store = SqliteCheckpointer(sys.argv[1])
 claim = store.claim("w", NewWorkflow())
 for i in range(10):
@@ -280,7 +280,7 @@ for i in range(10):
         def hook(name):
             if name == sys.argv[2]:
                 os.kill(os.getpid(), signal.SIGKILL)
-        points.hook = hook
+        fault_points.hook = hook
     store.commit(claim, [store.encode(record)])
     print(i, flush=True)
 """
@@ -305,8 +305,8 @@ def test_what_is_queued_is_written_before_the_interpreter_ends(tmp_path: Path) -
     code = """if True:
         import sys
         from hypergraph.checkpointers import SqliteCheckpointer, StepRecord, StepStatus
-        from hypergraph.checkpointers.types import NewWorkflow
-        from hypergraph.checkpointers.writer import Writer
+        from hypergraph.checkpointers.records import NewWorkflow
+        from hypergraph.checkpointers.background import Writer
         store = SqliteCheckpointer(sys.argv[1])
         writer, claim = Writer(store), store.claim("w", NewWorkflow())
         for i in range(200):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -20,7 +22,7 @@ from hypergraph import Graph, node
 from hypergraph.checkpointers import AesGcmCodec, PostgresCheckpointer
 from hypergraph.cli import main
 from hypergraph.exceptions import CheckpointError, StoreUnavailableError, WorkflowError, WorkflowLockedError
-from hypergraph.integrations.dbos.runner import DBOSRunner
+from hypergraph.integrations.dbos import DBOSRunner
 from hypergraph.views.doctor import health
 
 pytestmark = pytest.mark.slow
@@ -171,7 +173,7 @@ def test_a_graph_that_the_worker_lacks_is_named(cluster: TestCluster) -> None:
 def test_what_cannot_travel_is_refused_before_anything_is_submitted(cluster: TestCluster) -> None:
     with pytest.warns(UserWarning, match="x"), pytest.raises(TypeError, match="'x' cannot be stored"):
         cluster.runner.submit("doubling", {"x": object()})
-    with pytest.raises(TypeError, match="event_processors cannot be given"):
+    with pytest.raises(TypeError, match="Unsupported options of a submitted run: event_processors"):
         cluster.runner.submit("doubling", {"x": 1}, event_processors=[])
     with pytest.raises(ValueError, match="name"):
         cluster.runner.submit(Graph([node(output_name="y")(lambda x: x).with_name("f")]), {"x": 1})
@@ -202,13 +204,20 @@ def test_encrypted_values_are_encrypted_on_their_way_too(cluster: TestCluster) -
     assert "secret" not in str(inputs)
 
 
+@pytest.mark.parametrize("missing", ["dbos", "psycopg"])
+def test_without_the_extra_the_import_says_how_to_install_it(missing: str) -> None:
+    program = f"import sys; sys.modules[{missing!r}] = None; from hypergraph.integrations import DBOSRunner"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert "ImportError: DBOSRunner needs DBOS. Install it: pip install 'hypergraph[dbos]'" in ended.stderr
+
+
 def test_a_store_that_writes_later_is_refused() -> None:
     with pytest.raises(ValueError, match='durability="sync"'):
         DBOSRunner("postgresql://nowhere/x", store=partial(PostgresCheckpointer, durability="async"))
 
 
 def test_an_address_that_is_none_is_refused_without_showing_it() -> None:
-    with pytest.raises(ValueError, match="none of a Postgres database") as caught:
+    with pytest.raises(ValueError, match="postgresql://user@host/database") as caught:
         DBOSRunner("postgresql://user:hidden@host:port:1/x y")
     assert "hidden" not in str(caught.value)
 
@@ -258,9 +267,9 @@ def test_a_worker_tells_how_it_is(cluster: TestCluster) -> None:
 def test_an_executor_id_in_use_is_refused(
     cluster: TestCluster, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hypergraph.integrations.dbos.presence._MOURNING", 0.1)
+    monkeypatch.setattr("hypergraph.integrations.dbos.presence._TAKEOVER", 0.1)
     assert main(["--db", cluster.dsn, "worker", GRAPHS, "--executor-id", "w1"]) == 2
-    assert "A worker with the executor id 'w1' lives" in capsys.readouterr().err
+    assert "Executor id 'w1' is in use" in capsys.readouterr().err
     assert cluster.runner.run("doubling", {"x": 1})["doubled"] == 2
 
 
