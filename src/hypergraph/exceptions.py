@@ -41,9 +41,7 @@ if TYPE_CHECKING:
 
 EVIDENCE = "__hypergraph_evidence__"  # the attribute of an exception that holds its NodeError
 _NOTE_PREFIX = "[hypergraph] "
-_CONTEXT: Any = vars(BaseException)[
-    "__context__"
-]  # works even if a class overrides attribute access
+_CONTEXT: Any = vars(BaseException)["__context__"]  # works even if a class overrides attribute access
 
 
 def safe_text(value: object) -> str:

@@ -22,6 +22,7 @@ from hypergraph import (
     node,
     route,
 )
+from hypergraph.checkpointers import MemoryCheckpointer
 
 __all__ = ["on"]
 
@@ -63,7 +64,9 @@ def test_it_tells_ids_superstep_and_attempt(on: On) -> None:
     def first(w: int) -> int:
         return w
 
-    context = on.run(Graph([first, LOOK]), {"w": 1}, run_id="r", workflow_id="w")["seen"]
+    on.runner.checkpointer = MemoryCheckpointer()
+    with pytest.warns(UserWarning, match="cannot be stored"):
+        context = on.run(Graph([first, LOOK]), {"w": 1}, run_id="r", workflow_id="w")["seen"]
     assert (context.run_id, context.workflow_id) == ("r", "w")
     assert (context.node_name, context.superstep, context.attempt) == ("look", 1, 1)
     assert "look" in repr(context)
@@ -172,9 +175,11 @@ def test_idempotency_keys_of_map_items_differ(on: On) -> None:
     def key(x: int, ctx: NodeContext) -> str:
         return ctx.idempotency_key
 
+    on.runner.checkpointer = MemoryCheckpointer()
     keys = on.map(Graph([key]), {"x": [1, 2, 3]}, map_over="x", workflow_id="w")["key"]
     assert len(set(keys)) == 3
     assert keys[0].startswith("w/item-0")
+    on.runner.checkpointer = MemoryCheckpointer()
     again = on.map(Graph([key]), {"x": [1, 2, 3]}, map_over="x", workflow_id="w")["key"]
     assert again == keys
 
@@ -191,6 +196,7 @@ def test_idempotency_keys_tell_visits_of_a_nested_graph_apart(on: On) -> None:
     def gate(n: int) -> Any:
         return "inner" if n < 3 else END
 
+    on.runner.checkpointer = MemoryCheckpointer()
     on.run(Graph([Graph([count], name="inner").as_node(), gate]), {"n": 0}, workflow_id="w")
     assert keys == ["w/inner:count:1", "w/inner#2:count:1", "w/inner#3:count:1"]
 

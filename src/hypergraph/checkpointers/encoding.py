@@ -100,7 +100,9 @@ class Encoding:
             raise
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
-            where = f"workflow {place.workflow_id!r}, " + (f"node {place.node!r}" if place.node else "an input")
+            where = f"workflow {place.workflow_id!r}, " + (
+                f"node {place.node!r}" if place.node else "an input"
+            )
             effect = "this step will run again on resume" if place.node else "pass it again on resume"
             if growth is not None:
                 growth.forget(name)

@@ -73,9 +73,7 @@ class GraphNode(Frozen, HyperNode):
             _liftable=dict(zip(outputs, outputs, strict=True)),
         )
         for param in inputs:
-            self.has_default_for(
-                param
-            )  # fills the memo, so that deep nesting needs no recursion
+            self.has_default_for(param)  # fills the memo, so that deep nesting needs no recursion
         if lift is not None:
             self.__dict__.update(self.lift(*as_names(lift, "lift")).__dict__)
 
