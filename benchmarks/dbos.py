@@ -158,10 +158,10 @@ def bytes_of_values() -> dict[str, float]:
         runner = SyncRunner(checkpointer=store)
         for number in range(20):
             runner.run(graph, {"number": number}, workflow_id=f"w{number}")
-        with psycopg.connect(store.location) as connection:
+        with psycopg.connect(store.backend.location) as connection:
             row = connection.execute("SELECT pg_total_relation_size('hypergraph.vals')").fetchone()
             found[f"stored bytes for a byte {name}"] = row[0] / (20 * size) if row else 0.0
-        store.shut()
+        store.close()
     return found
 
 
