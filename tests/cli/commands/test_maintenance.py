@@ -130,9 +130,7 @@ def test_workflows_are_copied_to_another_file(mine: Cli, tmp_path: Path) -> None
 def test_the_doctor_looks_at_the_store(mine: Cli, tmp_path: Path) -> None:
     found = mine.json("doctor")
     assert found["trouble"] == 0
-    assert {"python", "hypergraph", "sqlite", "store", "active"} <= {
-        item["check"] for item in found["items"]
-    }
+    assert {"python", "hypergraph", "sqlite", "store", "active"} <= {item["check"] for item in found["items"]}
     assert "No problems" in mine("doctor").out
     assert "new.db; hypergraph run creates it" in Cli(tmp_path / "new.db")("doctor").out
     (tmp_path / "odd.db").write_text("this is no database" * 90)
@@ -157,7 +155,7 @@ def test_a_workflow_that_nobody_runs_any_more_is_told_from_one_at_work(tmp_path:
         assert process.stdout.readline() == b"claimed\n"
         found = {
             item["id"]: item["alive"]
-            for item in with_owners(store, workflows(store, status="active"))["items"]
+            for item in with_owners(store, workflows(store.backend, status="active"))["items"]
         }
         findings = {item["check"]: item["detail"] for item in health(store.path)["items"]}
     assert found == {"alive": True, "dead": False}
