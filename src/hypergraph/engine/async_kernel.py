@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from hypergraph.engine.run import CallContext
-    from hypergraph.executors.dispatch import Places
+    from hypergraph.executors.dispatch import NodeExecutors
 
 T = TypeVar("T")
 
@@ -25,11 +25,15 @@ class AsyncKernel:
     stride = 0.005
 
     def __init__(
-        self, max_concurrency: int | None = None, *, offload_all: bool = False, places: Places | None = None
+        self,
+        max_concurrency: int | None = None,
+        *,
+        offload_all: bool = False,
+        executors: NodeExecutors | None = None,
     ) -> None:
         self.offload_all = offload_all
-        self.places = places
-        self.overlaps = offload_all or places is not None
+        self.executors = executors
+        self.overlaps = offload_all or executors is not None
         self.width = max_concurrency
         self.quick = max_concurrency is None and not self.overlaps
         self._sleepers: set[asyncio.Future[None]] = set()

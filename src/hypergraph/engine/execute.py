@@ -345,8 +345,8 @@ async def _result(run: Run, step: Step, superstep: int, seconds: float | None) -
         if node.is_generator:
             return await kernel.within(_collect_async(run, step, superstep), seconds)
         return await kernel.within(step.invoke(run.values, run, superstep), seconds)
-    if kernel.places is not None and (executor := kernel.places.of(run, step)) is not None:
-        return await kernel.within(kernel.places.call(executor, run, step, superstep), seconds)
+    if kernel.executors is not None and (executor := kernel.executors.of(run, step)) is not None:
+        return await kernel.within(kernel.executors.call(executor, run, step, superstep), seconds)
     call = partial(_collect if node.is_generator else _invoke, run, step, superstep)
     if kernel.offload_all or getattr(node, "offload", False):
         return await kernel.offload(call)

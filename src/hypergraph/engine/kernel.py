@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from hypergraph.engine.run import CallContext
-    from hypergraph.executors.dispatch import Places
+    from hypergraph.executors.dispatch import NodeExecutors
     from hypergraph.records import PauseInfo
 
 
@@ -60,7 +60,7 @@ class Kernel(Protocol):
     quick: bool  # whether plain functions may be called in place, past `limited` and `offload`
     offload_all: bool
     overlaps: bool  # whether sync functions can be under way at the same time
-    places: Places | None  # where functions are called, None for here
+    executors: NodeExecutors | None  # where functions are called, None for here
     width: int | None  # how many leaf calls may be under way, None for any number
     stride: float  # seconds of calls in place after which others are let through
 
@@ -121,7 +121,7 @@ class SyncKernel:
     concurrent = False
     quick = True
     offload_all = overlaps = False
-    places: Places | None = None
+    executors: NodeExecutors | None = None
     width: int | None = 1
     stride = float("inf")
 
