@@ -378,6 +378,10 @@ class WorkflowError(CheckpointError):
         self.workflow_id = workflow_id  # the workflow
 
 
+class WorkflowNotFoundError(WorkflowError, LookupError):
+    """There is no workflow with this id."""
+
+
 class InvalidWorkflowIdError(WorkflowError):
     """A workflow id is 1 to 512 bytes of printable text, without "/" and without blanks at its ends."""
 

@@ -42,7 +42,7 @@ BUILD_CHECKS = {
     "B10": ["share the output"],
     "B11": [
         *("maps over a graph with interrupts", "is atomic but contains interrupts"),
-        "is atomic but contains nodes that must not be repeated",
+        "is atomic but contains nodes with repeatable=False",
     ],
     "B12": ["cannot have cache=True"],
     "B13": ["wait_for='saved'", "Did you mean 'save'?"],

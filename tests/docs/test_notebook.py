@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import subprocess
@@ -134,7 +133,7 @@ def displays() -> list[Any]:
     mapped = runner.map(Graph([invert]), number=[1, 0], **options)
     runner.run(Graph([invert]), number=2, fork_from=("one", None), workflow_id="two")
     records = [store.workflow("one"), store.workflow("many"), store.workflows()]
-    records.append(asyncio.run(store.lineage("two")))
+    records.append(store.lineage("two"))
     return [failed, failed.log, mapped, mapped.log, *records]
 
 

@@ -43,7 +43,7 @@ def test_a_bound_value_is_not_stored(tmp_path: Path) -> None:
 
     store = SqliteCheckpointer(tmp_path / "runs.db")
     SyncRunner(checkpointer=store).run(Graph([ask]).bind(api_key="s3cr3t"), question="tea", workflow_id="w")
-    store.shut()
+    store.close()
     written = b"".join(path.read_bytes() for path in tmp_path.iterdir() if path.is_file())
     assert b"tea" in written
     assert b"s3cr3t" not in written

@@ -18,7 +18,7 @@ APPS = [word for name in ("loop", "review", "inverse") for word in ("--app", f"s
 def story(folder: Path) -> Path:
     store = SqliteCheckpointer(folder / "story.db")
     asyncio.run(write_story(store))
-    store.shut()
+    store.close()
     return folder / "story.db"
 
 
@@ -119,7 +119,7 @@ def test_what_somebody_is_at_work_on_is_left_to_them(tmp_path: Path) -> None:
             assert another.wish("delete", id="loop-1").status == 409
         finally:
             store.release(claim)
-            store.shut()
+            store.close()
 
 
 @pytest.mark.slow
@@ -155,4 +155,4 @@ def test_a_server_that_stops_leaves_its_runs_resumable(tmp_path: Path) -> None:
     assert found is not None
     assert found.status in (WorkflowStatus.STOPPED, WorkflowStatus.ACTIVE)
     store.release(store.claim("long", NewWorkflow()))  # nobody holds it
-    store.shut()
+    store.close()

@@ -43,18 +43,19 @@ def origin_of(store: Checkpointer, options: RunOptions) -> Origin:
     if options.fork_from is None:
         return _handed_over(store, options.history or ())
     workflow_id, upto = options.fork_from
-    if store.read_workflow(workflow_id) is None:
+    if store.backend.read_workflow(workflow_id) is None:
         raise WorkflowError(
             f"There is no workflow {workflow_id!r} to fork from in {store!r}.", workflow_id=workflow_id
         )
-    records = store.read_steps(workflow_id, upto=upto, values=False)
-    last = max((record.superstep for record in store.read_steps(workflow_id, values=False)), default=-1)
+    records = store.steps(workflow_id, superstep=upto, values=False)
+    found = store.backend.last_superstep(workflow_id)
+    last = -1 if found is None else found
     if upto is not None and upto > last:
         raise WorkflowError(
             f"Workflow {workflow_id!r} has no superstep {upto}; its last one is {last}.",
             workflow_id=workflow_id,
         )
-    inputs = store.read_inputs(workflow_id, upto=upto)
+    inputs = store.encoding.versioned(workflow_id, store.backend.read_inputs(workflow_id, upto=upto))
     return Origin(workflow_id, last if upto is None else upto, records, inputs, handed_over=False)
 
 
@@ -62,8 +63,12 @@ def _handed_over(store: Checkpointer, history: Sequence[StepRecord]) -> Origin:
     """Return the origin for steps that a caller passes; given values equal to theirs are not edits."""
     source = history[-1].workflow_id if history else None
     last = max((record.superstep for record in history), default=None)
-    known = source is not None and store.read_workflow(source) is not None
-    inputs = store.read_inputs(source, upto=last) if known and source is not None else {}
+    known = source is not None and store.backend.read_workflow(source) is not None
+    inputs = (
+        store.encoding.versioned(source, store.backend.read_inputs(source, upto=last))
+        if known and source is not None
+        else {}
+    )
     state: dict[str, Any] = {}
     for record in history:
         state.update((record.status is StepStatus.COMPLETED and record.values) or {})
@@ -78,17 +83,17 @@ def begin(
     Raises:
         ValueError: there is a workflow of that id.
     """
-    if store.read_workflow(workflow_id) is not None:
+    if store.backend.read_workflow(workflow_id) is not None:
         raise _exists(workflow_id)
     source = origin.workflow_id
     if source is not None:
-        for child in store.children(source):
+        for child in store.backend.children(source):
             if origin.upto is None or child.parent_superstep is None or child.parent_superstep <= origin.upto:
                 _copy_tree(store, child, source, workflow_id)
     steps = (
         []
         if not origin.handed_over
-        else [store.encode(_copied(record, workflow_id)) for record in origin.records]
+        else [store.encoding.encode(_copied(record, workflow_id)) for record in origin.records]
     )
     inputs = {name: value for name, value in new.inputs.items() if name not in origin.inputs}
     described = replace(
@@ -134,9 +139,9 @@ def _copied(record: StepRecord, workflow_id: str) -> StepRecord:
 def _copy_tree(store: Checkpointer, child: Workflow, source: str, workflow_id: str) -> None:
     """Copy a child and its descendants, unless it was copied before."""
     own = moved(child.id, source, workflow_id)
-    for below in store.children(child.id):
+    for below in store.backend.children(child.id):
         _copy_tree(store, below, source, workflow_id)
-    if store.read_workflow(own) is not None:
+    if store.backend.read_workflow(own) is not None:
         return
     new = NewWorkflow(
         *(child.graph_name, child.graph_hash, child.graph, child.node_hashes),

@@ -37,7 +37,7 @@ def _replayed(decision: str | tuple[str, ...] | None) -> StepOutcome:
 
 
 class Recalled(StepOutcome):
-    """What is known of a nested graph that ran before; its run is looked up when somebody asks for it."""
+    """The record of a nested graph that ran before; its run is read on demand."""
 
     replayed = True
 
@@ -259,6 +259,8 @@ class Stored:
     inputs: dict[str, tuple[int, Any]]
     turn: Turn = _FIRST_TURN  # when inputs entered for the last time
     state: LazyState = field(default_factory=LazyState)  # the latest value of every output
+    is_map: bool = False  # it has items instead of steps
+    claims: int = 0  # the fence of the newest claim when it was read
 
     @property
     def given(self) -> dict[str, int]:
@@ -332,15 +334,9 @@ class Stored:
 
 
 def stored_in(store: Checkpointer, workflow_id: str) -> Stored | None:
-    """Return what is stored under an id, None if nothing is; all of one moment, whoever writes meanwhile."""
-    workflow = store.read_workflow(workflow_id)
-    while workflow is not None:
-        records, inputs = store.read_steps(workflow_id, values=False), store.read_inputs(workflow_id)
-        turn, state, before = store.last_turn(workflow_id), store.look_at_state(workflow_id), workflow
-        workflow = store.read_workflow(workflow_id)
-        if workflow is not None and stamp(workflow) == stamp(before):
-            return Stored(workflow, records, inputs, turn, state)
-    return None
+    """Return what is stored under an id, None if nothing is, as of one moment."""
+    found = store.read_history(workflow_id)
+    return None if found is None else Stored(*found)
 
 
 def marked(records: list[StepRecord], state: Mapping[str, Any]) -> list[StepRecord]:
@@ -390,11 +386,6 @@ def is_other(stored: Any, given: Any) -> bool:
         return _as_stored(stored) != _as_stored(given)
     except Exception:  # it has no such form
         return True
-
-
-def stamp(workflow: Workflow) -> tuple[Any, ...]:
-    """Return what differs after anybody has worked on a workflow."""
-    return workflow.status, workflow.step_count, workflow.completed_at, workflow.duration_ms
 
 
 def produced(records: Sequence[StepRecord]) -> set[str]:

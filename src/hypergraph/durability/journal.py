@@ -9,7 +9,15 @@ from typing import Any
 from hypergraph.checkpointers.background import Writer
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.clock import now
-from hypergraph.checkpointers.records import Commit, EncodedStep, NewWorkflow, Ownership, StepRecord, maker_of
+from hypergraph.checkpointers.deltas import Grown, Growth
+from hypergraph.checkpointers.records import (
+    Commit,
+    EncodedStep,
+    NewWorkflow,
+    Ownership,
+    StepRecord,
+    fast_constructor,
+)
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.engine.kernel import NOT_KNOWN
 from hypergraph.engine.plan import ABSENT, Step, inputs_of
@@ -32,10 +40,10 @@ class Intents:
     def announce(self, step: Step, superstep: int) -> None:
         """Say that a step is about to run; the nodes of a nested graph speak for themselves."""
         if not (step.kind == "graph" and step.node.durability == "nested"):
-            self.journal.store.write(Commit(self.journal.claim, at=superstep, running=step.name))
+            self.journal.store.backend.write(Commit(self.journal.claim, at=superstep, running=step.name))
 
     def result_of(self, step: Step, superstep: int) -> Any:
-        """Return what an earlier call has returned, if somebody knows; else announce a new one."""
+        """Return what an earlier call has returned, if that is known; else announce a new one."""
         run, store, claim = self.journal.run, self.journal.store, self.journal.claim
         if step.name in self.unresolved:
             resolve, where = step.node.on_ambiguous, run.path_of(step.name)
@@ -51,7 +59,7 @@ class Intents:
                 known = resolve(where, run.idempotency_key(step.name), inputs_of(step.node, run.values))
                 if known is not NotImplemented:
                     return known
-        store.write(Commit(claim, at=superstep, running=step.name, full=True))
+        store.backend.write(Commit(claim, at=superstep, running=step.name, full=True))
         return NOT_KNOWN
 
 
@@ -62,7 +70,7 @@ def refuse_crash_loop(claim: Ownership, store: Checkpointer) -> None:
     """
     crashes = claim.existing.crashes if claim.existing is not None else {}
     for node, count in crashes.items():
-        if count >= _STRIKES and (node or not store.children(claim.workflow_id)):
+        if count >= _STRIKES and (node or not store.backend.children(claim.workflow_id)):
             where = f"at node {node}" if node else "before any of its nodes"
             raise CrashLoopError(
                 f"Workflow {claim.workflow_id!r} is in a crash loop {where}: its process died "
@@ -72,7 +80,7 @@ def refuse_crash_loop(claim: Ownership, store: Checkpointer) -> None:
             )
 
 
-_new_record = maker_of(StepRecord)
+_new_record = fast_constructor(StepRecord)
 _clock = time.perf_counter
 _EARLY = 0.005  # seconds after a commit from which on a finished step does not wait for its siblings
 _NEVER = float("inf")
@@ -96,13 +104,14 @@ class Journal:
         self.waiting: dict[tuple[int, str], int] = {} if run.past is None else run.past.waiting
         self.numbers: dict[int, int] | None = {} if run.scope.kernel.concurrent else None
         self.intents = Intents(self, claim)
-        self.growth = store.growth(claim.workflow_id, is_new=run.past is None)
+        self.growth = growth_of(store, claim.workflow_id, is_new=run.past is None)
+        self.encode = store.encoding.encode
         self.pending: list[EncodedStep] = []
         self.lowest: float = _NEVER  # the earliest superstep of what is pending
         self.superstep = -1  # of the last step
         self.waits_for_end = store.policy.durability == "exit"
         self.silent = store.policy.granularity == "none"
-        self.saved: tuple[int, ...] = ()  # steps that have become durable, and nobody was told yet
+        self.saved: tuple[int, ...] = ()  # steps that have become durable and were not reported yet
         self.on_their_way: tuple[int, ...] = ()  # steps given to the writer
         self.last_commit = _clock()
 
@@ -122,7 +131,7 @@ class Journal:
         self.store.commit(self.claim, inputs={name: (version, value)}, at=self.turn)
 
     def known_result(self, step: Step, superstep: int) -> Any:
-        """Return what a call that must not be repeated has returned, if somebody knows; else NOT_KNOWN."""
+        """Return what a call that must not be repeated has returned, if that is known; else NOT_KNOWN."""
         return self.intents.result_of(step, superstep)
 
     def done(
@@ -199,7 +208,7 @@ class Journal:
         self.lowest = min(self.lowest, superstep)
         grows = past is not None or (not run.fixed and self._may_repeat(step))
         growth = self.growth if grows else None
-        self.pending.append(self.store.encode(record, growth, step.node.artifact))
+        self.pending.append(self.encode(record, growth, step.node.artifact))
 
     def _may_repeat(self, step: Step) -> bool:
         """Say whether a step can run more than once in this run, so that its values can grow."""
@@ -222,7 +231,7 @@ class Journal:
             self.writer.submit(commit)
             self.on_their_way += indexes
         else:
-            self.store.write(commit)
+            self.store.backend.write(commit)
             self.saved += indexes
 
     def close(
@@ -234,6 +243,16 @@ class Journal:
         if self.writer is not None:
             self.writer.drain(self.claim)
         return self.saved + self.on_their_way
+
+
+def growth_of(store: Checkpointer, workflow_id: str, *, is_new: bool) -> Growth:
+    """Return the last versions of outputs, for the next ones to extend; a new workflow has none."""
+
+    def load(name: str) -> Grown | None:
+        payload = store.backend.read_output(workflow_id, name)
+        return None if payload is None else store.encoding.grown(workflow_id, payload)
+
+    return Growth(None if is_new else load)
 
 
 def _named(step: Step, value: Any) -> dict[str, Any]:

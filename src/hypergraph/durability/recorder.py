@@ -22,7 +22,7 @@ from hypergraph.durability.code_changes import (
     refuse_other_graph,
     with_types_of,
 )
-from hypergraph.durability.history import Stored, produced, spent, stamp, stored_in
+from hypergraph.durability.history import Stored, produced, spent, stored_in
 from hypergraph.durability.journal import Journal, refuse_crash_loop
 from hypergraph.durability.resume import (
     ended_elsewhere,
@@ -48,9 +48,9 @@ class WorkflowRecorder:
     """Keep the runs of one call in a store."""
 
     def __init__(self, store: Checkpointer, options: RunOptions, graph: Graph) -> None:
-        self.store = store.reading(with_types_of(store.serializer, graph))
+        self.store = store.with_serializer(with_types_of(store.serializer, graph))
         self.options = options
-        self.writer = Writer.of(store) if store.policy.durability == "async" else None
+        self.writer = Writer.of(store.backend) if store.policy.durability == "async" else None
         self.maps = MapKeeper(self.store, options)
         self.origin: fork.Origin | None = None
         self.edits: dict[str, Any] = {}  # values given for what recorded steps produced
@@ -86,7 +86,7 @@ class WorkflowRecorder:
             recorded, known = (stored.outputs, stored.inputs) if stored is not None else (set(), {})
             if stored is not None:
                 self.question = stored.question
-                refuse_map(self.store, stored)
+                refuse_map(stored)
                 refuse_other_graph(graph, stored.workflow, self.options)
                 if not self.options.new_turn:
                     refuse_second_answer(graph, stored, given)
@@ -107,15 +107,15 @@ class WorkflowRecorder:
 
     def _map_of(self, workflow_id: str) -> str | None:
         """Return the map that there is an item of under this id: the item can go on by itself."""
-        stored = self.store.read_workflow(workflow_id) if "/" in workflow_id else None
+        stored = self.store.backend.read_workflow(workflow_id) if "/" in workflow_id else None
         return stored.parent_id if stored is not None and stored.item is not None else None
 
     # -- around a run -----------------------------------------------------------------------------------
 
     def open(self, run: Run) -> bool | None:
-        """Begin or take up the history of a run; return whether there is anything left to do.
+        """Start or resume the history of a run; return whether there is anything left to do.
 
-        None says that somebody else is at work on it, and that the call wants to wait for that.
+        None says that another process runs it, and that the call waits for that.
         """
         if not self._keeps(run):
             return True
@@ -151,7 +151,7 @@ class WorkflowRecorder:
     def _fork(self, run: Run, origin: fork.Origin) -> None:
         """Create a workflow out of another one's history; its results keep the hash of their code."""
         graph, described = run.admission.graph, self._described(run)
-        source = self.store.read_workflow(origin.workflow_id or "")
+        source = self.store.backend.read_workflow(origin.workflow_id or "")
         if source is not None:
             before = Stored(source, list(origin.records), origin.inputs)
             if self.options.code_change == "error":
@@ -160,10 +160,10 @@ class WorkflowRecorder:
             described = replace(described, node_hashes=code.node_hashes if code else source.node_hashes)
         fork.begin(self.store, run.workflow_id or "", described, origin, force=self.options.force)
 
-    def _stored(self, run: Run, current: Workflow | None = None) -> Stored | None:
-        """Return what is stored of a run; what was seen before will do, if nobody worked on it since."""
+    def _stored(self, run: Run, claim: Ownership | None = None) -> Stored | None:
+        """Return what is stored of a run, as it was read before unless another claim was taken since."""
         seen = self.seen if _is_outermost(run) else None
-        if seen is None or (current is not None and stamp(seen.workflow) != stamp(current)):
+        if seen is None or (claim is not None and claim.fence != seen.claims + 1):
             seen = stored_in(self.store, run.workflow_id or "")
         return seen
 
@@ -174,7 +174,7 @@ class WorkflowRecorder:
         return run.parent is None or keeps_inside(self.store, run.parent, run.step_name)
 
     def _must_be_new(self, run: Run) -> bool:
-        """Say whether there cannot be anything stored yet, so that nobody needs to look."""
+        """Return whether nothing can be stored yet, so that nothing need be read."""
         if run.map_run is not None:
             return run.map_run in self.maps.fresh
         if run.parent is not None:
@@ -214,14 +214,14 @@ class WorkflowRecorder:
     def _go_on(self, run: Run, claim: Ownership) -> bool:
         """Put a run where the claimed workflow stopped; return whether there is anything left to do."""
         refuse_crash_loop(claim, self.store)
-        stored = self._stored(run, claim.existing)
+        stored = self._stored(run, claim)
         if stored is None:
             raise taken_over(claim.workflow_id)
         if _has_answers(run) and _is_outermost(run):
             refuse_late_answer(run, self.question, stored)
             if not self.options.new_turn:
                 refuse_second_answer(run.admission.graph, stored, run.answers)
-        if self._is_over(run, stored):  # somebody was faster
+        if self._is_over(run, stored):  # another process was faster
             self.store.release(claim)
             return False
         graph, news = run.admission.graph, self._news(run, stored)
@@ -243,7 +243,7 @@ class WorkflowRecorder:
     @property
     def is_slow(self) -> bool:
         """Whether ending a run takes longer than an event loop should be held up."""
-        return self.store.pace.seconds > _SLOW
+        return self.store.backend.commit_seconds > _SLOW
 
     def close(self, run: Run) -> tuple[int, ...]:
         """Write down how the run ended; return the indexes of the steps that became durable."""
@@ -256,7 +256,7 @@ class WorkflowRecorder:
             started = perf_counter()
             saved = journal.close(WorkflowStatus(run.status.value), full=full, code=code)
             if full:
-                self.store.pace.seconds = perf_counter() - started
+                self.store.backend.commit_seconds = perf_counter() - started
             return saved
         finally:
             self.store.release(journal.claim)
@@ -269,7 +269,7 @@ class WorkflowRecorder:
         return code_to_record(run.admission.graph, stored, stored.finished - ran)
 
     def open_map(self, map_run: MapRun) -> None:
-        """Begin or take up the history of a map."""
+        """Start or resume the history of a map."""
         self.maps.open(map_run)
 
     def close_map(self, map_run: MapRun) -> None:
@@ -307,7 +307,7 @@ class MapKeeper:
         self.keys: dict[MapRun, list[str]] = {}
 
     def open(self, map_run: MapRun) -> None:
-        """Begin or take up the history of a map; items of one that completed are looked up, not run."""
+        """Start or resume the history of a map; items of one that completed are looked up, not run."""
         parent = map_run.parent
         if parent is not None and not keeps_inside(self.store, parent, map_run.step_name):
             return
@@ -315,8 +315,8 @@ class MapKeeper:
         check_workflow_id(map_run.workflow_id, child=parent is not None)
         stored = None
         if parent is None or parent.past is not None:
-            stored = self.store.read_workflow(map_run.workflow_id)
-        items = self.store.children(map_run.workflow_id) if stored is not None else []
+            stored = self.store.backend.read_workflow(map_run.workflow_id)
+        items = self.store.backend.children(map_run.workflow_id) if stored is not None else []
         if stored is not None:
             _refuse_run(stored)
             if parent is None:
@@ -361,7 +361,8 @@ class MapKeeper:
                 continue
             known = map_run.admission.given  # what is bound may differ: it is no input
             given = {name: value for name, value in map_run.items[item.item].items() if name in known}
-            stored = Stored(item, [], self.store.read_inputs(item.id))
+            inputs = self.store.encoding.versioned(item.id, self.store.backend.read_inputs(item.id))
+            stored = Stored(item, [], inputs)
             changed = stored.news(given)
             if changed and stored.inputs:
                 raise ItemChangedError(
@@ -397,9 +398,9 @@ def keeps_inside(store: Checkpointer, parent: Run, name: str) -> bool:
     return parent.journal is not None and store.policy.granularity == "step" and nested
 
 
-def refuse_map(store: Checkpointer, stored: Stored) -> None:
+def refuse_map(stored: Stored) -> None:
     """Raise WorkflowError for a workflow that is a map: it has items, and no steps of its own."""
-    if not stored.records and any(child.item is not None for child in store.children(stored.workflow.id)):
+    if stored.is_map:
         raise WorkflowError(
             f"Workflow {stored.workflow.id!r} is a map. Use map() to continue it, or another workflow_id.",
             workflow_id=stored.workflow.id,

@@ -36,7 +36,7 @@ def recall(run: Run, stored: Stored, store: Checkpointer) -> None:
 
 def recalled(store: Checkpointer, run: Run, step: Step, child: str) -> Run | MapRun | None:
     """Return the run, or the map, that a graph node once made; None if it cannot be made out any more."""
-    node, workflow = step.node, store.read_workflow(child)
+    node, workflow = step.node, store.backend.read_workflow(child)
     if workflow is None:
         return None
     try:
@@ -61,7 +61,7 @@ def _run_of(store: Checkpointer, scope: CallContext, graph: Graph, workflow: Wor
 
 
 def _map_of(store: Checkpointer, run: Run, step: Step, workflow: Workflow) -> MapRun | None:
-    items = sorted(store.children(workflow.id), key=lambda item: item.item or 0)
+    items = sorted(store.backend.children(workflow.id), key=lambda item: item.item or 0)
     graph = run.graph_inside(step)
     runs = [_run_of(store, run.scope, graph, item) for item in items]
     if not runs:
@@ -114,7 +114,7 @@ def take_up(
     latest = stored.state
     earlier = latest
     if not past.is_closed:
-        earlier = latest.before(store.state_payloads(workflow_id, past.round - 1))
+        earlier = latest.before(store.backend.read_outputs(workflow_id, upto=past.round - 1))
     values = {name: earlier[name] for name in earlier if name in needed}
     if not past.is_closed:
         replay(past, run.plan, stored.records, latest, lambda record: _own_values(store, record))
@@ -126,7 +126,7 @@ def take_up(
 
 
 def _needed(run: Run, stored: Stored, closed: bool) -> set[str]:
-    """Return the names whose values a run needs; large ones that nobody takes any more stay where they are.
+    """Return the names whose values a run needs; large ones that no node takes any more are not read.
 
     What no gate and no loop concerns is settled once it is done, unless something new came in. If anything is
     lost, whatever made it may have to run again, and everything is needed.
@@ -144,7 +144,7 @@ def _needed(run: Run, stored: Stored, closed: bool) -> set[str]:
 
 
 def _give_up_unreadable(past: Past, run: Run, values: dict[str, Any]) -> None:
-    """Treat what cannot be read as what was not stored: it is made again if somebody needs it."""
+    """Treat what cannot be read as what was not stored: it is made again if a node needs it."""
     for name in [name for name, value in values.items() if isinstance(value, Undecodable)]:
         writers = [index for index, written in past.written if written == name]
         if writers:
@@ -153,8 +153,8 @@ def _give_up_unreadable(past: Past, run: Run, values: dict[str, Any]) -> None:
 
 
 def _own_values(store: Checkpointer, record: StepRecord) -> Mapping[str, Any]:
-    """Return what one step wrote, whoever wrote the same names after it."""
-    found = store.read_steps(record.workflow_id, node=record.node_name)
+    """Return what one step wrote, also if other steps wrote the same names after it."""
+    found = store.steps(record.workflow_id, node=record.node_name)
     return next((r.values for r in found if r.index == record.index and r.values), {})
 
 
@@ -194,8 +194,8 @@ def _inside(store: Checkpointer, workflow_id: str, key: str) -> Any:
     """Return what a dotted key names in the last visit of a nested graph, if it exists."""
     head, dot, rest = key.partition(".")
     if not dot:
-        return store.read_state(workflow_id).get(key, _UNKNOWN)
-    visits = [child for child in store.children(workflow_id) if child.node_name == head]
+        return store.state(workflow_id).get(key, _UNKNOWN)
+    visits = [child for child in store.backend.children(workflow_id) if child.node_name == head]
     return _inside(store, max(visits, key=lambda child: child.visit).id, rest) if visits else _UNKNOWN
 
 
@@ -214,7 +214,7 @@ def refuse_late_answer(run: Run, asked: StepRecord | None, stored: Stored) -> No
     state = stored.state
     if any(name not in state or is_other(state[name], answer) for name, answer in run.answers.items()):
         raise WorkflowError(
-            f"Node {asked.node_name!r} of workflow {stored.workflow.id!r} was answered by somebody else "
+            f"Node {asked.node_name!r} of workflow {stored.workflow.id!r} was answered elsewhere "
             "while this answer was on its way; it was not used. Look at the workflow before you go on.",
             workflow_id=stored.workflow.id,
         )

@@ -299,5 +299,5 @@ def _inner_runs(step: Any, store: Any) -> Iterator[Any]:
         yield from [log] if hasattr(log, "steps") else log.items
     child = getattr(step, "child_workflow_id", None)
     if child is not None and store is not None:
-        yield from filter(None, [store.workflow(child)])
+        yield from filter(None, [store.backend.read_workflow(child)])
         yield from (item for item in store.workflows(parent=child, limit=None) if item.item is not None)

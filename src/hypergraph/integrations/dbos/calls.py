@@ -96,7 +96,7 @@ def encode_values(store: Checkpointer, workflow_id: str, values: Mapping[str, An
     if not values:
         return {}
     record = StepRecord(workflow_id, 0, "call", 0, StepStatus.COMPLETED, {}, values=dict(values))
-    step = store.encode(record, artifact=False)
+    step = store.encoding.encode(record, artifact=False)
     for payload in step.payloads:
         if payload.data is None:
             raise TypeError(
@@ -117,7 +117,7 @@ def decode_values(store: Checkpointer, graph: Graph | None, call: Call) -> dict[
     """
     reader, owner = typed_store(store, graph), call.sealed or call.workflow_id
     found = {
-        name: reader.decode(owner, Payload(name, version, form, checksum, b64decode(data)))
+        name: reader.encoding.value(owner, Payload(name, version, form, checksum, b64decode(data)))
         for name, (version, form, checksum, data) in call.values.items()
     }
     for name, value in found.items():
@@ -128,4 +128,4 @@ def decode_values(store: Checkpointer, graph: Graph | None, call: Call) -> dict[
 
 def typed_store(store: Checkpointer, graph: Graph | None) -> Checkpointer:
     """Return the store, set to decode values as the classes that the annotations of a graph name."""
-    return store if graph is None else store.reading(with_types_of(store.serializer, graph))
+    return store if graph is None else store.with_serializer(with_types_of(store.serializer, graph))

@@ -136,7 +136,7 @@ class Runs:
 
     def _drop_applied(self, call: Call, options: dict[str, Any]) -> None:
         """Remove options that an earlier execution of the same call has applied: its turn, or its fork."""
-        stored = self.store.read_workflow(call.workflow_id)
+        stored = self.store.backend.read_workflow(call.workflow_id)
         if stored is not None:
             options.pop("fork_from", None)
             if stored.step_count > call.steps:
@@ -224,18 +224,19 @@ def _submit_items(cluster: Cluster, store: Checkpointer, graph: Graph, call: Cal
         graph=structure_of(graph),
         node_hashes=node_hashes(graph),
     )
-    if store.read_workflow(batch) is None:
-        store.create(batch, replace(code, tags=tags))
+    if store.backend.read_workflow(batch) is None:
+        store.backend.create(batch, replace(code, tags=tags), store.encoding)
     else:
-        store.set_status(batch, WorkflowStatus.ACTIVE)
-    stored = {child.item: child for child in store.children(batch)}
+        store.update_workflow_status(batch, WorkflowStatus.ACTIVE)
+    stored = {child.item: child for child in store.backend.children(batch)}
     for item, values in enumerate(rows):
         if item in stored:
             _check_unchanged(store, stored[item], values)
     submitted = []
     for item, values in enumerate(rows):
         if item not in stored:
-            store.create(item_id(batch, item), replace(code, parent_id=batch, item=item, inputs=values))
+            new = replace(code, parent_id=batch, item=item, inputs=values)
+            store.backend.create(item_id(batch, item), new, store.encoding)
         elif stored[item].status is WorkflowStatus.COMPLETED:
             continue
         _enqueue_item(cluster, store, call, item, values)
@@ -244,7 +245,8 @@ def _submit_items(cluster: Cluster, store: Checkpointer, graph: Graph, call: Cal
 
 
 def _check_unchanged(store: Checkpointer, item: Any, values: dict[str, Any]) -> None:
-    changed = Stored(item, [], store.read_inputs(item.id)).news(values)
+    inputs = store.encoding.versioned(item.id, store.backend.read_inputs(item.id))
+    changed = Stored(item, [], inputs).news(values)
     if changed:
         raise ItemChangedError(
             f"Item {item.item} was recorded with different values of {', '.join(map(repr, changed))}. Map "
@@ -273,12 +275,14 @@ def _enqueue_item(
 
 def _end_map(cluster: Cluster, store: Checkpointer, call: Call) -> str:
     """Store the status of a map whose items have ended, and return its outcome as JSON."""
-    items = {child.id: child.status for child in store.children(call.workflow_id) if child.item is not None}
+    items = {
+        child.id: child.status for child in store.backend.children(call.workflow_id) if child.item is not None
+    }
     unstarted = {
         attempt_id(name, call.attempt): name for name, s in items.items() if s is WorkflowStatus.ACTIVE
     }
     for dbos_id in cluster.statuses(unstarted, status="ERROR"):  # rejected before its first node
-        store.set_status(unstarted[dbos_id], WorkflowStatus.FAILED)
+        store.update_workflow_status(unstarted[dbos_id], WorkflowStatus.FAILED)
         items[unstarted[dbos_id]] = WorkflowStatus.FAILED
     found = set(items.values())
     bad = found - {WorkflowStatus.COMPLETED}
@@ -290,5 +294,5 @@ def _end_map(cluster: Cluster, store: Checkpointer, call: Call) -> str:
         status = WorkflowStatus.PARTIAL
     else:
         status = WorkflowStatus.FAILED
-    store.set_status(call.workflow_id, status)
+    store.update_workflow_status(call.workflow_id, status)
     return json.dumps({"status": status.value})

@@ -183,16 +183,16 @@ class DBOSRunner:
         if not attempt:
             return False
         store = self.checkpointer
-        items = [child.item for child in store.children(workflow_id) if child.item is not None]
+        items = [child.item for child in store.backend.children(workflow_id) if child.item is not None]
         names = [workflow_id, *(item_id(workflow_id, item) for item in items)]
         ids = [attempt_id(name, attempt) for name in names]
         in_flight = self._cluster.statuses(ids, status=list(IN_FLIGHT))
         self._cluster.client.cancel_workflows(list(in_flight))
         for name, dbos_id in zip(names, ids, strict=True):
-            found = store.read_workflow(name) if dbos_id in in_flight else None
+            found = store.backend.read_workflow(name) if dbos_id in in_flight else None
             if found is not None and found.status is WorkflowStatus.ACTIVE:
                 try:
-                    store.set_status(name, WorkflowStatus.STOPPED)
+                    store.update_workflow_status(name, WorkflowStatus.STOPPED)
                 except CheckpointError:
                     pass  # a live worker owns it, and will stop it
         return bool(in_flight)
@@ -306,4 +306,4 @@ class DBOSRunner:
     def close(self) -> None:
         """Close all connections; the next use opens them again."""
         self._cluster.close()
-        self.checkpointer.shut()
+        self.checkpointer.close()

@@ -68,7 +68,7 @@ class Submissions:
         """
         if not {"force", "new_turn", "fork_from"} & options.keys():
             return 0
-        stored = self.store.read_workflow(workflow_id)
+        stored = self.store.backend.read_workflow(workflow_id)
         if stored is None:
             options.pop("force", None)
             return 0
@@ -236,7 +236,7 @@ _NOT_STORED = "the run did not store it; only stored values come back from a wor
 def _run_result(store: Checkpointer, workflow_id: str, status: Any, graph: Graph | None) -> RunResult:
     reader = typed_store(store, graph)
     if status.status == "CANCELLED":
-        return RunResult(reader.read_state(workflow_id), RunStatus.STOPPED, workflow_id=workflow_id)
+        return RunResult(reader.state(workflow_id), RunStatus.STOPPED, workflow_id=workflow_id)
     if status.status != "SUCCESS":
         names = (getattr(status.error, "data", None) or {}).get("names", ())
         error = WorkflowError(f"Workflow {workflow_id!r} failed: {status.error}", workflow_id=workflow_id)
@@ -256,8 +256,10 @@ def _map_result(
     store: Checkpointer, workflow_id: str, graph: Graph | None, error_of: Callable[[str], str]
 ) -> MapResult:
     reader = typed_store(store, graph)
-    items = sorted((c for c in store.children(workflow_id) if c.item is not None), key=lambda c: c.item or 0)
-    batch = store.read_workflow(workflow_id)
+    items = sorted(
+        (c for c in store.backend.children(workflow_id) if c.item is not None), key=lambda c: c.item or 0
+    )
+    batch = store.backend.read_workflow(workflow_id)
     return MapResult(
         tuple(_item_result(reader, item.id, item.status, error_of) for item in items),
         graph_name=(batch.graph_name if batch is not None else None) or "",
@@ -275,22 +277,26 @@ def _item_result(
         text = _failed_step(store, workflow_id) or error_of(workflow_id)
         error = WorkflowError(f"Workflow {workflow_id!r} failed: {text}", workflow_id=workflow_id)
     pause = _pause(store, workflow_id) if ended is RunStatus.PAUSED else None
-    return RunResult(store.read_state(workflow_id), ended, workflow_id=workflow_id, error=error, pause=pause)
+    return RunResult(store.state(workflow_id), ended, workflow_id=workflow_id, error=error, pause=pause)
 
 
 def _failed_step(store: Checkpointer, workflow_id: str) -> str | None:
-    failed = [s for s in store.read_steps(workflow_id, values=False) if s.status is StepStatus.FAILED]
+    failed = [s for s in store.steps(workflow_id, values=False) if s.status is StepStatus.FAILED]
     if not failed:
         return None
     return f"node {failed[-1].node_name!r}: {failed[-1].error_type}: {failed[-1].error}"
 
 
 def _pause(store: Checkpointer, workflow_id: str) -> Any:
-    paused = [s for s in store.read_steps(workflow_id, values=False) if s.status is StepStatus.PAUSED]
+    paused = [s for s in store.steps(workflow_id, values=False) if s.status is StepStatus.PAUSED]
     return paused[-1].pause if paused else None
 
 
 def _values(store: Checkpointer, workflow_id: str, names: Iterable[str]) -> dict[str, Any]:
     wanted = list(names)
-    state = store.look_at_state(workflow_id) if wanted else {}
-    return {name: state[name] if name in state else Undecodable(_NOT_STORED) for name in wanted}
+    found = store.backend.read_outputs(workflow_id) if wanted else []
+    state = {item.name: item for item in found if item.data is not None}
+    return {
+        name: store.encoding.value(workflow_id, state[name]) if name in state else Undecodable(_NOT_STORED)
+        for name in wanted
+    }

@@ -109,7 +109,7 @@ class ReadTools:
         store = self._source.store()
         within = None if parent is None else resolve(store, parent)
         filters = {"status": status, "graph": graph, "since": since, "until": until, "tag": tag}
-        page = workflows(store, **filters, parent=within, where=where, limit=limit, cursor=cursor)
+        page = workflows(store.backend, **filters, parent=within, where=where, limit=limit, cursor=cursor)
         return with_owners(store, page)
 
     def show_workflow(self, workflow_id: Wf) -> Answer:

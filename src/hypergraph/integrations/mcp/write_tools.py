@@ -41,14 +41,14 @@ class EditTools:
         changes: dict[str, str | None] = {**dict.fromkeys(remove or ()), **(tags or {})}
         if not changes:
             raise Problem(USAGE, "Pass tags to set, or names to remove")
-        return {"schema": "hypergraph.tags/1", "workflow": wf, "tags": store.set_tags(wf, changes)}
+        return {"schema": "hypergraph.tags/1", "workflow": wf, "tags": store.backend.set_tags(wf, changes)}
 
     def delete_workflow(
         self, workflow_id: Annotated[str, Field(description="The whole id, not a prefix or @last")]
     ) -> Answer:
         """Delete a workflow with its nested runs and items. This cannot be undone: ask your user first."""
         store = self._source.store()
-        if store.read_workflow(workflow_id) is None:
+        if store.backend.read_workflow(workflow_id) is None:
             raise Problem(
                 NOT_FOUND,
                 f"Workflow {workflow_id!r} not found",
@@ -57,7 +57,7 @@ class EditTools:
         return {
             "schema": "hypergraph.deleted/1",
             "workflow": workflow_id,
-            "deleted": store.erase([workflow_id]),
+            "deleted": store.backend.delete([workflow_id]),
         }
 
 
@@ -83,7 +83,7 @@ class RunTools:
         Returns the fork as show_workflow does.
         """
         store, wf = self._source.known(workflow_id)
-        if store.read_workflow(new_id) is not None:
+        if store.backend.read_workflow(new_id) is not None:
             raise Problem(REFUSED, f"Workflow {new_id!r} already exists", "Pass another new_id")
         return self._run(store, known(store, wf), new_id, values, fork_from=(wf, at))
 
