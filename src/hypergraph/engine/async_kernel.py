@@ -146,7 +146,7 @@ class AsyncKernel:
         await tasks.wait()
 
     async def beside(self, main: Coroutine[Any, Any, None], side: Coroutine[Any, Any, None]) -> None:
-        """Await two coroutines at the same time; if one fails, the other is cancelled."""
+        """Await two coroutines at the same time; neither outlives the other's failure."""
         await self._all([side, main])
 
     def semaphore(self, width: int) -> asyncio.Semaphore:

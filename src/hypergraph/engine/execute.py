@@ -108,7 +108,7 @@ async def _advance_beside(run: Run, side: SideFlow) -> None:
         run.close()
 
 
-async def _advance(run: Run) -> None:  # noqa: PLR0912, PLR0915 - the hot loop: function calls would cost too much
+async def _advance(run: Run) -> None:  # noqa: PLR0912, PLR0915 - the hot loop: calls would cost too much
     scope, values, record = run.scope, run.values, run.records.extend
     land, journal = None if run.fixed else run.landed.append, run.journal
     step, course, quick = None, iter(course_of(run)), scope.quick
@@ -431,7 +431,7 @@ def report(run: Run) -> None:
 
 
 def _left_undone(run: Run) -> list[str]:
-    """Return one text for each decision that was not carried out, or for a run without steps."""
+    """Return what was to be done, one text for each matter."""
     counters: Readiness | None = run.unfolding
     if counters is None:
         return []

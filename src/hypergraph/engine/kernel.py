@@ -100,7 +100,7 @@ class Kernel(Protocol):
         """Await calls; each returns the calls to start next."""
 
     async def beside(self, main: Coroutine[Any, Any, None], side: Coroutine[Any, Any, None]) -> None:
-        """Await two coroutines at the same time; if one fails, the other is cancelled."""
+        """Await two coroutines at the same time; neither outlives the other's failure."""
 
     def semaphore(self, width: int) -> AbstractAsyncContextManager[Any]:
         """Return a semaphore of this width."""
@@ -175,7 +175,7 @@ class SyncKernel:
             waiting.extend(await run_one(waiting.pop(0)))
 
     async def beside(self, main: Coroutine[Any, Any, None], side: Coroutine[Any, Any, None]) -> None:
-        """Await one coroutine after the other."""
+        """Await one coroutine after the other; not used, because nothing runs at the same time here."""
         await side
         await main
 

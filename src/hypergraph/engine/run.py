@@ -242,11 +242,11 @@ class Run:
         return self.plan.steps[self.plan.index[name]]
 
     def visits(self, step: Step) -> int:
-        """Return how often the step has started in this run, including the current visit."""
+        """Return how often the step has been started in this run, the present visit included."""
         return (self.unfolding.runs[step.index] or 1) if self.unfolding is not None else 1
 
     def land(self, step: Step, value: Any) -> None:
-        """Store the value of a step: at once, or at the end of its superstep."""
+        """Take over what a step produced: at once, or when its superstep is over."""
         if self.side is not None and step.index in self.side.course.steps:
             self.side.land(step, value)
         elif not self.fixed:
@@ -345,7 +345,7 @@ class Run:
         self.end(RunStatus.STOPPED, error, evidence, getattr(step, "index", 0))
 
     def overrun(self) -> None:
-        """End the run if the deadline passed during its last step; a stop request came too late."""
+        """End the run if its time was up while the last step was at work; a stop came too late to matter."""
         if self.scope.stop_request is None and not self.is_over:
             superstep, step, _, _ = self.records[-RECORD_SIZE:]
             self.halt(step, superstep, was_executing=True)
@@ -385,7 +385,7 @@ class Run:
         self.end(RunStatus.FAILED, error, NodeError("", error, item_index=self.item_index), 0)
 
     def close(self) -> None:
-        """Complete the evidence after all running steps have finished."""
+        """Complete the evidence, when everything that was running has finished."""
         if not self.fixed and self.landed:
             self.unfolding.apply_landed()
         failure, error = self.failure, self.error

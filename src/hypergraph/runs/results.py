@@ -37,8 +37,8 @@ class RunResult:
     """The result of one run: its values, status and log."""
 
     workflow_id: str | None = None  # of the stored run, if there is one
-    error: BaseException | None = None  # the exception of a failed run
-    pause: PauseInfo | None = None  # what a paused run waits for
+    error: BaseException | None = None  # the exception that a node raised, if one did
+    pause: PauseInfo | None = None  # what the run waits for, if it waits
     failure: NodeError | None = None  # the evidence about the error
 
     def __init__(  # noqa: PLR0917 - the fields are its signature
@@ -59,7 +59,7 @@ class RunResult:
         self.workflow_id = workflow_id
         self.error = error
         self.pause = pause
-        self.log = log  # the log, without values
+        self.log = log  # what happened, without values
         self.failure = failure
         self.nested = nested if nested is not None else {}  # results of GraphNodes, by node
 
