@@ -95,13 +95,13 @@ class Checkpointer:
     ) -> None:
         self.backend = backend  # the place where the workflows are kept; its verbs are documented there
         self.policy = policy if policy is not None else CheckpointPolicy()  # when and how long to keep steps
-        self.encoding = Encoding(  # how values become bytes, and bytes values
+        self.encoding = Encoding(
             serializer if serializer is not None else JsonSerializer(),
             CodecChain.of(codec),
             artifact_store,
             checked_threshold(artifact_threshold),
             redact,
-        )
+        )  # turns values into bytes, and bytes into values
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.backend.location!r})"
