@@ -191,7 +191,7 @@ def steps_of_dbos(steps: int = 200) -> float:
 def throughput(workers: int, runs: int = 48) -> float:
     """Return the runs of ten sleeping nodes that so many workers end in a second, four at once in each."""
     with cluster_of(0) as cluster:
-        cluster.runner.queue("hypergraph", worker_concurrency=4)  # before anybody takes ten
+        cluster.runner.queue("hypergraph", worker_concurrency=4)  # before a worker claims ten
         cluster.start(*(f"w{number}" for number in range(workers)), TRACE_DSN="", NODE_SECONDS="0.1")
         for number in range(runs):
             name = f"r{number}"

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import io
 import json
 import sqlite3
@@ -153,6 +154,8 @@ def show(file: Path) -> None:
 @contextlib.contextmanager
 def profiled(calls: Calls) -> Iterator[None]:
     """Profile this thread, and those that are started meanwhile."""
+    gc.collect()  # else stores of others might be closed in between
+    gc.disable()
     threading.setprofile(calls)
     sys.setprofile(calls)
     try:
@@ -160,6 +163,7 @@ def profiled(calls: Calls) -> Iterator[None]:
     finally:
         sys.setprofile(None)
         threading.setprofile(None)  # type: ignore[arg-type] - as the documentation says
+        gc.enable()
 
 
 def measured(question: Callable[[Path], None], *before: Callable[[Path], None]) -> dict[str, Any]:

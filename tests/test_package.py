@@ -129,7 +129,16 @@ def test_the_sdist_holds_what_the_tests_need_and_no_leftovers(made: Made) -> Non
         names = [member.name.partition("/")[2] for member in archive.getmembers()]
     assert {name.partition("/")[0] for name in names} == {
         *("benchmarks", "docs", "examples", "src", "tests"),
-        *("CHANGELOG.md", "LICENSE", "Makefile", "README.md", "pyproject.toml", "PKG-INFO", ".gitignore"),
+        *(
+            "CHANGELOG.md",
+            "CONTRIBUTING.md",
+            "LICENSE",
+            "Makefile",
+            "README.md",
+            "pyproject.toml",
+            "PKG-INFO",
+            ".gitignore",
+        ),
     }
     assert [name for name in names if LEFTOVERS.search(name)] == [".gitignore"]
 

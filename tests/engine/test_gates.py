@@ -100,7 +100,7 @@ def test_a_bad_decision_is_a_failure_of_the_gate(run: Run, gate: Any, error: typ
 
 
 def test_the_string_end_is_refused(run: Run) -> None:
-    with pytest.raises(ValueError, match="invalid target: 'END'.* Return END itself"):
+    with pytest.raises(ValueError, match=r"invalid target: 'END'.* Return END itself"):
         values_of(run, deciding("END"))
 
 

@@ -1,4 +1,4 @@
-"""The graph: edges from names or declared, copies that leave the original alone, ways to look at it."""
+"""Graph: inferred and explicit edges, immutable copies, descriptions and networkx graphs."""
 
 import copy
 import pickle

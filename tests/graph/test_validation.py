@@ -1,4 +1,4 @@
-"""Build-time checks: every finding, in order, each saying what is wrong, where, and how to fix it."""
+"""Build-time checks: every finding, in order, with cause, place and fix."""
 
 import gc
 import time

@@ -1,4 +1,4 @@
-"""Odd callables and odd arguments: each either works as a node or is refused at once, with a reason."""
+"""Unusual callables and arguments: each becomes a node or is refused at construction, with a reason."""
 
 from __future__ import annotations
 

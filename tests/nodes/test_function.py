@@ -1,4 +1,4 @@
-"""Function nodes and interrupts: what is read from a function, and what a node says about itself."""
+"""Function nodes and interrupts: signature, outputs, defaults, annotations and options."""
 
 import random
 import re

@@ -1,4 +1,4 @@
-"""Gates and END: what may be built, and what a gate function may answer."""
+"""Gates and END: construction, and the results that a gate function can return."""
 
 import copy
 import pickle
@@ -249,7 +249,7 @@ def test_no_list_from_a_multi_target_gate_is_a_type_error(answer: Any, kind: str
 
 
 def test_the_string_end_is_refused_with_a_hint_at_end() -> None:
-    with pytest.raises(ValueError, match="invalid target: 'END'.* Return END itself, without quotes"):
+    with pytest.raises(ValueError, match=r"invalid target: 'END'.* Return END itself, without quotes"):
         make().decide("END")
 
 

@@ -1,4 +1,4 @@
-"""Graphs as nodes: flat names, lifting, mapping, and what they pass on from inside."""
+"""Graphs as nodes: flat names, lifting, mapping, inner defaults and types."""
 
 from typing import Any
 

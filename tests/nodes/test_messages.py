@@ -51,9 +51,10 @@ def test_a_value_that_cannot_be_stored_names_the_consequence(tmp_path: Any) -> N
     with pytest.warns(UserWarning, match="cannot be stored") as caught:
         runner.run(Graph([make]), x=1, workflow_id="w")
     assert str(caught[0].message) == (
-        "The value of 'lock' cannot be stored (workflow 'w', node 'make'); this step will run again on resume. "
-        "TypeError: JsonSerializer cannot store builtins.object: return plain data instead, or make its class "
-        "a dataclass"
+        "The value of 'lock' cannot be stored (workflow 'w', node 'make'); "
+        "this step will run again on resume. "
+        "TypeError: JsonSerializer cannot store builtins.object: "
+        "return plain data instead, or make its class a dataclass"
     )
 
 

@@ -1,4 +1,4 @@
-"""The options of function nodes about stored runs and lost workers: values, defaults, what excludes what."""
+"""Options of function nodes about stored runs and lost workers: values, defaults, exclusions."""
 
 import inspect
 import pickle

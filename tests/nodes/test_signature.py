@@ -1,4 +1,4 @@
-"""definition_hash: equal for equal definitions, different wherever behaviour may differ."""
+"""definition_hash: equal for equal definitions, different wherever behaviour can differ."""
 
 import enum
 import functools

@@ -382,7 +382,8 @@ def test_a_missing_input_is_named_with_who_needs_it_and_what_was_passed_instead(
         "-> 'topic' is needed by write; you passed 'topc'. Did you mean 'topic'?\n"
         "-> provided: 'topc'\n"
         "-> other inputs, which may be given: 'tone'\n"
-        "How to fix: pass them in `values`, or bind them; bind returns a new graph: graph = graph.bind(...)."
+        "How to fix: call run(graph, topic=...), or bind them; "
+        "bind returns a new graph: graph.bind(topic=...)."
     )
 
 

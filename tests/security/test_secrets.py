@@ -120,12 +120,12 @@ def test_neither_repr_nor_errors_show_the_key(store: SqliteCheckpointer) -> None
 # -- keys ------------------------------------------------------------------------------------------------
 
 WRONG: dict[str, tuple[Any, str]] = {
-    "another key": ([ZstdCodec(), AesGcmCodec(OTHER_KEY)], "does not decrypt with the key 'default'"),
+    "another key": ([ZstdCodec(), AesGcmCodec(OTHER_KEY)], "cannot be decrypted with the key 'default'"),
     "a key of another name": (
         [ZstdCodec(), AesGcmCodec(keys={"2025": KEY})],
-        "the key 'default', this store has '2025'",
+        "the key 'default', but this store has '2025'",
     ),
-    "no codec": ([], "this store does not know 'zstd'"),
+    "no codec": ([], "this store has no codec 'zstd'"),
     "only compression": ([ZstdCodec()], "is encrypted ('zstd/1+aesgcm/1') and this store has no key"),
 }
 
@@ -205,7 +205,7 @@ def _swap(a: str, b: str) -> list[str]:
 
 
 FORGED: dict[str, tuple[list[str], str]] = {
-    "a codec stripped": ([f"UPDATE vals SET format = 'json/1+aesgcm/1' WHERE {_V2}"], "does not decrypt"),
+    "a codec stripped": ([f"UPDATE vals SET format = 'json/1+aesgcm/1' WHERE {_V2}"], "cannot be decrypted"),
     "a codec renamed": ([f"UPDATE vals SET format = 'json/1+zlib/1+aesgcm/1' WHERE {_V2}"], "'zlib'"),
     "all codecs stripped": ([f"UPDATE vals SET format = 'json/1' WHERE {_V2}"], "plaintext row"),
     "a plain row planted": ([f"UPDATE vals SET format = 'json/1', {_PLAIN} WHERE {_V2}"], "plaintext row"),
@@ -216,8 +216,8 @@ FORGED: dict[str, tuple[list[str], str]] = {
     ),
     "called a patch": ([f"UPDATE vals SET format = 'json/1~+zstd/1+aesgcm/1', base = 0 WHERE {_V2}"], ""),
     "called an artifact": ([f"UPDATE vals SET format = format || '@' WHERE {_V2}"], "codec can't decode"),
-    "swapped with another name": (_swap(_V2, _V2.replace("v2", "v1")), "does not decrypt"),
-    "swapped with another workflow": (_swap(_V2, _V2.replace("= 1", "= 2", 1)), "does not decrypt"),
+    "swapped with another name": (_swap(_V2, _V2.replace("v2", "v1")), "cannot be decrypted"),
+    "swapped with another workflow": (_swap(_V2, _V2.replace("= 1", "= 2", 1)), "cannot be decrypted"),
     "bytes replaced": (
         [f"UPDATE vals SET data = CAST(substr(data, 1, 30) || x'0000' AS BLOB) WHERE {_V2}"],
         "checksum does not match",
@@ -252,7 +252,7 @@ def test_versions_of_one_name_cannot_be_exchanged(store: SqliteCheckpointer, bod
     change(store, *_swap(f"{row}{supersteps[0]}", f"{row}{supersteps[2]}"))
     for superstep in (supersteps[0], supersteps[2]):
         found = store.state("w", superstep=superstep)["count"]
-        assert "does not decrypt" in found.reason
+        assert "cannot be decrypted" in found.reason
     assert store.state("w", superstep=supersteps[1])["count"] == 2
 
 
@@ -284,7 +284,7 @@ def test_the_rows_of_a_fork_are_its_own(store: SqliteCheckpointer, bodies: Bodie
     assert store.checkpoint("again").values == {f"v{n}": n for n in range(6)}
     change(store, *_swap("workflow = 2 AND name = 'v1'", "workflow = 3 AND name = 'v1'"))
     for workflow_id in ("fork", "again"):
-        assert "does not decrypt" in store.state(workflow_id)["v1"].reason
+        assert "cannot be decrypted" in store.state(workflow_id)["v1"].reason
         assert store.state(workflow_id)["v2"] == 2
 
 

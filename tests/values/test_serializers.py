@@ -1,4 +1,4 @@
-"""Values through the serializers: exactly the same afterwards, or a TypeError that says what and where."""
+"""Serializers: values unchanged after a round trip, or a TypeError with type and path."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ UNSTORABLE: dict[str, tuple[Any, str]] = {  # value, part of the message
     "struct sequence": (os.stat_result(range(10)), "a subclass of tuple"),
     "date subclass": (Day(2024, 1, 1), "a subclass of date"),
     "foreign time zone": (datetime(2024, 1, 1, tzinfo=Elsewhere()), "Elsewhere"),
-    "zone without a lasting name": ([ZoneInfo("posix/UTC")], "cannot be found again by its name"),
+    "zone without a lasting name": ([ZoneInfo("posix/UTC")], "cannot be found by its name"),
     "inside a set": ({object()}, "builtins.object at value[0]:"),
     "contains itself": (itself(), "nested deeper than 100 levels, or contains itself"),
     "deeper than the stack": (nested(100_000), "nested deeper than 100 levels"),
@@ -293,7 +293,7 @@ def test_no_serializer_reads_the_bytes_of_pickle_or_falls_back_to_it():
 
 def test_a_viewer_opens_no_pickle():
     viewer = PickleSerializer(allow_pickle=True).without_types()
-    assert viewer.deserialize(pickle.dumps(1)).reason == "pickled values are not opened here"
+    assert viewer.deserialize(pickle.dumps(1)).reason == "pickled values are not read for viewing"
 
 
 # --- speed ---------------------------------------------------------------------------------------

@@ -456,7 +456,7 @@ def locked(workflow_id: str, pid: int, host: str, since: datetime) -> WorkflowLo
     """Return the error for a workflow whose owner lives."""
     return WorkflowLockedError(
         f"Workflow {workflow_id!r} is being run by process {pid} on {host} since {since:%Y-%m-%d %H:%M:%S} "
-        "UTC. Wait for it, stop it, or take the workflow over with force=True.",
+        "UTC. Pass wait=True to wait for its result, stop it, or take the workflow over with force=True.",
         workflow_id=workflow_id,
         pid=pid,
         host=host,

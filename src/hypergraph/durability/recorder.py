@@ -19,6 +19,7 @@ from hypergraph.durability.code_changes import (
     described,
     has_grown,
     outdated_nodes,
+    refuse_other_graph,
     with_types_of,
 )
 from hypergraph.durability.history import Stored, produced, spent, stored_in
@@ -86,6 +87,7 @@ class WorkflowRecorder:
             if stored is not None:
                 self.question = stored.question
                 refuse_map(stored)
+                refuse_other_graph(graph, stored.workflow, self.options)
                 if not self.options.new_turn:
                     refuse_second_answer(graph, stored, given)
                 if stored.question is None:
@@ -317,6 +319,8 @@ class MapKeeper:
         items = self.store.backend.children(map_run.workflow_id) if stored is not None else []
         if stored is not None:
             _refuse_run(stored)
+            if parent is None:
+                refuse_other_graph(map_run.admission.graph, stored, self.options)
         if self.options.key is not None and parent is None:
             map_run.numbers = self._numbers(map_run, items)
         else:
@@ -398,7 +402,7 @@ def refuse_map(stored: Stored) -> None:
     """Raise WorkflowError for a workflow that is a map: it has items, and no steps of its own."""
     if stored.is_map:
         raise WorkflowError(
-            f"Workflow {stored.workflow.id!r} is a map. Use map() to go on with it, or another workflow_id.",
+            f"Workflow {stored.workflow.id!r} is a map. Use map() to continue it, or another workflow_id.",
             workflow_id=stored.workflow.id,
         )
 
@@ -406,7 +410,7 @@ def refuse_map(stored: Stored) -> None:
 def _refuse_run(stored: Workflow) -> None:
     if stored.step_count:
         raise WorkflowError(
-            f"Workflow {stored.id!r} is a single run. Use run() to go on with it, or another workflow_id.",
+            f"Workflow {stored.id!r} is a single run. Use run() to continue it, or another workflow_id.",
             workflow_id=stored.id,
         )
 

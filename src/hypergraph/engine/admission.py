@@ -104,10 +104,24 @@ def check_overrides(
     _refuse_conflicts(request, internal)
     if not unexpected or policy == "ignore":
         return []
-    text = _describe(request.graph, internal, [name for name in unexpected if name not in internal])
+    unknown = [name for name in unexpected if name not in internal]
+    _refuse_misspelt(request, unknown)
+    text = _describe(request.graph, internal, unknown)
     if policy == "error":
         raise ValueError(text)
     return [text]
+
+
+def _refuse_misspelt(request: Request, unknown: Sequence[str]) -> None:
+    """Raise ValueError for an unknown name that resembles an optional input which was not given."""
+    required = request.spec.required  # MissingInputError says more about those
+    free = [name for name in request.spec.all if name not in request.names and name not in required]
+    for name in sorted(unknown):
+        if (hint := did_you_mean(name, free)) is not None:
+            raise ValueError(
+                f"{name!r} is not an input of graph {request.graph.name or 'unnamed'!r}. {hint} "
+                'Pass on_internal_override="ignore" to ignore names that the graph does not use.'
+            )
 
 
 def _describe(graph: Graph, internal: Sequence[str], unknown: Sequence[str]) -> str:
@@ -116,8 +130,7 @@ def _describe(graph: Graph, internal: Sequence[str], unknown: Sequence[str]) -> 
         pairs = (f"{name} <- {', '.join(graph.wiring.data_producers[name])}" for name in sorted(internal))
         parts.append(f"Values were given for internal parameters that nodes produce: {'; '.join(pairs)}.")
     for name in sorted(unknown):
-        hint = did_you_mean(name, graph.inputs.all)
-        parts.append(f"{name!r} is not an input of the graph and is not used. {hint or ''}".rstrip())
+        parts.append(f"{name!r} is not an input of the graph and is not used.")
     parts.append('Pass on_internal_override="ignore" if this is intended.')
     return " ".join(parts)
 
@@ -150,15 +163,17 @@ def _refuse_conflicts(request: Request, internal: Sequence[str]) -> None:
             partial = sorted(set(consumed).difference(available))
             if output in consumed and partial:
                 raise ValueError(
-                    f"Invalid internal override configuration: partial inject outputs of node {producer!r}. "
-                    f"{output!r} is given, but not {', '.join(map(repr, partial))}; give all of them or none."
+                    f"You passed {output!r}, but not {', '.join(map(repr, partial))}, which node "
+                    f"{producer!r} returns together with it. Pass all of them or none. "
+                    "(Invalid internal override configuration: partial inject outputs.)"
                 )
             runnable = _runnable(request) if runnable is None else runnable
             if producer in runnable:
+                sources = [name for name in wiring.nodes[producer].inputs if name in available]
                 raise ValueError(
-                    "Invalid internal override configuration: Cannot mix compute and inject. "
-                    f"{output!r} is given, but node {producer!r} can compute it from the other inputs. "
-                    "Leave one of them out."
+                    f"You passed {output!r}, but node {producer!r} would compute it"
+                    f"{' from ' + ', '.join(map(repr, sources)) if sources else ''}. Pass only one of them. "
+                    "(Invalid internal override configuration: Cannot mix compute and inject.)"
                 )
 
 
@@ -218,8 +233,8 @@ def check_waits(admission: Admission) -> None:
         names = ", ".join(repr(step.name) for step in stuck)
         waits = [f"-> {s.name!r} waits for {', '.join(map(repr, s.wait_for))}\n" for s in stuck if s.wait_for]
         raise GraphConfigError(
-            f"Nodes would wait for ever: {names}\n{''.join(waits)}"
-            "How to fix: break the circle of wait_for, or wait for something that exists with these inputs."
+            f"Deadlock: these nodes would wait forever: {names}\n{''.join(waits)}"
+            "How to fix: break the cycle of wait_for, or wait for something that exists with these inputs."
         )
 
 
@@ -472,8 +487,11 @@ def _missing_text(graph: Graph, missing: Sequence[str], given: Iterable[str], sp
     unused = [name for name in spec.all if name not in given and name not in missing]
     if unused:
         lines.append(f"-> other inputs, which may be given: {', '.join(map(repr, unused))}")
+    form = ", ".join(f"{name}=..." for name in missing)
     lines.append(
-        "How to fix: pass them in `values`, or bind them; bind returns a new graph: graph = graph.bind(...)."
+        f"How to fix: call run(graph, {form}), or bind them; bind returns a new graph: graph.bind({form})."
+        if all(name.isidentifier() for name in missing)
+        else "How to fix: pass them in `values`, or bind them; bind returns a new graph."
     )
     return "\n".join(lines)
 

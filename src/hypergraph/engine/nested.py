@@ -14,6 +14,7 @@ from hypergraph.engine.kernel import PauseExecution, pass_on
 from hypergraph.engine.plan import ABSENT, Step
 from hypergraph.engine.run import CallContext, Run, StepOutcome, clock
 from hypergraph.exceptions import GraphConfigError, NodeError
+from hypergraph.nodes.names import shown
 from hypergraph.records import RunStatus, fresh_run_id
 
 MAX_TASKS = 10_000
@@ -176,7 +177,10 @@ def expand(
 
 def _column(name: str, value: Any) -> list[Any]:
     if isinstance(value, (str, bytes, Mapping)) or not hasattr(value, "__iter__"):
-        raise TypeError(f"Cannot map over {name!r}: expected a list of items, got {type(value).__name__}.")
+        raise TypeError(
+            f"Cannot map over {name!r}: expected a list of items, got {type(value).__name__}. "
+            f"For a single item, wrap it in a list: {name}=[{shown(value)}]."
+        )
     return list(value)
 
 

@@ -352,9 +352,33 @@ class Run:
 
     def exhaust(self, step: Step, superstep: int) -> None:
         """End the run because a loop took more supersteps than allowed."""
-        error = InfiniteLoopError(self.scope.max_iterations)
+        error = InfiniteLoopError(self.scope.max_iterations, self._loop_text(step))
         evidence = NodeError(self.path_of(step.name), error, superstep=superstep, item_index=self.item_index)
         self.end(RunStatus.FAILED, error, evidence, step.index)
+
+    def _loop_text(self, step: Step) -> str:
+        limit, wiring = self.scope.max_iterations, self.plan.wiring
+        around = [cycle for cycle in wiring.cycles if step.name in cycle] or wiring.cycles
+        cycle = [name for name in wiring.nodes if name in around[0]]  # in graph order
+        stopped = f"The run exceeded maximum iterations ({limit})"
+        gates = [name for name in cycle if name in wiring.gates]
+        if not gates:
+            return (
+                f"{stopped}: {' → '.join(cycle)} feed each other and no gate ends the loop. "
+                "Add a @route or @ifelse gate that returns END, or raise max_iterations."
+            )
+        said = "; ".join(f"gate {name!r} last returned {self._last_decision(name)}" for name in gates)
+        return (
+            f"{stopped}: the loop {' → '.join(cycle)} has not ended; {said}. "
+            "Make the gate return END, or raise max_iterations."
+        )
+
+    def _last_decision(self, name: str) -> str:
+        for start in range(len(self.records) - RECORD_SIZE, -1, -RECORD_SIZE):
+            _, step, _, extra = self.records[start : start + RECORD_SIZE]
+            if step.name == name:
+                return repr(extra.decision if isinstance(extra, StepOutcome) else extra)
+        return "nothing"
 
     def refuse(self, error: Exception) -> None:
         """End the run before it starts: its inputs will not do."""

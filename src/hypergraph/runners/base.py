@@ -451,12 +451,13 @@ def check_graph(graph: Graph, runner: str, can: RunnerCapabilities) -> None:
     if not can.supports_async_nodes and graph.has_async_nodes:
         names = [node.name for node in graph.iter_nodes() if node.is_async]
         raise IncompatibleRunnerError(
-            f"{runner} cannot run async nodes: {', '.join(names)}. Use AsyncRunner.",
+            f"{runner} cannot run async nodes: {', '.join(names)}. Use AsyncRunner: "
+            "await AsyncRunner().run(graph, ...)",
             names[0],
             "supports_async_nodes",
         )
     if not can.supports_interrupts and graph.has_interrupts:
-        raise needs_interrupts(graph, f"{runner} cannot pause; use AsyncRunner")
+        raise needs_interrupts(graph, f"{runner} cannot pause; use AsyncRunner: await AsyncRunner().run(...)")
 
 
 def check_mapped(graph: Graph, names: Sequence[str], given: Mapping[str, Any]) -> None:

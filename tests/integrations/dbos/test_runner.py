@@ -136,7 +136,7 @@ def test_a_map_that_failed_in_part_runs_the_rest_when_submitted_again(cluster: T
 
 
 def test_the_same_submission_twice_is_one(cluster: TestCluster) -> None:
-    submit = partial(cluster.runner.submit, "doubling", queue="nobody", workflow_id="twice")
+    submit = partial(cluster.runner.submit, "doubling", queue="unserved", workflow_id="twice")
     first = submit({"x": 1})
     assert submit({"x": 1}).dbos_id == first.dbos_id == "twice"
     with pytest.raises(WorkflowLockedError, match="has not ended"):
@@ -146,7 +146,7 @@ def test_the_same_submission_twice_is_one(cluster: TestCluster) -> None:
 
 
 def test_what_waits_is_never_begun_after_it_was_cancelled(cluster: TestCluster) -> None:
-    submitted = cluster.runner.submit("doubling", {"x": 1}, queue="nobody", workflow_id="cancelled")
+    submitted = cluster.runner.submit("doubling", {"x": 1}, queue="unserved", workflow_id="cancelled")
     assert not submitted.done
     assert cluster.runner.cancel("cancelled")
     assert submitted.result().stopped
@@ -182,7 +182,7 @@ def test_what_cannot_travel_is_refused_before_anything_is_submitted(cluster: Tes
 
 
 def test_waiting_ends_in_time_and_the_run_does_not(cluster: TestCluster) -> None:
-    submitted = cluster.runner.submit("doubling", {"x": 1}, queue="nobody", workflow_id="waiting")
+    submitted = cluster.runner.submit("doubling", {"x": 1}, queue="unserved", workflow_id="waiting")
     with pytest.raises(TimeoutError, match="ENQUEUED"):
         submitted.result(timeout=0.01)
     assert not submitted.done
@@ -196,7 +196,7 @@ def test_nothing_is_known_of_what_was_never_submitted(cluster: TestCluster) -> N
 
 def test_encrypted_values_are_encrypted_on_their_way_too(cluster: TestCluster) -> None:
     codec = AesGcmCodec(b"0" * 32)
-    runner = DBOSRunner(cluster.dsn, store=partial(PostgresCheckpointer, codec=codec), queue="nobody")
+    runner = DBOSRunner(cluster.dsn, store=partial(PostgresCheckpointer, codec=codec), queue="unserved")
     runner.submit("doubling", {"x": "secret"}, workflow_id="encrypted")
     runner.close()
     inputs = cluster.all("SELECT * FROM dbos.workflow_input WHERE workflow_uuid = 'encrypted'")
@@ -243,10 +243,10 @@ def test_a_queue_is_changed_by_declaring_it_again(cluster: TestCluster) -> None:
 
 
 def test_the_doctor_tells_who_works_and_what_waits(cluster: TestCluster) -> None:
-    cluster.runner.submit("doubling", {"x": 1}, queue="nobody", workflow_id="patient")
+    cluster.runner.submit("doubling", {"x": 1}, queue="unserved", workflow_id="patient")
     found = {each["check"]: each["detail"] for each in health(cluster.dsn)["items"]}
     assert found["workers"] == "w1"
-    assert re.search(r"nobody: \d+ runs?, the oldest for \d+ s", found["queues"])
+    assert re.search(r"unserved: \d+ runs?, the oldest for \d+ s", found["queues"])
     assert re.fullmatch(r"tables of version \d+; the package is 3\..*", found["dbos"])
 
 
