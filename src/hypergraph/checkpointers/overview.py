@@ -29,7 +29,7 @@ _STATUSES = ("failed", "partial", "paused", "active", "stopped", "completed")
 class Overview:
     """A workflow at a glance, as of one moment."""
 
-    workflow: Workflow
+    workflow: Workflow  # its record
     owner: Owner | None  # None: no process holds it
     steps: list[StepRecord]  # the first ones by superstep and index, without values
     tallies: list[StepTally]  # executions by node, status and cached

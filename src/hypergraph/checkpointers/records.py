@@ -269,7 +269,7 @@ def last_turn(inputs: Iterable[Payload]) -> Turn:
 class StoredHistory(NamedTuple):
     """All that a resume needs of a workflow, as of one moment."""
 
-    workflow: Workflow
+    workflow: Workflow  # its record
     steps: list[StepRecord]  # without values
     inputs: dict[str, tuple[int, Any]]  # the latest version and value of each
     turn: Turn  # when inputs entered for the last time
