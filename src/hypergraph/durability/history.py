@@ -225,7 +225,7 @@ def _decision(stored: Any) -> Any:
     return END if stored == "END" else stored
 
 
-def spent(workflow: Workflow, parts: Iterable[StepRecord | Workflow]) -> float:
+def active_time(workflow: Workflow, parts: Iterable[StepRecord | Workflow]) -> float:
     """Return for how many milliseconds a workflow has worked; `parts` are its steps, or items if a map."""
     known = workflow.duration_ms or 0.0
     return max(known, _covered(parts)) if workflow.status is WorkflowStatus.ACTIVE else known
@@ -268,9 +268,9 @@ class Stored:
         return {name: version for name, (version, _) in self.inputs.items()}
 
     @property
-    def spent(self) -> float:
+    def active_time(self) -> float:
         """The milliseconds that it has worked before."""
-        return spent(self.workflow, self.records)
+        return active_time(self.workflow, self.records)
 
     def standing(self, past: Past) -> dict[str, Any]:
         """Return the inputs that no step has replaced by a later version."""
