@@ -11,7 +11,7 @@ from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import StepRecord, Workflow, last_turn
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.display import jsonable
-from hypergraph.structure import Shape, shape_of
+from hypergraph.structure import StoredGraph, readable_graph
 
 if TYPE_CHECKING:
     from hypergraph.checkpointers.base import Checkpointer
@@ -227,7 +227,7 @@ def next_nodes(
         return ()
     if workflow.status is WorkflowStatus.PAUSED:
         return _left_at(StepStatus.PAUSED, steps)
-    shape = shape_of(workflow.graph)
+    shape = readable_graph(workflow.graph)
     return (shape and ready_nodes(shape, steps, given, turn)) or _left_at(StepStatus.FAILED, steps)
 
 
@@ -237,7 +237,9 @@ def _left_at(status: StepStatus, steps: Sequence[StepRecord]) -> tuple[str, ...]
     return tuple(name for name, step in last.items() if step.status is status)
 
 
-def ready_nodes(shape: Shape, steps: Sequence[StepRecord], given: Versions, turn: int = 0) -> tuple[str, ...]:
+def ready_nodes(
+    shape: StoredGraph, steps: Sequence[StepRecord], given: Versions, turn: int = 0
+) -> tuple[str, ...]:
     """Return the nodes of a graph that would run after these steps, in graph order."""
     latest = {step.node_name: step for step in steps if step.node_name in shape.nodes}
     failed = [step.round for step in latest.values() if step.status is StepStatus.FAILED]
@@ -262,7 +264,7 @@ class Need(NamedTuple):
 class Standing:
     """Where a workflow stands after its completed steps."""
 
-    def __init__(self, shape: Shape, records: Iterable[StepRecord], given: Versions, turn: int) -> None:
+    def __init__(self, shape: StoredGraph, records: Iterable[StepRecord], given: Versions, turn: int) -> None:
         self.shape = shape
         self.given = given
         self.versions = dict(given)
@@ -308,7 +310,7 @@ class Standing:
         visit, shape = self.visits.get(name), self.shape
         if visit is None:
             return True
-        for param in shape.nodes[name]["inputs"]:
+        for param in shape.nodes[name].inputs:
             sources = (f for f in shape.feeders(name, param) if shape.makes_stale(name, param, f))
             latest = max((self.written.get((f, param), 0) for f in sources), default=0)
             if max(latest, self.given.get(param, 0)) > visit.input_versions.get(param, 0):
@@ -338,11 +340,11 @@ class Standing:
     def _needs(self, name: str) -> Iterator[Need]:
         """Yield what a node lacks; one that has run lacks nothing, whatever stood in for it then."""
         node, shape = self.shape.nodes[name], self.shape
-        for param in node["inputs"] if name not in self.visits else ():
+        for param in node.inputs if name not in self.visits else ():
             outer = shape.outer_feeders(name, param)
             delivered = {f for f in shape.feeders(name, param) if (f, param) in self.written}
             exists = bool(delivered) or param in self.given
-            stands_in = param in shape.bound or param in node["optional"]
+            stands_in = param in shape.bound or param in node.optional
             if shape.explicit and outer:
                 if outer - delivered:
                     yield Need(outer - delivered, exists or stands_in)
@@ -372,7 +374,7 @@ class Standing:
             return False
         fed = (
             feeder in alive and shape.makes_stale(name, param, feeder)
-            for param in shape.nodes[name]["inputs"]
+            for param in shape.nodes[name].inputs
             for feeder in shape.feeders(name, param)
         )
         if not (name in self.stale or gated or any(fed)):
@@ -395,7 +397,7 @@ class Standing:
         others = ready - again
         batch = [name for name in batch if name not in again or self._is_still_named(name, others)]
         batch = batch or found[:1]
-        asking = [name for name in batch if self.shape.nodes[name]["kind"] == "interrupt"]
+        asking = [name for name in batch if self.shape.nodes[name].kind == "interrupt"]
         return asking[:1] or batch
 
     def _must_wait(self, need: Need) -> bool:

@@ -197,7 +197,7 @@ class SyncRunner(BaseRunner):
         live.add(scope)
         try:
             work = execute(run) if isinstance(run, Run) else run.execute()
-            if scope.kernel.places is None:
+            if scope.kernel.executors is None:
                 finish(work)
             else:
                 runners.finish_on_loop(run, work)

@@ -27,8 +27,8 @@ def test_a_run_shows_its_log_and_outputs_and_is_written_down(shop: RunCli) -> No
 
 def test_a_failed_run_ends_with_1_and_goes_on_where_it_failed(shop: RunCli) -> None:
     shop.golden("run-failed", "run", "shop:math", "n=-8", "--id", "neg", code=1)
-    (Path(shop.folder) / "mended").touch()
-    shop.golden("resume-mended", "resume", "neg", "shop:math")
+    (Path(shop.folder) / "fixed").touch()
+    shop.golden("resume-fixed", "resume", "neg", "shop:math")
 
 
 def test_a_paused_run_says_how_to_answer_and_takes_the_answer(shop: RunCli) -> None:
@@ -50,7 +50,7 @@ def test_a_map_lists_failed_items_first_and_is_run_again_for_the_rest(shop: RunC
     )
     shop.golden("run-map", *words, code=1)
     shop.golden("resume-of-a-map-without-its-items", "resume", "m", "shop:math", code=2)
-    (Path(shop.folder) / "mended").touch()
+    (Path(shop.folder) / "fixed").touch()
     done = shop.json(*words, "--resume")
     assert (done["status"], [item["status"] for item in done["items"]]) == ("completed", ["completed"] * 3)
 

@@ -98,7 +98,7 @@ def test_a_failure_is_found_without_knowing_anything(looking: Agent) -> None:
     failed = looking.ask("list_workflows", status="failed")["items"]
     assert [item["id"] for item in failed] == ["bad"]
     first = looking.ask("show_workflow", workflow_id="@last-failed")["first_error"]
-    assert (first["node"], first["message"]) == ("sign", "no such person: nobody")
+    assert (first["node"], first["error"]) == ("sign", "no such person: nobody")
     step = looking.ask("show_step", workflow_id=first["workflow"], index=first["index"])
     inputs = {each["name"]: each["value"]["value"] for each in step["inputs"]}
     assert inputs == {"draft": "page 0, page 1, page 2", "name": "nobody"}
@@ -252,7 +252,7 @@ def test_a_database_that_comes_later_is_found_and_none_is_made_by_asking(
     with agent(file) as early:
         error = early.fail("list_workflows")
         assert error["code"] == "store"
-        assert "There is no database" in error["message"]
+        assert "Database not found" in error["message"]
         assert not file.exists()
         elsewhere(agent_graphs.tell_stories, str(file))
         assert early.ask("list_workflows")["total"] == 6
