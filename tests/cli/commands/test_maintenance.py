@@ -130,9 +130,7 @@ def test_workflows_are_copied_to_another_file(mine: Cli, tmp_path: Path) -> None
 def test_the_doctor_looks_at_the_store(mine: Cli, tmp_path: Path) -> None:
     found = mine.json("doctor")
     assert found["trouble"] == 0
-    assert {"python", "hypergraph", "sqlite", "store", "active"} <= {
-        item["check"] for item in found["items"]
-    }
+    assert {"python", "hypergraph", "sqlite", "store", "active"} <= {item["check"] for item in found["items"]}
     assert "No problems" in mine("doctor").out
     assert "new.db; hypergraph run creates it" in Cli(tmp_path / "new.db")("doctor").out
     (tmp_path / "odd.db").write_text("this is no database" * 90)
