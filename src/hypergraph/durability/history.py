@@ -262,6 +262,10 @@ class Stored:
     is_map: bool = False  # it has items instead of steps
     claims: int = 0  # the fence of the newest claim when it was read
 
+    def is_current(self, fence: int) -> bool:
+        """Return whether nothing can have been written between the reading and the claim of this fence."""
+        return self.workflow.status is not WorkflowStatus.ACTIVE and fence == self.claims + 1
+
     @property
     def given(self) -> dict[str, int]:
         """The versions of the inputs."""

@@ -161,9 +161,12 @@ class WorkflowRecorder:
         fork.begin(self.store, run.workflow_id or "", described, origin, force=self.options.force)
 
     def _stored(self, run: Run, claim: Ownership | None = None) -> Stored | None:
-        """Return what is stored of a run, as it was read before unless another claim was taken since."""
+        """Return what is stored of a run, read again if it may have changed before the claim was taken.
+
+        An active workflow may have had an owner that went on writing; any other changes only with a claim.
+        """
         seen = self.seen if _is_outermost(run) else None
-        if seen is None or (claim is not None and claim.fence != seen.claims + 1):
+        if seen is None or (claim is not None and not seen.is_current(claim.fence)):
             seen = stored_in(self.store, run.workflow_id or "")
         return seen
 
