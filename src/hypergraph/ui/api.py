@@ -1,11 +1,13 @@
-"""HTTP API: queries by name with their parameters, and their responses."""
+"""HTTP API: queries by name with their parameters, downloads, and their responses."""
 
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import wraps
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import msgspec
 from starlette.exceptions import HTTPException
@@ -15,12 +17,15 @@ from starlette.responses import Response
 from hypergraph.checkpointers import Checkpointer
 from hypergraph.display import did_you_mean
 from hypergraph.exceptions import CheckpointError, WorkflowError
+from hypergraph.ui.export import page
 from hypergraph.ui.security import App, Refusal
 from hypergraph.views.diff import changes, diff
 from hypergraph.views.errors import errors
+from hypergraph.views.export import exported
 from hypergraph.views.graph import graph
 from hypergraph.views.items import items
 from hypergraph.views.lineage import lineage
+from hypergraph.views.lookup import require_workflow
 from hypergraph.views.problems import (
     AMBIGUOUS,
     NOT_FOUND,
@@ -213,3 +218,38 @@ QUERIES: dict[str, Query] = {
     "lineage": _query(lineage, "id!"),
     "graph": _query(_graph, "id!", "depth#", "direction", "overlay"),
 }
+
+
+_TYPES = {"html": "text/html; charset=utf-8", "json": "application/json", "jsonl": "application/jsonl"}
+_NAME = 80  # characters of a file's name
+
+
+class File(NamedTuple):
+    """A file for download."""
+
+    content: bytes
+    type: str
+    disposition: str
+
+
+def file_of(store: Checkpointer, given: Iterable[tuple[str, str]]) -> File:
+    """Return the file of a request.
+
+    Raises:
+        Problem: the workflow does not exist, or the format is invalid.
+    """
+    asked = parsed(given, {"id": TEXT, "format": TEXT}, ("id",))
+    workflow_id, kind = require_workflow(store, asked["id"]).id, asked.get("format", "html")
+    if kind not in _TYPES:
+        raise Problem(USAGE, f"Invalid format {kind!r}: expected one of {', '.join(_TYPES)}")
+    if kind == "html":
+        content = page(store, workflow_id)
+    else:
+        content = b"".join(exported(store, workflow_id, lines=kind == "jsonl"))
+    return File(content, _TYPES[kind], _disposition(workflow_id, kind))
+
+
+def _disposition(workflow_id: str, ending: str) -> str:
+    """Return the header that makes a browser save the file."""
+    plain = re.sub(r"[^\w.-]+", "-", workflow_id).strip(".-")[:_NAME] or "workflow"
+    return f"attachment; filename*=UTF-8''{quote(f'{plain}.{ending}', safe='')}"

@@ -7,10 +7,9 @@ import json
 import re
 import secrets
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import islice
-from typing import Any, NamedTuple
-from urllib.parse import quote
+from typing import Any
 
 import msgspec
 
@@ -19,14 +18,12 @@ from hypergraph.checkpointers.clock import now
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import Payload
 from hypergraph.display import escape_html, iso, jsonable, plural
-from hypergraph.ui.api import TEXT, parsed
 from hypergraph.ui.assets import FOLDER, asset
 from hypergraph.values.undecodable import Undecodable
-from hypergraph.views.export import exported
 from hypergraph.views.graph import graph
 from hypergraph.views.items import items
 from hypergraph.views.lookup import require_workflow
-from hypergraph.views.problems import USAGE, Problem
+from hypergraph.views.problems import Problem
 from hypergraph.views.step import pause_view
 from hypergraph.views.steps import columns
 from hypergraph.views.timeline import timeline
@@ -387,39 +384,3 @@ def _text(name: str) -> str:
     if found is None:
         raise FileNotFoundError(f"{name} is missing in {FOLDER}")  # a broken installation
     return found.content.decode()
-
-
-PARAMETERS = {"id": TEXT, "format": TEXT}
-_TYPES = {"html": "text/html; charset=utf-8", "json": "application/json", "jsonl": "application/jsonl"}
-_NAME = 80  # characters of a file's name
-
-
-class File(NamedTuple):
-    """A file for download."""
-
-    content: bytes
-    type: str
-    disposition: str
-
-
-def file_of(store: Checkpointer, given: Iterable[tuple[str, str]]) -> File:
-    """Return the file of a request.
-
-    Raises:
-        Problem: the workflow does not exist, or the format is invalid.
-    """
-    asked = parsed(given, PARAMETERS, ("id",))
-    workflow_id, kind = require_workflow(store, asked["id"]).id, asked.get("format", "html")
-    if kind not in _TYPES:
-        raise Problem(USAGE, f"Invalid format {kind!r}: expected one of {', '.join(_TYPES)}")
-    if kind == "html":
-        content = page(store, workflow_id)
-    else:
-        content = b"".join(exported(store, workflow_id, lines=kind == "jsonl"))
-    return File(content, _TYPES[kind], _disposition(workflow_id, kind))
-
-
-def _disposition(workflow_id: str, ending: str) -> str:
-    """Return the header that makes a browser save the file."""
-    plain = re.sub(r"[^\w.-]+", "-", workflow_id).strip(".-")[:_NAME] or "workflow"
-    return f"attachment; filename*=UTF-8''{quote(f'{plain}.{ending}', safe='')}"

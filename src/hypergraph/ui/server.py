@@ -31,11 +31,11 @@ from hypergraph.ui.api import (
     as_json,
     as_refusal,
     encoded,
+    file_of,
     http_error,
     with_errors,
 )
 from hypergraph.ui.assets import asset
-from hypergraph.ui.export import file_of
 from hypergraph.ui.security import App, Gate, cookie_name
 from hypergraph.views.problems import REFUSED, Problem
 

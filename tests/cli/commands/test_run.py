@@ -12,6 +12,8 @@ from support.cli import ENVIRONMENT
 from support.cli_shop import RunCli, shop
 
 from hypergraph.checkpointers import SqliteCheckpointer, WorkflowStatus
+from hypergraph.checkpointers.records import NewWorkflow
+from hypergraph.exceptions import OwnershipLostError
 
 __all__ = ["shop"]
 
@@ -194,3 +196,32 @@ def test_an_id_that_is_taken_is_refused_without_resume(shop: RunCli) -> None:
 def test_a_store_that_cannot_be_written_ends_with_3(shop: RunCli) -> None:
     nowhere = RunCli(Path(shop.folder) / "no" / "folder" / "x.db", shop.folder)
     assert "check that the folder exists" in nowhere("run", "shop:math", "n=1", code=3).err
+
+
+def test_a_refusal_names_options_of_the_command_line(shop: RunCli) -> None:
+    shop("run", "shop:asks", "n=3", "--id", "q")
+    shop("resume", "q", "shop:asks", "approved=True")
+    refused = shop("resume", "q", "shop:asks", "approved=False", code=4)
+    assert "--new-turn" in refused.err
+    assert "new_turn=" not in refused.err
+    assert (
+        shop.json("resume", "q", "shop:asks", "approved=False", "--new-turn")["outputs"][-1]["value"]
+        == "6: False"
+    )
+
+
+def test_a_workflow_that_another_process_owns_is_taken_over_with_force(shop: RunCli) -> None:
+    store = SqliteCheckpointer(shop.database)
+    with store:
+        claim = store.claim("mine", NewWorkflow())
+        refused = shop("resume", "mine", "shop:math", "n=1", code=4)
+        assert "--force" in refused.err
+        assert "force=True" not in refused.err
+        assert shop.json("resume", "mine", "shop:math", "n=1", "--force")["status"] == "completed"
+        with pytest.raises(OwnershipLostError):
+            store.commit(claim)
+
+
+def test_a_new_turn_is_not_for_maps(shop: RunCli) -> None:
+    words = ("run", "shop:math", "n=[1]", "--map-over", "n", "--new-turn")
+    assert "--new-turn cannot be combined with --map-over" in shop(*words, code=2).err
