@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from operator import itemgetter
@@ -626,6 +625,8 @@ class Checkpointer:
         return workflow
 
     def _not_found(self, workflow_id: str) -> WorkflowNotFoundError:
+        import difflib  # needed for this error only
+
         recent, _, _ = self.backend.summaries(Query(limit=_RECENT))
         close = difflib.get_close_matches(str(workflow_id), [item["id"] for item in recent], _CLOSE, 0.5)
         hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""

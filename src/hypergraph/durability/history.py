@@ -225,7 +225,7 @@ def _decision(stored: Any) -> Any:
     return END if stored == "END" else stored
 
 
-def spent(workflow: Workflow, parts: Iterable[StepRecord | Workflow]) -> float:
+def active_time(workflow: Workflow, parts: Iterable[StepRecord | Workflow]) -> float:
     """Return for how many milliseconds a workflow has worked; `parts` are its steps, or items if a map."""
     known = workflow.duration_ms or 0.0
     return max(known, _covered(parts)) if workflow.status is WorkflowStatus.ACTIVE else known
@@ -262,15 +262,19 @@ class Stored:
     is_map: bool = False  # it has items instead of steps
     claims: int = 0  # the fence of the newest claim when it was read
 
+    def is_current(self, fence: int) -> bool:
+        """Return whether nothing can have been written between the reading and the claim of this fence."""
+        return self.workflow.status is not WorkflowStatus.ACTIVE and fence == self.claims + 1
+
     @property
     def given(self) -> dict[str, int]:
         """The versions of the inputs."""
         return {name: version for name, (version, _) in self.inputs.items()}
 
     @property
-    def spent(self) -> float:
+    def active_time(self) -> float:
         """The milliseconds that it has worked before."""
-        return spent(self.workflow, self.records)
+        return active_time(self.workflow, self.records)
 
     def standing(self, past: Past) -> dict[str, Any]:
         """Return the inputs that no step has replaced by a later version."""
