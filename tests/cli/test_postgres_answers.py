@@ -363,7 +363,8 @@ def test_the_doctor_tells_workflows_whose_owner_is_gone(mine: Cli) -> None:
     subprocess.run([sys.executable, "-c", program, mine.database], check=False, env=ENVIRONMENT)
     claim = store.claim("alive", NewWorkflow())
     assert {
-        item["id"]: item["alive"] for item in with_owners(store, workflows(store, status="active"))["items"]
+        item["id"]: item["alive"]
+        for item in with_owners(store, workflows(store.backend, status="active"))["items"]
     } == {"alive": True, "dead": False}
     found = findings(mine.database)
     assert found["active"] == ("ok", "alive")

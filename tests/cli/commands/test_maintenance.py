@@ -155,7 +155,7 @@ def test_a_workflow_that_nobody_runs_any_more_is_told_from_one_at_work(tmp_path:
         assert process.stdout.readline() == b"claimed\n"
         found = {
             item["id"]: item["alive"]
-            for item in with_owners(store, workflows(store, status="active"))["items"]
+            for item in with_owners(store, workflows(store.backend, status="active"))["items"]
         }
         findings = {item["check"]: item["detail"] for item in health(store.path)["items"]}
     assert found == {"alive": True, "dead": False}
