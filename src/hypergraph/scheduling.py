@@ -1,0 +1,829 @@
+"""The scheduler: which nodes run next. Pure: no clock, no I/O, no values.
+
+A node runs when what it takes is there and nothing that is still to run can change it. A node behind gates
+runs when one of them has chosen it, except to begin a loop whose gate cannot be asked yet. A loop goes round
+by its gate, one whole round after another, and what comes after it runs once, when it has ended.
+
+How that is worked out:
+
+Edges. Data (from every producer of a name to whoever takes it), order (emit to wait_for) and control (gate to
+    target). What a node makes for itself is no edge. Strongly connected components are loops.
+
+Rounds. A loop *begins* somewhere (see `_Places`) and its next rounds start at its *heads*: the targets that a
+    gate of the loop can choose and that lead to the beginning without another choice. Edges of the loop into
+    its heads are cut; what is left is looked at again, so loops nest. A loop without a gate is cut where it
+    begins. Without the cut edges every level is acyclic, so "leads to" is an order, and one set of
+    predecessors per node says what it has to wait for.
+
+Due. A node is due when it is open, has what it takes, has seen the signals it waits for, and is fresh: not
+    yet run in this turn, given something new, or named by a decision. A default or binding counts as being
+    there: by the time the node may start nothing can replace it any more.
+
+Wait. A due node waits while a due or running node leads to it. Heads that a gate of their loop has chosen are
+    *held* until the rest of the round is at rest, and the rest does not wait for them; then the next round
+    begins with all of them. An open question counts as running.
+
+Open. A decision opens a head for one run, and any other node until its gate decides anew or is given
+    something new. One of several gates is enough.
+
+Entry. A value or decision from outside begins a loop anew: decisions inside are dropped, an END is undone, the
+    beginning is open again. A turn does this with everything that the new inputs can reach.
+
+New. What a node writes is new to those who take it, equal or not: a round goes on to its gate. Only where a
+    loop goes round without a gate an equal value is not new, and an appended one never is.
+
+The compiled `Layout` depends on the structure of the graph and the names given, the `Standing` of a run is a
+handful of bit masks over nodes. Both know nodes by their index in graph order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from hypergraph.structure import strong_components
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One node as the scheduler sees it."""
+
+    name: str
+    takes: tuple[str, ...] = ()  # its inputs
+    makes: tuple[str, ...] = ()  # its data outputs
+    emits: tuple[str, ...] = ()  # signals that it gives when it is done
+    waits: tuple[str, ...] = ()  # signals and values that it waits for, without taking them
+    feeders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # who delivers each input
+    optional: frozenset[str] = frozenset()  # inputs with a default or a binding
+    appends: frozenset[str] = frozenset()  # outputs that are added to a list
+    targets: tuple[str, ...] | None = None  # of a gate, without END
+    default_open: bool = True  # whether a target of the gate may begin a loop
+
+
+@dataclass(slots=True)
+class Loop:
+    """A strongly connected component of a level, cut so that a round of it is acyclic."""
+
+    index: int
+    members: int  # mask of its nodes, those of inner loops included
+    bit: int  # stands for "the next round of this loop is chosen" beside the bits of nodes
+    ahead: int = 0  # mask of what leads to it from outside
+    begins: int = 0  # where it begins
+    opened: int = 0  # controlled nodes that are open when it begins
+    unaided: int = 0  # those of them that no gate outside controls
+    cut: int = 0  # where its rounds start
+    gated: bool = True  # whether a gate starts its rounds
+    gates: tuple[int, ...] = ()  # all gates inside
+    callers: tuple[int, ...] = ()  # gates outside with targets inside
+    inner: tuple[int, ...] = ()  # this loop and those inside it, by index
+    signals: int = 0  # slots of signals that are given anew in each round
+    waived: int = 0  # slots of signals that its beginning need not wait for
+
+
+class Ambiguity(Exception):
+    """A loop that could begin at several places."""
+
+    def __init__(self, members: Sequence[str], places: Sequence[str]) -> None:
+        super().__init__(members, places)
+        self.members = tuple(members)
+        self.places = tuple(places)
+
+
+def bits(mask: int) -> Iterator[int]:
+    """Yield the indexes of a mask in order."""
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low
+
+
+class Layout:
+    """The structure of a graph, compiled for one set of given names.
+
+    Raises Ambiguity for a loop with a gate that could begin at several places.
+    """
+
+    def __init__(
+        self,
+        parts: Sequence[Part],
+        given: Collection[str] = (),
+        scope: Collection[str] | None = None,
+        entrypoints: Collection[str] = (),
+    ) -> None:
+        self.parts = parts
+        self.size = len(parts)
+        self.index = {part.name: i for i, part in enumerate(parts)}
+        self.given = frozenset(given)
+        names = self.index if scope is None else scope
+        self.scope = sum(1 << self.index[name] for name in names)
+        self.named = sum(1 << self.index[name] for name in entrypoints)
+        self.gates = sum(1 << i for i in self._active() if parts[i].targets is not None)
+        self.targets = [self._targets_of(i) for i in range(self.size)]
+        self.controllers: list[tuple[int, ...]] = [()] * self.size
+        for gate in bits(self.gates):
+            for target in self.targets[gate].values():
+                self.controllers[target] += (gate,)
+        self.controlled = sum(1 << i for i, found in enumerate(self.controllers) if found)
+        self._link()
+        self.before = [0] * self.size
+        self.loops: list[Loop] = []
+        self.home: list[tuple[int, ...]] = [()] * self.size  # the loops around each node, from the outermost
+        self.heads = 0  # nodes that a gate of their own loop controls
+        links = [set(found) for found in self.leads]
+        self._order(list(self._active()), links, 0, ())
+        self._settle_slots()
+        self._settle_entries()
+
+    def _active(self) -> Iterator[int]:
+        return bits(self.scope)
+
+    def _targets_of(self, index: int) -> dict[str, int]:
+        targets = self.parts[index].targets
+        if targets is None or not self.scope >> index & 1:
+            return {}
+        return {name: self.index[name] for name in targets if self.scope >> self.index[name] & 1}
+
+    # -- edges ---------------------------------------------------------------------------------------
+
+    def _link(self) -> None:
+        """Find out who feeds whom: `flows` by value, `leads` by edges of any type."""
+        self.flows: list[dict[int, set[str]]] = [{} for _ in range(self.size)]
+        self.signalled: list[dict[int, set[str]]] = [{} for _ in range(self.size)]
+        emitters: dict[str, list[int]] = {}
+        for i in self._active():
+            for name in (*self.parts[i].makes, *self.parts[i].emits):
+                emitters.setdefault(name, []).append(i)
+        for i in self._active():
+            part = self.parts[i]
+            for name in part.takes:
+                for feeder in part.feeders.get(name, ()):
+                    source = self.index[feeder]
+                    if source != i and self.scope >> source & 1:
+                        self.flows[source].setdefault(i, set()).add(name)
+            for name in part.waits:
+                for source in emitters.get(name, ()):
+                    if source != i:
+                        self.signalled[source].setdefault(i, set()).add(name)
+        self.leads: list[set[int]] = [
+            {*self.flows[i], *self.signalled[i], *self.targets[i].values()} for i in range(self.size)
+        ]
+        for i in self._active():
+            self.leads[i].discard(i)
+        self._hear_through_loops()
+
+    def _hear_through_loops(self) -> None:
+        """Let gates that take an appended list be fed by the appenders of their loop that no gate controls."""
+        lists = {name for part in self.parts for name in part.appends}
+        if not lists:
+            return
+        component = {i: number for number, c in enumerate(self._components(None)) for i in c}
+        for gate in bits(self.gates):
+            for name in lists.intersection(self.parts[gate].takes):
+                sources = [i for i in self._active() if name in self.flows[i].get(gate, ())]
+                inside = [i for i in sources if component[i] == component[gate]]
+                if any(not self.controllers[i] for i in inside):
+                    for i in inside:
+                        if self.controllers[i]:
+                            self._unlink(i, gate, name)
+
+    def _unlink(self, source: int, target: int, name: str) -> None:
+        names = self.flows[source][target]
+        names.discard(name)
+        if not names:
+            del self.flows[source][target]
+            if target not in self.signalled[source] and target not in self.targets[source].values():
+                self.leads[source].discard(target)
+
+    def _components(self, nodes: Iterable[int] | None, links: Sequence[set[int]] | None = None) -> list[list[int]]:
+        """Return strongly connected components, each before those it leads to, in graph order inside."""
+        links = self.leads if links is None else links
+        chosen = sorted(self._active() if nodes is None else nodes)
+        inside = set(chosen)
+        found = strong_components(chosen, {i: [j for j in sorted(links[i]) if j in inside] for i in chosen})
+        return [sorted(component) for component in reversed(found)]
+
+    # -- levels --------------------------------------------------------------------------------------
+
+    def _order(self, nodes: Sequence[int], links: list[set[int]], ahead: int, around: tuple[int, ...]) -> None:
+        """Put one level in order, and every loop in it."""
+        inside = set(nodes)
+        reached: dict[int, int] = {}  # by node: what leads to it on this level
+        for component in self._components(nodes, links):
+            before = 0
+            for i in component:
+                before |= reached.get(i, 0)
+            before &= ~sum(1 << i for i in component)
+            own = sum(1 << i for i in component)
+            if len(component) == 1:
+                self.before[component[0]] = before | ahead
+                self.home[component[0]] = around
+            else:
+                own |= self._order_loop(component, links, before | ahead, around)
+            passed = before | own
+            for i in component:
+                for j in links[i]:
+                    if j in inside and not own >> j & 1:
+                        reached[j] = reached.get(j, 0) | passed
+
+    def _order_loop(
+        self, component: Sequence[int], links: list[set[int]], ahead: int, around: tuple[int, ...]
+    ) -> int:
+        """Cut a loop and put it in order; return the bits of this loop and of those inside it."""
+        members = sum(1 << i for i in component)
+        number = len(self.loops)
+        loop = Loop(number, members, 1 << (self.size + number), ahead)
+        self.loops.append(loop)
+        loop.gates = tuple(i for i in component if self.parts[i].targets is not None)
+        loop.callers = tuple(
+            gate
+            for gate in bits(self.gates & ~members)
+            if any(members >> target & 1 for target in self.targets[gate].values())
+        )
+        for gate in loop.gates:
+            for target in self.targets[gate].values():
+                if members >> target & 1:
+                    self.heads |= 1 << target
+        _Places(self, loop, component, links).settle()
+        inner = [set(found) for found in links]
+        for i in component:
+            inner[i] = {j for j in links[i] if not loop.cut >> j & 1}
+        self._order(component, inner, ahead, (*around, number))
+        for i in bits(loop.cut):
+            self.before[i] = ahead
+        loop.inner = tuple(k for k in range(number, len(self.loops)))
+        return sum(self.loops[k].bit for k in loop.inner)
+
+    # -- what a finished node does -------------------------------------------------------------------
+
+    def _settle_slots(self) -> None:
+        """Give each input that nothing stands in for, and each signal awaited, a bit of its own."""
+        slots: dict[tuple[int, str, bool], int] = {}
+        self.need = [0] * self.size
+        self.lists = frozenset(name for part in self.parts for name in part.appends)
+        self.at_start = 0
+        for i in self._active():
+            part = self.parts[i]
+            for name in part.takes:
+                if name not in part.optional and name not in self.lists:
+                    self._add_slot(slots, i, name, False)
+            for name in part.waits:
+                self._add_slot(slots, i, name, True)
+        self.slots = slots
+        self.gives: list[dict[str, int]] = [{} for _ in range(self.size)]
+        self.feeds: list[dict[str, int]] = [{} for _ in range(self.size)]
+        self.returns: list[dict[str, int]] = [{} for _ in range(self.size)]  # to where a loop begins without a gate
+        for i in self._active():
+            for j, names in self.flows[i].items():
+                common = [k for k in self.home[i] if k in self.home[j]]
+                loop = self.loops[common[-1]] if common else None
+                back = loop is not None and bool(loop.cut & ~self.heads) and bool(loop.cut >> j & 1)
+                for name in names:
+                    kind = self.returns if back else self.feeds
+                    kind[i][name] = kind[i].get(name, 0) | 1 << j
+                    self._give(i, j, name, slots.get((j, name, False), 0))
+            for name in self.parts[i].makes:
+                if name in self.parts[i].takes:
+                    self._give(i, i, name, slots.get((i, name, False), 0))
+        self._settle_signals(slots)
+        for (i, name, is_signal), slot in slots.items():
+            if not is_signal and name in self.given and self._counts(i, name):
+                self.at_start |= slot
+
+    def _add_slot(self, slots: dict[tuple[int, str, bool], int], index: int, name: str, is_signal: bool) -> None:
+        slot = slots[index, name, is_signal] = 1 << len(slots)
+        self.need[index] |= slot
+
+    def _give(self, source: int, target: int, name: str, slot: int) -> None:
+        if slot:
+            self.gives[source][name] = self.gives[source].get(name, 0) | slot
+
+    def _settle_signals(self, slots: Mapping[tuple[int, str, bool], int]) -> None:
+        self.signals = [0] * self.size  # slots that a node fills when it is done
+        self.waiters = [0] * self.size
+        for i in self._active():
+            for j, names in self.signalled[i].items():
+                self.waiters[i] |= 1 << j
+                for name in names:
+                    slot = slots[j, name, True]
+                    self.signals[i] |= slot
+                    for k in self.home[i]:
+                        if k in self.home[j]:
+                            self.loops[k].signals |= slot
+                            if (self.loops[k].begins | self.loops[k].opened | self.loops[k].cut) >> j & 1:
+                                self.loops[k].waived |= slot
+        for i in bits(self.scope & self.named):
+            self.at_start |= sum(slots[i, name, True] for name in self.parts[i].waits)
+        for loop in self.loops:
+            self.at_start |= loop.waived
+
+    def _counts(self, index: int, name: str) -> bool:
+        """Say whether a given value counts here: not for what a loop makes on its way to an ordinary node."""
+        if (self.gates | self.heads) >> index & 1:
+            return True
+        for k in self.home[index]:
+            loop = self.loops[k]
+            if (loop.begins | loop.opened | loop.cut) >> index & 1:
+                return True
+            if any(name in self.flows[i].get(index, ()) for i in bits(loop.members)):
+                return False
+        return True
+
+    def _settle_entries(self) -> None:
+        """Sum up what happens when a node is done without anything out of the ordinary."""
+        self.gives_all = [_union(found.values()) | self.signals[i] for i, found in enumerate(self.gives)]
+        self.feeds_all = [_union(found.values()) for found in self.feeds]
+        self.enters: list[tuple[int, ...]] = []
+        self.calls: list[dict[int, int | None]] = []  # by gate and target: the loop that a choice enters
+        for i in range(self.size):
+            entered = {self._entered(i, j) for j in self.flows[i]} - {None}
+            self.enters.append(tuple(sorted(k for k in entered if k is not None)))
+            self.calls.append({j: self._entered(i, j) for j in self.targets[i].values()})
+        self.holds: list[dict[int, int]] = []  # by gate and target: the loop whose next round a choice starts
+        for gate in range(self.size):
+            held = {}
+            for target in self.targets[gate].values():
+                for k in self.home[gate]:
+                    if self.loops[k].cut >> target & 1:
+                        held[target] = k
+            self.holds.append(held)
+        self.rounds_at = [0] * self.size
+        self.eventful = self.gates
+        for i in self._active():
+            if any(name not in self.parts[i].appends for name in self.returns[i]):
+                self.eventful |= 1 << i
+
+    def _entered(self, source: int, target: int) -> int | None:
+        """Return the outermost loop around the target that the source is outside of."""
+        return next((k for k in self.home[target] if k not in self.home[source]), None)
+
+    def reached_from(self, names: Collection[str]) -> int:
+        """Return everything that new values of these names can reach, over edges of every type."""
+        coming = [i for i in self._active() if not set(names).isdisjoint(self.parts[i].takes)]
+        found = set(coming)
+        while coming:
+            for j in self.leads[coming.pop()]:
+                if j not in found:
+                    found.add(j)
+                    coming.append(j)
+        return sum(1 << i for i in found)
+
+    def names_of(self, mask: int) -> list[str]:
+        """Return the names of a mask of nodes, in graph order."""
+        return [self.parts[i].name for i in bits(mask & ((1 << self.size) - 1))]
+
+
+def _union(masks: Iterable[int]) -> int:
+    found = 0
+    for mask in masks:
+        found |= mask
+    return found
+
+
+class _Places:
+    """Where a loop begins and where its rounds start.
+
+    It begins, by the first of these that gives anything:
+    1. at the entry points that were named;
+    2. at the nodes no gate controls which have what they take from outside, from defaults or from bindings:
+       of those that lead to each other in one direction at the first, at a gate only if there is nothing else;
+    3. at the controlled nodes without which no gate of the loop could be asked;
+    4. at the controlled node that can run with what is there.
+    """
+
+    def __init__(self, layout: Layout, loop: Loop, component: Sequence[int], links: list[set[int]]) -> None:
+        self.layout = layout
+        self.loop = loop
+        self.component = component
+        inside = set(component)
+        chosen = {
+            (gate, target)
+            for gate in loop.gates
+            for target in layout.targets[gate].values()
+            if target in inside
+        }
+        self.heads = {target for _, target in chosen}
+        # The ways that need no choice: all edges but those that only a decision of the loop takes.
+        self.ways: dict[int, set[int]] = {
+            i: {j for j in links[i] if j in inside and ((i, j) not in chosen or self._also_flows(i, j))}
+            for i in component
+        }
+        self.outside = {
+            i
+            for i in component
+            if any(gate not in inside for gate in layout.controllers[i])
+        }
+
+    def _also_flows(self, source: int, target: int) -> bool:
+        return target in self.layout.flows[source] or target in self.layout.signalled[source]
+
+    def settle(self) -> None:
+        """Set `begins`, `opened`, `cut` and `gated` of the loop."""
+        loop = self.loop
+        begins, opened = self._beginnings()
+        loop.begins = _mask(begins)
+        loop.opened = _mask(opened)
+        loop.unaided = _mask(i for i in opened if i not in self.outside or self.layout.named >> i & 1)
+        heads = {i for i in begins if i in self.heads} | {
+            head for head in self.heads if self._leads_freely(head, begins)
+        }
+        if heads:
+            loop.cut = _mask(heads)
+        else:
+            loop.cut = loop.begins or 1 << (min(self.outside) if self.outside else self.component[0])
+            loop.gated = bool(self.heads) and not self._returns_freely(begins)
+
+    def _leads_freely(self, head: int, begins: Collection[int]) -> bool:
+        """Say whether a way leads from a head to the beginning without another choice of the loop."""
+        found, coming = {head}, [head]
+        while coming:
+            for j in self.ways[coming.pop()]:
+                if j in begins:
+                    return True
+                if j not in found and j not in self.heads:
+                    found.add(j)
+                    coming.append(j)
+        return False
+
+    def _returns_freely(self, begins: Collection[int]) -> bool:
+        return any(self._leads_freely(begin, begins) for begin in begins)
+
+    def _beginnings(self) -> tuple[set[int], set[int]]:
+        layout = self.layout
+        named = {i for i in self.component if layout.named >> i & 1}
+        if named:
+            return named, {i for i in named if layout.controllers[i]}
+        able = {i for i in self.component if self._is_able(i, set())}
+        able = able or {i for i in self.component if self._is_able(i, set(), patient=False)}
+        free = {i for i in able if not layout.controllers[i]}
+        plain = {i for i in free if not layout.gates >> i & 1}
+        if plain or (free and self.heads):
+            return self._first_of(plain or free), set()
+        if not self.heads:
+            return self._first_of(able), set()
+        return self._controlled(able)
+
+    def _controlled(self, able: set[int]) -> tuple[set[int], set[int]]:
+        """Find the controlled nodes to begin with."""
+        candidates = {i for i in able if self._may_open(i)}
+        needed = {i for i in self.component if self._may_open(i) and self._is_needed(i)}
+        begins = candidates & needed
+        if begins:
+            return self._first_of(begins), needed
+        alone = {i for i in candidates if i not in self.outside}
+        if len(alone) > 1:
+            raise self._ambiguity(alone)
+        if alone:
+            return alone, alone | needed
+        return candidates, needed
+
+    def _may_open(self, index: int) -> bool:
+        """Say whether a controlled node may begin the loop before its gates are asked."""
+        layout = self.layout
+        gates = layout.controllers[index]
+        return index in self.outside or any(layout.parts[gate].default_open for gate in gates)
+
+    def _is_needed(self, index: int) -> bool:
+        """Say whether no gate of the loop could be asked without this node."""
+        deciding = {gate for gate in self.loop.gates if self._decides(gate)}
+        return bool(deciding & self._closure(None)) and not deciding & self._closure(index)
+
+    def _decides(self, gate: int) -> bool:
+        return any(target in self.heads for target in self.layout.targets[gate].values())
+
+    def _closure(self, without: int | None) -> set[int]:
+        """Return what could run one after the other if every gate agreed, leaving one node out."""
+        found: set[int] = set()
+        grown = True
+        while grown:
+            grown = False
+            for i in self.component:
+                if i not in found and i != without and self._is_able(i, found):
+                    if not self.layout.controllers[i] or self._may_open(i):
+                        found.add(i)
+                        grown = True
+        return found
+
+    def _is_able(self, index: int, ran: Collection[int], patient: bool = True) -> bool:
+        """Say whether a node has what it takes, given that some of the loop have run."""
+        layout, inside = self.layout, self.loop.members
+        part = layout.parts[index]
+        for name in part.takes:
+            if name in part.optional or name in layout.given or any(name in p.appends for p in layout.parts):
+                continue
+            sources = (layout.index[feeder] for feeder in part.feeders.get(name, ()))
+            if not any(
+                source in ran or (layout.scope >> source & 1 and not inside >> source & 1)
+                for source in sources
+            ):
+                return False
+        for name in part.waits if patient else ():
+            sources = (i for i in bits(layout.scope) if name in layout.signalled[i].get(index, ()))
+            if not any(source in ran or not inside >> source & 1 for source in sources):
+                return False
+        return True
+
+    def _first_of(self, places: set[int]) -> set[int]:
+        """Return the places that no other one leads to. Raises Ambiguity if some lead to each other."""
+        if len(places) < 2:
+            return places
+        reach = {i: self._reach(i) for i in places}
+        if not self.heads:
+            return {min(places)}
+        first = {i for i in places if not any(i in reach[j] and j not in reach[i] for j in places if j != i)}
+        for i in first:
+            if any(j in reach[i] for j in first if j != i):
+                raise self._ambiguity(first)
+        return first
+
+    def _reach(self, index: int) -> set[int]:
+        """Return where ways lead without a choice of the loop."""
+        found: set[int] = set()
+        coming = [index]
+        while coming:
+            for j in self.ways[coming.pop()]:
+                if j not in found:
+                    found.add(j)
+                    if j not in self.heads:
+                        coming.append(j)
+        return found
+
+    def _ambiguity(self, places: Collection[int]) -> Ambiguity:
+        names = [part.name for part in self.layout.parts]
+        return Ambiguity([names[i] for i in self.component], [names[i] for i in sorted(places)])
+
+
+def _mask(indexes: Iterable[int]) -> int:
+    found = 0
+    for i in indexes:
+        found |= 1 << i
+    return found
+
+
+class Standing:
+    """Where a run stands."""
+
+    __slots__ = (
+        "asking",
+        "decisions",
+        "due",
+        "ended",
+        "entered",
+        "fresh",
+        "have",
+        "held",
+        "layout",
+        "open",
+        "owed",
+        "ran",
+        "rounds",
+        "running",
+    )
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self.have = layout.at_start  # slots that are filled
+        self.fresh = layout.scope
+        self.entered = layout.named & layout.controlled  # controlled nodes that are open to begin
+        self.decisions: dict[int, int] = {}  # by gate: what it has opened
+        self.owed = 0  # what a decision named that has not started since
+        self.ended = 0  # gates that have decided END
+        self.held = [0] * len(layout.loops)  # by loop: heads chosen for its next round
+        self.rounds = [0] * len(layout.loops)  # by loop: since it was entered
+        self.running = self.asking = self.ran = self.due = 0
+        self.open = layout.scope & ~layout.controlled
+        for loop in layout.loops:
+            self.entered |= loop.unaided
+            self.rounds[loop.index] = 1 if loop.cut & (loop.begins | loop.unaided) else 0
+        self.open |= self.entered
+        self._look_at(layout.scope)
+
+    # -- what comes next -------------------------------------------------------------------------------
+
+    def ready(self) -> list[int]:
+        """Return the nodes that may start now, in graph order; a loop at rest may begin its next round."""
+        layout, due = self.layout, self.due
+        if not due:
+            return []
+        held = 0
+        active = due | self.running
+        for loop in layout.loops:
+            waiting = self.held[loop.index] & due
+            if waiting:
+                others = (due | self.running) & loop.members & ~waiting
+                if others or (due | self.running) & loop.ahead or self._is_blocked(loop):
+                    held |= waiting
+                    active = active | loop.bit
+                else:
+                    self._begin_round(loop)
+        due = self.due
+        active = (due & ~held) | self.running | (active >> layout.size << layout.size)
+        before = layout.before
+        return [i for i in bits(due & ~held) if not active & before[i]]
+
+    def _is_blocked(self, loop: Loop) -> bool:
+        """Say whether the next round of another loop comes first."""
+        return any(
+            self.held[other.index] & self.due and loop.ahead & other.bit for other in self.layout.loops
+        )
+
+    def _begin_round(self, loop: Loop) -> None:
+        self.held[loop.index] = 0
+        self.rounds[loop.index] += 1
+        if loop.signals:
+            filled = self.have & loop.signals & loop.waived
+            self.have = self.have & ~loop.signals | filled
+            self._look_at(loop.members)
+
+    # -- what happens ----------------------------------------------------------------------------------
+
+    def start(self, index: int) -> None:
+        """Note that a node starts."""
+        bit, layout = 1 << index, self.layout
+        self.fresh &= ~bit
+        self.due &= ~bit
+        self.owed &= ~bit
+        self.running |= bit
+        if layout.heads & bit:  # open for one run
+            for gate in layout.controllers[index]:
+                if gate in self.decisions:
+                    self.decisions[gate] &= ~bit
+            self.entered &= ~bit
+            self.open &= ~bit
+        for k in layout.home[index]:
+            if layout.loops[k].waived and layout.loops[k].cut & bit:
+                self.have &= ~(layout.need[index] & layout.loops[k].waived)
+
+    def finish(self, index: int, absent: Collection[str] = (), equal: Collection[str] = ()) -> None:
+        """Note that a node is done, which of its outputs it did not make, and which are as they were."""
+        layout, bit = self.layout, 1 << index
+        self.running &= ~bit
+        self.asking &= ~bit
+        self.ran |= bit
+        if absent:
+            gives, fed = layout.signals[index], 0
+            for name in layout.parts[index].makes:
+                if name not in absent:
+                    gives |= layout.gives[index].get(name, 0)
+                    fed |= layout.feeds[index].get(name, 0)
+        else:
+            gives, fed = layout.gives_all[index], layout.feeds_all[index]
+        if layout.returns[index]:
+            appends = layout.parts[index].appends
+            for name, back in layout.returns[index].items():
+                if name not in absent and name not in equal and name not in appends:
+                    fed |= back
+                    for k in layout.home[index]:
+                        self.held[k] |= layout.loops[k].cut & back
+        self.have |= gives
+        self.fresh |= fed
+        touched = fed | layout.waiters[index] | bit
+        for gate in bits(fed & layout.gates & ~self.ended):
+            if gate in self.decisions:
+                touched |= self._drop(gate)
+        for k in layout.enters[index]:
+            touched |= self._enter(k)
+        self._look_at(touched)
+
+    def decide(self, gate: int, targets: Collection[int], is_end: bool = False) -> None:
+        """Note what a gate decided; then it is to `finish`."""
+        layout = self.layout
+        touched = self._drop(gate) if gate in self.decisions else 0
+        chosen = _mask(targets)
+        self.decisions[gate] = chosen
+        self.owed |= chosen
+        self.open |= chosen
+        self.fresh |= chosen
+        if is_end:
+            self.ended |= 1 << gate
+        holds = layout.holds[gate]
+        outermost = min((holds[i] for i in targets if i in holds), default=None)
+        if outermost is not None:
+            self.held[outermost] |= chosen & layout.loops[outermost].members
+        for i in targets:
+            k = layout.calls[gate].get(i)
+            if k is not None:
+                touched |= self._enter(k)
+        self._look_at(touched | chosen | 1 << gate)
+
+    def ask(self, index: int) -> None:
+        """Note that a node that has started waits for an answer."""
+        self.asking |= 1 << index
+
+    def _drop(self, gate: int) -> int:
+        """Take back what a gate decided; return the nodes concerned."""
+        layout = self.layout
+        dropped = self.decisions.pop(gate)
+        self.owed &= ~dropped
+        for k in range(len(self.held)):
+            self.held[k] &= ~dropped
+        for i in bits(dropped):
+            if not any(self.decisions.get(other, 0) >> i & 1 for other in layout.controllers[i]):
+                if not self.entered >> i & 1:
+                    self.open &= ~(1 << i)
+        for i in layout.targets[gate].values():
+            k = layout.calls[gate].get(i)
+            if k is not None:
+                dropped |= self._close_begun(layout.loops[k])
+        return dropped
+
+    def _close_begun(self, loop: Loop) -> int:
+        """Close what a gate outside had opened a loop for."""
+        if self._is_called(loop):
+            return 0
+        closing = self.entered & loop.opened & ~loop.unaided
+        self.entered &= ~closing
+        for i in bits(closing):
+            if not any(self.decisions.get(gate, 0) >> i & 1 for gate in self.layout.controllers[i]):
+                self.open &= ~(1 << i)
+        return closing
+
+    def _is_called(self, loop: Loop) -> bool:
+        return any(self.decisions.get(gate, 0) & loop.members for gate in loop.callers)
+
+    def _enter(self, number: int) -> int:
+        """Begin a loop anew; return the nodes concerned."""
+        layout = self.layout
+        loop = layout.loops[number]
+        outside = {gate: mask for gate, mask in self.decisions.items() if gate not in loop.gates}
+        for gate in loop.gates:
+            if gate in self.decisions:
+                self.owed &= ~self.decisions.pop(gate)
+        self.decisions = outside
+        self.ended &= ~loop.members
+        self.entered &= ~loop.members
+        for k in loop.inner:
+            inner = layout.loops[k]
+            self.held[k] = 0
+            self.entered |= inner.opened if self._is_called(inner) else inner.unaided
+            self.rounds[k] = 1 if inner.cut & (inner.begins | self.entered) else 0
+            self.have = self.have & ~inner.signals | inner.waived
+            self.fresh |= inner.begins
+        for i in bits(loop.members & layout.controlled):
+            chosen = any(self.decisions.get(gate, 0) >> i & 1 for gate in layout.controllers[i])
+            if chosen or self.entered >> i & 1:
+                self.open |= 1 << i
+            else:
+                self.open &= ~(1 << i)
+        return loop.members
+
+    def _look_at(self, touched: int) -> None:
+        """Find out which of these nodes are due."""
+        due, have, need = self.due, self.have, self.layout.need
+        able = self.fresh & self.open & ~self.ended & ~self.running & touched
+        due &= ~(touched & ~able)
+        for i in bits(able):
+            if need[i] & ~have:
+                due &= ~(1 << i)
+            else:
+                due |= 1 << i
+        self.due = due
+
+    # -- turns -----------------------------------------------------------------------------------------
+
+    def enter_turn(self, reached: int, present: Collection[str]) -> None:
+        """Begin everything anew that new inputs can reach; of what was made there only `present` is left."""
+        layout = self.layout
+        self.fresh = self.fresh & ~reached | reached
+        self.running &= ~reached
+        self.asking &= ~reached
+        self.ran &= ~reached
+        self.ended &= ~reached
+        for gate in [gate for gate in self.decisions if reached >> gate & 1]:
+            self._drop(gate)
+        self.owed &= ~reached
+        for (i, name, is_signal), slot in layout.slots.items():
+            if reached >> i & 1 and self._is_made_inside(i, name, is_signal, reached):
+                self.have &= ~slot
+                if not is_signal and name in present and layout._counts(i, name):
+                    self.have |= slot
+        self.entered |= layout.named & layout.controlled & reached
+        for loop in layout.loops:
+            if loop.members & reached and len(layout.home[loop.members.bit_length() - 1]) >= 1:
+                self._enter(loop.index)
+        for i in bits(reached & layout.named):
+            self.have |= sum(layout.slots[i, name, True] for name in layout.parts[i].waits)
+        for i in bits(layout.controlled & reached):
+            chosen = any(self.decisions.get(gate, 0) >> i & 1 for gate in layout.controllers[i])
+            self.open = self.open | 1 << i if chosen or self.entered >> i & 1 else self.open & ~(1 << i)
+        self._look_at(layout.scope)
+
+    def _is_made_inside(self, index: int, name: str, is_signal: bool, reached: int) -> bool:
+        sources = self.layout.signalled if is_signal else self.layout.flows
+        return any(name in sources[i].get(index, ()) for i in bits(reached)) or (
+            not is_signal and name in self.layout.parts[index].makes
+        )
+
+    # -- why it ends -----------------------------------------------------------------------------------
+
+    def lacks(self, index: int) -> list[str]:
+        """Return the names without which a node cannot run."""
+        missing = self.layout.need[index] & ~self.have
+        return [name for (i, name, _), slot in self.layout.slots.items() if i == index and slot & missing]
+
+    def unmet(self) -> list[tuple[int, int]]:
+        """Return the decisions that were not carried out: gate and target."""
+        return [
+            (gate, i)
+            for gate, chosen in sorted(self.decisions.items())
+            for i in bits(chosen & self.owed & ~self.due)
+        ]
