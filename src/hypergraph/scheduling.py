@@ -40,6 +40,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from hypergraph.structure import strong_components
 
@@ -73,11 +74,12 @@ class Loop:
     unaided: int = 0  # those of them that no gate outside controls
     cut: int = 0  # where its rounds start
     gated: bool = True  # whether a gate starts its rounds
+    first: int = 0  # 1 if it begins with a whole round
     gates: tuple[int, ...] = ()  # all gates inside
     callers: tuple[int, ...] = ()  # gates outside with targets inside
     inner: tuple[int, ...] = ()  # this loop and those inside it, by index
     signals: int = 0  # slots of signals that are given anew in each round
-    waived: int = 0  # slots of signals that its beginning need not wait for
+    kept: int = 0  # slots of signals that its heads wait for: those of the round that ends count
 
 
 class Ambiguity(Exception):
@@ -109,28 +111,32 @@ class Layout:
         given: Collection[str] = (),
         scope: Collection[str] | None = None,
         entrypoints: Collection[str] = (),
+        uncertain: int = 0,
+        declared: bool = False,
     ) -> None:
         self.parts = parts
+        self.declared = declared  # whether edges are declared rather than inferred from names
+        self.uncertain = uncertain  # nodes that may not make all of their outputs, or ask
         self.size = len(parts)
         self.index = {part.name: i for i, part in enumerate(parts)}
         self.given = frozenset(given)
         names = self.index if scope is None else scope
-        self.scope = sum(1 << self.index[name] for name in names)
-        self.named = sum(1 << self.index[name] for name in entrypoints)
-        self.gates = sum(1 << i for i in self._active() if parts[i].targets is not None)
+        self.scope = _mask(self.index[name] for name in names)
+        self.named = _mask(self.index[name] for name in entrypoints)
+        self.lists = frozenset(name for part in parts for name in part.appends)
+        self.gates = _mask(i for i in self._active() if parts[i].targets is not None)
         self.targets = [self._targets_of(i) for i in range(self.size)]
         self.controllers: list[tuple[int, ...]] = [()] * self.size
         for gate in bits(self.gates):
             for target in self.targets[gate].values():
                 self.controllers[target] += (gate,)
-        self.controlled = sum(1 << i for i, found in enumerate(self.controllers) if found)
+        self.controlled = _mask(i for i, found in enumerate(self.controllers) if found)
         self._link()
         self.before = [0] * self.size
         self.loops: list[Loop] = []
         self.home: list[tuple[int, ...]] = [()] * self.size  # the loops around each node, from the outermost
         self.heads = 0  # nodes that a gate of their own loop controls
-        links = [set(found) for found in self.leads]
-        self._order(list(self._active()), links, 0, ())
+        self._order(list(self._active()), dict(enumerate(self.leads)), 0, ())
         self._settle_slots()
         self._settle_entries()
 
@@ -173,10 +179,10 @@ class Layout:
 
     def _hear_through_loops(self) -> None:
         """Let gates that take an appended list be fed by the appenders of their loop that no gate controls."""
-        lists = {name for part in self.parts for name in part.appends}
+        lists = self.lists
         if not lists:
             return
-        component = {i: number for number, c in enumerate(self._components(None)) for i in c}
+        component = {i: number for number, c in enumerate(self._components(list(self._active()), dict(enumerate(self.leads)))) for i in c}
         for gate in bits(self.gates):
             for name in lists.intersection(self.parts[gate].takes):
                 sources = [i for i in self._active() if name in self.flows[i].get(gate, ())]
@@ -194,17 +200,15 @@ class Layout:
             if target not in self.signalled[source] and target not in self.targets[source].values():
                 self.leads[source].discard(target)
 
-    def _components(self, nodes: Iterable[int] | None, links: Sequence[set[int]] | None = None) -> list[list[int]]:
+    def _components(self, nodes: Sequence[int], links: Mapping[int, set[int]]) -> list[list[int]]:
         """Return strongly connected components, each before those it leads to, in graph order inside."""
-        links = self.leads if links is None else links
-        chosen = sorted(self._active() if nodes is None else nodes)
-        inside = set(chosen)
-        found = strong_components(chosen, {i: [j for j in sorted(links[i]) if j in inside] for i in chosen})
+        inside = set(nodes)
+        found = strong_components(nodes, {i: sorted(links[i] & inside) for i in nodes})
         return [sorted(component) for component in reversed(found)]
 
     # -- levels --------------------------------------------------------------------------------------
 
-    def _order(self, nodes: Sequence[int], links: list[set[int]], ahead: int, around: tuple[int, ...]) -> None:
+    def _order(self, nodes: Sequence[int], links: Mapping[int, set[int]], ahead: int, around: tuple[int, ...]) -> None:
         """Put one level in order, and every loop in it."""
         inside = set(nodes)
         reached: dict[int, int] = {}  # by node: what leads to it on this level
@@ -212,8 +216,8 @@ class Layout:
             before = 0
             for i in component:
                 before |= reached.get(i, 0)
-            before &= ~sum(1 << i for i in component)
-            own = sum(1 << i for i in component)
+            own = _mask(component)
+            before &= ~own
             if len(component) == 1:
                 self.before[component[0]] = before | ahead
                 self.home[component[0]] = around
@@ -226,10 +230,10 @@ class Layout:
                         reached[j] = reached.get(j, 0) | passed
 
     def _order_loop(
-        self, component: Sequence[int], links: list[set[int]], ahead: int, around: tuple[int, ...]
+        self, component: Sequence[int], links: Mapping[int, set[int]], ahead: int, around: tuple[int, ...]
     ) -> int:
         """Cut a loop and put it in order; return the bits of this loop and of those inside it."""
-        members = sum(1 << i for i in component)
+        members = _mask(component)
         number = len(self.loops)
         loop = Loop(number, members, 1 << (self.size + number), ahead)
         self.loops.append(loop)
@@ -244,9 +248,7 @@ class Layout:
                 if members >> target & 1:
                     self.heads |= 1 << target
         _Places(self, loop, component, links).settle()
-        inner = [set(found) for found in links]
-        for i in component:
-            inner[i] = {j for j in links[i] if not loop.cut >> j & 1}
+        inner = {i: {j for j in links[i] if not loop.cut >> j & 1} for i in component}
         self._order(component, inner, ahead, (*around, number))
         for i in bits(loop.cut):
             self.before[i] = ahead
@@ -259,7 +261,6 @@ class Layout:
         """Give each input that nothing stands in for, and each signal awaited, a bit of its own."""
         slots: dict[tuple[int, str, bool], int] = {}
         self.need = [0] * self.size
-        self.lists = frozenset(name for part in self.parts for name in part.appends)
         self.at_start = 0
         for i in self._active():
             part = self.parts[i]
@@ -309,12 +310,10 @@ class Layout:
                     for k in self.home[i]:
                         if k in self.home[j]:
                             self.loops[k].signals |= slot
-                            if (self.loops[k].begins | self.loops[k].opened | self.loops[k].cut) >> j & 1:
-                                self.loops[k].waived |= slot
+                            if self.loops[k].cut >> j & 1:
+                                self.loops[k].kept |= slot
         for i in bits(self.scope & self.named):
-            self.at_start |= sum(slots[i, name, True] for name in self.parts[i].waits)
-        for loop in self.loops:
-            self.at_start |= loop.waived
+            self.at_start |= sum(slots.get((i, name, True), 0) for name in self.parts[i].waits)
 
     def _counts(self, index: int, name: str) -> bool:
         """Say whether a given value counts here: not for what a loop makes on its way to an ordinary node."""
@@ -346,11 +345,21 @@ class Layout:
                     if self.loops[k].cut >> target & 1:
                         held[target] = k
             self.holds.append(held)
-        self.rounds_at = [0] * self.size
-        self.eventful = self.gates
+        self.eventful = self.gates | self.uncertain
         for i in self._active():
             if any(name not in self.parts[i].appends for name in self.returns[i]):
                 self.eventful |= 1 << i
+        for loop in self.loops:  # heads that feed each other run on what was there before either
+            for i in bits(loop.cut):
+                if any(loop.cut >> j & 1 for j in self.flows[i]):
+                    self.eventful |= loop.cut
+
+    @cached_property
+    def is_line(self) -> bool:
+        """Whether no two nodes could ever run at the same time."""
+        nodes = (1 << self.size) - 1
+        pairs = sum((mask & nodes).bit_count() for mask in self.before)
+        return pairs == self.scope.bit_count() * (self.scope.bit_count() - 1) // 2
 
     def _entered(self, source: int, target: int) -> int | None:
         """Return the outermost loop around the target that the source is outside of."""
@@ -365,7 +374,23 @@ class Layout:
                 if j not in found:
                     found.add(j)
                     coming.append(j)
-        return sum(1 << i for i in found)
+        return _mask(found)
+
+    def able(self, waits: bool = True) -> int:
+        """Return what may run with what is given, if every gate agrees; without `waits` nobody waits."""
+        have, ran, grown = self.at_start, 0, True
+        signals = _union(slot for (_, _, is_signal), slot in self.slots.items() if is_signal)
+        begun = self.named | _union(loop.opened for loop in self.loops)
+        while grown:
+            grown = False
+            for i in bits(self.scope & ~ran):
+                lacks = self.need[i] & ~have
+                chosen = not self.controllers[i] or begun >> i & 1 or any(ran >> g & 1 for g in self.controllers[i])
+                if chosen and not (lacks if waits else lacks & ~signals):
+                    ran |= 1 << i
+                    have |= self.gives_all[i]
+                    grown = True
+        return ran
 
     def names_of(self, mask: int) -> list[str]:
         """Return the names of a mask of nodes, in graph order."""
@@ -390,10 +415,11 @@ class _Places:
     4. at the controlled node that can run with what is there.
     """
 
-    def __init__(self, layout: Layout, loop: Loop, component: Sequence[int], links: list[set[int]]) -> None:
+    def __init__(self, layout: Layout, loop: Loop, component: Sequence[int], links: Mapping[int, set[int]]) -> None:
         self.layout = layout
         self.loop = loop
         self.component = component
+        self.declared = layout.declared  # then a given value does not count where an edge of the loop leads
         inside = set(component)
         chosen = {
             (gate, target)
@@ -420,20 +446,26 @@ class _Places:
         """Set `begins`, `opened`, `cut` and `gated` of the loop."""
         loop = self.loop
         begins, opened = self._beginnings()
+        if self.declared and not begins:
+            self.declared = False
+            begins, opened = self._beginnings()
         loop.begins = _mask(begins)
         loop.opened = _mask(opened)
         loop.unaided = _mask(i for i in opened if i not in self.outside or self.layout.named >> i & 1)
-        heads = {i for i in begins if i in self.heads} | {
-            head for head in self.heads if self._leads_freely(head, begins)
-        }
+        heads = begins & self.heads
+        free = begins - heads
+        heads |= {head for head in self.heads if self._leads_freely(head, free, heads)}
         if heads:
             loop.cut = _mask(heads)
         else:
             loop.cut = loop.begins or 1 << (min(self.outside) if self.outside else self.component[0])
-            loop.gated = bool(self.heads) and not self._returns_freely(begins)
+            loop.gated = bool(self.heads) and not any(self._leads_freely(i, begins) for i in begins)
+        loop.first = int(bool(loop.cut & (loop.begins | loop.opened)))
 
-    def _leads_freely(self, head: int, begins: Collection[int]) -> bool:
+    def _leads_freely(self, head: int, begins: Collection[int], without: Collection[int] = ()) -> bool:
         """Say whether a way leads from a head to the beginning without another choice of the loop."""
+        if head in without:
+            return False
         found, coming = {head}, [head]
         while coming:
             for j in self.ways[coming.pop()]:
@@ -444,16 +476,12 @@ class _Places:
                     coming.append(j)
         return False
 
-    def _returns_freely(self, begins: Collection[int]) -> bool:
-        return any(self._leads_freely(begin, begins) for begin in begins)
-
     def _beginnings(self) -> tuple[set[int], set[int]]:
         layout = self.layout
         named = {i for i in self.component if layout.named >> i & 1}
         if named:
             return named, {i for i in named if layout.controllers[i]}
         able = {i for i in self.component if self._is_able(i, set())}
-        able = able or {i for i in self.component if self._is_able(i, set(), patient=False)}
         free = {i for i in able if not layout.controllers[i]}
         plain = {i for i in free if not layout.gates >> i & 1}
         if plain or (free and self.heads):
@@ -503,20 +531,23 @@ class _Places:
                         grown = True
         return found
 
-    def _is_able(self, index: int, ran: Collection[int], patient: bool = True) -> bool:
+    def _is_able(self, index: int, ran: Collection[int]) -> bool:
         """Say whether a node has what it takes, given that some of the loop have run."""
         layout, inside = self.layout, self.loop.members
         part = layout.parts[index]
         for name in part.takes:
-            if name in part.optional or name in layout.given or any(name in p.appends for p in layout.parts):
+            if name in part.optional or name in layout.lists:
                 continue
-            sources = (layout.index[feeder] for feeder in part.feeders.get(name, ()))
+            sources = [layout.index[feeder] for feeder in part.feeders.get(name, ())]
+            fed = any(inside >> source & 1 and source != index for source in sources)
+            if name in layout.given and not (fed and self.declared):
+                continue
             if not any(
                 source in ran or (layout.scope >> source & 1 and not inside >> source & 1)
                 for source in sources
             ):
                 return False
-        for name in part.waits if patient else ():
+        for name in part.waits:
             sources = (i for i in bits(layout.scope) if name in layout.signalled[i].get(index, ()))
             if not any(source in ran or not inside >> source & 1 for source in sources):
                 return False
@@ -568,6 +599,7 @@ class Standing:
         "due",
         "ended",
         "entered",
+        "events",
         "fresh",
         "have",
         "held",
@@ -575,7 +607,6 @@ class Standing:
         "open",
         "owed",
         "ran",
-        "rounds",
         "running",
     )
 
@@ -588,14 +619,27 @@ class Standing:
         self.owed = 0  # what a decision named that has not started since
         self.ended = 0  # gates that have decided END
         self.held = [0] * len(layout.loops)  # by loop: heads chosen for its next round
-        self.rounds = [0] * len(layout.loops)  # by loop: since it was entered
+        self.events: list[tuple[int, bool]] = []  # loops that were entered, or (True) that began a round
         self.running = self.asking = self.ran = self.due = 0
         self.open = layout.scope & ~layout.controlled
         for loop in layout.loops:
             self.entered |= loop.unaided
-            self.rounds[loop.index] = 1 if loop.cut & (loop.begins | loop.unaided) else 0
         self.open |= self.entered
         self._look_at(layout.scope)
+
+    def key(self) -> tuple[object, ...]:
+        """Return what the future depends on."""
+        decisions = tuple(sorted(self.decisions.items()))
+        masks = (self.have, self.fresh, self.open, self.entered, self.ended, self.owed, self.running)
+        return (*masks, self.asking, decisions, *self.held)
+
+    def copy(self) -> Standing:
+        """Return a standing that goes its own way."""
+        other: Standing = object.__new__(Standing)
+        for name in Standing.__slots__:
+            setattr(other, name, getattr(self, name))
+        other.decisions, other.held, other.events = dict(self.decisions), list(self.held), []
+        return other
 
     # -- what comes next -------------------------------------------------------------------------------
 
@@ -628,10 +672,9 @@ class Standing:
 
     def _begin_round(self, loop: Loop) -> None:
         self.held[loop.index] = 0
-        self.rounds[loop.index] += 1
+        self.events.append((loop.index, True))
         if loop.signals:
-            filled = self.have & loop.signals & loop.waived
-            self.have = self.have & ~loop.signals | filled
+            self.have &= ~(loop.signals & ~loop.kept)
             self._look_at(loop.members)
 
     # -- what happens ----------------------------------------------------------------------------------
@@ -650,8 +693,8 @@ class Standing:
             self.entered &= ~bit
             self.open &= ~bit
         for k in layout.home[index]:
-            if layout.loops[k].waived and layout.loops[k].cut & bit:
-                self.have &= ~(layout.need[index] & layout.loops[k].waived)
+            if layout.loops[k].kept and layout.loops[k].cut & bit:
+                self.have &= ~(layout.need[index] & layout.loops[k].kept)
 
     def finish(self, index: int, absent: Collection[str] = (), equal: Collection[str] = ()) -> None:
         """Note that a node is done, which of its outputs it did not make, and which are as they were."""
@@ -755,8 +798,8 @@ class Standing:
             inner = layout.loops[k]
             self.held[k] = 0
             self.entered |= inner.opened if self._is_called(inner) else inner.unaided
-            self.rounds[k] = 1 if inner.cut & (inner.begins | self.entered) else 0
-            self.have = self.have & ~inner.signals | inner.waived
+            self.events.append((k, False))
+            self.have &= ~inner.signals
             self.fresh |= inner.begins
         for i in bits(loop.members & layout.controlled):
             chosen = any(self.decisions.get(gate, 0) >> i & 1 for gate in layout.controllers[i])
@@ -801,7 +844,7 @@ class Standing:
             if loop.members & reached and len(layout.home[loop.members.bit_length() - 1]) >= 1:
                 self._enter(loop.index)
         for i in bits(reached & layout.named):
-            self.have |= sum(layout.slots[i, name, True] for name in layout.parts[i].waits)
+            self.have |= sum(layout.slots.get((i, name, True), 0) for name in layout.parts[i].waits)
         for i in bits(layout.controlled & reached):
             chosen = any(self.decisions.get(gate, 0) >> i & 1 for gate in layout.controllers[i])
             self.open = self.open | 1 << i if chosen or self.entered >> i & 1 else self.open & ~(1 << i)

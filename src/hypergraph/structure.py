@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from hypergraph.display import preview
 
 Links = Mapping[str, Collection[str]]
+K = TypeVar("K", str, int)
 
 
 def walk(starts: Iterable[str], links: Links, without: Collection[str] = ()) -> Iterator[str]:
@@ -25,18 +26,18 @@ def walk(starts: Iterable[str], links: Links, without: Collection[str] = ()) -> 
                 yield name
 
 
-def strong_components(names: Iterable[str], links: Links) -> list[list[str]]:
+def strong_components(names: Iterable[K], links: Mapping[K, Collection[K]]) -> list[list[K]]:
     """Return the strongly connected components, each after all components it leads to."""
-    index: dict[str, int] = {}
-    low: dict[str, int] = {}
-    open_path: dict[str, None] = {}
-    components: list[list[str]] = []
+    index: dict[K, int] = {}
+    low: dict[K, int] = {}
+    open_path: dict[K, None] = {}
+    components: list[list[K]] = []
     for root in names:
         if root in index:
             continue
         index[root] = low[root] = len(index)
         open_path[root] = None
-        work: list[tuple[str, Iterator[str]]] = [(root, iter(links.get(root, ())))]
+        work: list[tuple[K, Iterator[K]]] = [(root, iter(links.get(root, ())))]
         while work:
             name, successors = work[-1]
             for successor in successors:
@@ -56,7 +57,7 @@ def strong_components(names: Iterable[str], links: Links) -> list[list[str]]:
     return components
 
 
-def _close(root: str, open_path: dict[str, None]) -> list[str]:
+def _close(root: K, open_path: dict[K, None]) -> list[K]:
     component = []
     while True:
         name, _ = open_path.popitem()

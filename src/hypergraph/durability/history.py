@@ -15,7 +15,9 @@ from hypergraph.checkpointers.records import StepRecord, Turn, Workflow
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.engine.plan import ABSENT, Plan, Step
 from hypergraph.engine.run import Detail
-from hypergraph.engine.scheduler import PASSED_ON, differs
+from hypergraph.engine.scheduler import differs
+
+PASSED_ON = -1
 from hypergraph.graph.graph import Graph
 from hypergraph.nodes.function import FunctionNode
 from hypergraph.nodes.gate import END

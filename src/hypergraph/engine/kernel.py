@@ -28,9 +28,10 @@ class PauseExecution(BaseException):
     It is no `Exception`, so that nothing between the interrupt and its run takes it for a failure.
     """
 
-    def __init__(self, pause: PauseInfo) -> None:
-        super().__init__(pause)
-        self.pause = pause  # what the run waits for
+    def __init__(self, *pauses: PauseInfo) -> None:
+        super().__init__(*pauses)
+        self.pauses = pauses  # what the run waits for
+        self.pause = pauses[0]  # the first of them
 
 
 class Carried(Exception):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from hypergraph.engine.admission import Admission
 from hypergraph.engine.kernel import Keeper, Kernel, NodeCache, Observer, is_cancellation
-from hypergraph.engine.plan import ABSENT, Step, inputs_of
+from hypergraph.engine.plan import Step, inputs_of
+from hypergraph.engine.scheduler import write
 from hypergraph.exceptions import (
     CancellationError,
     InfiniteLoopError,
@@ -129,20 +130,31 @@ class Endings:
     records: list[Any]
     values: dict[str, Any]
     landed: list[tuple[Step, Any]]
-    unfolding: Any
     fixed: bool
+    admission: Admission
     item_index: int | None
     journal: Any = None  # where its steps are written down, if anywhere
     status = RunStatus.COMPLETED
     error: BaseException | None = None
     failure: NodeError | None = None
     rank = (0, 0)
-    pause: PauseInfo | None = None
+    asked: tuple[tuple[tuple[int, int], PauseInfo], ...] = ()  # open questions, each with superstep and node
 
     @property
-    def is_over(self) -> bool:
-        """Whether nothing new may start."""
-        return self.failure is not None or self.pause is not None
+    def pauses(self) -> tuple[PauseInfo, ...]:
+        """The open questions, in the order in which they were asked."""
+        return tuple(pause for _, pause in self.asked)
+
+    @property
+    def pause(self) -> PauseInfo | None:
+        """The first open question."""
+        return self.asked[0][1] if self.asked else None
+
+    def ask(self, step: Step, superstep: int, pauses: Iterable[PauseInfo]) -> None:
+        """Note questions; a failure counts before any."""
+        if self.failure is None:
+            found = (*self.asked, *(((superstep, step.index), pause) for pause in pauses))
+            self.status, self.asked = RunStatus.PAUSED, tuple(sorted(found, key=lambda pair: pair[0]))
 
     def path_of(self, name: str) -> str:
         """Return the "/"-joined path of a node of this run."""
@@ -199,7 +211,7 @@ class Endings:
         """Note the ending; of several, the first in graph order of the earliest superstep counts."""
         rank = (evidence.superstep, index)
         if self.failure is None or rank < self.rank:
-            self.status, self.error, self.failure, self.pause, self.rank = status, error, evidence, None, rank
+            self.status, self.error, self.failure, self.asked, self.rank = status, error, evidence, (), rank
 
     def halt(self, step: Any, superstep: int, was_executing: bool = False) -> None:
         """End the run before (or while) a step or group, because of a stop request or the deadline."""
@@ -211,15 +223,32 @@ class Endings:
 
     def overrun(self) -> None:
         """End the run if its time was up while the last step was at work; a stop came too late to matter."""
-        if self.scope.stop_request is None and not self.is_over:
+        if self.scope.stop_request is None and self.failure is None and not self.asked:
             superstep, step, _, _ = self.records[-RECORD_SIZE:]
             self.halt(step, superstep, was_executing=True)
 
     def exhaust(self, step: Step, superstep: int) -> None:
-        """End the run because a loop took more supersteps than allowed."""
-        error = InfiniteLoopError(self.scope.max_iterations)
+        """End the run because a loop went round more often than allowed."""
+        error = InfiniteLoopError(self.scope.max_iterations, self._endless(step))
         evidence = NodeError(self.path_of(step.name), error, superstep=superstep, item_index=self.item_index)
         self.end(RunStatus.FAILED, error, evidence, step.index)
+
+    def _endless(self, step: Step) -> str:
+        """Return what to say of the loop around a step."""
+        layout, limit = self.admission.layout, self.scope.max_iterations
+        loop = next(layout.loops[k] for k in layout.home[step.index] if layout.loops[k].cut >> step.index & 1)
+        gates = {layout.parts[gate].name for gate in loop.gates} if loop.gated else set()
+        names = " -> ".join(layout.names_of(loop.members))
+        text = f"The loop {names} exceeded maximum iterations ({limit} rounds) and would go on. "
+        for index in range(len(self.records) - RECORD_SIZE, -1, -RECORD_SIZE):
+            _, asked, _, detail = self.records[index : index + RECORD_SIZE]
+            if asked.name in gates:
+                decision = detail.decision if isinstance(detail, Detail) else detail
+                return (
+                    f"{text}Its gate {asked.name!r} decided {decision!r} last. Check that it can decide "
+                    "otherwise, or raise max_iterations."
+                )
+        return f"{text}It has no gate, so it ends only when its values stop changing: add one."
 
     def refuse(self, error: Exception) -> None:
         """End the run before it starts: its inputs will not do."""
@@ -227,8 +256,8 @@ class Endings:
 
     def close(self) -> None:
         """Complete the evidence, when everything that was running has finished."""
-        if not self.fixed and self.landed:
-            self.unfolding.apply_landed()
+        for step, value in () if self.fixed else self.landed:
+            write(step, value, self.values)
         failure, error = self.failure, self.error
         if failure is not None and error is not None:
             failure.partial_state = self.state()
@@ -253,8 +282,9 @@ class Run(Endings):
     _run_id: str | None = None
     log: Any = None  # the RunLog, once somebody has looked
     waits_in: tuple[tuple[Step, Any], ...] = ()  # GraphNodes whose inner run paused, each with that run
-    unfolding: Any = None
-    side: Any = None  # the SideFlow of an unfolding run, under a kernel that can run it
+    standing: Any = None  # where it stands, once it has begun or was restored
+    live: Any = None  # the LiveFlow that finds out its course, if one does
+    first = 0  # its first superstep
     superstep = -1
     span_id = outer_span_id = ""  # of this run and of what it runs inside, where somebody listens
     spans: dict[str, tuple[str, int]] | None = None  # of nodes: their span and how much they streamed
@@ -262,7 +292,6 @@ class Run(Endings):
     started = stopped_at = 0.0
     answers: dict[str, Any]
     landed: list[tuple[Step, Any]]
-    versions: dict[str, int]
     past: Any = None  # what is already written there
 
     def __init__(self, scope: Scope, admission: Admission, given: Mapping[str, Any]) -> None:
@@ -279,7 +308,7 @@ class Run(Endings):
         """Prepare for a course that is found out on the way: the graph decides it, or where a run goes on."""
         self.fixed = False
         self.landed = []
-        self.versions = dict.fromkeys(self.admission.given, 1)
+        self.watched = self.admission.layout.eventful
         self.answers = {name: self.values.pop(name) for name in self.admission.answers}
 
     def inside(self, parent: Run | None, step_name: str, superstep: int) -> Run:
@@ -352,19 +381,18 @@ class Run(Endings):
 
     def visits(self, step: Step) -> int:
         """Return how often the step has been started in this run, the present visit included."""
-        return (self.unfolding.runs[step.index] or 1) if self.unfolding is not None else 1
+        if self.journal is not None:
+            return self.journal.visits.get(step.index, 1)  # type: ignore[no-any-return]  # a count
+        return 1 if self.fixed else 1 + sum(done is step for done in self.records[1::RECORD_SIZE])
 
     def land(self, step: Step, value: Any) -> None:
         """Take over what a step produced: at once, or when its superstep is over."""
-        if self.side is not None and step.index in self.side.course.steps:
-            self.side.land(step, value)
-        elif not self.fixed:
+        if self.live is not None:
+            self.live.land(step, value)
+        elif not self.fixed and self.watched >> step.index & 1:
             self.landed.append((step, value))
-        elif step.output is not None:
-            self.values[step.output] = value
         else:
-            pairs = zip(step.outputs, value or (), strict=False)
-            self.values.update((name, result) for name, result in pairs if result is not ABSENT)
+            write(step, value, self.values)
 
     def note_attempt(self, name: str, attempt: int, deadline: float | None) -> None:
         """Remember which attempt of a node is under way and when it must be over."""
@@ -446,5 +474,4 @@ class Run(Endings):
     def _is_only_bound(self, name: str) -> bool:
         """Say whether the value of a name is the one bound to the graph: neither given nor made."""
         base, given = self.admission.base, self.admission.given
-        is_unmade = self.fixed or not self.versions.get(name)
-        return is_unmade and name not in given and name in base and self.values[name] is base[name]
+        return name not in given and name in base and self.values[name] is base[name]
