@@ -415,7 +415,7 @@ class Interpreter:
                 out.ended = "failed"
                 return
         out.questions = [x for n in self.scope if n in self.asked for x in self._keys(n)]
-        out.ended = "stuck" if due else "paused" if self.asked else "completed"
+        out.ended = "paused" if self.asked else "stuck" if due else "completed"
         out.stalled = sorted({t for g, t in self._opened() if self.last.get(t, -1) < self._named(g, t)})
 
     def _path(self, level: Level, name: str) -> list[Level]:
