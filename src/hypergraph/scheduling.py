@@ -69,12 +69,12 @@ class Loop:
     members: int  # mask of its nodes, those of inner loops included
     bit: int  # stands for "the next round of this loop is chosen" beside the bits of nodes
     ahead: int = 0  # mask of what leads to it from outside
+    inside: int = 0  # its members, and the bits of the loops inside it
     begins: int = 0  # where it begins
     opened: int = 0  # controlled nodes that are open when it begins
     unaided: int = 0  # those of them that no gate outside controls
     cut: int = 0  # where its rounds start
     gated: bool = True  # whether a gate starts its rounds
-    first: int = 0  # 1 if it begins with a whole round
     gates: tuple[int, ...] = ()  # all gates inside
     callers: tuple[int, ...] = ()  # gates outside with targets inside
     inner: tuple[int, ...] = ()  # this loop and those inside it, by index
@@ -136,6 +136,7 @@ class Layout:
         self.loops: list[Loop] = []
         self.home: list[tuple[int, ...]] = [()] * self.size  # the loops around each node, from the outermost
         self.heads = 0  # nodes that a gate of their own loop controls
+        self.severed: set[tuple[int, int]] = set()  # edges by which a round leads to the next
         self._order(list(self._active()), dict(enumerate(self.leads)), 0, ())
         self._settle_slots()
         self._settle_entries()
@@ -247,13 +248,31 @@ class Layout:
             for target in self.targets[gate].values():
                 if members >> target & 1:
                     self.heads |= 1 << target
-        _Places(self, loop, component, links).settle()
-        inner = {i: {j for j in links[i] if not loop.cut >> j & 1} for i in component}
+        _Places(self, loop, component, links, around).settle()
+        inner = self._sever(loop, component, links)
         self._order(component, inner, ahead, (*around, number))
-        for i in bits(loop.cut):
-            self.before[i] = ahead
         loop.inner = tuple(k for k in range(number, len(self.loops)))
-        return sum(self.loops[k].bit for k in loop.inner)
+        own = _union(self.loops[k].bit for k in loop.inner)
+        loop.inside = members | own
+        return own
+
+    def _sever(self, loop: Loop, component: Sequence[int], links: Mapping[int, set[int]]) -> dict[int, set[int]]:
+        """Cut the edges that begin the next round, and return those that are left.
+
+        These are the choices of the heads and, as far as cycles are left without them, other edges into heads.
+        """
+        inside = set(component)
+        left = {
+            i: {j for j in links[i] & inside if not loop.cut >> j & 1 or self._carries(i, j)} for i in component
+        }
+        round_ = {i: number for number, c in enumerate(self._components(component, left)) for i in c}
+        severed = {(i, j) for i in component for j in left[i] if loop.cut >> j & 1 and round_[i] == round_[j]}
+        self.severed |= severed
+        return {i: {j for j in left[i] if (i, j) not in severed} for i in component}
+
+    def _carries(self, source: int, target: int) -> bool:
+        """Say whether an edge is more than the choice of a gate."""
+        return target in self.flows[source] or target in self.signalled[source]
 
     # -- what a finished node does -------------------------------------------------------------------
 
@@ -275,9 +294,7 @@ class Layout:
         self.returns: list[dict[str, int]] = [{} for _ in range(self.size)]  # to where a loop begins without a gate
         for i in self._active():
             for j, names in self.flows[i].items():
-                common = [k for k in self.home[i] if k in self.home[j]]
-                loop = self.loops[common[-1]] if common else None
-                back = loop is not None and bool(loop.cut & ~self.heads) and bool(loop.cut >> j & 1)
+                back = (i, j) in self.severed and not self.heads >> j & 1
                 for name in names:
                     kind = self.returns if back else self.feeds
                     kind[i][name] = kind[i].get(name, 0) | 1 << j
@@ -310,22 +327,20 @@ class Layout:
                     for k in self.home[i]:
                         if k in self.home[j]:
                             self.loops[k].signals |= slot
-                            if self.loops[k].cut >> j & 1:
+                            if (i, j) in self.severed:
                                 self.loops[k].kept |= slot
         for i in bits(self.scope & self.named):
             self.at_start |= sum(slots.get((i, name, True), 0) for name in self.parts[i].waits)
 
     def _counts(self, index: int, name: str) -> bool:
         """Say whether a given value counts here: not for what a loop makes on its way to an ordinary node."""
-        if (self.gates | self.heads) >> index & 1:
+        begun = _union(self.loops[k].begins | self.loops[k].opened for k in self.home[index])
+        if (self.gates | self.heads | begun) >> index & 1 or not self.home[index]:
             return True
-        for k in self.home[index]:
-            loop = self.loops[k]
-            if (loop.begins | loop.opened | loop.cut) >> index & 1:
-                return True
-            if any(name in self.flows[i].get(index, ()) for i in bits(loop.members)):
-                return False
-        return True
+        return not any(
+            name in self.flows[i].get(index, ()) and (i, index) not in self.severed
+            for i in bits(self.loops[self.home[index][0]].members)
+        )
 
     def _settle_entries(self) -> None:
         """Sum up what happens when a node is done without anything out of the ordinary."""
@@ -337,6 +352,21 @@ class Layout:
             entered = {self._entered(i, j) for j in self.flows[i]} - {None}
             self.enters.append(tuple(sorted(k for k in entered if k is not None)))
             self.calls.append({j: self._entered(i, j) for j in self.targets[i].values()})
+        self.outer = [loop for loop in self.loops if not self._around(loop)]
+        self.beginning = self.scope
+        for loop in self.outer:
+            self.beginning &= ~loop.members | loop.begins
+        self.stirs = [0] * self.size  # nodes of a loop that a signal reaches for the first time
+        for i in self._active():
+            for j in self.signalled[i]:
+                k = self._entered(i, j)
+                self.stirs[i] |= 1 << j if k is None else self.loops[k].begins
+        self.calling = [0] * self.size  # nodes of loops that a node is outside of: they wait for its beginning
+        for i in self._active():
+            for j in self.flows[i]:
+                k = self._entered(i, j)
+                if k is not None:
+                    self.calling[i] |= 1 << j
         self.holds: list[dict[int, int]] = []  # by gate and target: the loop whose next round a choice starts
         for gate in range(self.size):
             held = {}
@@ -351,7 +381,7 @@ class Layout:
                 self.eventful |= 1 << i
         for loop in self.loops:  # heads that feed each other run on what was there before either
             for i in bits(loop.cut):
-                if any(loop.cut >> j & 1 for j in self.flows[i]):
+                if any(loop.cut >> j & 1 and (i, j) in self.severed for j in self.flows[i]):
                     self.eventful |= loop.cut
 
     @cached_property
@@ -360,6 +390,11 @@ class Layout:
         nodes = (1 << self.size) - 1
         pairs = sum((mask & nodes).bit_count() for mask in self.before)
         return pairs == self.scope.bit_count() * (self.scope.bit_count() - 1) // 2
+
+    def _around(self, loop: Loop) -> tuple[int, ...]:
+        """Return the loops around a loop."""
+        home = self.home[(loop.members & -loop.members).bit_length() - 1]
+        return home[: home.index(loop.index)]
 
     def _entered(self, source: int, target: int) -> int | None:
         """Return the outermost loop around the target that the source is outside of."""
@@ -404,6 +439,10 @@ def _union(masks: Iterable[int]) -> int:
     return found
 
 
+def _union_of(sets: Iterable[set[str]]) -> set[str]:
+    return set().union(*sets)
+
+
 class _Places:
     """Where a loop begins and where its rounds start.
 
@@ -415,22 +454,31 @@ class _Places:
     4. at the controlled node that can run with what is there.
     """
 
-    def __init__(self, layout: Layout, loop: Loop, component: Sequence[int], links: Mapping[int, set[int]]) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        loop: Loop,
+        component: Sequence[int],
+        links: Mapping[int, set[int]],
+        around: Sequence[int],
+    ) -> None:
         self.layout = layout
         self.loop = loop
         self.component = component
-        self.declared = layout.declared  # then a given value does not count where an edge of the loop leads
         inside = set(component)
-        chosen = {
+        self.outer = set(bits(layout.loops[around[-1]].begins)) & inside if around else set()
+        self.links = {i: links[i] & inside for i in component}
+        self.choices = {
             (gate, target)
             for gate in loop.gates
             for target in layout.targets[gate].values()
             if target in inside
         }
-        self.heads = {target for _, target in chosen}
+        self.heads = {target for _, target in self.choices}
+        self.deciding = {gate for gate, _ in self.choices}
         # The ways that need no choice: all edges but those that only a decision of the loop takes.
         self.ways: dict[int, set[int]] = {
-            i: {j for j in links[i] if j in inside and ((i, j) not in chosen or self._also_flows(i, j))}
+            i: {j for j in self.links[i] if (i, j) not in self.choices or layout._carries(i, j)}
             for i in component
         }
         self.outside = {
@@ -439,28 +487,54 @@ class _Places:
             if any(gate not in inside for gate in layout.controllers[i])
         }
 
-    def _also_flows(self, source: int, target: int) -> bool:
-        return target in self.layout.flows[source] or target in self.layout.signalled[source]
-
     def settle(self) -> None:
         """Set `begins`, `opened`, `cut` and `gated` of the loop."""
         loop = self.loop
         begins, opened = self._beginnings()
-        if self.declared and not begins:
-            self.declared = False
-            begins, opened = self._beginnings()
         loop.begins = _mask(begins)
         loop.opened = _mask(opened)
         loop.unaided = _mask(i for i in opened if i not in self.outside or self.layout.named >> i & 1)
-        heads = begins & self.heads
-        free = begins - heads
-        heads |= {head for head in self.heads if self._leads_freely(head, free, heads)}
-        if heads:
-            loop.cut = _mask(heads)
-        else:
-            loop.cut = loop.begins or 1 << (min(self.outside) if self.outside else self.component[0])
-            loop.gated = bool(self.heads) and not any(self._leads_freely(i, begins) for i in begins)
-        loop.first = int(bool(loop.cut & (loop.begins | loop.opened)))
+        heads = self._starts(begins)
+        loop.cut = _mask(heads or self.outside or begins) or 1 << self.component[0]
+        loop.gated = bool(heads)
+
+    def _starts(self, begins: set[int]) -> set[int]:
+        """Return the heads at which rounds start if the loop began here.
+
+        These are the last choices on the ways back, and the other targets of their gates: but none that all
+        ways from another one to a gate lead through, that has a loop of its own in each round.
+        """
+        direct = begins & self.heads
+        last = direct | {head for head in self.heads if self._leads_freely(head, begins - direct, direct)}
+        chosen = {(gate, i) for gate, i in self.choices if i in last}
+        if chosen:
+            inner = self._inner(begins)
+            last = {i for gate, i in chosen if inner[gate] is None or inner[gate] != inner[i]} or last
+        gates = {gate for gate, i in self.choices if i in last}
+        last |= {i for gate, i in self.choices if gate in gates}
+        return {i for i in last if not any(self._stands_between(i, other) for other in last - {i})}
+
+    def _inner(self, begins: set[int]) -> dict[int, int | None]:
+        """Return the number of the loop that each node is in when all edges to the beginning are cut."""
+        links = {i: self.links[i] - begins for i in self.component}
+        found: dict[int, int | None] = dict.fromkeys(self.component)
+        for number, component in enumerate(self.layout._components(self.component, links)):
+            if len(component) > 1:
+                found.update(dict.fromkeys(component, number))
+        return found
+
+    def _stands_between(self, index: int, head: int) -> bool:
+        """Say whether every way from a head to a gate of the loop leads through a node."""
+        found, coming = {head}, [head]
+        while coming:
+            i = coming.pop()
+            if i in self.deciding and i != index:
+                return False
+            for j in self.ways[i] if i != index else ():
+                if j not in found:
+                    found.add(j)
+                    coming.append(j)
+        return True
 
     def _leads_freely(self, head: int, begins: Collection[int], without: Collection[int] = ()) -> bool:
         """Say whether a way leads from a head to the beginning without another choice of the loop."""
@@ -482,12 +556,13 @@ class _Places:
         if named:
             return named, {i for i in named if layout.controllers[i]}
         able = {i for i in self.component if self._is_able(i, set())}
+        able = able & self.outer or able  # where the loop around begins inside of this one
         free = {i for i in able if not layout.controllers[i]}
         plain = {i for i in free if not layout.gates >> i & 1}
         if plain or (free and self.heads):
-            return self._first_of(plain or free), set()
+            return self._as_one(plain or free), set()
         if not self.heads:
-            return self._first_of(able), set()
+            return self._as_one(able), set()
         return self._controlled(able)
 
     def _controlled(self, able: set[int]) -> tuple[set[int], set[int]]:
@@ -496,13 +571,20 @@ class _Places:
         needed = {i for i in self.component if self._may_open(i) and self._is_needed(i)}
         begins = candidates & needed
         if begins:
-            return self._first_of(begins), needed
+            return self._as_one(begins), needed
         alone = {i for i in candidates if i not in self.outside}
+        if len(alone) > 1:
+            alone = {i for i in alone if self._runs_on_given(i)} or alone
         if len(alone) > 1:
             raise self._ambiguity(alone)
         if alone:
             return alone, alone | needed
         return candidates, needed
+
+    def _runs_on_given(self, index: int) -> bool:
+        """Say whether all that the loop feeds to a node is given."""
+        fed = _union_of(names for i in self.component for j, names in self.layout.flows[i].items() if j == index)
+        return bool(fed) and fed <= self.layout.given
 
     def _may_open(self, index: int) -> bool:
         """Say whether a controlled node may begin the loop before its gates are asked."""
@@ -512,11 +594,7 @@ class _Places:
 
     def _is_needed(self, index: int) -> bool:
         """Say whether no gate of the loop could be asked without this node."""
-        deciding = {gate for gate in self.loop.gates if self._decides(gate)}
-        return bool(deciding & self._closure(None)) and not deciding & self._closure(index)
-
-    def _decides(self, gate: int) -> bool:
-        return any(target in self.heads for target in self.layout.targets[gate].values())
+        return bool(self.deciding & self._closure(None)) and not self.deciding & self._closure(index)
 
     def _closure(self, without: int | None) -> set[int]:
         """Return what could run one after the other if every gate agreed, leaving one node out."""
@@ -539,8 +617,7 @@ class _Places:
             if name in part.optional or name in layout.lists:
                 continue
             sources = [layout.index[feeder] for feeder in part.feeders.get(name, ())]
-            fed = any(inside >> source & 1 and source != index for source in sources)
-            if name in layout.given and not (fed and self.declared):
+            if name in layout.given and not (layout.declared and self._is_ordinary(index, sources)):
                 continue
             if not any(
                 source in ran or (layout.scope >> source & 1 and not inside >> source & 1)
@@ -553,30 +630,21 @@ class _Places:
                 return False
         return True
 
-    def _first_of(self, places: set[int]) -> set[int]:
-        """Return the places that no other one leads to. Raises Ambiguity if some lead to each other."""
-        if len(places) < 2:
-            return places
-        reach = {i: self._reach(i) for i in places}
-        if not self.heads:
-            return {min(places)}
-        first = {i for i in places if not any(i in reach[j] and j not in reach[i] for j in places if j != i)}
-        for i in first:
-            if any(j in reach[i] for j in first if j != i):
-                raise self._ambiguity(first)
-        return first
+    def _is_ordinary(self, index: int, sources: Iterable[int]) -> bool:
+        """Say whether declared edges of the loop feed a node that is neither head nor gate."""
+        fed = any(self.loop.members >> source & 1 and source != index for source in sources)
+        return fed and index not in self.heads and not self.layout.gates >> index & 1
 
-    def _reach(self, index: int) -> set[int]:
-        """Return where ways lead without a choice of the loop."""
-        found: set[int] = set()
-        coming = [index]
-        while coming:
-            for j in self.ways[coming.pop()]:
-                if j not in found:
-                    found.add(j)
-                    if j not in self.heads:
-                        coming.append(j)
-        return found
+    def _as_one(self, places: set[int]) -> set[int]:
+        """Return the places as one: without a gate the first, else all, if rounds start at the same heads.
+
+        Raises Ambiguity if they do not.
+        """
+        if len(places) > 1 and not self.heads:
+            return {min(places)}
+        if len({frozenset(self._starts({i})) for i in places}) > 1:
+            raise self._ambiguity(places)
+        return places
 
     def _ambiguity(self, places: Collection[int]) -> Ambiguity:
         names = [part.name for part in self.layout.parts]
@@ -603,6 +671,7 @@ class Standing:
         "fresh",
         "have",
         "held",
+        "idle",
         "layout",
         "open",
         "owed",
@@ -613,7 +682,8 @@ class Standing:
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
         self.have = layout.at_start  # slots that are filled
-        self.fresh = layout.scope
+        self.fresh = layout.beginning  # not yet run, given something new, or named by a decision
+        self.idle = layout.scope  # not yet run in this turn and, in a loop, in this entry
         self.entered = layout.named & layout.controlled  # controlled nodes that are open to begin
         self.decisions: dict[int, int] = {}  # by gate: what it has opened
         self.owed = 0  # what a decision named that has not started since
@@ -630,7 +700,7 @@ class Standing:
     def key(self) -> tuple[object, ...]:
         """Return what the future depends on."""
         decisions = tuple(sorted(self.decisions.items()))
-        masks = (self.have, self.fresh, self.open, self.entered, self.ended, self.owed, self.running)
+        masks = (self.have, self.fresh, self.open, self.entered, self.ended, self.owed, self.running, self.idle)
         return (*masks, self.asking, decisions, *self.held)
 
     def copy(self) -> Standing:
@@ -650,28 +720,23 @@ class Standing:
             return []
         held = 0
         active = due | self.running
-        for loop in layout.loops:
-            waiting = self.held[loop.index] & due
-            if waiting:
-                others = (due | self.running) & loop.members & ~waiting
-                if others or (due | self.running) & loop.ahead or self._is_blocked(loop):
-                    held |= waiting
-                    active = active | loop.bit
-                else:
-                    self._begin_round(loop)
-        due = self.due
-        active = (due & ~held) | self.running | (active >> layout.size << layout.size)
+        if any(self.held):
+            waiting = [(loop, self.held[loop.index] & due) for loop in layout.loops if self.held[loop.index] & due]
+            for loop, heads in waiting:
+                held |= heads
+                active |= loop.bit
+            active &= ~held | self.running
+            for loop, heads in reversed(waiting):  # inner loops first
+                if not active & ~loop.bit & (loop.inside | loop.ahead):
+                    self._begin_round(loop, heads)
+                    held &= ~heads
+                    active = active & ~loop.bit | heads
+            active |= self.due & ~held  # a new round may close what waits for its signals
         before = layout.before
-        return [i for i in bits(due & ~held) if not active & before[i]]
+        return [i for i in bits(self.due & ~held) if not active & before[i]]
 
-    def _is_blocked(self, loop: Loop) -> bool:
-        """Say whether the next round of another loop comes first."""
-        return any(
-            self.held[other.index] & self.due and loop.ahead & other.bit for other in self.layout.loops
-        )
-
-    def _begin_round(self, loop: Loop) -> None:
-        self.held[loop.index] = 0
+    def _begin_round(self, loop: Loop, heads: int) -> None:
+        self.held[loop.index] &= ~heads
         self.events.append((loop.index, True))
         if loop.signals:
             self.have &= ~(loop.signals & ~loop.kept)
@@ -683,6 +748,7 @@ class Standing:
         """Note that a node starts."""
         bit, layout = 1 << index, self.layout
         self.fresh &= ~bit
+        self.idle &= ~bit
         self.due &= ~bit
         self.owed &= ~bit
         self.running |= bit
@@ -716,10 +782,10 @@ class Standing:
                 if name not in absent and name not in equal and name not in appends:
                     fed |= back
                     for k in layout.home[index]:
-                        self.held[k] |= layout.loops[k].cut & back
+                        self.held[k] |= layout.loops[k].cut & back & ~self.idle
         self.have |= gives
-        self.fresh |= fed
-        touched = fed | layout.waiters[index] | bit
+        self.fresh |= fed & ~layout.calling[index] | layout.stirs[index] & self.idle
+        touched = fed | layout.waiters[index] | layout.stirs[index] | bit
         for gate in bits(fed & layout.gates & ~self.ended):
             if gate in self.decisions:
                 touched |= self._drop(gate)
@@ -732,7 +798,7 @@ class Standing:
         layout = self.layout
         touched = self._drop(gate) if gate in self.decisions else 0
         chosen = _mask(targets)
-        self.decisions[gate] = chosen
+        self.decisions[gate] = self.decisions.get(gate, 0) | chosen
         self.owed |= chosen
         self.open |= chosen
         self.fresh |= chosen
@@ -755,30 +821,16 @@ class Standing:
     def _drop(self, gate: int) -> int:
         """Take back what a gate decided; return the nodes concerned."""
         layout = self.layout
-        dropped = self.decisions.pop(gate)
+        kept = self.decisions[gate] & layout.heads  # open for one run, whatever the gate decides next
+        dropped = self.decisions[gate] & ~kept
+        self.decisions[gate] = kept
         self.owed &= ~dropped
-        for k in range(len(self.held)):
-            self.held[k] &= ~dropped
-        for i in bits(dropped):
-            if not any(self.decisions.get(other, 0) >> i & 1 for other in layout.controllers[i]):
-                if not self.entered >> i & 1:
-                    self.open &= ~(1 << i)
-        for i in layout.targets[gate].values():
-            k = layout.calls[gate].get(i)
-            if k is not None:
-                dropped |= self._close_begun(layout.loops[k])
+        for k in {k for k in layout.calls[gate].values() if k is not None}:
+            if not self._is_called(layout.loops[k]):  # then its beginning is not open any more
+                dropped |= self.entered & layout.loops[k].opened & ~layout.loops[k].unaided
+                self.entered &= ~layout.loops[k].opened | layout.loops[k].unaided
+        self._reopen(dropped)
         return dropped
-
-    def _close_begun(self, loop: Loop) -> int:
-        """Close what a gate outside had opened a loop for."""
-        if self._is_called(loop):
-            return 0
-        closing = self.entered & loop.opened & ~loop.unaided
-        self.entered &= ~closing
-        for i in bits(closing):
-            if not any(self.decisions.get(gate, 0) >> i & 1 for gate in self.layout.controllers[i]):
-                self.open &= ~(1 << i)
-        return closing
 
     def _is_called(self, loop: Loop) -> bool:
         return any(self.decisions.get(gate, 0) & loop.members for gate in loop.callers)
@@ -787,27 +839,29 @@ class Standing:
         """Begin a loop anew; return the nodes concerned."""
         layout = self.layout
         loop = layout.loops[number]
-        outside = {gate: mask for gate, mask in self.decisions.items() if gate not in loop.gates}
+        concerned = loop.members
         for gate in loop.gates:
-            if gate in self.decisions:
-                self.owed &= ~self.decisions.pop(gate)
-        self.decisions = outside
+            concerned |= self.decisions.pop(gate, 0)
+        self.owed &= ~concerned | _union(self.decisions.values())
         self.ended &= ~loop.members
         self.entered &= ~loop.members
+        self.idle |= loop.members
         for k in loop.inner:
             inner = layout.loops[k]
             self.held[k] = 0
             self.entered |= inner.opened if self._is_called(inner) else inner.unaided
             self.events.append((k, False))
             self.have &= ~inner.signals
-            self.fresh |= inner.begins
-        for i in bits(loop.members & layout.controlled):
-            chosen = any(self.decisions.get(gate, 0) >> i & 1 for gate in layout.controllers[i])
-            if chosen or self.entered >> i & 1:
-                self.open |= 1 << i
-            else:
-                self.open &= ~(1 << i)
-        return loop.members
+        self.fresh = self.fresh & ~loop.members | loop.begins | self.owed & loop.members
+        self._reopen(concerned)
+        return concerned
+
+    def _reopen(self, concerned: int) -> None:
+        """Find out which of these nodes are open."""
+        for i in bits(concerned & self.layout.controlled):
+            bit = 1 << i
+            chosen = any(self.decisions.get(gate, 0) & bit for gate in self.layout.controllers[i])
+            self.open = self.open | bit if chosen or self.entered & bit else self.open & ~bit
 
     def _look_at(self, touched: int) -> None:
         """Find out which of these nodes are due."""
@@ -845,9 +899,7 @@ class Standing:
                 self._enter(loop.index)
         for i in bits(reached & layout.named):
             self.have |= sum(layout.slots.get((i, name, True), 0) for name in layout.parts[i].waits)
-        for i in bits(layout.controlled & reached):
-            chosen = any(self.decisions.get(gate, 0) >> i & 1 for gate in layout.controllers[i])
-            self.open = self.open | 1 << i if chosen or self.entered >> i & 1 else self.open & ~(1 << i)
+        self._reopen(reached)
         self._look_at(layout.scope)
 
     def _is_made_inside(self, index: int, name: str, is_signal: bool, reached: int) -> bool:

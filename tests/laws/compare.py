@@ -118,7 +118,7 @@ def _compare(case: Case, runner: str, runs: list[tuple[dict[str, Any], Outcome]]
                     extra.remove(call)
             difference = ("calls", f"not called: {missing}", f"called besides: {extra}")
         elif result is not None:
-            steps = [s for s in result.log.steps if s.decision is not None]
+            steps = [s for s in result.log.steps if s.decision not in (None, [])]
             decided = key((s.node_name, _choice(s.decision)) for s in steps)
             expected = key((g, _choice(c)) for g, c in out.decisions if "/" not in g and c != ())
             values_found = {x: v for x, v in result.values.items() if x in out.values or _is_output(case, x)}
@@ -304,7 +304,7 @@ def main(arguments: list[str]) -> None:
         try:
             difference = check(seed, arguments[2].split(",") if len(arguments) > 2 else FEATURES)
         except Unfit as error:
-            kinds.setdefault("unfit: " + str(error).split("\n")[0][:60], []).append(seed)
+            kinds.setdefault("unfit: " + " ".join(str(error).split()[:4]), []).append(seed)
             continue
         kinds.setdefault(f"{difference.what} ({difference.runner})" if difference else "agree", []).append(seed)
     for kind, seeds in sorted(kinds.items(), key=lambda item: -len(item[1])):

@@ -140,7 +140,7 @@ def _real(part: Part, record: Record, prefix: str) -> Any:
         made = call(dict(inputs))
         if isinstance(call, Chooser):
             if made == END:
-                return REAL_END if not style else style[0] is REAL_END
+                return [REAL_END] if call.multi else REAL_END if not style else style[0] is REAL_END
             return style[0] == made[0] if style else list(made) if call.multi else made[0]
         return made
 

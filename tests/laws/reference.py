@@ -27,12 +27,12 @@ D5  One place (R2, L4). Several uncontrolled nodes that have what they need are 
     order does not matter, and refusing would be absurd. Otherwise the run is refused. Places are decided
     from names: what is given (with last inputs and remembered names, L5), bound, defaulted or made outside
     of the loop, never from values made inside; so the refusal comes before anything runs.
-D6  Several controlled nodes without which no gate could be asked (a and b of a join, no seed): refused,
-    with_entrypoint(a, b) decides. "The node that can run on given values": everything that the loop feeds is
+D6  Several controlled nodes without which no gate could be asked (a and b of a join, no seed) are one place
+    under the same condition. "The node that can run on given values": everything that the loop feeds is
     given to it. More than one, or none of several: refused.
-D7  "Controlled" in R2 means by a gate of the loop. A node that a gate outside controls begins the loop when
-    that gate names it (L2 wins over the exception for beginnings: `start -> head d gate` does not begin
-    when start chooses otherwise). If such a node could begin the loop, no controlled node begins unasked.
+D7  A beginning that a gate outside of the loop controls is open when a gate outside has named a node of the
+    loop (R6: a decision from outside begins it): `start -> head d gate` does not begin when start chooses
+    otherwise, and a corrective loop that is entered at its repair goes on to its beginning.
 D8  Only the place where a loop begins is due for "not yet run in this turn". Every other node of the loop
     becomes due when a node of the loop reaches it in this entry, an inner loop likewise. (Else a named entry
     point would wait for a node before it that happens to have defaults.)
@@ -43,8 +43,10 @@ D10 A decision opens every node that shares a loop with a gate of its own for on
 D11 An awaited name whose edge is cut (a head waits for a node at the end of the round) counts if it was made
     in the round that just ended. A node that awaits a name of its loop is no beginning, unless it is named.
 D12 A loop without heads (no gate of it chooses within it) is a cycle without a gate, wherever it is nested.
-    It begins at the first node in graph order that has what it needs, and goes round at this node. Equality
-    is looked at only on the edges back into this node ("Equal values do not stop a round").
+    It begins at the first node in graph order that has what it needs and that no gate controls, and goes
+    round at this node; at the nodes that gates outside control, if there are any (`gate -> a`, a feeds b, b
+    feeds a: a goes before b). Equality is looked at only on the edges back into these nodes ("Equal values
+    do not stop a round").
 D13 An appended list that has no item yet is an empty list for those who take it, like a default.
 D14 Values of two producers: the latest write counts, in one superstep the later one in graph order. A turn
     takes away what nodes in D wrote; an older write of a node outside of D is there again, as in a fresh run.
@@ -52,6 +54,9 @@ D15 Remembered names are handed like inputs (the letter of L5). So a gate that r
     first in turn 2, as a fresh run with a seed would do: `plan work combine done` begins turn 2 with `done`.
 D16 A given value that R8 does not count is as good as absent: default or binding, else not available.
 D17 Answers that a turn did not use are dropped when a new turn begins, and named in `unused`.
+D19 A last choice (D2) reaches the beginning without passing another node that a gate of the loop controls.
+D20 With declared edges a given value does not count for an ordinary node of a loop that an edge of the loop
+    feeds: the node begins nothing.
 D18 max_rounds counts the rounds of an entry, the first one included.
 """
 
@@ -189,7 +194,10 @@ def edges_of(net: Net) -> set[Edge]:
                 edges |= {(q.name, p.name, "data", name) for q in net.parts if name in q.outputs}
     for source, target in net.declared or ():
         common = [n for n in parts[target].inputs if n in parts[source].outputs]
-        edges |= {(source, target, "data", n) for n in common} or {(source, target, "order", "")}
+        chosen = target in parts[source].targets  # a declared edge from a gate to its target is that choice
+        edges |= {(source, target, "data", n) for n in common} or {(source, target, "order", "")} - (
+            {(source, target, "order", "")} if chosen else set()
+        )
     edges = {e for e in edges if e[0] != e[1]}
     # Appending: a gate is fed by the uncontrolled appenders of its loop if there are any, else by all.
     controlled = {e[1] for e in edges if e[2] == "control"}
@@ -214,15 +222,15 @@ class Interpreter:
         scope = reach(net.entrypoints, edges) if net.entrypoints else set(self.parts)
         self.scope = sorted(scope, key=self.order.__getitem__)
         self.edges = {e for e in edges if e[0] in scope and e[1] in scope}
-        # Gates out of scope never decide, but what they control stays closed (L2).
-        self.gates = {n: {e[0] for e in edges if e[1] == n and e[2] == "control"} for n in self.parts}
+        # What never runs controls nothing.
+        self.gates = {n: {e[0] for e in self.edges if e[1] == n and e[2] == "control"} for n in self.parts}
         self.top = components(scope, self.edges)
         self.heads = {n for n in scope for c in self.top if n in c and self.gates[n] & c}  # R1
         self.lists = {x for p in net.parts for x in p.append}
         self.clock, self.started = 0, False
         self.written: dict[str, list[tuple[str, Any]]] = {}  # name -> (producer, value), the latest last
         self.last: dict[str, int] = {}  # node -> superstep of its last run
-        self.changed: dict[tuple[str, str], bool] = {}  # did the last write of (node, name) change anything?
+        self.changed: dict[tuple[str, str], int] = {}  # when a write of (node, name) changed anything last
         self.decided: dict[str, tuple[int, Any]] = {}
         self.tokens: dict[tuple[str, str], int] = {}  # (gate, head): open for one run
         self.loops: dict[frozenset[str], Loop] = {}
@@ -233,6 +241,7 @@ class Interpreter:
         self.replaced: set[str] = set()  # lists that were started anew
         self.path: dict[str, list[Level]] = {}
         self._places: dict[frozenset[str], frozenset[str]] = {}
+        self._unlocked: dict[frozenset[str], set[str]] = {}  # controlled nodes that are open when a loop begins
 
     # ---------------------------------------------------------------- turns
 
@@ -305,13 +314,13 @@ class Interpreter:
     # ---------------------------------------------------------------- structure
 
     def _levels(self, refuse: bool = False) -> Level:
-        def inside(names: Iterable[str], edges: set[Edge]) -> list[Level]:
-            return [level(c, {e for e in edges if {e[0], e[1]} <= c}) for c in components(names, edges)]
+        def inside(names: Iterable[str], edges: set[Edge], around: Iterable[str] = ()) -> list[Level]:
+            return [level(c, {e for e in edges if {e[0], e[1]} <= c}, around) for c in components(names, edges)]
 
-        def level(members: frozenset[str], edges: set[Edge]) -> Level:
+        def level(members: frozenset[str], edges: set[Edge], around: Iterable[str]) -> Level:
             standing = self.loops.get(members)
             if members not in self._places:
-                self._places[members] = self._begin(members, edges, refuse)
+                self._places[members] = self._begin(members, edges, refuse, around)
             begin = self._places[members]
             if standing and standing.entered is not None:
                 heads = standing.heads
@@ -322,7 +331,7 @@ class Interpreter:
             left = {e for e in edges if e[1] not in heads or e[2] != "control"}  # D3
             cycles = components(members, left)
             left = {e for e in left if e[1] not in heads or not any({e[0], e[1]} <= c for c in cycles)}
-            inner = inside(members, left) if heads else []  # nothing of it can run yet
+            inner = inside(members, left, begin) if heads else []  # nothing of it can run yet
             return Level(members, left, edges - left, begin, frozenset(heads), gated, inner)
 
         everything = frozenset(self.scope)
@@ -334,19 +343,28 @@ class Interpreter:
         begin = set(begin)
         control = {e for e in edges if e[2] == "control"}
         plain = edges - control
-        if not control or not begin:
-            return set(sorted(begin, key=self.order.__getitem__)[:1])
         members = {n for e in edges for n in e[:2]}
+        if not control or not begin:
+            called = {n for n in members if self.gates[n]}
+            return called or set(sorted(begin, key=self.order.__getitem__)[:1])
         inner = components(members, {e for e in edges if e[1] not in begin})
-        last = {e for e in control if reach([e[1]], plain) & begin}
+        controlled = {e[1] for e in control}
+        free = begin - controlled
+        last = {
+            e
+            for e in control
+            if e[1] in begin or reach([e[1]], plain, without=controlled - {e[1]}) & free
+        }
         heads = {e[1] for e in last if not any({e[0], e[1]} <= c for c in inner)} or {e[1] for e in last}
         gates = {e[0] for e in control}
         heads |= {t for g, t, *_ in control if g in {e[0] for e in control if e[1] in heads}}
         between = {t for t in heads for h in heads - {t} if not reach([h], plain, without={t}) & (gates - {t})}
         return heads - between
 
-    def _begin(self, members: frozenset[str], edges: set[Edge], refuse: bool) -> frozenset[str]:
-        """R2: the place where a loop begins."""
+    def _begin(
+        self, members: frozenset[str], edges: set[Edge], refuse: bool, around: Iterable[str]
+    ) -> frozenset[str]:
+        """R2: the place where a loop begins: where the loop around begins, if that is inside of this one."""
         named = members & set(self.net.entrypoints)
         if named:
             return named
@@ -355,25 +373,30 @@ class Interpreter:
         def outside(n: str, x: str) -> bool:
             part = self.parts[n]
             made = any(e[1] == n and e[3] == x and e[2] == "data" and e[0] not in members for e in self.edges)
-            return made or x in handed or x in self.net.bound or x in part.defaults or x in self.lists
+            fed = any(e[1] == n and e[3] == x and e[2] == "data" for e in edges)
+            counts = x in handed
+            if self.net.declared is not None and fed and not inner_gates[n] and part.kind != "gate":
+                counts = False  # R8, D20
+            return made or counts or x in self.net.bound or x in part.defaults or x in self.lists
 
         def has_all(n: str) -> bool:
             awaits = any(e[1] == n and e[2] == "order" for e in edges)  # D11
             return not awaits and all(outside(n, x) for x in self.parts[n].inputs)
 
-        able = {n for n in members if has_all(n)}
-        if not any(e[2] == "control" for e in edges):  # D12
-            return frozenset(sorted(able, key=self.order.__getitem__)[:1])
         inner_gates = {n: {e[0] for e in edges if e[1] == n and e[2] == "control"} for n in members}
-        free = {n for n in able if not inner_gates[n]}
+        able = {n for n in members if has_all(n)}
+        able = able & set(around) or able
+        if not any(e[2] == "control" for e in edges):  # D12
+            free = {n for n in able if not self.gates[n]}
+            return frozenset(sorted(free or able, key=self.order.__getitem__)[:1])
+        free = {n for n in able if not self.gates[n]}
         free = {n for n in free if self.parts[n].kind != "gate"} or free
         if free:  # "the uncontrolled node that has what it needs", D5
             if refuse and len({frozenset(self._heads({n}, edges)) for n in free}) > 1:
                 raise Refused(free)
             return frozenset(free)
-        if any(self.gates[n] - members for n in able):  # D7
-            return frozenset()
-        able = {n for n in able if any(self.parts[g].default_open for g in inner_gates[n])}
+        outer = {n for n in members if self.gates[n] - members}
+        may_open = {n for n in members if any(self.parts[g].default_open for g in self.gates[n])} | outer
 
         def askable(without: str) -> bool:
             runs: set[str] = set()
@@ -382,17 +405,27 @@ class Interpreter:
                 runs |= {
                     n
                     for n in members - {without}
-                    if all(x in made or outside(n, x) for x in self.parts[n].inputs)
+                    if (n in may_open or not self.gates[n])
+                    and all(x in made or outside(n, x) for x in self.parts[n].inputs)
                     and all(e[3] in made or not e[3] for e in edges if e[1] == n and e[2] == "order")
                 }
-            return any(self.parts[n].kind == "gate" for n in runs)
+            return any(e[0] in runs for e in edges if e[2] == "control")
 
-        needed = {n for n in able if not askable(n)}
-        fed = {n: {e[3] for e in edges if e[1] == n and e[2] == "data"} for n in able}
-        chosen = needed or {n for n in able if len(able) == 1 or (fed[n] and fed[n] <= handed)} or able
-        if len(chosen) > 1 and refuse:
-            raise Refused(chosen)
-        return frozenset(chosen)
+        able &= may_open
+        needed = {n for n in may_open if self.gates[n] and not askable(n)} if askable("") else set()
+        if able & needed:  # D6
+            if refuse and len({frozenset(self._heads({n}, edges)) for n in able & needed}) > 1:
+                raise Refused(able & needed)
+            self._unlocked[members] = needed
+            return frozenset(able & needed)
+        alone = able - outer
+        if len(alone) > 1:
+            fed = {n: {e[3] for e in edges if e[1] == n and e[2] == "data"} for n in alone}
+            alone = {n for n in alone if fed[n] and fed[n] <= handed} or alone
+            if len(alone) > 1 and refuse:
+                raise Refused(alone)
+        self._unlocked[members] = alone | needed
+        return frozenset(alone or able)
 
     # ---------------------------------------------------------------- one superstep
 
@@ -459,10 +492,13 @@ class Interpreter:
         if n in self.net.entrypoints and n not in self.last:
             return True
         # R2, R6: the beginning of a loop is open for one run, unless a gate outside of the loop has a say (D7).
-        return any(
-            n in x.begin and not self._has_run(n) and (n in self.net.entrypoints or self.gates[n] <= x.members)
-            for x in self.path[n][1:]
-        )
+        return any(self._begins(n, x) for x in self.path[n][1:])
+
+    def _begins(self, n: str, level: Level) -> bool:
+        if n not in self._unlocked.get(level.members, level.begin) or (n in self.heads and self._has_run(n)):
+            return False
+        called = any(t in level.members for g, t in self._opened() if g not in level.members)
+        return n in self.net.entrypoints or self.gates[n] <= level.members or called
 
     def _news(self, n: str) -> bool:
         """R3: an input that it did not make itself is new."""
@@ -482,7 +518,8 @@ class Interpreter:
             entered = self._standing(level).entered
             if entered is None or self.last[e[0]] < entered:
                 return False
-        return level.gated or e not in level.cut or self.changed.get((e[0], e[3]), True)
+        changed = self.changed.get((e[0], e[3]), -1) >= self.last.get(e[1], -1)
+        return level.gated or e not in level.cut or changed
 
     def _value(self, n: str, x: str) -> tuple[bool, Any]:
         """R8: is there a value for the input, and which?"""
@@ -688,9 +725,9 @@ class Interpreter:
         """Appending: a list extends, anything else is one item, Replace starts anew."""
         writes = self.written.setdefault(x, [])
         old = writes[-1][1] if writes else None
-        self.changed[n, x] = not writes or bool(old != value)
+        if x not in self.lists and (not writes or old != value):
+            self.changed[n, x] = self.clock  # R7: on a way back without a gate an append never is new
         if x in self.lists:
-            self.changed[n, x] = False  # R7: on a way back without a gate an append never is new
             added = value if isinstance(value, list) else [value]
             if isinstance(value, Replace):
                 self.replaced.add(x)

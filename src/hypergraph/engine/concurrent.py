@@ -85,8 +85,7 @@ class Rounds:
 
     def __init__(self, run: Run) -> None:
         self.limit = run.scope.max_iterations
-        self.loops = run.admission.layout.loops
-        self.counts = [loop.first for loop in self.loops]
+        self.counts = [1] * len(run.admission.layout.loops)
 
     def until(self, stretch: Stretch) -> float:
         """Count the rounds of a stretch; return the superstep of the first that is one too many."""
@@ -98,7 +97,7 @@ class Rounds:
 
     def count(self, loop: int, begins: bool) -> bool:
         """Count a round that begins, or begin to count; return whether it is one too many."""
-        self.counts[loop] = self.counts[loop] + 1 if begins else self.loops[loop].first
+        self.counts[loop] = self.counts[loop] + 1 if begins else 1
         return self.counts[loop] > self.limit
 
 

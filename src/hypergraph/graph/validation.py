@@ -290,9 +290,7 @@ def producers_agree(draft: Draft) -> Iterator[str]:
     for output in wiring.data_producers:
         producers = wiring.producers[output]  # a name that others only emit is contested all the same
         if len(producers) > 1:
-            written = Counter(other for name in producers for other in wiring.nodes[name].data_outputs)
-            contested = {other for other, writers in written.items() if writers > 1}
-            clash = _first_clash(wiring, producers, wiring.links_without(contested))
+            clash = _first_clash(wiring, producers, wiring.ways)
             if clash:
                 yield finding(
                     f"Multiple nodes produce {output!r}",

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from hypergraph.events.types import Event
 
 _KERNEL = SyncKernel()
-_CAPABILITIES = RunnerCapabilities()
+_CAPABILITIES = RunnerCapabilities(supports_interrupts=True)
 _FOREIGN = ONLY_OF_MAPS | {"max_concurrency"}  # options that only other calls have
 _FOREIGN_TO_MAPS = ONLY_OF_RUNS | {"max_concurrency"}
 

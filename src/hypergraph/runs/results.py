@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, SupportsIndex, overload
@@ -38,7 +38,7 @@ class RunResult:
 
     workflow_id: str | None = None  # of the stored run, if there is one
     error: BaseException | None = None  # the exception that a node raised, if one did
-    pause: PauseInfo | None = None  # what the run waits for, if it waits
+    pauses: tuple[PauseInfo, ...] = ()  # the open questions, if it waits
     failure: NodeError | None = None  # the evidence about the error
 
     def __init__(  # noqa: PLR0917 - the fields are its signature
@@ -52,16 +52,22 @@ class RunResult:
         log: RunLog | None = None,
         failure: NodeError | None = None,
         nested: dict[str, RunResult | MapResult] | None = None,
+        pauses: Iterable[PauseInfo] = (),
     ) -> None:
         self.values = values  # the outputs by name; emit names and plain inputs are not among them
         self.status = status  # how it ended
         self.run_id = run_id if run_id is not None else fresh_run_id()  # made unless given
         self.workflow_id = workflow_id
         self.error = error
-        self.pause = pause
+        self.pauses = tuple(pauses) or (() if pause is None else (pause,))
         self.log = log  # what happened, without values
         self.failure = failure
         self.nested = nested if nested is not None else {}  # results of GraphNodes, by node
+
+    @property
+    def pause(self) -> PauseInfo | None:
+        """The first of the open questions."""
+        return self.pauses[0] if self.pauses else None
 
     @property
     def completed(self) -> bool:
@@ -156,9 +162,7 @@ class RunResult:
         return own + ("" if self.log is None else self.log._repr_html_())
 
     def _waits_for(self) -> list[str]:
-        if self.pause is None:
-            return []
-        return [f"{self.pause.node_name} waits for {', '.join(self.pause.response_keys.values())}"]
+        return [f"{p.node_name} waits for {', '.join(p.response_keys.values())}" for p in self.pauses]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _empty, (), {name: getattr(self, name) for name in _FIELDS}
