@@ -41,8 +41,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
-from hypergraph.structure import strong_components
+from hypergraph.structure import strong_components, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,9 @@ class Layout:
         self.size = len(parts)
         self.index = {part.name: i for i, part in enumerate(parts)}
         self.given = frozenset(given)
-        names = self.index if scope is None else scope
+        self.entrypoints = tuple(entrypoints)
+        self.scope_names = names = tuple(self.index if scope is None else scope)
+        self.track: object = None  # what an engine remembers of runs in this layout
         self.scope = _mask(self.index[name] for name in names)
         self.named = _mask(self.index[name] for name in entrypoints)
         self.lists = frozenset(name for part in parts for name in part.appends)
@@ -183,7 +186,11 @@ class Layout:
         lists = self.lists
         if not lists:
             return
-        component = {i: number for number, c in enumerate(self._components(list(self._active()), dict(enumerate(self.leads)))) for i in c}
+        component = {
+            i: number
+            for number, c in enumerate(self._components(list(self._active()), dict(enumerate(self.leads))))
+            for i in c
+        }
         for gate in bits(self.gates):
             for name in lists.intersection(self.parts[gate].takes):
                 sources = [i for i in self._active() if name in self.flows[i].get(gate, ())]
@@ -209,7 +216,9 @@ class Layout:
 
     # -- levels --------------------------------------------------------------------------------------
 
-    def _order(self, nodes: Sequence[int], links: Mapping[int, set[int]], ahead: int, around: tuple[int, ...]) -> None:
+    def _order(
+        self, nodes: Sequence[int], links: Mapping[int, set[int]], ahead: int, around: tuple[int, ...]
+    ) -> None:
         """Put one level in order, and every loop in it."""
         inside = set(nodes)
         reached: dict[int, int] = {}  # by node: what leads to it on this level
@@ -256,14 +265,17 @@ class Layout:
         loop.inside = members | own
         return own
 
-    def _sever(self, loop: Loop, component: Sequence[int], links: Mapping[int, set[int]]) -> dict[int, set[int]]:
+    def _sever(
+        self, loop: Loop, component: Sequence[int], links: Mapping[int, set[int]]
+    ) -> dict[int, set[int]]:
         """Cut the edges that begin the next round, and return those that are left.
 
         These are the choices of the heads and, as far as cycles are left without them, other edges into heads.
         """
         inside = set(component)
         left = {
-            i: {j for j in links[i] & inside if not loop.cut >> j & 1 or self._carries(i, j)} for i in component
+            i: {j for j in links[i] & inside if not loop.cut >> j & 1 or self._carries(i, j)}
+            for i in component
         }
         round_ = {i: number for number, c in enumerate(self._components(component, left)) for i in c}
         severed = {(i, j) for i in component for j in left[i] if loop.cut >> j & 1 and round_[i] == round_[j]}
@@ -291,7 +303,9 @@ class Layout:
         self.slots = slots
         self.gives: list[dict[str, int]] = [{} for _ in range(self.size)]
         self.feeds: list[dict[str, int]] = [{} for _ in range(self.size)]
-        self.returns: list[dict[str, int]] = [{} for _ in range(self.size)]  # to where a loop begins without a gate
+        self.returns: list[dict[str, int]] = [
+            {} for _ in range(self.size)
+        ]  # to where a loop begins without a gate
         for i in self._active():
             for j, names in self.flows[i].items():
                 back = (i, j) in self.severed and not self.heads >> j & 1
@@ -307,7 +321,9 @@ class Layout:
             if not is_signal and name in self.given and self._counts(i, name):
                 self.at_start |= slot
 
-    def _add_slot(self, slots: dict[tuple[int, str, bool], int], index: int, name: str, is_signal: bool) -> None:
+    def _add_slot(
+        self, slots: dict[tuple[int, str, bool], int], index: int, name: str, is_signal: bool
+    ) -> None:
         slot = slots[index, name, is_signal] = 1 << len(slots)
         self.need[index] |= slot
 
@@ -361,7 +377,9 @@ class Layout:
             for j in self.signalled[i]:
                 k = self._entered(i, j)
                 self.stirs[i] |= 1 << j if k is None else self.loops[k].begins
-        self.calling = [0] * self.size  # nodes of loops that a node is outside of: they wait for its beginning
+        self.calling = [
+            0
+        ] * self.size  # nodes of loops that a node is outside of: they wait for its beginning
         for i in self._active():
             for j in self.flows[i]:
                 k = self._entered(i, j)
@@ -400,9 +418,10 @@ class Layout:
         """Return the outermost loop around the target that the source is outside of."""
         return next((k for k in self.home[target] if k not in self.home[source]), None)
 
-    def reached_from(self, names: Collection[str]) -> int:
-        """Return everything that new values of these names can reach, over edges of every type."""
+    def reached_from(self, names: Collection[str], nodes: Iterable[int] = ()) -> int:
+        """Return everything that new values of these names, or these nodes, reach over edges of every type."""
         coming = [i for i in self._active() if not set(names).isdisjoint(self.parts[i].takes)]
+        coming += [i for i in nodes if self.scope >> i & 1]
         found = set(coming)
         while coming:
             for j in self.leads[coming.pop()]:
@@ -420,7 +439,11 @@ class Layout:
             grown = False
             for i in bits(self.scope & ~ran):
                 lacks = self.need[i] & ~have
-                chosen = not self.controllers[i] or begun >> i & 1 or any(ran >> g & 1 for g in self.controllers[i])
+                chosen = (
+                    not self.controllers[i]
+                    or begun >> i & 1
+                    or any(ran >> g & 1 for g in self.controllers[i])
+                )
                 if chosen and not (lacks if waits else lacks & ~signals):
                     ran |= 1 << i
                     have |= self.gives_all[i]
@@ -481,11 +504,7 @@ class _Places:
             i: {j for j in self.links[i] if (i, j) not in self.choices or layout._carries(i, j)}
             for i in component
         }
-        self.outside = {
-            i
-            for i in component
-            if any(gate not in inside for gate in layout.controllers[i])
-        }
+        self.outside = {i for i in component if any(gate not in inside for gate in layout.controllers[i])}
 
     def settle(self) -> None:
         """Set `begins`, `opened`, `cut` and `gated` of the loop."""
@@ -583,7 +602,9 @@ class _Places:
 
     def _runs_on_given(self, index: int) -> bool:
         """Say whether all that the loop feeds to a node is given."""
-        fed = _union_of(names for i in self.component for j, names in self.layout.flows[i].items() if j == index)
+        fed = _union_of(
+            names for i in self.component for j, names in self.layout.flows[i].items() if j == index
+        )
         return bool(fed) and fed <= self.layout.given
 
     def _may_open(self, index: int) -> bool:
@@ -675,6 +696,7 @@ class Standing:
         "layout",
         "open",
         "owed",
+        "quiet",
         "ran",
         "running",
     )
@@ -689,6 +711,7 @@ class Standing:
         self.owed = 0  # what a decision named that has not started since
         self.ended = 0  # gates that have decided END
         self.held = [0] * len(layout.loops)  # by loop: heads chosen for its next round
+        self.quiet: dict[int, int] = {}  # by node: what it does not make run again
         self.events: list[tuple[int, bool]] = []  # loops that were entered, or (True) that began a round
         self.running = self.asking = self.ran = self.due = 0
         self.open = layout.scope & ~layout.controlled
@@ -700,8 +723,17 @@ class Standing:
     def key(self) -> tuple[object, ...]:
         """Return what the future depends on."""
         decisions = tuple(sorted(self.decisions.items()))
-        masks = (self.have, self.fresh, self.open, self.entered, self.ended, self.owed, self.running, self.idle)
-        return (*masks, self.asking, decisions, *self.held)
+        masks = (
+            self.have,
+            self.fresh,
+            self.open,
+            self.entered,
+            self.ended,
+            self.owed,
+            self.running,
+            self.idle,
+        )
+        return (*masks, self.asking, decisions, tuple(self.quiet.items()), *self.held)
 
     def copy(self) -> Standing:
         """Return a standing that goes its own way."""
@@ -721,7 +753,9 @@ class Standing:
         held = 0
         active = due | self.running
         if any(self.held):
-            waiting = [(loop, self.held[loop.index] & due) for loop in layout.loops if self.held[loop.index] & due]
+            waiting = [
+                (loop, self.held[loop.index] & due) for loop in layout.loops if self.held[loop.index] & due
+            ]
             for loop, heads in waiting:
                 held |= heads
                 active |= loop.bit
@@ -783,6 +817,8 @@ class Standing:
                     fed |= back
                     for k in layout.home[index]:
                         self.held[k] |= layout.loops[k].cut & back & ~self.idle
+        if index in self.quiet:
+            fed &= ~self.quiet[index]
         self.have |= gives
         self.fresh |= fed & ~layout.calling[index] | layout.stirs[index] & self.idle
         touched = fed | layout.waiters[index] | layout.stirs[index] | bit
@@ -875,38 +911,60 @@ class Standing:
                 due |= 1 << i
         self.due = due
 
-    # -- turns -----------------------------------------------------------------------------------------
+    # -- what happened before ----------------------------------------------------------------------------
 
-    def enter_turn(self, reached: int, present: Collection[str]) -> None:
-        """Begin everything anew that new inputs can reach; of what was made there only `present` is left."""
+    def replay(
+        self,
+        index: int,
+        chosen: Collection[int] | None = None,
+        is_end: bool = False,
+        absent: Collection[str] = (),
+        equal: Collection[str] = (),
+    ) -> None:
+        """Note that a node has run; `chosen` is what it decided if it is a gate."""
+        for loop in self.layout.loops:
+            if self.held[loop.index] >> index & 1:
+                self._begin_round(loop, self.held[loop.index] & (self.due | 1 << index))
+        self.start(index)
+        if chosen is not None:
+            self.decide(index, chosen, is_end)
+        self.finish(index, absent, equal)
+        self.events.clear()
+
+    def turn(self, layout: Layout, reached: int) -> Standing:
+        """Return where a turn begins: everything reached begins anew, the rest stands as it did.
+
+        The layout is that of a run which is given the last inputs, the new ones and what is remembered.
+        """
+        new, rest = Standing(layout), ~reached
+        outside = _union(slot for (i, _, _), slot in layout.slots.items() if rest >> i & 1)
+        made = _union(layout.gives_all[i] for i in bits(self.ran & rest & layout.scope))
+        new.have = new.have & ~outside | self.have & outside | made
+        for name in ("fresh", "idle", "entered", "ended", "owed", "running", "asking", "ran"):
+            setattr(new, name, getattr(new, name) & reached | getattr(self, name) & rest)
+        new.decisions = {gate: mask for gate, mask in self.decisions.items() if rest >> gate & 1}
+        new.owed |= _union(new.decisions.values()) & self.owed
+        for loop in self.layout.loops:
+            known = [other.index for other in layout.loops if other.members == loop.members]
+            if known and not loop.members & reached:
+                new.held[known[0]] = self.held[loop.index]
+        new._reopen(layout.scope)
+        new._look_at(layout.scope)
+        return new
+
+    def hush(self, sources: int) -> None:
+        """Let nodes that are new to the graph disturb nothing that has run."""
+        self.quiet = dict.fromkeys(bits(sources), self.ran & ~sources)
+
+    def after(self, index: int, levels: Mapping[int, int], first: int) -> int:
+        """Return the superstep of a node, given the last superstep of others: one more than what led to it."""
         layout = self.layout
-        self.fresh = self.fresh & ~reached | reached
-        self.running &= ~reached
-        self.asking &= ~reached
-        self.ran &= ~reached
-        self.ended &= ~reached
-        for gate in [gate for gate in self.decisions if reached >> gate & 1]:
-            self._drop(gate)
-        self.owed &= ~reached
-        for (i, name, is_signal), slot in layout.slots.items():
-            if reached >> i & 1 and self._is_made_inside(i, name, is_signal, reached):
-                self.have &= ~slot
-                if not is_signal and name in present and layout._counts(i, name):
-                    self.have |= slot
-        self.entered |= layout.named & layout.controlled & reached
-        for loop in layout.loops:
-            if loop.members & reached and len(layout.home[loop.members.bit_length() - 1]) >= 1:
-                self._enter(loop.index)
-        for i in bits(reached & layout.named):
-            self.have |= sum(layout.slots.get((i, name, True), 0) for name in layout.parts[i].waits)
-        self._reopen(reached)
-        self._look_at(layout.scope)
-
-    def _is_made_inside(self, index: int, name: str, is_signal: bool, reached: int) -> bool:
-        sources = self.layout.signalled if is_signal else self.layout.flows
-        return any(name in sources[i].get(index, ()) for i in bits(reached)) or (
-            not is_signal and name in self.layout.parts[index].makes
-        )
+        ahead = layout.before[index]
+        for k in layout.home[index]:
+            if layout.loops[k].cut >> index & 1:
+                ahead |= layout.loops[k].members
+        ahead = ahead & layout.scope | 1 << index
+        return max(first, max((levels[i] + 1 for i in bits(ahead) if i in levels), default=first))
 
     # -- why it ends -----------------------------------------------------------------------------------
 
@@ -922,3 +980,79 @@ class Standing:
             for gate, chosen in sorted(self.decisions.items())
             for i in bits(chosen & self.owed & ~self.due)
         ]
+
+
+_KNOWN = 1  # the version of structures that this release can read
+
+
+def shape_of(graph: Any) -> Shape | None:
+    """Return the shape of a stored structure, None where there is none that can be read."""
+    readable = isinstance(graph, Mapping) and graph.get("version") == _KNOWN
+    try:
+        return Shape(graph) if readable else None
+    except (KeyError, TypeError, AttributeError):  # it is damaged, and tells nothing
+        return None
+
+
+class Shape:
+    """A stored structure as the scheduler sees it."""
+
+    def __init__(self, graph: Mapping[str, Any]) -> None:
+        self.nodes: dict[str, Mapping[str, Any]] = {node["name"]: node for node in graph["nodes"]}
+        self.explicit: bool = graph["explicit"]
+        bound = set(graph["inputs"]["bound"])
+        declared: dict[tuple[str, str], list[str]] = {}
+        producers: dict[str, list[str]] = {}
+        links: dict[str, list[str]] = {name: [] for name in self.nodes}
+        signals = {name: list(node["emit"]) for name, node in self.nodes.items()}
+        awaits = {name: list(node["wait_for"]) for name, node in self.nodes.items()}
+        for edge in graph["edges"]:
+            links[edge["source"]].append(edge["target"])
+            for value in edge["values"] if edge["type"] == "data" else ():
+                declared.setdefault((edge["target"], value), []).append(edge["source"])
+            if edge["type"] == "ordering" and not edge["values"]:
+                marker = f"<{edge['source']}>"  # as runs record it
+                if marker not in signals[edge["source"]]:
+                    signals[edge["source"]].append(marker)
+                awaits[edge["target"]].append(marker)
+        for name, node in self.nodes.items():
+            for output in node["outputs"]:
+                producers.setdefault(output, []).append(name)
+        self.entrypoints: list[str] = graph["entrypoints"] or []
+        self.scope = list(walk(self.entrypoints, links) if self.entrypoints else self.nodes)
+        emitted = {name for node in self.scope for name in (*self.nodes[node]["outputs"], *signals[node])}
+        self.parts = [
+            Part(
+                name=name,
+                takes=tuple(node["inputs"]),
+                makes=tuple(node["outputs"]),
+                emits=tuple(signals[name]),
+                waits=tuple(awaited for awaited in awaits[name] if awaited in emitted),
+                feeders={
+                    param: tuple(
+                        declared.get((name, param), ()) if self.explicit else producers.get(param, ())
+                    )
+                    for param in node["inputs"]
+                },
+                optional=frozenset(node["optional"]).union(bound.intersection(node["inputs"])),
+                targets=tuple(t for t in node["targets"] if t in self.nodes)
+                if node["kind"] == "gate"
+                else None,
+                default_open=node.get("default_open", True),
+            )
+            for name, node in self.nodes.items()
+        ]
+        asked = {
+            name for node in self.nodes.values() if node["kind"] == "interrupt" for name in node["outputs"]
+        }
+        own = {name for node in self.nodes.values() for name in node["outputs"] if name in node["inputs"]}
+        self.accumulated = own - asked  # names that a turn remembers even if they were never given
+
+    @property
+    def signals(self) -> dict[str, tuple[str, ...]]:
+        """The signals that each node gives when it is done."""
+        return {part.name: part.emits for part in self.parts}
+
+    def layout(self, given: Collection[str]) -> Layout:
+        """Return the layout of a run with these inputs. Raises Ambiguity as such a run would."""
+        return Layout(self.parts, given, self.scope, self.entrypoints, declared=self.explicit)

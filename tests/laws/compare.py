@@ -118,7 +118,7 @@ def _compare(case: Case, runner: str, runs: list[tuple[dict[str, Any], Outcome]]
                     extra.remove(call)
             difference = ("calls", f"not called: {missing}", f"called besides: {extra}")
         elif result is not None:
-            steps = [s for s in result.log.steps if s.decision not in (None, [])]
+            steps = [s for s in result.log.steps if s.decision not in (None, []) and s.status != "skipped"]
             decided = key((s.node_name, _choice(s.decision)) for s in steps)
             expected = key((g, _choice(c)) for g, c in out.decisions if "/" not in g and c != ())
             values_found = {x: v for x, v in result.values.items() if x in out.values or _is_output(case, x)}

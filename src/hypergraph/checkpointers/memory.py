@@ -37,6 +37,7 @@ from hypergraph.checkpointers.records import (
     recorded_already,
     taken,
     taken_over,
+    turns_of,
     unknown,
 )
 from hypergraph.checkpointers.sqlite.locks import HOST
@@ -199,13 +200,12 @@ class MemoryCheckpointer(Checkpointer):
         """Yield nothing: values in memory stay in memory."""
         return iter(())
 
-    def last_turn(self, workflow_id: str) -> Turn:
-        """Return when inputs entered for the last time, and which."""
+    def turns(self, workflow_id: str) -> list[Turn]:
+        """Return when inputs entered, and which, in order."""
         with self._lock:
             entry = self._entries.get(workflow_id)
             given = list(entry.inputs) if entry else []
-        last = max((at for at, _ in given), default=0)
-        return Turn(last, frozenset(payload.name for at, payload in given if at == last))
+        return turns_of((at, payload.name) for at, payload in given)
 
     def find(self, query: Query) -> tuple[list[Workflow], int, str | None]:
         """Return the workflows asked for, newest first, the number of all, and the next cursor."""

@@ -102,8 +102,8 @@ class Reader(ABC):
         """Return the latest version and value of each input given at or before superstep `upto`."""
 
     @abstractmethod
-    def last_turn(self, workflow_id: str) -> Turn:
-        """Return when inputs entered for the last time, and which."""
+    def turns(self, workflow_id: str) -> list[Turn]:
+        """Return when inputs entered, and which, in order."""
 
     @abstractmethod
     def find(self, query: Query) -> tuple[list[Workflow], int, str | None]:

@@ -252,6 +252,14 @@ class Turn(NamedTuple):
     names: frozenset[str] = frozenset()
 
 
+def turns_of(given: Iterable[tuple[int, str]]) -> list[Turn]:
+    """Return the turns of inputs that entered at these supersteps; there is always a first one."""
+    found: dict[int, set[str]] = {0: set()}
+    for superstep, name in given:
+        found.setdefault(superstep, set()).add(name)
+    return [Turn(superstep, frozenset(names)) for superstep, names in sorted(found.items())]
+
+
 @dataclass(frozen=True, slots=True)
 class NewWorkflow:
     """What a store must know to create a workflow that it does not have yet."""

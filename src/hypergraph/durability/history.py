@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -13,20 +12,17 @@ from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.encoding import LazyState
 from hypergraph.checkpointers.records import StepRecord, Turn, Workflow
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
-from hypergraph.engine.plan import ABSENT, Plan, Step
-from hypergraph.engine.run import Detail
-from hypergraph.engine.scheduler import differs
-
-PASSED_ON = -1
+from hypergraph.engine.admission import Admission
+from hypergraph.engine.plan import Plan, Step
+from hypergraph.engine.run import Detail, Run
+from hypergraph.engine.scheduler import differs, write
 from hypergraph.graph.graph import Graph
 from hypergraph.nodes.function import FunctionNode
-from hypergraph.nodes.gate import END
-from hypergraph.records import Decision
+from hypergraph.scheduling import Standing
 from hypergraph.values.serializers import JsonSerializer
 from hypergraph.values.undecodable import Undecodable
 
 LookUp = Callable[[Step, str], Any]
-OwnValues = Callable[[StepRecord], Mapping[str, Any]]
 
 
 @lru_cache(maxsize=256)
@@ -55,48 +51,22 @@ class Recalled(Detail):
 
 
 @dataclass(slots=True)
-class Visit:
-    """The last completed execution of a step, and how many there have been."""
-
-    runs: int
-    order: int
-    inputs: Mapping[str, int]
-    waits: dict[str, int]
-
-
-@dataclass(slots=True)
 class Past:
     """Where a run stands that began earlier."""
 
-    superstep: int = 0  # the number of the superstep that goes on
-    round: int = 0  # the superstep that it goes on with: another one if something failed in it
-    is_closed: bool = False  # whether there is none to go on with, so that a new one begins
+    first: int = 0  # the superstep with which its turn began
+    last: int = -1  # the last superstep that has a record
+    shift: int = 0  # by how much supersteps are later than they would be without the failures so far
     next_index: int = 0
-    turn: int = 0  # the superstep before which inputs came in for the last time
-    news: frozenset[str] = frozenset()  # the names of those inputs
-    in_turn: set[int] = field(default_factory=set)  # what has run since then
-    given: dict[str, int] = field(default_factory=dict)
-    versions: dict[str, int] = field(default_factory=dict)
-    written: dict[tuple[int, str], int] = field(default_factory=dict)
-    visits: dict[int, Visit] = field(default_factory=dict)
-    decisions: dict[int, tuple[Any, int]] = field(default_factory=dict)
-    replayed: dict[int, Any] = field(default_factory=dict)
-    lost: dict[str, int] = field(default_factory=dict)  # names without a value, and the step that made them
-    outdated: frozenset[int] = frozenset()  # steps that must run again because their code has changed
+    levels: dict[int, int] = field(default_factory=dict)  # by step: the last superstep it has completed in
+    versions: dict[str, int] = field(default_factory=dict)  # how often each name was written
+    visits: dict[int, int] = field(default_factory=dict)  # how often each step has completed
+    remade: list[Step] = field(default_factory=list)  # what runs first, because values it made were not kept
     waiting: dict[tuple[int, str], int] = field(default_factory=dict)  # pauses: superstep and node -> index
     rows: list[tuple[int, Step, str | None, Any]] = field(
         default_factory=list
     )  # what need not run again, its child, and what it decided
     look_up: LookUp | None = None  # how to find the run of a child
-    echoes: dict[int, int] = field(default_factory=dict)  # who was given an equal value, after so many visits
-    folded: int = -1  # the superstep being folded,
-    before: dict[str, int] = field(default_factory=dict)  # the versions at its start,
-    equal: list[int] = field(default_factory=list)  # and who is given an equal value in it
-
-    @property
-    def is_turn(self) -> bool:
-        """Whether it goes on with other inputs than it once began with."""
-        return self.turn > 0
 
     def raw_records(self) -> list[Any]:
         """Return what need not run again, in the form in which a run records what it does."""
@@ -107,124 +77,111 @@ class Past:
             raw += (superstep, step, 0.0, detail)
         return raw
 
-    def fold(self, step: Step, record: StepRecord, turn: int) -> None:
-        """Take over what a completed step left behind; an end is one of its own turn only."""
-        if record.round != self.folded:
-            self.settle()
-            self.folded, self.before = record.round, dict(self.versions)
-        index = step.index
-        if record.superstep >= turn:
-            self.in_turn.add(index)
-        self._visit(index, record)
-        for name, version in record.output_versions.items():
-            if version > self.before.get(name, 0):
-                self.written[index, name] = version
-                self.versions[name] = max(version, self.versions.get(name, 0))
-            else:  # it made what was there already
-                self.written.setdefault((index, name), 0)
-                self.equal += next(consumers for written, consumers in step.writes if written == name)
-            self.lost.pop(name, None)
-        for name in record.lost:
-            self.lost[name] = index
-        for name in step.awaited:
-            self.versions[name] = self.versions.get(name, 0) + 1
-        if step.is_gate:
-            self.decisions[index] = (record.decision, record.index)
-            self.echoes.clear()
-            self.equal.clear()
-
-    def _visit(self, index: int, record: StepRecord) -> None:
-        last = self.visits.get(index)
-        runs = last.runs if last is not None else 0
-        if last is not None and self.echoes.get(index) == runs and last.inputs == record.input_versions:
-            self.echoes[index] = PASSED_ON
-        self.visits[index] = Visit(runs + 1, record.index, record.input_versions, dict(record.wait_versions))
-
-    def settle(self) -> None:
-        """Close the superstep being folded: all visits in it are counted now."""
-        for index in self.equal:
-            if self.echoes.get(index) != PASSED_ON:
-                self.echoes[index] = self.visits[index].runs if index in self.visits else 0
-        self.equal.clear()
+    def remade_done(self, run: Run, step: Step) -> None:
+        """Put what was made again into the state; the scheduler knows of it already."""
+        for done, value in run.landed:
+            write(done, value, run.values)
+        run.landed.clear()
 
 
-def _failures(plan: Plan, records: Sequence[StepRecord]) -> list[StepRecord]:
-    """Return the steps that failed and have not run since."""
-    latest = {record.node_name: record for record in records if record.node_name in plan.index}
-    return [record for record in latest.values() if record.status is StepStatus.FAILED]
-
-
-def _open_round(plan: Plan, records: Sequence[StepRecord], failed: Sequence[StepRecord]) -> int:
-    """Return the superstep that is to be finished: where something failed, or else the last one.
-
-    A step that no round concerns may fail while the rounds go on: it is made up for, they are not.
-    """
-    free = plan.unconcerned()
-    concerned = [record.round for record in failed if plan.index[record.node_name] not in free]
-    return min([max(record.round for record in records), *concerned])
-
-
-def read_past(plan: Plan, stored: Stored, *, closed: bool) -> Past:
-    """Read the history of a workflow; with `closed` nothing of it is left to do."""
-    records, given = stored.records, stored.given
-    past = Past(given=given, versions=dict(given))
-    if not records:
-        return past
-    last, failed = max(record.superstep for record in records), _failures(plan, records)
-    past.round = _open_round(plan, records, failed)
-    # What has a row of its own and must run again gets another one, in a superstep of its own.
-    unfinished = [r for r in records if r.round >= past.round]
-    turn, past.news = stored.turn
-    past.turn = turn
-    past.is_closed = closed or turn > last or any(record.lost for record in unfinished)
-    past.superstep = last + 1 if past.is_closed or failed else last
-    past.next_index = max(record.index for record in records) + 1
-    past.waiting = {(r.superstep, r.node_name): r.index for r in records if r.status is StepStatus.PAUSED}
-    for step, record in _completed(plan, records):
-        if past.is_closed or record.round < past.round:
-            past.fold(step, record, turn)
-        past.rows.append((record.superstep, step, record.child_workflow_id, record.decision))
-    past.settle()
-    for record in records:  # what was read shows how often siblings wrote a name
-        for name, version in record.input_versions.items():
-            past.versions[name] = max(version, past.versions.get(name, 0))
-    return past
-
-
-def replay(
-    past: Past, plan: Plan, records: Sequence[StepRecord], latest: Mapping[str, Any], own: OwnValues
-) -> None:
-    """Let the finished steps of an unfinished superstep count as done.
-
-    `latest` holds their values; of names that several of them wrote, `own` tells what each one wrote.
-    """
-    found = [(s, r) for s, r in _completed(plan, records) if r.round >= past.round]
-    writers = Counter(name for _, record in found for name in record.output_versions)
-    for step, record in found:
-        if not record.lost:
-            is_sole = all(writers[name] == 1 for name in record.output_versions)
-            past.replayed[step.index] = landed_value(step, record, latest if is_sole else own(record))
-
-
-def _completed(plan: Plan, records: Iterable[StepRecord]) -> Iterable[tuple[Step, StepRecord]]:
+def completed(plan: Plan, records: Iterable[StepRecord]) -> Iterable[tuple[Step, StepRecord]]:
     """Yield completed steps of nodes that still exist; the others are history, not state."""
     for record in records:
         if record.status is StepStatus.COMPLETED and record.node_name in plan.index:
             yield plan.steps[plan.index[record.node_name]], record
 
 
-def landed_value(step: Step, record: StepRecord, values: Mapping[str, Any]) -> Any:
-    """Return what the step once returned, in the form in which it landed."""
-    if step.is_gate:
-        return _decision(record.decision)
-    found = tuple(values[n] if n in record.output_versions and n in values else ABSENT for n in step.outputs)
-    return found[0] if step.output is not None else found
+class Replay:
+    """The history of a workflow, run through the scheduler turn by turn: no step is called.
 
+    `sources` says of each name whose value is there: the record of a step, or None for an input.
+    """
 
-def _decision(stored: Any) -> Any:
-    if isinstance(stored, list):
-        return Decision(END if name == "END" else name for name in stored)  # type: ignore[misc]  # END may be among them
-    return END if stored == "END" else stored
+    def __init__(self, admission: Admission, stored: Stored) -> None:
+        self.admission = admission
+        self.plan = admission.plan
+        self.stored = stored
+        self.given: set[str] = set()
+        self.sources: dict[str, StepRecord | None] = {}
+        self.writes: dict[str, list[StepRecord | None]] = {}
+        self.versions: dict[str, int] = {}
+        self.levels: dict[int, int] = {}
+        self.visits: dict[int, int] = {}
+        self.standing: Standing | None = None
+
+    def run(self, turns: Sequence[Turn]) -> Standing:
+        """Run through all turns and return where the last one stands."""
+        records = list(completed(self.plan, self.stored.records))
+        for number, turn in enumerate(turns):
+            self.begin(turn)
+            until = turns[number + 1].superstep if number + 1 < len(turns) else None
+            for step, record in records:
+                if record.superstep >= turn.superstep and (until is None or record.superstep < until):
+                    self._replay(step, record)
+        assert self.standing is not None
+        return self.standing
+
+    def begin(self, turn: Turn, reached: int | None = None) -> None:
+        """Begin a turn with news, or with steps that must run again."""
+        self.given |= turn.names
+        before = self.standing
+        if before is None:
+            self.standing = Standing(self.admission.layout_for(self.given))
+        else:
+            if reached is None:
+                reached = before.layout.reached_from(turn.names)
+            self._forget(reached)
+            present = {*self.given, *(name for name in self._accumulated() if name in self.sources)}
+            self.standing = before.turn(self.admission.layout_for(present), reached)
+        for name in turn.names:
+            self._write(name, None)
+
+    def _accumulated(self) -> set[str]:
+        """Return the names that a turn remembers even if they were never given."""
+        asked = {name for s in self.plan.steps if s.kind == "interrupt" for name in s.outputs}
+        kept = {name for s in self.plan.steps for name in s.outputs if name in s.node.inputs}
+        return (kept | self.admission.layout.lists) - asked
+
+    def _forget(self, reached: int) -> None:
+        """Take away what steps made that begin anew, but for what is remembered."""
+        remembered = self._accumulated() | self.given
+        for name, writes in self.writes.items():
+            last = writes[-1]
+            if last is not None and name not in remembered and self._is_reached(last, reached):
+                older = [w for w in writes if w is None or not self._is_reached(w, reached)]
+                if older:
+                    self.sources[name] = older[-1]
+                else:
+                    self.sources.pop(name, None)
+
+    def _is_reached(self, record: StepRecord, reached: int) -> bool:
+        return bool(reached >> self.plan.index[record.node_name] & 1)
+
+    def _write(self, name: str, record: StepRecord | None) -> None:
+        self.sources[name] = record
+        self.writes.setdefault(name, []).append(record)
+
+    def _replay(self, step: Step, record: StepRecord) -> None:
+        assert self.standing is not None
+        made = record.output_versions
+        if record.visit <= self.visits.get(step.index, 0):  # it only made again what had not been kept
+            for name in made:
+                self._write(name, record)
+            return
+        equal = [name for name, version in made.items() if version <= self.versions.get(name, 0)]
+        for name, version in made.items():
+            self._write(name, record)
+            self.versions[name] = max(version, self.versions.get(name, 0))
+        self.levels[step.index] = record.round
+        self.visits[step.index] = record.visit
+        if step.is_gate:
+            decided = record.decision
+            names = decided if isinstance(decided, list) else () if decided is None else (decided,)
+            chosen = [step.target_index[name] for name in names if name in step.target_index]
+            self.standing.replay(step.index, chosen, "END" in names)
+        else:
+            absent = [name for name in step.outputs if name not in made]
+            self.standing.replay(step.index, absent=absent, equal=equal)
 
 
 def spent(workflow: Workflow, parts: Iterable[StepRecord | Workflow]) -> float:
@@ -259,7 +216,7 @@ class Stored:
     workflow: Workflow
     records: list[StepRecord]
     inputs: dict[str, tuple[int, Any]]
-    turn: Turn = _FIRST_TURN  # when inputs entered for the last time
+    turns: list[Turn] = field(default_factory=lambda: [_FIRST_TURN])  # when inputs entered, and which
     state: LazyState = field(default_factory=LazyState)  # the latest value of every output
 
     @property
@@ -272,15 +229,6 @@ class Stored:
         """The milliseconds that it has worked before."""
         return spent(self.workflow, self.records)
 
-    def standing(self, past: Past) -> dict[str, Any]:
-        """Return the inputs that no step has replaced by a later version."""
-        latest = past.versions
-        return {
-            name: value
-            for name, (version, value) in self.inputs.items()
-            if latest[name] == version and not isinstance(value, Undecodable)
-        }
-
     @property
     def finished(self) -> set[str]:
         """The nodes that have results."""
@@ -292,30 +240,18 @@ class Stored:
         return produced(self.records)
 
     @property
-    def question(self) -> StepRecord | None:
-        """The step that waits for an answer, if one does."""
-        waiting = [record for record in self.records if record.status is StepStatus.PAUSED]
-        return waiting[-1] if waiting and self.workflow.status is WorkflowStatus.PAUSED else None
+    def questions(self) -> list[StepRecord]:
+        """The steps that wait for an answer."""
+        if self.workflow.status is not WorkflowStatus.PAUSED:
+            return []
+        latest = {record.node_name: record for record in self.records}
+        return [record for record in latest.values() if record.status is StepStatus.PAUSED]
 
     @property
     def asked(self) -> set[str]:
-        """The names of the answers to that question."""
-        pause = None if self.question is None else self.question.pause
-        return set() if pause is None else set(pause.response_keys.values())
-
-    def echoes(self, given: Mapping[str, Any]) -> dict[str, tuple[int, Any]]:
-        """Return which of the given values are what the state holds already, with their versions.
-
-        They are no news, but inputs: who gives them again gives nothing new, whatever became of the state.
-        """
-        versions: dict[str, int] = {}
-        for record in self.records:
-            versions.update(record.output_versions)
-        return {
-            name: (max(versions[name], self.inputs.get(name, (0, None))[0]), value)
-            for name, value in given.items()
-            if name in self.state and name in versions and not is_other(self.state[name], value)
-        }
+        """The names of the answers to them."""
+        pauses = [record.pause for record in self.questions if record.pause is not None]
+        return {key for pause in pauses for key in pause.response_keys.values()}
 
     def news(self, given: Mapping[str, Any], again: Iterable[str] = ()) -> dict[str, int]:
         """Return which of the given values are new or changed, with the version they get.
@@ -338,10 +274,10 @@ def stored_in(store: Checkpointer, workflow_id: str) -> Stored | None:
     workflow = store.read_workflow(workflow_id)
     while workflow is not None:
         records, inputs = store.read_steps(workflow_id, values=False), store.read_inputs(workflow_id)
-        turn, state, before = store.last_turn(workflow_id), store.look_at_state(workflow_id), workflow
+        turns, state, before = store.turns(workflow_id), store.look_at_state(workflow_id), workflow
         workflow = store.read_workflow(workflow_id)
         if workflow is not None and stamp(workflow) == stamp(before):
-            return Stored(workflow, records, inputs, turn, state)
+            return Stored(workflow, records, inputs, turns or [_FIRST_TURN], state)
     return None
 
 

@@ -55,7 +55,7 @@ class WorkflowKeeper:
         self.edits: dict[str, Any] = {}  # values given for what recorded steps produced
         self.named: frozenset[str] = frozenset()  # what the caller gives now, in contrast to what is stored
         self.seen: Stored | None = None  # what was stored when the call began
-        self.question: StepRecord | None = None  # what the caller answers, if something was asked
+        self.questions: list[StepRecord] = []  # what the caller may answer
         self.batch: str | None = None  # the map whose item goes on by itself
         self.has_waited = self.has_forked = False
         self.reruns: dict[Run, Stored] = {}  # runs in which nodes run again because of their code
@@ -84,11 +84,11 @@ class WorkflowKeeper:
             stored = self.seen = stored_in(self.store, workflow_id)
             recorded, known = (stored.outputs, stored.inputs) if stored is not None else (set(), {})
             if stored is not None:
-                self.question = stored.question
+                self.questions = stored.questions
                 refuse_map(self.store, stored)
                 if not self.wishes.new_turn:
                     refuse_second_answer(graph, stored, given)
-                if stored.question is None:
+                if not stored.questions:
                     given = without_answered(self.store, workflow_id, given)
         inputs, self.named = set(graph.inputs.all), frozenset(given)
         # An answer that was taken as an input is one: given again, it is no answer to the next question.
@@ -183,7 +183,7 @@ class WorkflowKeeper:
         """Restore how a workflow ended that has nothing to do now; return whether that is so."""
         if self.has_waited and ended_elsewhere(run, stored):
             return True
-        if stored.workflow.status is not WorkflowStatus.COMPLETED and stored.question is None:
+        if stored.workflow.status is not WorkflowStatus.COMPLETED and not stored.questions:
             return False
         if not stored.records and run.plan.steps:
             return False  # nothing was written down, so nothing can be restored
@@ -204,11 +204,6 @@ class WorkflowKeeper:
         again = self.named if self.wishes.new_turn and _is_outermost(run) else ()
         return stored.news(given, again)
 
-    def _echoes(self, run: Run, stored: Stored) -> dict[str, tuple[int, Any]]:
-        """Return the given values that are what the state holds already, with their versions."""
-        given = {n: v for n, v in {**run.values, **self.edits}.items() if n in self.named}
-        return stored.echoes(given)
-
     def _go_on(self, run: Run, claim: Ownership) -> bool:
         """Put a run where the claimed workflow stopped; return whether there is anything left to do."""
         refuse_crash_loop(claim, self.store)
@@ -216,7 +211,7 @@ class WorkflowKeeper:
         if stored is None:
             raise taken_over(claim.workflow_id)
         if _has_answers(run) and _is_outermost(run):
-            refuse_late_answer(run, self.question, stored)
+            refuse_late_answer(run, self.questions, stored)
             if not self.wishes.new_turn:
                 refuse_second_answer(run.admission.graph, stored, run.answers)
         if self._is_over(run, stored):  # somebody was faster
@@ -229,13 +224,11 @@ class WorkflowKeeper:
         code = code_to_record(graph, stored, stored.finished)
         run.values.update({name: self.edits[name] for name in news if name in self.edits})
         given = {name: (version, run.values[name]) for name, version in news.items()}
-        if given and _is_outermost(run):
-            given = {**self._echoes(run, stored), **given}
         take_up(run, stored, given, outdated, self.store)
         run.journal = Journal(self.store, claim, run, self.writer, spent=stored.spent)
         if given or code is not None or stored.workflow.status is not WorkflowStatus.ACTIVE:
             active = WorkflowStatus.ACTIVE
-            self.store.commit(claim, inputs=given, at=run.past.superstep, status=active, code=code)
+            self.store.commit(claim, inputs=given, at=run.past.first, status=active, code=code)
         return True
 
     @property
@@ -249,7 +242,7 @@ class WorkflowKeeper:
         if journal is None:
             return ()
         try:
-            full = _is_outermost(run) or run.pause is not None
+            full = _is_outermost(run) or bool(run.asked)
             code = self._code_since(run) if run in self.reruns else None
             started = perf_counter()
             saved = journal.close(WorkflowStatus(run.status.value), full=full, code=code)

@@ -23,7 +23,7 @@ from hypergraph.graph.inputs import (
 from hypergraph.graph.wiring import Wiring
 from hypergraph.nodes.base import HyperNode
 from hypergraph.nodes.names import got
-from hypergraph.scheduling import Ambiguity, Layout, bits
+from hypergraph.scheduling import Ambiguity, Layout, Part, bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +232,7 @@ class Admission:
     layout: Layout
     course: Any = None  # the fixed schedule, once rehearsed
     flow: Any = None  # the same as a Flow, False where nothing could overlap
-    track: Any = None  # what runs from one decision to the next, as far as runs have come
+    layouts: dict[frozenset[str], Layout] = field(default_factory=dict)  # by what is given
     versions: dict[int, Any] = field(default_factory=dict)  # what steps of a fixed course take and make
     fetch: Callable[[dict[str, Any]], dict[str, Any]] | None = None  # what a fixed schedule always delivers
     _made: frozenset[str] | None = None
@@ -244,6 +244,19 @@ class Admission:
             active = map(self.plan.steps.__getitem__, bits(self.layout.scope))
             self._made = frozenset(name for step in active for name in step.outputs)
         return self._made
+
+    def layout_for(self, names: Collection[str]) -> Layout:
+        """Return the layout of a run that is given other names: what a turn remembers is among them.
+
+        Raises ValueError for a loop that could begin at several places.
+        """
+        given = frozenset(names) - self.answers
+        if given not in self.layouts:
+            known = self.layout
+            self.layouts[given] = compile_layout(
+                known.parts, known.scope_names, given, known.entrypoints, known.uncertain, known.declared
+            )
+        return self.layouts[given]
 
     def remember_outcome(self, names: tuple[str, ...]) -> None:
         """Prepare the way to collect these values from a state."""
@@ -310,7 +323,10 @@ def _admit(
     lent = _lent(plan, spec, bound)
     base = {**lent, **bound}
     named = (*(graph.entrypoints_config or ()), *(() if entrypoint is None else (entrypoint,)))
-    layout = _layout(plan, active, plain, [name for name in base if name not in answers], named)
+    stand_ins = [name for name in base if name not in answers]
+    parts = [plan.part(step, stand_ins) for step in plan.steps]
+    uncertain = sum(1 << index for index in plan.uncertain)
+    layout = compile_layout(parts, active, plain, named, uncertain, wiring.explicit)
     check_waits(layout)
     return Admission(
         graph=graph,
@@ -324,21 +340,21 @@ def _admit(
         given=plain,
         selected=selected,
         layout=layout,
+        layouts={plain: layout},
     )
 
 
-def _layout(
-    plan: Plan,
+def compile_layout(  # noqa: PLR0917 - as many as a layout takes
+    parts: Sequence[Part],
     active: Collection[str],
     given: Collection[str],
-    stand_ins: Collection[str],
     named: Collection[str],
+    uncertain: int,
+    declared: bool,
 ) -> Layout:
     """Compile the structure of a graph. Raises ValueError for a loop that could begin at several places."""
-    parts = [plan.part(step, stand_ins) for step in plan.steps]
-    uncertain = sum(1 << index for index in plan.uncertain)
     try:
-        return Layout(parts, given, active, named, uncertain, plan.wiring.explicit)
+        return Layout(parts, given, active, named, uncertain, declared)
     except Ambiguity as loop:
         raise _ambiguous(loop) from None
 

@@ -10,7 +10,7 @@ from hypergraph.engine.admission import Admission
 from hypergraph.engine.plan import Step
 from hypergraph.engine.run import NEVER, Run, clock
 from hypergraph.engine.scheduler import ASKED, Stretch, Track, settle, write
-from hypergraph.scheduling import Layout, Standing, bits
+from hypergraph.scheduling import Layout, Standing
 
 Course = list[tuple[int, Step]]
 Perform = Callable[[Run, Any, int], Awaitable[None]]
@@ -21,8 +21,8 @@ def course_of(run: Run) -> Iterable[tuple[int, Any]]:
     admission, kernel = run.admission, run.scope.kernel
     overlaps = kernel.concurrent and run.plan.could_overlap(kernel.overlaps)
     if not run.fixed:
-        if overlaps and not admission.layout.is_line:
-            return [(run.first, LiveFlow(run))]
+        if overlaps and not run.layout.is_line:
+            return [(0, LiveFlow(run))]
         return _follow(run)
     if admission.course is None:
         admission.course = _rehearsed(admission)
@@ -50,12 +50,19 @@ def _rehearsed(admission: Admission) -> Course:
 
 def _follow(run: Run) -> Iterator[tuple[int, Any]]:
     """Yield one step after the other; gates, and what else decides the course, must have landed in between."""
-    admission = run.admission
-    if admission.track is None:
-        admission.track = Track(admission)
-    track: Track = admission.track
-    landed, values, superstep = run.landed, run.values, run.first
-    stretch = track.begin() if run.standing is None else track.from_(run.standing.copy())
+    layout = run.layout
+    track = layout.track
+    if not isinstance(track, Track):
+        layout.track = track = Track(layout, run.plan.steps)
+    landed, values, superstep = run.landed, run.values, 0
+    if run.past is None:
+        stretch = track.begin()
+    else:
+        yield from _catch_up(run, run.past)
+        if run.failure is not None:
+            return
+        superstep = run.past.last + 1 + run.past.shift
+        stretch = track.from_(run.standing.copy())
     rounds = Rounds(run)
     while True:
         run.standing = stretch.standing
@@ -69,6 +76,40 @@ def _follow(run: Run) -> Iterator[tuple[int, Any]]:
         superstep += stretch.length
         stretch = track.next(stretch, landed, values)
         landed.clear()
+
+
+def _catch_up(run: Run, past: Any) -> Iterator[tuple[int, Step]]:
+    """Yield what the recorded supersteps lack: values that were not kept, then their unfinished steps."""
+    standing, steps = run.standing, run.plan.steps
+    for step in past.remade:
+        yield past.last + 1 + past.shift, step
+        if run.failure is not None:
+            return
+        past.remade_done(run, step)
+    while True:
+        batch = standing.ready()
+        numbers = {index: standing.after(index, past.levels, past.first) for index in batch}
+        now = min((number for number in numbers.values() if number <= past.last), default=None)
+        if now is None:
+            return
+        group = [index for index in batch if numbers[index] == now]
+        for index in group:
+            standing.start(index)
+            past.levels[index] = now
+            yield now + past.shift, steps[index]
+        landed, run.landed[:] = list(run.landed), []
+        if run.failure is not None:
+            for step, value in landed:
+                write(step, value, run.values)
+            return
+        known = {step.index: value for step, value in landed}
+        for index in group:
+            if index in known:
+                settle(standing, steps[index], known[index], run.values)
+            else:
+                standing.finish(index)
+        for step, value in landed:
+            write(step, value, run.values)
 
 
 def _exhausted(run: Run, stretch: Stretch, superstep: int, last: float) -> Iterator[tuple[int, Step]]:
@@ -85,7 +126,7 @@ class Rounds:
 
     def __init__(self, run: Run) -> None:
         self.limit = run.scope.max_iterations
-        self.counts = [1] * len(run.admission.layout.loops)
+        self.counts = [1] * len(run.layout.loops)
 
     def until(self, stretch: Stretch) -> float:
         """Count the rounds of a stretch; return the superstep of the first that is one too many."""
@@ -159,15 +200,15 @@ class LiveFlow:
     kind = "group"
 
     def __init__(self, run: Run) -> None:
-        admission = run.admission
         self.owner = run
-        self.steps = admission.plan.steps
-        self.layout: Layout = admission.layout
+        self.steps = run.plan.steps
+        self.layout = run.layout
         self.standing = Standing(self.layout) if run.standing is None else run.standing
         run.standing, run.live = self.standing, self
         self.rounds = Rounds(run)
-        self.first = run.first
-        self.superstep_of: dict[int, int] = {}  # the last superstep of each step
+        self.first, self.shift = (0, 0) if run.past is None else (run.past.first, run.past.shift)
+        self.levels: dict[int, int] = {} if run.past is None else run.past.levels
+        self.remade = [] if run.past is None else list(run.past.remade)
         self.tangled: list[list[int]] = []  # heads that feed each other: what they make lands together
         self.name = self.steps[0].name
 
@@ -175,10 +216,17 @@ class LiveFlow:
         """Perform steps until there is nothing left that could start."""
         kernel, scope = run.scope.kernel, run.scope
         breath = clock() + kernel.stride
+        for step in self.remade:
+            run.live = None
+            await perform(run, step, run.past.last + 1 + self.shift)
+            if run.failure is not None:
+                return
+            run.past.remade_done(run, step)
+        run.live = self
 
         async def one(index: int) -> list[int]:
             nonlocal breath
-            step, superstep = self.steps[index], self.superstep_of[index]
+            step, superstep = self.steps[index], self.levels[index] + self.shift
             if run.failure is not None and superstep > run.failure.superstep:
                 return []  # siblings of the step that failed still run
             if clock() >= scope.halt_at:
@@ -200,29 +248,21 @@ class LiveFlow:
         batch = standing.ready()
         exceeded = [loop for loop, begins in standing.events if self.rounds.count(loop, begins)]
         standing.events.clear()
-        for index in batch:
-            self.superstep_of[index] = self._superstep(index)
+        levels = {index: standing.after(index, self.levels, self.first) for index in batch}
+        self.levels |= levels
         if exceeded:
             members = self.layout.loops[exceeded[0]].members
             index = next(index for index in batch if members >> index & 1)
-            run.exhaust(self.steps[index], self.superstep_of[index])
+            run.exhaust(self.steps[index], levels[index] + self.shift)
             return []
         for index in batch:
             standing.start(index)
-        heads = [index for index in batch if self.layout.eventful >> index & 1 and not self.steps[index].is_gate]
+        heads = [
+            index for index in batch if self.layout.eventful >> index & 1 and not self.steps[index].is_gate
+        ]
         if len(heads) > 1:
             self.tangled.append(heads)
         return batch
-
-    def _superstep(self, index: int) -> int:
-        layout = self.layout
-        ahead = layout.before[index]
-        for k in layout.home[index]:
-            if layout.loops[k].cut >> index & 1:
-                ahead |= layout.loops[k].members
-        known = self.superstep_of
-        last = max((known[i] for i in bits(ahead & layout.scope) if i in known), default=self.first - 1)
-        return last + 1
 
     def land(self, step: Step, value: Any) -> None:
         """Take over what a step produced."""

@@ -25,6 +25,7 @@ from hypergraph.exceptions import (
 from hypergraph.graph.graph import Graph
 from hypergraph.nodes.context import DEFAULT_LOGGER
 from hypergraph.records import PauseInfo, RunStatus, fresh_run_id
+from hypergraph.scheduling import Layout, Standing
 
 clock = time.perf_counter
 NEVER = float("inf")
@@ -131,7 +132,7 @@ class Endings:
     values: dict[str, Any]
     landed: list[tuple[Step, Any]]
     fixed: bool
-    admission: Admission
+    layout: Layout
     item_index: int | None
     journal: Any = None  # where its steps are written down, if anywhere
     status = RunStatus.COMPLETED
@@ -235,7 +236,7 @@ class Endings:
 
     def _endless(self, step: Step) -> str:
         """Return what to say of the loop around a step."""
-        layout, limit = self.admission.layout, self.scope.max_iterations
+        layout, limit = self.layout, self.scope.max_iterations
         loop = next(layout.loops[k] for k in layout.home[step.index] if layout.loops[k].cut >> step.index & 1)
         gates = {layout.parts[gate].name for gate in loop.gates} if loop.gated else set()
         names = " -> ".join(layout.names_of(loop.members))
@@ -284,7 +285,6 @@ class Run(Endings):
     waits_in: tuple[tuple[Step, Any], ...] = ()  # GraphNodes whose inner run paused, each with that run
     standing: Any = None  # where it stands, once it has begun or was restored
     live: Any = None  # the LiveFlow that finds out its course, if one does
-    first = 0  # its first superstep
     superstep = -1
     span_id = outer_span_id = ""  # of this run and of what it runs inside, where somebody listens
     spans: dict[str, tuple[str, int]] | None = None  # of nodes: their span and how much they streamed
@@ -308,8 +308,12 @@ class Run(Endings):
         """Prepare for a course that is found out on the way: the graph decides it, or where a run goes on."""
         self.fixed = False
         self.landed = []
-        self.watched = self.admission.layout.eventful
+        self.use(self.admission.layout)
         self.answers = {name: self.values.pop(name) for name in self.admission.answers}
+
+    def use(self, layout: Layout, standing: Standing | None = None) -> None:
+        """Go by this layout, from there on."""
+        self.layout, self.standing, self.watched = layout, standing, layout.eventful
 
     def inside(self, parent: Run | None, step_name: str, superstep: int) -> Run:
         """Place this run inside a GraphNode of another one, as it is visited in that superstep."""

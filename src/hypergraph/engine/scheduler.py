@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hypergraph.engine.admission import Admission
 from hypergraph.engine.plan import ABSENT, Step, is_immutable
 from hypergraph.nodes.gate import END
 from hypergraph.scheduling import Layout, Standing
@@ -98,11 +97,11 @@ class Stretch:
 
 
 class Track:
-    """All stretches that runs of one admission have come by."""
+    """All stretches that runs in one layout have come by."""
 
-    def __init__(self, admission: Admission) -> None:
-        self.layout: Layout = admission.layout
-        self.steps = admission.plan.steps
+    def __init__(self, layout: Layout, steps: Sequence[Step]) -> None:
+        self.layout = layout
+        self.steps = steps
         self.known: dict[Hashable, Stretch] = {}
         self.start: Stretch | None = None
 
@@ -180,7 +179,7 @@ def _outcome(step: Step, value: Any, values: Mapping[str, Any], layout: Layout) 
         return ASKED  # type: ignore[no-any-return]  # an object as good as any
     if step.is_gate:
         return (*value, "") if isinstance(value, list) else value  # type: ignore[no-any-return]  # a name, END, None
-    return (*_absent(step, value), None, *_equal(step, value, values, layout))
+    return (*_absent(step, value), None, *equal_outputs(step, value, values, layout))
 
 
 def settle(standing: Standing, step: Step, value: Any, values: Mapping[str, Any]) -> None:
@@ -195,7 +194,7 @@ def settle(standing: Standing, step: Step, value: Any, values: Mapping[str, Any]
         standing.finish(step.index)
     else:
         absent = _absent(step, value)
-        standing.finish(step.index, absent, _equal(step, value, values, standing.layout))
+        standing.finish(step.index, absent, equal_outputs(step, value, values, standing.layout))
 
 
 def results_of(step: Step, value: Any) -> Iterator[tuple[str, Any]]:
@@ -220,7 +219,7 @@ def _absent(step: Step, value: Any) -> list[str]:
     return [name for name in step.outputs if name not in made]
 
 
-def _equal(step: Step, value: Any, values: Mapping[str, Any], layout: Layout) -> list[str]:
+def equal_outputs(step: Step, value: Any, values: Mapping[str, Any], layout: Layout) -> list[str]:
     """Return the outputs that lead back to where a loop begins without a gate, and are what they were.
 
     An output that is one of the inputs, and mutable, may have been changed in place.

@@ -13,7 +13,7 @@ from hypergraph.checkpointers.history import History
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.reader import Position, position_of
 from hypergraph.display import iso, jsonable
-from hypergraph.structure import Shape, shape_of
+from hypergraph.scheduling import Shape, shape_of
 from hypergraph.views.base import cursor_after, known, position_in
 from hypergraph.views.values import step_status
 

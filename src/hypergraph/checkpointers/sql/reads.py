@@ -12,7 +12,7 @@ import msgspec
 from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.reader import ItemLine, Position, StepLine, StepTally, position_of
-from hypergraph.checkpointers.records import Payload, StepRecord, Turn, Workflow, since_whole
+from hypergraph.checkpointers.records import Payload, StepRecord, Turn, Workflow, since_whole, turns_of
 from hypergraph.checkpointers.sql import queries
 from hypergraph.checkpointers.sql.columns import Row, or_corrupt
 from hypergraph.checkpointers.sql.connection import Connection
@@ -124,14 +124,13 @@ def artifact_references(connection: Connection) -> list[str]:
     return [data.decode("utf-8", "replace") for (data,) in rows if isinstance(data, bytes)]
 
 
-def last_turn(connection: Connection, workflow_id: str) -> Turn:
-    """Return when inputs entered for the last time, and which."""
+def turns(connection: Connection, workflow_id: str) -> list[Turn]:
+    """Return when inputs entered, and which, in order."""
     given = connection.execute(
-        "SELECT name, max(superstep) FROM vals WHERE workflow = ? AND kind = ? GROUP BY name",
+        "SELECT superstep, name FROM vals WHERE workflow = ? AND kind = ?",
         (key_of(connection, workflow_id), INPUT),
     ).fetchall()
-    last = max((at for _, at in given), default=0)
-    return Turn(last, frozenset(name for name, at in given if at == last))
+    return turns_of(given)
 
 
 def graph(connection: Connection, workflow_id: str) -> dict[str, Any] | None:

@@ -114,9 +114,9 @@ class SqlReader(Checkpointer):
         """Return the references to artifacts that stored values hold."""
         return self._read(reads.artifact_references)
 
-    def last_turn(self, workflow_id: str) -> Turn:
-        """Return when inputs entered for the last time, and which."""
-        return self._read(reads.last_turn, workflow_id)
+    def turns(self, workflow_id: str) -> list[Turn]:
+        """Return when inputs entered, and which, in order."""
+        return self._read(reads.turns, workflow_id)
 
     def find(self, query: Query) -> tuple[list[Workflow], int, str | None]:
         """Return the workflows asked for, newest first, the number of all, and the next cursor."""
