@@ -32,7 +32,7 @@ from support.postgres import server
 from benchmarks.engine import Bar
 from hypergraph import FunctionNode, Graph, SyncRunner
 from hypergraph.checkpointers import PostgresCheckpointer
-from hypergraph.integrations.dbos.calls import named, url_of
+from hypergraph.integrations.dbos.cluster import session_address, url_of
 
 _LONG = 300  # nodes of a run whose cost per node is measured
 _BARE = """
@@ -158,10 +158,10 @@ def bytes_of_values() -> dict[str, float]:
         runner = SyncRunner(checkpointer=store)
         for number in range(20):
             runner.run(graph, {"number": number}, workflow_id=f"w{number}")
-        with psycopg.connect(store.location) as connection:
+        with psycopg.connect(store.backend.location) as connection:
             row = connection.execute("SELECT pg_total_relation_size('hypergraph.vals')").fetchone()
             found[f"stored bytes for a byte {name}"] = row[0] / (20 * size) if row else 0.0
-        store.shut()
+        store.close()
     return found
 
 
@@ -175,7 +175,7 @@ def steps_of_dbos(steps: int = 200) -> float:
         for _ in range(steps):
             DBOS.run_step({"name": "nothing"}, nothing)
 
-    url = url_of(named(server().create(), "steps"))
+    url = url_of(session_address(server().create(), "steps"))
     DBOS(config={"name": "steps", "system_database_url": url, "log_level": "ERROR"})
     registered = DBOS.workflow(name="steps")(workflow)
     DBOS.launch()
@@ -191,7 +191,7 @@ def steps_of_dbos(steps: int = 200) -> float:
 def throughput(workers: int, runs: int = 48) -> float:
     """Return the runs of ten sleeping nodes that so many workers end in a second, four at once in each."""
     with cluster_of(0) as cluster:
-        cluster.runner.queue("hypergraph", worker_concurrency=4)  # before anybody takes ten
+        cluster.runner.queue("hypergraph", worker_concurrency=4)  # before a worker claims ten
         cluster.start(*(f"w{number}" for number in range(workers)), TRACE_DSN="", NODE_SECONDS="0.1")
         for number in range(runs):
             name = f"r{number}"

@@ -54,7 +54,7 @@ class ByHand:
         self.put_step, self.put_value = _insert("steps", steps[0]), _insert("vals", values[0])
         tables = SqliteCheckpointer(path)
         tables.open()
-        tables.shut()
+        tables.close()
         self.connection = sqlite3.connect(path, isolation_level=None)
         self.connection.execute("PRAGMA synchronous = NORMAL")  # the journal mode stays in the file
         self.key = 0

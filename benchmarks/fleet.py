@@ -1,4 +1,4 @@
-"""A process per library, and turns over all of them: what disturbs the machine disturbs everybody alike."""
+"""One process per library, measured in turns: a disturbance of the machine affects all of them alike."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def measured(
 
 
 def grown(workers: list[Worker], case_name: str, sizes: tuple[int, ...]) -> Figures:
-    """Let everybody grow to the same size before anybody goes on; the last calls before it count."""
+    """Grow all libraries to one size before the next size; the last calls before it count."""
     cases = [(worker, case) for worker in workers for case in worker.cases if group_of(case) == case_name]
     found = []
     for size in sizes:

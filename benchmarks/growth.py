@@ -65,7 +65,7 @@ def chat_calls(store: SqliteCheckpointer, turns: int) -> list[Any]:
 
 def bytes_of(store: SqliteCheckpointer) -> int:
     """Return what a store takes up, artifacts included."""
-    store.shut()
+    store.close()
     artifacts = Path(store.path + "-artifacts")
     return bytes_of_file(Path(store.path)) + sum(
         f.stat().st_size for f in artifacts.rglob("*") if f.is_file()

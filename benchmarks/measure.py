@@ -37,7 +37,7 @@ async def plus_one_async(x):
 
 
 def message(number: int) -> dict[str, str]:
-    """Return half a kilobyte that somebody said."""
+    """Return a message of half a kilobyte."""
     return {"role": "user", "content": f"message {number}, {'lorem ipsum ' * 40}"[:_MESSAGE]}
 
 

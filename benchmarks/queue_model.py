@@ -34,7 +34,7 @@ class Setting:
     places: int = 10  # runs at once in one worker
     nodes: int = 10
     node: float = 0.2  # what the functions of a node take
-    commit: float = 0.0033  # what writing a node down takes, when nobody else writes
+    commit: float = 0.0033  # seconds of a commit without other writers
     overhead: float = 0.028  # what a run takes beside its nodes: submitting, taking, recording its end
     commits: float = 2340.0  # a second, which the database does at most
     interval: float = 1.0  # between two looks at other workers

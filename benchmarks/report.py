@@ -19,18 +19,18 @@ _METHOD = """\
 `make bench` makes an environment for each library below `.bench/` and starts a process in each of them. The
 processes build their cases, check that the answer is right, warm up, and wait. Then all of them take turns:
 one slice of a case here, one slice of the same case there, forwards and backwards, so that a machine that
-slows down does so for everybody. A slice lasts 2 ms or one call, whichever is longer. The best of up to 15
+slows down does so for all of them. A slice lasts 2 ms or one call, whichever is longer. The best of up to 15
 slices counts; "spread" tells how far the middle one is above it, and a spread of more than half says that
 the machine was busy. Right before each slice the same process times a bare call of a function that adds
 one: "bare calls" is the best slice in that unit, which is what carries over to other machines. "×" is the
 time against that of hypergraph. Files of stores are on the same disk, each library with its own defaults. A
-chat grows to N turns everywhere before anybody goes on. Imports are timed in fresh processes, in turns too.
+chat grows to N turns everywhere before the next size. Imports are timed in fresh processes, in turns too.
 Memory is what `tracemalloc` counts. Nothing is traced, logged or sent anywhere. The cases are in
 `benchmarks/libraries`, one file per library, to be read and corrected."""
 
 
 def time_text(us: float) -> str:
-    """Return microseconds as somebody would say it."""
+    """Return microseconds in a readable unit."""
     for limit, factor, unit in ((1, 1e3, "ns"), (1e3, 1, "µs"), (1e6, 1e-3, "ms")):
         if us < limit:
             return f"{_short(us * factor)} {unit}"

@@ -24,7 +24,7 @@ Found = dict[str, Any]
 
 
 def page(text: str, found: Found) -> str:
-    """Return the page with the figures of a run. Raises KeyError for a part that nobody writes."""
+    """Return the page with the figures of a run. Raises KeyError for a part without a writer."""
     return _PART.sub(lambda part: part[1] + _PARTS[part[2]](found) + part[3], text)
 
 

@@ -29,7 +29,7 @@ def loop_of(path: Path, length: int) -> SqliteCheckpointer:
     store.commit(claim, inputs={"n": (1, 0)})
     for start in range(0, length, _COMMIT):
         indexes = range(start, min(start + _COMMIT, length))
-        store.commit(claim, [store.encode(_step_of_a_loop(index)) for index in indexes])
+        store.commit(claim, [store.encoding.encode(_step_of_a_loop(index)) for index in indexes])
     store.release(claim)
     return store
 
@@ -48,9 +48,9 @@ def workflows_of(path: Path, count: int) -> SqliteCheckpointer:
     store = SqliteCheckpointer(path)
     for number in range(count):
         workflow_id = f"w{number}"
-        store.create(workflow_id, NewWorkflow(graph_name=f"graph {number % 3}"))
+        store.create_workflow(workflow_id, graph_name=f"graph {number % 3}")
         if number % 10 == 0:
-            store.set_status(workflow_id, WorkflowStatus.FAILED)
+            store.update_workflow_status(workflow_id, WorkflowStatus.FAILED)
     return store
 
 
@@ -62,7 +62,7 @@ def bytes_of_chain(path: Path, length: int) -> int:
     runner, graph = SyncRunner(checkpointer=store), chain_of(length, plus_one)
     for _ in range(_RUNS):
         runner.run(graph, {"v0": 0})
-    store.shut()
+    store.close()
     return bytes_of_file(path) - empty
 
 

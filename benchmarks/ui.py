@@ -158,7 +158,7 @@ def list_bar(folder: Path, small: int = SMALL, large: int = LARGE) -> Bar:
     """Compare the first page of a long list with that of a short one."""
     files = [folder / f"list{count}.db" for count in (small, large)]
     for file, count in zip(files, (small, large), strict=True):
-        workflows_of(file, count).shut()
+        workflows_of(file, count).close()
     with serving(files[0]) as short, serving(files[1]) as long, Page(short) as first, Page(long) as second:
         cases = [Case("list", partial(page.get, "workflows?limit=50")) for page in (first, second)]
         measure(cases, rounds=20)
@@ -170,11 +170,11 @@ def columns_bar(folder: Path, steps: int = LONG) -> Bar:
     """Compare a long history as a page draws it with its rows read by hand."""
     store = loop_of(folder / "long.db", steps)
     with serving(folder / "long.db") as address, Page(address) as page:
-        by_hand = Case("by hand", lambda: store.read_lines("loop", limit=steps))
+        by_hand = Case("by hand", lambda: store.backend.read_outlines("loop", limit=steps))
         over_http = Case("http", lambda: page.get("columns?id=loop"))
         measure([by_hand, over_http], rounds=10)
         size = len(page.get("columns?id=loop"))
-    store.shut()
+    store.close()
     name = f"{steps:,} steps as columns ({size / steps:.0f} bytes a step), against reading them"
     return Bar(name, over_http.best / by_hand.best, 5, over_http.nanoseconds)
 

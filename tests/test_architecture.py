@@ -1,4 +1,4 @@
-"""The shape of the package, read from its sources: layers, and which modules may wait.
+"""The shape of the package, read from its sources: layers, cycles of imports, and which modules may wait.
 
 Every rule is a function from (path below the package, source text) to a list of findings, and is first tried
 on a source that breaks it.
@@ -30,13 +30,19 @@ MAY_WAIT = {
     "demo/story.py",
     "ui/actions.py",  # the server of the page: it runs graphs on a loop of their own,
     "ui/server.py",  # and is one event loop
-    "integrations/dbos/maps.py",  # what a worker does on the event loop of DBOS
+    "integrations/dbos/execution.py",  # runs on the event loop of DBOS
     "integrations/dbos/worker.py",
     "testing/conformance/ownership.py",  # tests of what users await
     "testing/conformance/races.py",
     "testing/conformance/stores.py",
     "testing/conformance/upkeep.py",
 }
+ONE_CONCEPT = [  # files of one room that may import each other
+    {
+        "runners/__init__.py",
+        "runners/sync.py",
+    },  # the parts that need an event loop, loaded through the package
+]
 MACHINE_PATH = re.compile(r"(?<![\w.])/(home|root|Users|work|tmp|mnt|opt|srv)/\w|\b[A-Z]:\\+Users\b")
 
 Rule = Callable[[str, str], list[str]]
@@ -116,6 +122,53 @@ def only_a_few_know_asyncio(path: str, source: str) -> list[str]:
     return [f"{path}:{line}: imports asyncio" for line, name, _ in names if name.split(".")[0] == "asyncio"]
 
 
+def imported_files(sources: dict[str, str]) -> dict[str, set[str]]:
+    """Return by file the files of the package that it imports at run time."""
+    files = {"hypergraph": "__init__.py"}
+    for path in sources:
+        parts = PurePosixPath(path).with_suffix("").parts
+        files[".".join(["hypergraph", *(parts[:-1] if parts[-1] == "__init__" else parts)])] = path
+    found: dict[str, set[str]] = {}
+    for path, source in sources.items():
+        names = [name.split(".") for _, name, _ in Imports(path, source).found if is_ours(name)]
+        longest = [
+            next(end for end in range(len(name), 0, -1) if ".".join(name[:end]) in files) for name in names
+        ]
+        targets = {files[".".join(name[:end])] for name, end in zip(names, longest, strict=True)}
+        found[path] = (targets & sources.keys()) - {path}
+    return found
+
+
+def import_cycles(sources: dict[str, str]) -> list[list[str]]:
+    """Return the groups of files each of which imports, directly or not, all others of its group."""
+    direct = imported_files(sources)
+    reached: dict[str, set[str]] = {}
+    for path in direct:
+        seen, waiting = set(), [path]
+        while waiting:
+            new = direct[waiting.pop()] - seen
+            seen |= new
+            waiting += new
+        reached[path] = seen
+    groups = {
+        tuple(sorted(other for other in seen if path in reached[other]))
+        for path, seen in reached.items()
+        if path in seen
+    }
+    return sorted(map(list, groups))
+
+
+def no_import_cycles(sources: dict[str, str]) -> list[str]:
+    findings = []
+    for cycle in import_cycles(sources):
+        rooms = sorted({PurePosixPath(path).parts[0] for path in cycle})
+        if len(rooms) > 1:
+            findings.append(f"a cycle of imports through {', '.join(rooms)}: {', '.join(cycle)}")
+        elif not any(cycle_of_one >= set(cycle) for cycle_of_one in ONE_CONCEPT):
+            findings.append(f"a cycle of imports that ONE_CONCEPT does not list: {', '.join(cycle)}")
+    return findings
+
+
 def no_machine_paths(path: str, source: str) -> list[str]:
     return [f"{path}: mentions {match.group()!r}..." for match in MACHINE_PATH.finditer(source)]
 
@@ -169,14 +222,52 @@ def test_rule_accepts_what_keeps_it(rule: Rule, path: str, source: str) -> None:
     assert rule(path, source) == []
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
-def test_the_package_keeps_the_rule(rule: Rule) -> None:
-    files = sorted(PACKAGE.rglob("*" if rule is no_machine_paths else "*.py"))
-    sources = {
+@pytest.mark.parametrize(
+    ("sources", "count"),
+    [
+        ({"a/x.py": "from hypergraph.b.y import Y", "b/y.py": "from ..a import x"}, 1),
+        (
+            {
+                "a/x.py": "import hypergraph.b.y",
+                "b/y.py": "from hypergraph.c import z",
+                "c.py": "from .a.x import X",
+            },
+            1,
+        ),
+        ({"a/x.py": "from . import y", "a/y.py": "from .x import X"}, 1),
+        ({"a/x.py": "def f():\n    from . import y", "a/y.py": "from .x import X"}, 1),
+        (
+            {
+                "runners/__init__.py": "from .sync import S",
+                "runners/sync.py": "from hypergraph import runners",
+            },
+            0,
+        ),
+        ({"a/x.py": "from hypergraph.b.y import Y", "b/y.py": "if TYPE_CHECKING:\n    from ..a import x"}, 0),
+        ({"a/x.py": "from hypergraph.b.y import Y", "b/y.py": "from hypergraph.b import z", "b/z.py": ""}, 0),
+    ],
+)
+def test_a_cycle_of_imports_is_found(sources: dict[str, str], count: int) -> None:
+    assert len(no_import_cycles(sources)) == count
+
+
+def test_files_do_not_import_in_circles() -> None:
+    findings = no_import_cycles(sources_of("*.py"))
+    assert not findings, "\n".join(["", *findings])
+
+
+def sources_of(pattern: str) -> dict[str, str]:
+    found = {
         file.relative_to(PACKAGE).as_posix(): file.read_text(encoding="utf-8", errors="replace")
-        for file in files
+        for file in sorted(PACKAGE.rglob(pattern))
         if file.is_file() and file.suffix != ".pyc"
     }
-    assert sources
+    assert found
+    return found
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_the_package_keeps_the_rule(rule: Rule) -> None:
+    sources = sources_of("*" if rule is no_machine_paths else "*.py")
     findings = [finding for path, source in sources.items() for finding in rule(path, source)]
     assert not findings, "\n".join(["", *findings])

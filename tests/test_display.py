@@ -1,4 +1,4 @@
-"""Text, HTML and JSON made from any values: aligned, escaped, bounded."""
+"""Text, HTML and JSON of any value: aligned, escaped, bounded."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ SyncRunner().run("no graph")
 HELP = """
 import json
 from hypergraph.cli import main
-from hypergraph.cli.commands import COMMANDS
+from hypergraph.cli.registry import COMMANDS
 
 print(json.dumps({name: main([*name.split("-"), "--help"]) for name in COMMANDS}))
 """
@@ -120,7 +120,7 @@ def alone() -> dict[str, str]:
 def test_the_wheel_holds_the_package_whole_and_nothing_else(made: Made) -> None:
     files = [path for path in SOURCE.rglob("*") if path.is_file() and path.suffix != ".pyc"]
     ours = {path.relative_to(SOURCE.parent).as_posix() for path in files}
-    assert {name for name in made.names() if ".dist-info/" not in name} == ours
+    assert {name for name in made.backend.find_ids() if ".dist-info/" not in name} == ours
     assert {"hypergraph/py.typed", "hypergraph/ui/static/index.html"} <= ours
 
 
@@ -129,7 +129,16 @@ def test_the_sdist_holds_what_the_tests_need_and_no_leftovers(made: Made) -> Non
         names = [member.name.partition("/")[2] for member in archive.getmembers()]
     assert {name.partition("/")[0] for name in names} == {
         *("benchmarks", "docs", "examples", "src", "tests"),
-        *("CHANGELOG.md", "LICENSE", "Makefile", "README.md", "pyproject.toml", "PKG-INFO", ".gitignore"),
+        *(
+            "CHANGELOG.md",
+            "CONTRIBUTING.md",
+            "LICENSE",
+            "Makefile",
+            "README.md",
+            "pyproject.toml",
+            "PKG-INFO",
+            ".gitignore",
+        ),
     }
     assert [name for name in names if LEFTOVERS.search(name)] == [".gitignore"]
 
@@ -151,13 +160,16 @@ def test_the_wheel_says_what_it_is(made: Made) -> None:
     assert said.get_payload() == (ROOT / "README.md").read_text(encoding="utf-8")
     assert set(said.get_all("Provides-Extra") or []) == set(EXTRAS)
     assert said.get_all("Project-URL") is None
-    assert any(name.endswith(".dist-info/licenses/LICENSE") for name in made.names())
+    assert any(name.endswith(".dist-info/licenses/LICENSE") for name in made.backend.find_ids())
 
 
 def test_sizes_are_those_of_the_page(made: Made) -> None:
     unpacked = sum(file.file_size for file in zipfile.ZipFile(made.wheel).infolist())
     sizes = {"wheel": made.wheel.stat().st_size, "sdist": made.sdist.stat().st_size, "installed": unpacked}
-    print({name: f"{size / 1e6:.2f} MB" for name, size in sizes.items()}, f"{len(made.names())} files")
+    print(
+        {name: f"{size / 1e6:.2f} MB" for name, size in sizes.items()},
+        f"{len(made.backend.find_ids())} files",
+    )
     said = dict(re.findall(r"\| (wheel|sdist|installed)\b.*\| ([\d.]+) MB \|", INSTALL.read_text()))
     assert {name: float(said[name]) for name in sizes} == pytest.approx(
         {name: size / 1e6 for name, size in sizes.items()}, rel=0.25
@@ -197,7 +209,7 @@ def test_the_page_is_served_with_all_its_files(made: Made, tmp_path: Path) -> No
     install(environment, "hypergraph[ui]", made.wheels)  # an extra, added by name to what is installed
     python = str(environment / "bin" / "python")
     run([python, "-c", PROGRAM], cwd=tmp_path, env=alone())
-    files = {name for name in made.names() if name.startswith("hypergraph/ui/static/")}
+    files = {name for name in made.backend.find_ids() if name.startswith("hypergraph/ui/static/")}
     command = [str(environment / "bin" / "hypergraph"), "--db", str(tmp_path / "runs.db"), "ui", "--no-open"]
     with answering(command, alone()) as served:
         assert served.request("/").status == 200

@@ -1,4 +1,4 @@
-"""Values shown as short text or as JSON primitives, whatever they are."""
+"""Previews of values as short text and as JSON primitives."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ MODULES = {
         *("ObjectArtifactStore", "PostgresCheckpointer"),
     ],
     "hypergraph.cli": ["main"],
-    "hypergraph.integrations.dbos.runner": ["DBOSRunner"],
+    "hypergraph.integrations.dbos": ["DBOSRunner", "ExecutorInUseError", "Submitted"],
     "hypergraph.integrations.executors": ["RayExecutor"],
     "hypergraph.testing": ["CheckpointerConformance", "FakeClock", "RecordingProcessor"],
     "hypergraph.viz": ["visualize", "to_mermaid", "MermaidDiagram"],

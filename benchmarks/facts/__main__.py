@@ -29,12 +29,12 @@ def told(column: str) -> dict[str, bool]:
 
 
 def differences(column: str) -> list[str]:
-    """Return what is wrong in a column: a cell that is not so, or one that nobody tries."""
+    """Return what is wrong in a column: a cell that is wrong, or one that no program tries."""
     says = told(column)
     facts = importlib.import_module(f"benchmarks.facts.{LIBRARIES[column]}").FACTS
     tried = {row: check() for row in says for words, check in facts.items() if row.startswith(words)}
     wrong = [f"{row}: it is {'yes' if seen else 'no'}" for row, seen in tried.items() if seen != says[row]]
-    return wrong + [f"{row}: nobody has tried" for row in says if row not in tried]
+    return wrong + [f"{row}: not tried" for row in says if row not in tried]
 
 
 def main() -> int:

@@ -45,7 +45,7 @@ def talk(turns: int) -> None:
         for turn in range(until - 99, until + 1):
             result = runner.run(chat, said=question(turn), workflow_id="chat", new_turn=True)
             lists += len(json.dumps(result["messages"]))
-        asyncio.run(store.close())
+        store.close()
         said, file = len(json.dumps(result["messages"])), FILE.stat().st_size
         print(f"{until:5} {said:8,} {file:8,} {file // until:14,} {lists:10,}")
 
@@ -53,13 +53,13 @@ def talk(turns: int) -> None:
 async def back(turn: int) -> None:
     """Show the conversation as it was after a turn, say something else from there on, and compare."""
     store = SqliteCheckpointer(FILE)
-    there = (await store.iterations("chat", "reply"))[turn - 1].step.superstep
+    there = (store.iterations("chat", "reply"))[turn - 1].step.superstep
     print(f"turn {turn}: {store.state('chat', superstep=there)['messages'][-1]['text']}")
 
     values = {"said": "Let us talk about owls."}
     result = SyncRunner(checkpointer=store).run(chat, values, fork_from=("chat", there), workflow_id="chat-b")
     print(f"instead: {result['messages'][-1]['text']}")
-    difference = await store.diff("chat", "chat-b")
+    difference = store.diff("chat", "chat-b")
     assert difference is not None
     assert difference.first is not None
     longer, shorter = difference.changed["messages"]

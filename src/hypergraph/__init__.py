@@ -1,7 +1,7 @@
-"""Graph workflows from plain functions: run them, understand them, trust them.
+"""Graph workflows from plain functions.
 
-Every public name is loaded when it is first used, so that importing the package costs next to nothing: a
-command that lists workflows needs no engine, and a program that runs a graph needs no event loop.
+Public names are loaded on first use, so that importing the package is cheap: a command that lists workflows
+does not load the engine.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -66,8 +66,8 @@ if TYPE_CHECKING:
     from hypergraph.runners import AsyncRunner, BaseRunner, ErrorHandling, SyncRunner
     from hypergraph.runs import MapLog, MapResult, NodeStats, RunLog, RunResult
 
-# Where each public name lives, by module of this package.
-_HOMES = {
+# The public names of each module.
+_NAMES = {
     "nodes": (
         "node route ifelse interrupt HyperNode FunctionNode GraphNode GateNode RouteNode "
         "IfElseNode InterruptNode END NodeContext RetryPolicy"
@@ -91,7 +91,7 @@ _HOMES = {
     "cache": "CacheBackend InMemoryCache DiskCache",
     "checkpointers": "Checkpointer CheckpointPolicy SqliteCheckpointer",
 }
-_HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
+_MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = [
     # decorators
@@ -174,12 +174,12 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib
 
-    found = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
-    globals()[name] = found  # the next one finds it at once
+    found = getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+    globals()[name] = found  # the next access needs no call
     return found
 
 

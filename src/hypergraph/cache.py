@@ -19,7 +19,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from operator import itemgetter
 from types import CodeType, FunctionType
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from hypergraph.engine.plan import Step
 
 __all__ = ["CacheBackend", "DiskCache", "InMemoryCache", "compute_cache_key"]
 
@@ -246,3 +249,31 @@ def _create_secret(path: str) -> None:
     finally:
         with suppress(FileNotFoundError):
             os.unlink(draft)
+
+
+class NodeCache:
+    """Keep results of nodes; a backend that raises costs a hit, never a run."""
+
+    def __init__(self, backend: CacheBackend) -> None:
+        if not isinstance(backend, CacheBackend):
+            raise TypeError(f"cache must have get(key) and set(key, value), got {type(backend).__name__}")
+        self._backend = backend
+
+    def key(self, step: Step, inputs: dict[str, Any]) -> str:
+        """Return the key of a call; inputs count under their original parameter names."""
+        return compute_cache_key(step.node.definition_hash, step.node.map_inputs_to_params(inputs))
+
+    def get(self, key: str) -> tuple[bool, Any]:
+        """Look a result up."""
+        try:
+            return self._backend.get(key)
+        except Exception:
+            _log.warning("The cache could not be read; the node runs instead", exc_info=True)
+            return False, None
+
+    def set(self, key: str, value: Any) -> None:
+        """Keep a result."""
+        try:
+            self._backend.set(key, value)
+        except Exception:
+            _log.warning("The cache could not be written; the result is not kept", exc_info=True)

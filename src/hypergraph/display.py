@@ -1,4 +1,4 @@
-"""Lists of workflows. Only what a list shows is read, so that listing is quick whatever the store holds."""
+"""Text for people: escaping, durations, tables, previews of values, and parts of error messages."""
 
 from __future__ import annotations
 
@@ -13,54 +13,22 @@ from typing import Any, NamedTuple, TypeVar
 
 from hypergraph.exceptions import safe_text
 
+# -- escaping ----------------------------------------------------------------------------------------
 
-def iso(time: datetime | None) -> str | None:
-    """Return a time as every answer states it."""
-    return None if time is None else time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-T = TypeVar("T", bound=Callable[..., Any])
-
-
-def explained(meanings: Mapping[str, str]) -> Callable[[T], T]:
-    """Return a decorator that lists the parameters of a function or class in its docstring, under `Args:`.
-
-    Names without a meaning are left out, and so is everything where docstrings are (`python -OO`).
-    """
-
-    def explain(call: T) -> T:
-        function: Any = getattr(call, "__init__") if isinstance(call, type) else call  # noqa: B009 - for mypy
-        if call.__doc__:
-            code = function.__code__
-            names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-            listed = [f"    {name}: {meanings[name]}" for name in names if name in meanings]
-            margin = "\n" + _margin(call.__doc__)
-            call.__doc__ = call.__doc__.rstrip() + "\n" + margin + margin.join(["Args:", *listed])
-        return call
-
-    return explain
-
-
-def _margin(text: str) -> str:
-    """Return the blanks that every line but the first begins with."""
-    lines = [line for line in text.splitlines()[1:] if line.strip()]
-    return " " * min((len(line) - len(line.lstrip()) for line in lines), default=0)
-
-
-# C0 and C1 controls (ESC begins every ANSI sequence), invisible and bidirectional marks, line
-# separators, the byte order mark, lone surrogates, invisible tags. Joiners stay: emoji and scripts need them.
-# Compiled on first use, which plain names never are.
+# C0 and C1 controls (ESC starts every ANSI sequence), invisible and bidirectional marks, line separators, the
+# byte order mark, lone surrogates, invisible tags. Joiners stay: emoji and scripts need them. Not compiled at
+# import, because plain names never need it.
 _UNSAFE = (
     r"[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff"
     r"\U000e0000-\U000e007f]"
 )
 _MARKUP = str.maketrans(
     {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;"}
-)  # the module html would load its table of all entities for these five
+)  # importing the module html would load its table of all entities
 
 
 def escape(value: object) -> str:
-    """Return the value's text with every control character spelled out, like `\\n` and `\\x1b`."""
+    """Return the text of a value with control characters escaped, like `\\n` and `\\x1b`."""
     text = safe_text(value)
     if text.isascii() and text.isprintable():
         return text
@@ -68,17 +36,17 @@ def escape(value: object) -> str:
 
 
 def escape_html(value: object) -> str:
-    """Return the value's text, safe between tags and inside quoted attributes."""
+    """Return the text of a value, safe between tags and in quoted attributes."""
     return escape(value).translate(_MARKUP)
 
 
 def first_line(value: object, limit: int = 120) -> str:
-    """Return the first line of a message, escaped and cut to the limit."""
+    """Return the first line of a message, escaped and cut at the limit."""
     return escape(safe_text(value).strip().split("\n", 1)[0].rstrip())[:limit]
 
 
 def columns(text: str) -> int:
-    """Return how many columns a terminal gives the text: wide characters take two, combining marks none."""
+    """Return the width of a text in a terminal: wide characters take two columns, combining marks none."""
     return len(text) if text.isascii() else sum(map(_columns_of, text))
 
 
@@ -88,37 +56,48 @@ def _columns_of(character: str) -> int:
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
+# -- error messages ----------------------------------------------------------------------------------
+
+
 def plural(count: int, noun: str) -> str:
     """Return "1 node" or "2 nodes"."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str | None:
-    """Return a hint at the closest known name, None when nothing is close."""
+    """Return a hint at the closest known name, None if none is close."""
     close = closest(name, known)
     return None if close is None else f"Did you mean {close!r}?"
 
 
 def closest(name: object, known: Iterable[str]) -> str | None:
-    """Return the known name that is most like this one, None when nothing is close."""
-    import difflib  # only who errs needs it
+    """Return the closest known name, None if none is close."""
+    import difflib  # needed for mistakes only
 
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6) if isinstance(name, str) else []
     return close[0] if close else None
 
 
+def finding(what: str, *details: str | None, fix: str) -> str:
+    """Return the text of one finding about a graph; details that are None are left out."""
+    return "\n".join([what, *(f"-> {detail}" for detail in details if detail), f"How to fix: {fix}"])
+
+
+# -- times -------------------------------------------------------------------------------------------
+
+
 def execution_time(ms: float | None) -> str:
-    """Show the time of one execution: milliseconds up to 9999, so that neighbours compare."""
+    """Format the time of one execution: milliseconds up to 9999, so that rows compare easily."""
     return _duration(ms, 9999)
 
 
 def run_time(ms: float) -> str:
-    """Show the total of a run: milliseconds below 100, then seconds, minutes, hours."""
+    """Format the total of a run: milliseconds below 100, then seconds, minutes, hours."""
     return _duration(ms, 99)
 
 
 def batch_time(ms: float) -> str:
-    """Show the total of a batch: milliseconds below one second, then as a run total."""
+    """Format the total of a batch: milliseconds below one second, then as a run total."""
     return _duration(ms, 999)
 
 
@@ -126,7 +105,7 @@ def _duration(ms: float | None, most_ms: int) -> str:
     if ms is None or not math.isfinite(ms):
         return "—"
     ms = max(ms, 0)
-    # Every limit is compared with the rounded number: 99.7 is not "100ms", 59.97 s is not "60.0s".
+    # Limits apply to the rounded number: 99.7 must not become "100ms", nor 59.97 s "60.0s".
     if (whole := round(ms)) <= most_ms:
         return "<1ms" if ms and not whole else f"{whole}ms"
     if (tenths := round(ms / 100)) < 600:
@@ -136,33 +115,40 @@ def _duration(ms: float | None, most_ms: int) -> str:
     return f"{hours}h{minutes:02}m{seconds:02}s" if hours else f"{minutes}m{seconds:02}s"
 
 
-_RIGHT = frozenset({"Step", "Superstep", "Item", "Nodes", "Steps", "Runs", "Errors", "Cached"})
-_DURATIONS = frozenset({"Duration", "Total", "Avg", "p50", "p95"})  # right-aligned, one blank kept free
-_ROOMY = frozenset({"Node", "ID"})  # one wider than their content
+def iso(time: datetime | None) -> str | None:
+    """Return a time as ISO 8601 with milliseconds, and "Z" for UTC."""
+    return None if time is None else time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
-# Styles stand in the tags, where no notebook removes them; colours come from the page, light or dark.
+
+# -- tables ------------------------------------------------------------------------------------------
+
+_RIGHT = frozenset({"Step", "Superstep", "Item", "Nodes", "Steps", "Runs", "Errors", "Cached"})
+_DURATIONS = frozenset({"Duration", "Total", "Avg", "p50", "p95"})  # right-aligned, then a blank
+_ROOMY = frozenset({"Node", "ID"})  # one column wider than their content
+
+# Styles are inline, where notebooks keep them; colours come from the page, light or dark.
 _PAGE = "overflow-x:auto"
 _TABLE = "border-collapse:collapse;font-variant-numeric:tabular-nums;margin:4px 0 12px"
 _CELL = "vertical-align:top;padding:2px 16px 2px 0;"
 _RULE = "border-bottom:1px solid"
-_LONG = "white-space:normal;overflow-wrap:anywhere;max-width:80ch"  # goes on below itself
+_LONG = "white-space:normal;overflow-wrap:anywhere;max-width:80ch"  # wraps
 _WRAP = {"Value": _LONG + ";font-family:monospace", "Status": _LONG, "Decision": _LONG}
 _FAILED = "color:#dc2626;font-weight:600"  # readable on white and on black
 
 
 class Table(NamedTuple):
-    """Headings and raw rows; the heading decides how its column is laid out."""
+    """Headings and raw rows; the heading determines the alignment of its column."""
 
     headings: Sequence[str]
     rows: Sequence[Sequence[object]]
-    more: str = ""  # a line below the rows, about those left out
+    more: str = ""  # a line below the rows, e.g. the number of omitted ones
 
 
-Block = Table | str | list[str]  # a table, a line, or lines that belong together
+Block = Table | str | list[str]  # a table, a line, or a group of lines
 
 
 def as_text(header: Iterable[object], *blocks: Block) -> str:
-    """Lay out a header line and below it, each after an empty line, tables and plain lines."""
+    """Return a header line and below it the blocks, each after an empty line."""
     lines = [_header(header)]
     for block in blocks:
         lines += ["", *(_table_lines(block) if isinstance(block, Table) else _plain_lines(block))]
@@ -170,7 +156,7 @@ def as_text(header: Iterable[object], *blocks: Block) -> str:
 
 
 def as_html(header: Iterable[object], *blocks: Block) -> str:
-    """Render what `as_text` shows as static HTML."""
+    """Return the same content as `as_text`, as static HTML."""
     body = "".join(_html_table(block) if isinstance(block, Table) else _paragraph(block) for block in blocks)
     return f'<div class="hypergraph" style="{_PAGE}"><p><b>{escape_html(_header(header))}</b></p>{body}</div>'
 
@@ -237,6 +223,8 @@ def _paragraph(text: str | list[str]) -> str:
     return f"<pre>{chr(10).join(map(escape_html, text))}</pre>"
 
 
+# -- previews ----------------------------------------------------------------------------------------
+
 _TOTAL, _OBJECT, _STRING, _ITEMS = 4000, 400, 120, 6
 Opened = Callable[[object], object]
 _BRACKETS: tuple[tuple[type[Any], str], ...] = (
@@ -248,24 +236,24 @@ _BRACKETS: tuple[tuple[type[Any], str], ...] = (
 )
 
 
-def _as_it_is(value: object) -> object:
+def _unchanged(value: object) -> object:
     return value
 
 
 def bounded(text: str, limit: int = _TOTAL) -> str:
-    """Return the text, or its beginning and "..." when it is longer than the limit."""
+    """Return the text, cut with "..." at the limit."""
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
-def preview(value: object, depth: int = 2, opened: Opened = _as_it_is) -> str:
-    """Return a short repr: long strings cut, containers by their first items, arrays by their shape.
+def preview(value: object, depth: int = 2, opened: Opened = _unchanged) -> str:
+    """Return a short repr: long strings are cut, containers show their first items, arrays their shape.
 
-    `opened` is asked for each value, also inside of containers, what to show in its place.
+    `opened` maps each value, also inside containers, to the value to show.
     """
     try:
         value = opened(value)
         text = _preview(value, depth, opened)
-    except Exception as error:  # a value that cannot show itself must not hide the others
+    except Exception as error:  # one broken repr must not hide the other values
         text = f"<{type(value).__name__} whose repr raises {type(error).__name__}>"
     return bounded(escape(text))
 
@@ -288,7 +276,7 @@ def _preview(value: object, depth: int, opened: Opened) -> str:
 
 
 def _preview_mapping(value: Mapping[Any, Any], depth: int, opened: Opened) -> str:
-    # Below the last level nothing is asked of the items: that is what ends a recursive structure.
+    # Items below the last level are not touched, which ends the recursion of a cyclic structure.
     pairs = islice(value.items(), _ITEMS) if depth else ()
     shown = [f"{preview(key, depth - 1, opened)}: {preview(item, depth - 1, opened)}" for key, item in pairs]
     return _enclose(value, "{}", shown, "keys")
@@ -310,11 +298,14 @@ def _enclose(value: Any, brackets: str, shown: list[str], noun: str) -> str:
     return text if plain else f"{type(value).__name__}({text if length else ''})"
 
 
-def jsonable(value: object, depth: int = 8) -> Any:
-    """Return JSON primitives for anything: what JSON cannot hold becomes its text.
+# -- JSON --------------------------------------------------------------------------------------------
 
-    That includes NaN, infinities, integers beyond 64 bits and lone surrogates, so the outcome
-    can be dumped with `allow_nan=False` and encoded as UTF-8.
+
+def jsonable(value: object, depth: int = 8) -> Any:
+    """Return JSON primitives for any value; what JSON cannot represent becomes text.
+
+    That includes NaN, infinities, integers beyond 64 bits and lone surrogates, so the result can be dumped
+    with `allow_nan=False` and encoded as UTF-8.
     """
     if value is None or isinstance(value, bool):
         return value
@@ -334,9 +325,31 @@ def _encodable(value: object) -> str:
     return str.encode(text, "utf-8", "backslashreplace").decode()
 
 
-__all__ = ["did_you_mean", "finding"]
+# -- parameters in docstrings ------------------------------------------------------------------------
+
+T = TypeVar("T", bound=Callable[..., Any])
 
 
-def finding(what: str, *details: str | None, fix: str) -> str:
-    """Write one finding of a broken graph; details that are None are left out."""
-    return "\n".join([what, *(f"-> {detail}" for detail in details if detail), f"How to fix: {fix}"])
+def explained(meanings: Mapping[str, str]) -> Callable[[T], T]:
+    """Return a decorator that lists the parameters of a function or class in its docstring, under `Args:`.
+
+    Names without a meaning are left out, and so is everything where docstrings are (`python -OO`).
+    """
+
+    def explain(call: T) -> T:
+        function: Any = getattr(call, "__init__") if isinstance(call, type) else call  # noqa: B009 - for mypy
+        if call.__doc__:
+            code = function.__code__
+            names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+            listed = [f"    {name}: {meanings[name]}" for name in names if name in meanings]
+            margin = "\n" + _margin(call.__doc__)
+            call.__doc__ = call.__doc__.rstrip() + "\n" + margin + margin.join(["Args:", *listed])
+        return call
+
+    return explain
+
+
+def _margin(text: str) -> str:
+    """Return the blanks that every line but the first begins with."""
+    lines = [line for line in text.splitlines()[1:] if line.strip()]
+    return " " * min((len(line) - len(line.lstrip()) for line in lines), default=0)

@@ -1,22 +1,33 @@
-"""Every error this package raises on purpose, in one tree.
+"""The errors of this package.
 
     HypergraphError
-    ├── GraphConfigError          the graph was built wrong           .findings
-    ├── RenameError               a rename that cannot be carried out
-    ├── MissingInputError         the call lacks inputs               .missing .provided .message
-    ├── IncompatibleRunnerError   this runner cannot run this graph   .message .node_name .capability
-    ├── InfiniteLoopError         a loop did not end in time          .max_iterations .values .log
-    ├── ExecutionError            base of run evidence                .partial_state
-    │   └── NodeError             what is known about one failure
-    ├── PanicError                a node raised SystemExit or alike   .node_name .value .stack
-    ├── NodeTimeoutError          one attempt took too long           .node_name .timeout
-    ├── CancellationError         the run was asked to stop           .node_name .values .cause .was_executing
-    │   └── RunTimeoutError       the run's own time was up           .timeout
-    ├── RemoteError, WorkerLostError, NotPicklableError   between runs and executors: `exceptions.executors`
-    └── CheckpointError           the store failed or refused; its tree is drawn in `exceptions.stores`
+    ├── GraphConfigError          invalid graph                      .findings
+    ├── RenameError               invalid rename
+    ├── MissingInputError         missing inputs of a call           .missing .provided .message
+    ├── IncompatibleRunnerError   graph that this runner cannot run  .message .node_name .capability
+    ├── InfiniteLoopError         loop beyond max_iterations         .max_iterations .values .log
+    ├── ExecutionError            base of NodeError                  .partial_state
+    │   └── NodeError             evidence about one failure
+    ├── PanicError                node that raised SystemExit         .node_name .value .stack
+    ├── NodeTimeoutError          attempt beyond its timeout         .node_name .timeout
+    ├── CancellationError         run that was asked to stop         .node_name .values .cause .was_executing
+    │   └── RunTimeoutError       run beyond its timeout             .timeout
+    ├── RemoteError               failure in a worker                .type_name .text .traceback
+    ├── WorkerLostError           worker that died during a call     .node_name .is_final
+    ├── NotPicklableError         value that cannot be sent          .node_name .name
+    └── CheckpointError           failure of a store
+        ├── StoreError            .location
+        │   └── StoreUnavailableError, StoreFullError, StoreReadOnlyError, StoreCorruptError,
+        │       SchemaTooNewError .found .known
+        ├── WorkflowError         .workflow_id
+        │   ├── InvalidWorkflowIdError, OwnershipLostError, GraphChangedError, ItemChangedError,
+        │   │   WorkflowLockedError .pid .host .since
+        │   └── StepError         .node_name
+        │       └── AmbiguousStepError, CrashLoopError
+        └── ArtifactMissingError, DecryptionError
 
-The text of an error raised without arguments is the docstring of its class. Errors carry their
-data as attributes and survive pickling and copying.
+The docstring of a class is the message of an error raised without one. Errors carry their data as attributes
+and survive pickling and copying.
 """
 
 from __future__ import annotations
@@ -28,12 +39,21 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 
+EVIDENCE = "__hypergraph_evidence__"  # the attribute of an exception that holds its NodeError
 _NOTE_PREFIX = "[hypergraph] "
-_CONTEXT: Any = vars(BaseException)["__context__"]  # works whatever an exception class says about attributes
+_CONTEXT: Any = vars(BaseException)["__context__"]  # works even if a class overrides attribute access
+
+
+def safe_text(value: object) -> str:
+    """Return str(value), or a placeholder if that raises."""
+    try:
+        return str(value)
+    except Exception as error:
+        return f"<{type(value).__name__} whose text raises {type(error).__name__}>"
 
 
 class HypergraphError(Exception):
-    """Something this package noticed went wrong."""
+    """The base class of all errors of this package."""
 
     def __init__(self, message: str | None = None) -> None:
         super().__init__(message if message is not None else type(self).__doc__ or type(self).__name__)
@@ -45,16 +65,26 @@ class HypergraphError(Exception):
         return _rebuild, (type(self), self.args, {k: v for k, v in self.__dict__.items() if k != EVIDENCE})
 
 
+def _rebuild(cls: type[HypergraphError], args: tuple[Any, ...], state: dict[str, Any]) -> HypergraphError:
+    error = cls.__new__(cls, *args)
+    error.args = args
+    error.__dict__.update(state)
+    return error
+
+
+# -- graphs and calls ----------------------------------------------------------------------------------
+
+
 class GraphConfigError(HypergraphError):
-    """The graph cannot work as it is put together; every finding says how to fix it."""
+    """The graph is invalid; each finding says how to fix it."""
 
     def __init__(self, message: str | None = None, findings: Sequence[str] = ()) -> None:
         super().__init__(message)
-        self.findings: tuple[str, ...] = tuple(findings) or (str(self),)  # each problem, as a text
+        self.findings: tuple[str, ...] = tuple(findings) or (str(self),)  # one text per problem
 
     @classmethod
     def from_findings(cls, findings: Sequence[str]) -> GraphConfigError:
-        """Join all findings into one error whose text begins with the first."""
+        """Return one error for all findings; its message starts with the first."""
         text = findings[0]
         if len(findings) > 1:
             text += f"\n\nThe graph has {len(findings)} problems; the others are:"
@@ -63,31 +93,34 @@ class GraphConfigError(HypergraphError):
 
 
 class RenameError(HypergraphError):
-    """A rename names something that is not there, or would give two things one name."""
+    """A rename refers to an unknown name, or would produce a duplicate."""
 
 
 class MissingInputError(HypergraphError):
-    """The run lacks inputs it cannot do without; pass them in `values` or bind them to the graph."""
+    """Required inputs are missing; pass them to run() or bind them to the graph."""
 
     def __init__(
         self, message: str | None = None, missing: Sequence[str] = (), provided: Sequence[str] = ()
     ) -> None:
         super().__init__(message)
-        self.message = str(self)  # the text
-        self.missing = list(missing)  # names that are needed
-        self.provided = list(provided)  # names that were given
+        self.message = str(self)  # the message
+        self.missing = list(missing)  # names of missing inputs
+        self.provided = list(provided)  # names of provided inputs
 
 
 class IncompatibleRunnerError(HypergraphError):
-    """The graph needs something this runner cannot do; use AsyncRunner."""
+    """The graph needs a capability that this runner lacks; use AsyncRunner."""
 
     def __init__(
         self, message: str | None = None, node_name: str | None = None, capability: str | None = None
     ) -> None:
         super().__init__(message)
-        self.message = str(self)  # the text
-        self.node_name = node_name  # the node that needs it
-        self.capability = capability  # what the runner lacks
+        self.message = str(self)  # the message
+        self.node_name = node_name  # the node that needs the capability
+        self.capability = capability  # the missing capability
+
+
+# -- runs ----------------------------------------------------------------------------------------------
 
 
 class InfiniteLoopError(HypergraphError):
@@ -106,34 +139,34 @@ class InfiniteLoopError(HypergraphError):
             or f"The run exceeded maximum iterations ({max_iterations}) and still had nodes to execute. "
             "Check that the loop's gate can decide END, or raise max_iterations."
         )
-        self.message = str(self)  # the text
+        self.message = str(self)  # the message
         self.max_iterations = max_iterations  # the limit
         self.values: Mapping[str, Any] = values if values is not None else {}  # the state at the end
-        self.log = log  # of the run
+        self.log = log  # the run log
 
 
 MaxIterationsError = InfiniteLoopError
 
 
 class ExecutionError(HypergraphError):
-    """A run failed; `partial_state` holds what it had produced until then."""
+    """A run failed; `partial_state` holds the values produced until then."""
 
     def __init__(self, message: str | None = None, partial_state: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)
-        self.partial_state: Mapping[str, Any] = {} if partial_state is None else partial_state  # the values
+        self.partial_state: Mapping[str, Any] = {} if partial_state is None else partial_state  # by name
 
 
 class NodeError(ExecutionError):
-    """The evidence about one failure: where it happened, on what inputs, in which state.
+    """Describe one failure: the node, its inputs and the state of the run.
 
-    It is never raised out of a run. `NodeError.of(exc)` finds it for an exception that a run raised,
-    `result.failure` holds it for a run that returned.
+    A run never raises it. `NodeError.of(exc)` returns it for an exception that came out of a run,
+    `result.failure` holds it in the result of a failed run.
     """
 
-    inputs: Mapping[str, Any]  # what the node took, as it left them
-    item_index: int | None = None  # the place in a map, if it was an item
-    map_result: Any = None  # of the whole map, if it was one
-    result: Any = None  # of the run
+    inputs: Mapping[str, Any]  # the inputs of the node, with changes made in place
+    item_index: int | None = None  # the index of the item in a map
+    map_result: Any = None  # the result of the whole map
+    result: Any = None  # the result of the run
 
     def __init__(
         self,
@@ -148,12 +181,12 @@ class NodeError(ExecutionError):
         result: Any = None,
         map_result: Any = None,
     ) -> None:
-        # The message is built on demand: a cause's own __str__ may be slow or may raise.
+        # The message is built on demand: __str__ of the cause may be slow or raise.
         self.partial_state = values if values is not None else {}
-        self.node_name = node_name  # with the path of the graphs around it
-        self.cause = cause  # the exception itself
+        self.node_name = node_name  # the node, below the path of nested graphs
+        self.cause = cause  # the original exception
         self.op = op  # "execute", "route", "interrupt" or "cancel"
-        self.superstep = superstep  # the round of the run, from 0
+        self.superstep = superstep  # the superstep of the run, from 0
         self.inputs = inputs if inputs is not None else {}
         if item_index is not None:
             self.item_index = item_index
@@ -169,7 +202,7 @@ class NodeError(ExecutionError):
 
     @property
     def log(self) -> Any:
-        """The run log, the failed node included."""
+        """The run log, including the failed node."""
         return getattr(self.result, "log", None)
 
     @property
@@ -187,26 +220,33 @@ class NodeError(ExecutionError):
 
     @staticmethod
     def of(error: BaseException | None) -> NodeError | None:
-        """Return the evidence for an exception that came out of a run, None for any other."""
+        """Return the evidence about an exception that came out of a run, None for others.
+
+        >>> try:
+        ...     SyncRunner().run(Graph([FunctionNode(lambda x: 1 / x, "invert", "y")]), x=0)
+        ... except ZeroDivisionError as error:
+        ...     print(NodeError.of(error), NodeError.of(error).inputs)
+        node invert: execute: division by zero {'x': 0}
+        """
         try:
             evidence = error.__dict__[EVIDENCE]
-        except Exception:  # a hostile exception class may refuse even to be looked at
+        except Exception:  # an exception class can refuse attribute access
             return None
         return evidence if isinstance(evidence, NodeError) else None
 
 
 class PanicError(HypergraphError):
-    """A node raised something that is meant to end the process; the process goes on."""
+    """A node raised SystemExit or another BaseException; the process keeps running."""
 
     def __init__(self, node_name: str, value: BaseException) -> None:
         super().__init__(f"node {node_name} panicked: {safe_text(value)}")
-        self.node_name = node_name  # which node
-        self.value = value  # what it raised
+        self.node_name = node_name  # the node
+        self.value = value  # the exception it raised
 
     @property
     def stack(self) -> str:
-        """The formatted traceback; formatted on access, because that is slow."""
-        import traceback  # it loads the tokenizer, which few programs need
+        """The formatted traceback, formatted on access."""
+        import traceback  # imports the tokenizer, which few programs need
 
         return "".join(traceback.format_exception(self.value))
 
@@ -216,12 +256,12 @@ class NodeTimeoutError(HypergraphError, TimeoutError):
 
     def __init__(self, node_name: str, timeout: float) -> None:
         super().__init__(f"node {node_name} took longer than its timeout of {timeout:g} s")
-        self.node_name = node_name  # which node
-        self.timeout = timeout  # its limit in seconds
+        self.node_name = node_name  # the node
+        self.timeout = timeout  # its timeout in seconds
 
 
 class CancellationError(HypergraphError):
-    """The run was asked to stop before it was done; `values` holds the state of all completed nodes."""
+    """The run was asked to stop before its end; `values` holds the state of all completed nodes."""
 
     def __init__(
         self,
@@ -233,120 +273,70 @@ class CancellationError(HypergraphError):
     ) -> None:
         when = "during" if was_executing else "before"
         super().__init__(f"cancelled {when} node {node_name}: {safe_text(cause)}")
-        self.node_name = node_name  # at which node
-        self.cause = cause  # the timeout, or the request to stop
-        self.values: Mapping[str, Any] = values if values is not None else {}  # of all completed nodes
-        self.was_executing = was_executing  # False if it stopped between nodes
+        self.node_name = node_name  # the node at which it stopped
+        self.cause = cause  # the timeout or the stop request
+        self.values: Mapping[str, Any] = values if values is not None else {}  # outputs of completed nodes
+        self.was_executing = was_executing  # False if the run stopped between nodes
 
 
 class RunTimeoutError(CancellationError, TimeoutError):
-    """The run took longer than the timeout given to it."""
+    """The run took longer than its timeout."""
 
     def __init__(self, node_name: str, cause: BaseException, *, timeout: float = 0.0, **about: Any) -> None:
         super().__init__(node_name, cause, **about)
-        self.timeout = timeout  # the limit in seconds
+        self.timeout = timeout  # in seconds
 
 
 class StopRequested(Exception):
-    """Somebody asked the run to stop; the cause inside a CancellationError."""
+    """A stop request; the cause of a CancellationError."""
 
     def __init__(self, info: Any = None) -> None:
         super().__init__("stop requested" if info is None else f"stop requested: {safe_text(info)}")
         self.info = info
 
 
-def attach_evidence(error: BaseException, evidence: NodeError) -> None:
-    """Remember the evidence on the exception itself, which may refuse ordinary attributes."""
-    try:
-        error.__dict__[EVIDENCE] = evidence
-    except Exception:  # noqa: S110 - a hostile exception class loses its evidence, not its identity
-        pass
-
-
-def reraise(error: BaseException) -> NoReturn:
-    """Raise an exception once more, as it is: the context it came with stays its context."""
-    context = _CONTEXT.__get__(error)
-    try:
-        raise error
-    finally:
-        _CONTEXT.__set__(error, context)
-
-
-def annotate(error: BaseException, note: str) -> None:
-    """Put one note of ours on the exception, in place of an earlier one."""
-    try:
-        notes = getattr(error, "__notes__", None)
-        if notes:
-            notes[:] = [text for text in notes if not str(text).startswith(_NOTE_PREFIX)]
-        error.add_note(_NOTE_PREFIX + note)
-    except Exception:  # noqa: S110 - a note is a courtesy
-        pass
-
-
-__all__ = [  # every error of the tree, whichever module it is written in
-    name
-    for name, thing in globals().items()
-    if isinstance(thing, type) and issubclass(thing, HypergraphError)
-]
-
-
-EVIDENCE = "__hypergraph_evidence__"
-
-
-def _rebuild(cls: type[HypergraphError], args: tuple[Any, ...], state: dict[str, Any]) -> HypergraphError:
-    error = cls.__new__(cls, *args)
-    error.args = args
-    error.__dict__.update(state)
-    return error
-
-
-def safe_text(value: object) -> str:
-    """Return str(value), or a placeholder when that raises."""
-    try:
-        return str(value)
-    except Exception as error:
-        return f"<{type(value).__name__} whose text raises {type(error).__name__}>"
+# -- executors -----------------------------------------------------------------------------------------
 
 
 class RemoteError(HypergraphError):
-    """A node failed in a worker; this stands for an exception that cannot be carried over."""
+    """A node failed in a worker with an exception that cannot be sent back."""
 
     def __init__(
         self, message: str | None = None, *, type_name: str = "", text: str = "", traceback: str = ""
     ) -> None:
         super().__init__(message)
-        self.type_name = type_name  # module-qualified class of the exception
-        self.text = text  # its message
-        self.traceback = traceback  # formatted, from the worker
+        self.type_name = type_name  # qualified name of the exception class
+        self.text = text  # the message of the exception
+        self.traceback = traceback  # the formatted traceback of the worker
 
 
 class WorkerLostError(HypergraphError):
-    """A worker died while it called a node; what the call did is not known.
-
-    `is_final` says that the executor would not do any better if it was asked once more.
-    """
+    """A worker died during the call of a node; the outcome of the call is unknown."""
 
     def __init__(self, message: str | None = None, *, node_name: str = "", is_final: bool = False) -> None:
         super().__init__(message)
-        self.node_name = node_name  # whose call was lost
-        self.is_final = is_final  # see above
+        self.node_name = node_name  # the node
+        self.is_final = is_final  # whether the executor would lose another call too
 
 
 class NotPicklableError(HypergraphError, TypeError):
-    """Something cannot be sent to an executor or back; leave the node local, or pass what can be pickled."""
+    """A value cannot be pickled for an executor; run the node locally, or pass a value that can be."""
 
     def __init__(self, message: str | None = None, *, node_name: str = "", name: str = "") -> None:
         super().__init__(message)
-        self.node_name = node_name  # whose call it was
-        self.name = name  # of the input or output, if it was one
+        self.node_name = node_name  # the node
+        self.name = name  # the input or output, if it is one
+
+
+# -- stores --------------------------------------------------------------------------------------------
 
 
 class CheckpointError(HypergraphError):
-    """The store failed; the cause says how."""
+    """The store failed; see the cause."""
 
 
 class StoreError(CheckpointError):
-    """The store at one location is in trouble."""
+    """The store at a location failed."""
 
     def __init__(self, message: str | None = None, *, location: str | None = None) -> None:
         super().__init__(message)
@@ -354,46 +344,50 @@ class StoreError(CheckpointError):
 
 
 class StoreUnavailableError(StoreError):
-    """The store cannot be reached; check its path or address, and that no other program keeps it locked."""
+    """The store is unavailable; check its path or address, and whether another program has locked it."""
 
 
 class StoreFullError(StoreError):
-    """The store has no room left; free some disk space (or prune old workflows) and resume."""
+    """The store is full; free disk space or prune old workflows, then resume."""
 
 
 class StoreReadOnlyError(StoreError):
-    """The store cannot be written; check the permissions of its file and of the folder around it."""
+    """The store is read-only; check the permissions of its file and folder."""
 
 
 class StoreCorruptError(StoreError):
-    """The store's content is damaged; restore it from a backup, or move it away and start afresh."""
+    """The store is damaged; restore it from a backup, or move it away and start over."""
 
 
 class SchemaTooNewError(StoreError):
-    """The store was written by a newer release; upgrade hypergraph, nothing was changed."""
+    """The store was written by a newer release; upgrade hypergraph. Nothing was changed."""
 
     def __init__(
         self, message: str | None = None, *, location: str | None = None, found: int = 0, known: int = 0
     ) -> None:
         super().__init__(message, location=location)
-        self.found = found  # the version of the schema in the store
-        self.known = known  # the newest one this release knows
+        self.found = found  # the schema version of the store
+        self.known = known  # the newest schema version of this release
 
 
 class WorkflowError(CheckpointError):
-    """The store refuses something about one workflow."""
+    """The store refused an operation on a workflow."""
 
     def __init__(self, message: str | None = None, *, workflow_id: str | None = None) -> None:
         super().__init__(message)
-        self.workflow_id = workflow_id  # which workflow
+        self.workflow_id = workflow_id  # the workflow
+
+
+class WorkflowNotFoundError(WorkflowError, LookupError):
+    """There is no workflow with this id."""
 
 
 class InvalidWorkflowIdError(WorkflowError):
-    """A workflow id is 1 to 512 bytes of printable text, without "/" and blanks at its ends."""
+    """A workflow id is 1 to 512 bytes of printable text, without "/" and without blanks at its ends."""
 
 
 class WorkflowLockedError(WorkflowError):
-    """Somebody else is running this workflow; wait for it, stop it, or take over with force=True."""
+    """Another process runs this workflow; wait with wait=True, stop it, or take over with force=True."""
 
     def __init__(
         self,
@@ -405,13 +399,13 @@ class WorkflowLockedError(WorkflowError):
         since: datetime | None = None,
     ) -> None:
         super().__init__(message, workflow_id=workflow_id)
-        self.pid = pid  # the process at work
-        self.host = host  # its machine
-        self.since = since  # when it began
+        self.pid = pid  # the owner process
+        self.host = host  # the machine of the owner
+        self.since = since  # the start of its run
 
 
 class OwnershipLostError(WorkflowError):
-    """Somebody else took this workflow over; this run must stop, what it had written stays."""
+    """Another process took over this workflow; this run stops, its stored steps stay."""
 
 
 class GraphChangedError(WorkflowError):
@@ -419,30 +413,68 @@ class GraphChangedError(WorkflowError):
 
 
 class ItemChangedError(WorkflowError):
-    """A map item has other inputs than the recorded one; use a new id, or map(..., key=)."""
+    """The inputs of a map item differ from the recorded ones; use a new id, or map(..., key=...)."""
 
 
 class StepError(WorkflowError):
-    """The store cannot go on at one node of a workflow."""
+    """A workflow cannot continue at a node."""
 
     def __init__(
         self, message: str | None = None, *, workflow_id: str | None = None, node_name: str | None = None
     ) -> None:
         super().__init__(message, workflow_id=workflow_id)
-        self.node_name = node_name  # which node
+        self.node_name = node_name  # the node
 
 
 class AmbiguousStepError(StepError):
-    """A step that must not repeat began and has no result; find out, or pass on_ambiguous="rerun"."""
+    """A step with repeatable=False started and has no result; check its effect, or use on_ambiguous."""
 
 
 class CrashLoopError(StepError):
-    """The same node took its process along three times; fix it, then resume with force=True."""
+    """The process died three times in the same node; fix the node, then resume with force=True."""
 
 
 class ArtifactMissingError(CheckpointError):
-    """A large value is gone from the artifact store; restore its file, or let the step run again."""
+    """A value is missing in the artifact store; restore its file, or run the step again."""
 
 
 class DecryptionError(CheckpointError):
-    """A stored value cannot be decrypted; give the store the key it was written with."""
+    """A stored value cannot be decrypted; pass the key it was written with."""
+
+
+# -- raising and annotating ----------------------------------------------------------------------------
+
+
+def attach_evidence(error: BaseException, evidence: NodeError) -> None:
+    """Attach the evidence to the exception, which may refuse ordinary attributes."""
+    try:
+        error.__dict__[EVIDENCE] = evidence
+    except Exception:  # noqa: S110 - raised without evidence, if the class refuses attributes
+        pass
+
+
+def reraise(error: BaseException) -> NoReturn:
+    """Raise an exception again, with its original context."""
+    context = _CONTEXT.__get__(error)
+    try:
+        raise error
+    finally:
+        _CONTEXT.__set__(error, context)
+
+
+def annotate(error: BaseException, note: str) -> None:
+    """Add a note of this package to the exception, replacing an earlier one."""
+    try:
+        notes = getattr(error, "__notes__", None)
+        if notes:
+            notes[:] = [text for text in notes if not str(text).startswith(_NOTE_PREFIX)]
+        error.add_note(_NOTE_PREFIX + note)
+    except Exception:  # noqa: S110 - raised without the note
+        pass
+
+
+__all__ = [  # every error class
+    name
+    for name, thing in globals().items()
+    if isinstance(thing, type) and issubclass(thing, HypergraphError)
+]

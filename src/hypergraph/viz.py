@@ -1,4 +1,4 @@
-"""Pictures of graphs, as functions that take the graph, or its stored structure, first."""
+"""Functions that draw a graph or a stored structure."""
 
 from hypergraph.graph.drawing import overlay_of
 from hypergraph.graph.mermaid import MermaidDiagram, to_mermaid

@@ -68,7 +68,7 @@ def write_hostile(file: Path) -> None:
     runner.map(
         graphs.hostile, bait=graphs.NASTY, map_over="bait", workflow_id="many", error_handling="continue"
     )
-    asyncio.run(store.close())
+    store.close()
     with closing(sqlite3.connect(file)) as database, database:
         keys = [key for (key,) in database.execute("SELECT key FROM workflows WHERE id LIKE 'attack%'")]
         for key, text in zip(keys, graphs.NASTY, strict=True):

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +24,8 @@ from hypergraph.checkpointers import (
 )
 from hypergraph.checkpointers.query import NODE_FIELDS, WORKFLOW_FIELDS
 from hypergraph.checkpointers.records import NewWorkflow
+from hypergraph.checkpointers.sqlite.database import Database
+from hypergraph.exceptions import WorkflowNotFoundError
 
 ask = asyncio.run
 
@@ -34,10 +38,10 @@ def step(index: int, node: str, values: dict[str, Any] | None = None, **fields: 
 async def fill(
     store: Any, workflow_id: str, steps: list[StepRecord], status: str = "completed", **about: Any
 ) -> None:
-    await store.create_workflow(workflow_id, **about)
+    store.create_workflow(workflow_id, **about)
     for record in steps:
-        await store.save_step(record)
-    await store.update_workflow_status(workflow_id, WorkflowStatus(status))
+        store.save_step(record)
+    store.update_workflow_status(workflow_id, WorkflowStatus(status))
 
 
 def rag(workflow_id: str = "w", answer: str = "yes", **changed: Any) -> list[StepRecord]:
@@ -71,7 +75,7 @@ def rag(workflow_id: str = "w", answer: str = "yes", **changed: Any) -> list[Ste
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Checkpointer]:
     made = MemoryCheckpointer() if request.param == "memory" else SqliteCheckpointer(tmp_path / "w.db")
     yield made
-    ask(made.close())
+    made.close()
 
 
 def give(store: Checkpointer, at: int, name: str, version: int, value: Any) -> None:
@@ -133,7 +137,7 @@ def test_a_workflow_prints_its_steps_without_a_further_call(filled: Any) -> None
 
 
 def test_unknown_ids_give_nothing_and_no_error(store: Any) -> None:
-    assert (store.state("?"), store.steps("?"), store.workflow("?")) == ({}, [], None)
+    assert (store.state("?"), store.steps("?"), store.backend.read_workflow("?")) == ({}, [], None)
     assert store.checkpoint("?") == Checkpoint({}, [])
 
     async def ask_all() -> list[Any]:
@@ -142,13 +146,13 @@ def test_unknown_ids_give_nothing_and_no_error(store: Any) -> None:
             await store.get_inputs("?", 0),
             await store.get_steps("?"),
             await store.get_provenance("?", "x"),
-            await store.iterations("?", "n"),
-            await store.search("x"),
+            store.iterations("?", "n"),
+            store.search("x"),
             await store.list_workflows(parent="?"),
             await store.get_workflow("?"),
-            await store.diff("?", "?"),
-            await store.lineage("?"),
-            await store.stats(),
+            store.diff("?", "?"),
+            store.lineage("?"),
+            store.stats(),
         ]
 
     assert ask(ask_all()) == [{}, {}, [], [], [], [], [], None, None, None, {}]
@@ -158,7 +162,7 @@ def test_awaited_questions_leave_the_event_loop_free() -> None:
     threads = []
 
     class Slow(MemoryCheckpointer):
-        def read_state(self, workflow_id: str, **bounds: Any) -> dict[str, Any]:
+        def state(self, workflow_id: str, **bounds: Any) -> dict[str, Any]:
             threads.append(threading.current_thread())
             return {}
 
@@ -194,7 +198,7 @@ def loop(store: Any) -> Any:
 
 
 def test_each_visit_of_a_loop_has_its_own_inputs_outputs_and_timing(loop: Any) -> None:
-    visits = ask(loop.iterations("w", "extend"))
+    visits = loop.iterations("w", "extend")
     assert [visit.number for visit in visits] == [1, 2, 3]
     assert [visit.inputs for visit in visits] == [{"text": "x"}, {"text": "xx"}, {"text": "xxx"}]
     assert [visit.outputs for visit in visits] == [{"text": "xx"}, {"text": "xxx"}, {"text": "xxxx"}]
@@ -261,7 +265,7 @@ def test_steps_without_versions_count_the_values_of_a_name(store: Any) -> None:
 
 def the_difference(store: Any, *others: StepRecord) -> Any:
     ask(fill(store, "other", list(others), inputs={"query": "why?"}))
-    found = ask(store.diff("w", "other"))
+    found = store.diff("w", "other")
     assert json.dumps(found.to_dict(), allow_nan=False)
     return found
 
@@ -303,8 +307,8 @@ def test_workflows_part_where_a_step_ends_or_decides_otherwise(
 
 
 def test_a_workflow_that_does_not_exist_cannot_be_compared(filled: Any) -> None:
-    assert ask(filled.diff("w", "?")) is None
-    assert ask(filled.diff("?", "w")) is None
+    assert filled.diff("w", "?") is None
+    assert filled.diff("?", "w") is None
 
 
 def test_lineage_is_the_tree_of_forks_seen_from_any_of_them(store: Any) -> None:
@@ -312,7 +316,7 @@ def test_lineage_is_the_tree_of_forks_seen_from_any_of_them(store: Any) -> None:
     for name, source, at in (("retry", "order", 3), ("again", "order", 1), ("retry-2", "retry", 4)):
         fork(store, name, source, at)
     ask(fill(store, "unrelated", []))
-    trees = [str(ask(store.lineage(name))) for name in ("order", "retry", "again", "retry-2")]
+    trees = [str(store.lineage(name)) for name in ("order", "retry", "again", "retry-2")]
     tree = (
         "order  failed\n"
         "├── retry  active (forked at superstep 3)\n"
@@ -320,18 +324,18 @@ def test_lineage_is_the_tree_of_forks_seen_from_any_of_them(store: Any) -> None:
         "└── again  active (forked at superstep 1)"
     )
     assert trees == [tree] * 4
-    assert json.dumps(ask(store.lineage("order")).to_dict())
+    assert json.dumps(store.lineage("order").to_dict())
 
 
 def test_lineage_begins_at_the_oldest_ancestor_that_is_left(store: Any) -> None:
     fork(store, "fork", "deleted")
-    assert ask(store.lineage("fork")).workflow.id == "fork"
+    assert store.lineage("fork").workflow.id == "fork"
 
 
 def test_lineage_ends_even_if_ids_were_used_again(store: Any) -> None:
     fork(store, "a", "b")
     fork(store, "b", "a")
-    assert str(ask(store.lineage("a"))).count("active") == 2
+    assert str(store.lineage("a")).count("active") == 2
 
 
 # --- all workflows ------------------------------------------------------------------------------
@@ -346,7 +350,7 @@ def test_stats_tell_how_a_node_usually_does(store: Any) -> None:
         step(23, "other", status=StepStatus.FAILED),
     ]
     ask(fill(store, "w", times + others, graph_name="rag"))
-    stats = ask(store.stats())
+    stats = store.stats()
     assert list(stats) == ["embed", "other"]
     assert stats["embed"].to_dict() == {
         "count": 22,
@@ -362,12 +366,12 @@ def test_stats_tell_how_a_node_usually_does(store: Any) -> None:
 def test_stats_can_be_narrowed(store: Any) -> None:
     ask(fill(store, "w", rag(), graph_name="rag"))
     ask(fill(store, "w/inner", [step(0, "deep", workflow_id="w/inner")], graph_name="inner", parent="w"))
-    assert list(ask(store.stats(graph="rag"))) == ["build", "generate", "retrieve"]
-    assert list(ask(store.stats(node="deep"))) == ["deep"]
-    assert list(ask(store.stats(since="1h"))) == ["build", "deep", "generate", "retrieve"]
-    assert ask(store.stats(graph="none")) == {}
+    assert list(store.stats(graph="rag")) == ["build", "generate", "retrieve"]
+    assert list(store.stats(node="deep")) == ["deep"]
+    assert list(store.stats(since="1h")) == ["build", "deep", "generate", "retrieve"]
+    assert store.stats(graph="none") == {}
     with pytest.raises(ValueError, match="since='soon'"):
-        ask(store.stats(since="soon"))
+        store.stats(since="soon")
 
 
 def test_search_finds_steps_by_every_word_in_names_errors_and_values(store: Any) -> None:
@@ -375,7 +379,7 @@ def test_search_finds_steps_by_every_word_in_names_errors_and_values(store: Any)
     ask(fill(store, "w", [*rag(), failed]))
 
     def found(text: str, **options: Any) -> list[str]:
-        return [match.node_name for match in ask(store.search(text, **options))]
+        return [match.node_name for match in store.search(text, **options)]
 
     assert found("gateway") == ["publish"]
     assert found("httperror TIMEOUT") == ["publish"]
@@ -385,7 +389,7 @@ def test_search_finds_steps_by_every_word_in_names_errors_and_values(store: Any)
     assert found("  ") == []
     assert len(found("w", limit=2)) == 2
     with pytest.raises(ValueError, match="limit must be"):
-        ask(store.search("x", limit=0))
+        store.search("x", limit=0)
 
 
 @pytest.fixture
@@ -494,7 +498,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Checkpointer
             ask(fill(store, f"w-{number}", steps[:number], status, tags={"n": str(number % 2)}))
     yield stores
     for store in stores:
-        ask(store.close())
+        store.close()
 
 
 @pytest.mark.slow
@@ -509,3 +513,47 @@ def test_every_store_chooses_the_same_workflows(
     found = [store.workflows(where=where, status=status, tag=tag) for store in pair]
     assert [workflow.id for workflow in found[0]] == [workflow.id for workflow in found[1]]
     assert found[0].total == found[1].total == len(found[0])
+
+
+# --- one question, one transaction --------------------------------------------------------------
+
+
+def test_a_history_and_an_overview_are_one_transaction_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = SqliteCheckpointer(tmp_path / "w.db")
+    ask(fill(store, "w", [step(n, f"n{n}", {f"v{n}": n}) for n in range(10)]))
+    read, reads = Database.read, []
+
+    def counted(database: Database, work: Any) -> Any:
+        reads.append(work)
+        return read(database, work)
+
+    monkeypatch.setattr(Database, "read", counted)
+    assert store.read_history("w") is not None
+    assert store.read_overview("w") is not None
+    assert store.checkpoint("w").values["v9"] == 9
+    assert len(reads) == 3
+
+
+def test_an_unknown_workflow_is_an_error_that_names_close_ids(store: Any) -> None:
+    store.create_workflow("order-456")
+    with pytest.raises(WorkflowNotFoundError, match=r"no workflow 'order-465' .* Did you mean 'order-456'\?"):
+        store.workflow("order-465")
+    with pytest.raises(LookupError):
+        store.workflow("?")
+    assert ask(store.get_workflow("order-465")) is None
+
+
+def test_all_stores_can_be_imported_without_the_driver_of_postgres() -> None:
+    program = """if True:
+        import sys
+        sys.modules["psycopg"] = None
+        from hypergraph.checkpointers import *
+        try:
+            PostgresCheckpointer("postgresql://localhost/x")
+        except ImportError as error:
+            print(error)
+    """
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "hypergraph[postgres]" in done.stdout

@@ -1,6 +1,5 @@
 """What every store promises, asked of memory and SQLite, and what each of them promises besides."""
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,7 @@ import pytest
 from hypergraph.checkpointers import Checkpointer, CheckpointPolicy, MemoryCheckpointer, SqliteCheckpointer
 from hypergraph.exceptions import CheckpointError
 from hypergraph.testing import CheckpointerConformance
-from hypergraph.testing.conformance.samples import opened, told
+from hypergraph.testing.conformance.samples import opened, recorded
 
 
 class TestMemory(CheckpointerConformance):
@@ -28,7 +27,7 @@ def test_memory_lets_the_oldest_finished_workflow_go_first() -> None:
     store = MemoryCheckpointer(max_workflows=2)
     active = opened(store, "active")
     for name in ("a", "b", "c"):
-        told(store, workflow_id=name)
+        recorded(store, workflow_id=name)
     assert [found.id for found in store.workflows()] == ["c", "active"]
     store.release(active)
 
@@ -41,7 +40,7 @@ def test_memory_refuses_a_limit_that_is_none(limit: Any) -> None:
 
 def test_memory_cannot_be_backed_up() -> None:
     with pytest.raises(CheckpointError, match="SqliteCheckpointer"):
-        asyncio.run(MemoryCheckpointer().backup("x"))
+        MemoryCheckpointer().backup("x")
 
 
 def test_sqlite_takes_a_policy_or_shortcuts_but_not_both(tmp_path: Path) -> None:

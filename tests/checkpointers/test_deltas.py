@@ -37,6 +37,7 @@ from hypergraph.checkpointers import (
 from hypergraph.checkpointers.deltas import applied, difference
 from hypergraph.checkpointers.records import NewWorkflow
 from hypergraph.checkpointers.status import WorkflowStatus
+from hypergraph.durability.journal import growth_of
 
 __all__ = ["elsewhere"]  # a fixture
 
@@ -128,7 +129,7 @@ def run_all(store: Checkpointer, script: tuple[str, list[str], int], *, in_a_loo
 
 
 def expected_of(store: Checkpointer, left: list[Any]) -> Expected:
-    steps = store.read_steps("w", values=False)
+    steps = store.steps("w", values=False)
     grown = [step.superstep for step in steps if step.node_name == "grow"]
     assert len(grown) == len(left)
     return {
@@ -180,13 +181,13 @@ def test_every_version_stays_what_it_was(way: Any, script: Any, in_a_loop: bool,
         check(store, "fork", upto(expected, superstep))
         if way[0] == "sqlite":
             read(store, "backup", str(Path(folder, "copy.db")))
-            store.shut()
+            store.close()
             check(kept(way, Path(folder)), "fork", upto(expected, superstep))
             os.replace(Path(folder, "copy.db"), Path(folder, "w.db"))
             for rest in ("-wal", "-shm"):
                 Path(folder, "w.db" + rest).unlink(missing_ok=True)
             check(kept(way, Path(folder)), "fork of the fork", upto(expected, superstep))
-        store.shut()
+        store.close()
 
 
 @pytest.mark.slow
@@ -208,7 +209,7 @@ def test_what_the_retention_keeps_is_what_it_was(way: Any, script: Any, in_a_loo
         store.policy = CheckpointPolicy()
         fork(store, script, ("w", max(expected)), "fork", in_a_loop=in_a_loop)
         check(store, "fork", {max(expected): expected[max(expected)]}, since=max(expected))
-        store.shut()
+        store.close()
 
 
 @pytest.mark.slow
@@ -237,7 +238,7 @@ def test_a_replaced_step_changes_no_other(way: Any, script: Any, at: int, how: s
         SyncRunner(checkpointer=store).run(turning(script)[0], turn=-1, workflow_id="w")
         assert len(store.steps("w")) == len(expected) + 1 + (how == "a sibling")
         assert same(store.state("w", superstep=max(expected))["x"], run_on)
-        store.shut()
+        store.close()
 
 
 def replaced(step: StepRecord, how: str) -> StepRecord:
@@ -265,15 +266,15 @@ def record(superstep: int, index: int, value: Any, **fields: Any) -> StepRecord:
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Checkpointer]:
     made = MemoryCheckpointer() if request.param == "memory" else SqliteCheckpointer(tmp_path / "w.db")
     yield made
-    made.shut()
+    made.close()
 
 
 def write(store: Checkpointer, records: list[StepRecord]) -> None:
     """Write steps as a runner does, in the order in which they ended."""
     claim = store.claim("w", NewWorkflow())
-    growth = store.growth("w", is_new=claim.existing is None)
+    growth = growth_of(store, "w", is_new=claim.existing is None)
     for one in records:
-        store.commit(claim, [store.encode(one, growth)])
+        store.commit(claim, [store.encoding.encode(one, growth)])
     store.commit(claim, status=WorkflowStatus.COMPLETED)
     store.release(claim)
 
@@ -353,7 +354,7 @@ def test_a_chain_that_lost_a_link_is_no_other_value(tmp_path: Path) -> None:
     values = [["x" * 300, "first"], ["x" * 300, "other"], ["x" * 300, "other", "last"]]
     write(store, [record(n, n, value) for n, value in enumerate(values)])
     assert store.state("w") == {"x": values[-1]}
-    store.shut()
+    store.close()
     with sqlite3.connect(tmp_path / "w.db") as connection:
         connection.execute("DELETE FROM vals WHERE superstep = 1")
     connection.close()
@@ -380,11 +381,11 @@ def chat(folder: Path, way: tuple[str, str, str], dies_in: int | None, durabilit
         return "talk" if n < 12 else END
 
     graph = Graph([talk, again], name="chat")
-    begin = {} if store.workflow("w") else {"messages": ["hello" * 80], "n": 0}
+    begin = {} if store.backend.read_workflow("w") else {"messages": ["hello" * 80], "n": 0}
     SyncRunner(checkpointer=store).run(graph, begin, workflow_id="w")
     last = max(step.superstep for step in store.steps("w"))
     states = [store.state("w", superstep=superstep) for superstep in range(last + 1)]
-    store.shut()
+    store.close()
     return states
 
 
@@ -468,7 +469,7 @@ def test_a_conversation_in_many_runs_costs_about_what_it_says(tmp_path: Path) ->
         (outputs,) = connection.execute("SELECT sum(length(data)) FROM vals WHERE name = 'more'").fetchone()
     connection.close()
     assert outputs <= 4 * final
-    store.shut()
+    store.close()
 
 
 def rows_and_bytes(store: SqliteCheckpointer, superstep: int) -> tuple[int, int]:
@@ -476,16 +477,16 @@ def rows_and_bytes(store: SqliteCheckpointer, superstep: int) -> tuple[int, int]
     from hypergraph.checkpointers.sql import reads
     from hypergraph.checkpointers.sqlite.migrations import OUTPUT
 
-    found = store._database.read(lambda c: reads.payloads(c, "w", OUTPUT, superstep))
+    found = store.backend.database.read(lambda c: reads.payloads(c, "w", OUTPUT, superstep))
     parts = [part for payload in found for part in (*payload.parts, payload)]
-    artifacts = sum(len(store._encoding._artifact(p.data)) for p in parts if p.is_artifact)
+    artifacts = sum(len(store.encoding._artifact(p.data)) for p in parts if p.is_artifact)
     return len(parts), artifacts + sum(len(part.data or b"") for part in parts)
 
 
 @pytest.mark.slow
 def test_no_version_costs_much_more_to_read_than_the_last_one(talked: Any) -> None:
     store = talked(400)
-    supersteps = [step.superstep for step in store.read_steps("w", values=False)]
+    supersteps = [step.superstep for step in store.steps("w", values=False)]
     last_rows, last_bytes = rows_and_bytes(store, supersteps[-1])
     final = len(msgspec.json.encode(store.state("w")["messages"]))
     assert last_bytes <= 3 * final

@@ -19,6 +19,7 @@ from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer, StepRecor
 from hypergraph.checkpointers.history import ready_nodes
 from hypergraph.graph.structure import structure_of
 from hypergraph.structure import Shape
+from hypergraph.testing.conformance import samples
 
 __all__ = ["bodies", "store"]  # fixtures
 
@@ -302,7 +303,7 @@ def test_at_every_point_of_a_run_it_is_what_the_engine_did(seed: int, rng: Rando
     plain = {name: getattr(value, "number", value) for name, value in case.inputs().items()}
     OnSync(checkpointer=kept).run(graph, plain, workflow_id="w")
     steps, shape = kept.steps("w"), Shape(structure_of(graph))
-    inputs = {name: version for name, (version, _) in kept.read_inputs("w").items()}
+    inputs = {name: version for name, (version, _) in samples.given(kept, "w").items()}
     for superstep in range(-1, max((step.superstep for step in steps), default=-1) + 1):
         so_far = [step for step in steps if step.superstep <= superstep]
         following = [step for step in steps if step.superstep == superstep + 1]

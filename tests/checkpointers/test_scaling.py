@@ -18,6 +18,7 @@ from benchmarks.stores import LISTS, loop_of, size_bar, workflows_of
 from hypergraph.checkpointers import SqliteCheckpointer, StepRecord, StepStatus, WorkflowStatus
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import NewWorkflow
+from hypergraph.testing.conformance import samples
 
 SCAN = re.compile(r"SCAN (steps|vals|v|workflows|structures|lengths)\b")
 PAGE = 10
@@ -27,7 +28,7 @@ PAGE = 10
 def connection_of(store: SqliteCheckpointer) -> Iterator[Any]:
     """Lend the connection on which the next question will be asked."""
     taken: list[Any] = []
-    store._database.read(taken.append)
+    store.backend.database.read(taken.append)
     yield taken[0]
     taken[0].set_trace_callback(None)
     taken[0].set_progress_handler(None, 0)
@@ -71,9 +72,9 @@ def work(store: SqliteCheckpointer, question: Callable[[], Any]) -> int:
 QUESTIONS: dict[str, Callable[[SqliteCheckpointer], Any]] = {
     "state": lambda store: store.state("loop", superstep=3),
     "latest state": lambda store: store.state("loop"),
-    "inputs": lambda store: store.read_inputs("loop", upto=3),
+    "inputs": lambda store: samples.given(store, "loop", upto=3),
     "steps": lambda store: store.steps("loop", superstep=3),
-    "steps without values": lambda store: store.read_steps("loop", upto=3, values=False),
+    "steps without values": lambda store: store.steps("loop", superstep=3, values=False),
     "all steps": lambda store: store.steps("loop"),
     "checkpoint": lambda store: store.checkpoint("loop", superstep=3),
     "workflow": lambda store: store.workflow("loop"),
@@ -86,7 +87,7 @@ QUESTIONS: dict[str, Callable[[SqliteCheckpointer], Any]] = {
     "graph and status": lambda store: store.workflows(limit=PAGE, graph="loop", status="failed"),
     "children": lambda store: store.workflows(limit=PAGE, parent="loop"),
     "children with a status": lambda store: store.workflows(limit=PAGE, parent="loop", status="failed"),
-    "forks": lambda store: store.find(Query(forked_from="loop", top_level=False)),
+    "forks": lambda store: store.backend.find(Query(forked_from="loop", top_level=False)),
 }
 
 
@@ -99,7 +100,7 @@ def test_no_table_is_read_from_end_to_end(tmp_path: Path, question: str) -> None
 
 def test_the_check_of_plans_finds_a_scan(tmp_path: Path) -> None:
     store = loop_of(tmp_path / "loop.db", 10)
-    scanning = plans(store, lambda: store.find(Query(top_level=False)))
+    scanning = plans(store, lambda: store.backend.find(Query(top_level=False)))
     assert any(SCAN.search(line) for line in scanning)
 
 
@@ -128,7 +129,7 @@ def test_a_state_in_the_middle_costs_the_same_in_a_history_ten_times_as_long(loo
 def test_early_steps_cost_the_same_however_long_the_history_became(loops: Any) -> None:
     for values in (True, False):
         costs = [
-            work(s, lambda s=s, v=values: s.read_steps("loop", upto=9, values=v)) for s in loops.values()
+            work(s, lambda s=s, v=values: s.steps("loop", superstep=9, values=v)) for s in loops.values()
         ]
         assert costs[1] <= costs[0]
 
@@ -186,11 +187,11 @@ def test_totals_are_right_whatever_has_happened(tmp_path_factory: Any, rng: Rand
             new = NewWorkflow(graph_name=rng.choice([None, "", "a", "b"]), parent_id=parent)
             store.release(store.claim(alive[-1], new))
         elif deed < 0.8:
-            store.set_status(rng.choice(alive), rng.choice(list(WorkflowStatus)))
+            store.update_workflow_status(rng.choice(alive), rng.choice(list(WorkflowStatus)))
         else:
-            store.erase([alive.pop(rng.randrange(len(alive)))])
+            store.backend.delete([alive.pop(rng.randrange(len(alive)))])
     check_totals(store)
-    store.shut()
+    store.close()
 
 
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 4)), max_size=25))
@@ -208,11 +209,11 @@ def test_the_number_of_steps_is_right_in_whatever_order_they_come(
         found = store.workflow("w")
         assert found is not None
         assert found.step_count == len(store.steps("w"))
-    store.shut()
+    store.close()
 
 
 def test_the_length_of_a_deleted_workflow_is_forgotten(tmp_path: Path) -> None:
     store = loop_of(tmp_path / "a.db", 2_500)
-    store.erase(["loop"])
-    assert store._database.read(lambda c: c.execute("SELECT count(*) FROM lengths").fetchone()) == (0,)
+    store.backend.delete(["loop"])
+    assert store.backend.database.read(lambda c: c.execute("SELECT count(*) FROM lengths").fetchone()) == (0,)
     assert loop_of(tmp_path / "a.db", 3).workflow("loop").step_count == 3

@@ -20,8 +20,9 @@ from hypergraph.checkpointers import (
 )
 from hypergraph.checkpointers.sql.store import SqlCheckpointer
 from hypergraph.cli import main
+from hypergraph.durability.journal import growth_of
 from hypergraph.exceptions import CheckpointError
-from hypergraph.testing.conformance.samples import commit, known, opened, step, told
+from hypergraph.testing.conformance.samples import commit, given, opened, recorded, step
 
 
 @node(output_name="doubled")
@@ -59,9 +60,9 @@ def test_commands_take_the_address_of_a_postgres_database(
     (found,) = asked(capsys, "ls", *db)["items"]
     assert (found["id"], found["status"], found["steps"]) == ("w", "completed", 2)
     asked(capsys, "tag", "w", "k=v", *db)
-    assert known(filled).tags == {"k": "v"}
+    assert filled.workflow("w").tags == {"k": "v"}
     asked(capsys, "backup", str(tmp_path / "copy.db"), *db)
-    assert known(SqliteCheckpointer(tmp_path / "copy.db")).tags == {"k": "v"}
+    assert SqliteCheckpointer(tmp_path / "copy.db").workflow("w").tags == {"k": "v"}
     asked(capsys, "rm", "w", "--yes", *db)
     assert asked(capsys, "ls", *db)["items"] == []
 
@@ -72,13 +73,13 @@ def test_looking_at_a_database_without_a_store_creates_none(
     for command in (["ls"], ["tag", "w", "k=v"]):
         assert main([*command, "--db", dsn_in(tmp_path)]) != 0
         assert "There is no store" in capsys.readouterr().err
-    assert not store_in(tmp_path).exists()
+    assert not store_in(tmp_path).backend.exists()
 
 
 def test_another_schema_can_be_named_in_the_address(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told(store_in(tmp_path, schema="mine"))
+    recorded(store_in(tmp_path, schema="mine"))
     dsn = dsn_in(tmp_path)
     assert [found["id"] for found in asked(capsys, "ls", "--db", dsn + "&schema=mine")["items"]] == ["w"]
     swapped = dsn.replace("?", "?schema=mine&")
@@ -108,7 +109,7 @@ def described(store: SqlCheckpointer) -> list[Any]:
         (
             *(each.id, each.status, each.graph_name, each.tags, each.created_at, each.duration_ms),
             *(each.node_hashes, each.graph, each.parent_id, each.step_count),
-            *(store.steps(each.id), store.state(each.id), store.read_inputs(each.id)),
+            *(store.steps(each.id), store.state(each.id), given(store, each.id)),
         )
         for each in workflows
     ]
@@ -118,13 +119,15 @@ def filled_with_all(store: SqlCheckpointer) -> None:
     runner = SyncRunner(checkpointer=store)
     runner.run(GRAPH, {"x": 3, "messages": ["a"]}, workflow_id="w", tags={"k": "é\0"})
     runner.run(GRAPH, {"x": 70_000, "messages": []}, workflow_id="w2")
-    claim, growth = opened(store, "growing"), store.growth("growing", is_new=True)
+    claim, growth = opened(store, "growing"), growth_of(store, "growing", is_new=True)
     for number in range(20):
         values = {"messages": ["long enough to be worth it"] * (number + 1)}
-        store.commit(claim, [store.encode(step(number, values=values, workflow_id="growing"), growth)])
+        store.commit(
+            claim, [store.encoding.encode(step(number, values=values, workflow_id="growing"), growth)]
+        )
     store.release(claim)
     failed = step(0, status=StepStatus.FAILED, error="a\0b", cached=True, workflow_id="failed")
-    told(store, failed, workflow_id="failed")
+    recorded(store, failed, workflow_id="failed")
 
 
 @pytest.fixture(params=["from SQLite", "from Postgres"])
@@ -148,9 +151,9 @@ def test_a_copied_store_tells_the_same(pair: tuple[SqlCheckpointer, SqlCheckpoin
     result = SyncRunner(checkpointer=target).run(GRAPH, {"x": 3, "messages": ["a"]}, workflow_id="w")
     assert result["messages"] == ["a", "xxxxxx"]
     claim = opened(target, "growing")
-    growth = target.growth("growing", is_new=False)
+    growth = growth_of(target, "growing", is_new=False)
     longer = {"messages": ["long enough to be worth it"] * 21}
-    target.commit(claim, [target.encode(step(20, values=longer, workflow_id="growing"), growth)])
+    target.commit(claim, [target.encoding.encode(step(20, values=longer, workflow_id="growing"), growth)])
     assert target.state("growing") == longer
 
 
@@ -176,11 +179,11 @@ def test_large_values_go_into_rows_where_there_is_no_other_place(tmp_path: Path)
 
 
 def test_a_backup_of_a_postgres_store_is_a_sqlite_file(filled: PostgresCheckpointer, tmp_path: Path) -> None:
-    asyncio.run(filled.backup(str(tmp_path / "copy.db")))
+    filled.backup(str(tmp_path / "copy.db"))
     copy = SqliteCheckpointer(tmp_path / "copy.db")
     assert copy.state("w") == filled.state("w")
     with pytest.raises(CheckpointError, match="exist"):
-        asyncio.run(filled.backup(str(tmp_path / "copy.db")))
+        filled.backup(str(tmp_path / "copy.db"))
 
 
 def test_a_pause_is_answered_after_a_move(tmp_path: Path) -> None:

@@ -346,7 +346,7 @@ def test_the_doctor_tells_a_clock_that_differs(both: Both, monkeypatch: pytest.M
     assert "left active" not in found
     store = PostgresCheckpointer(both.postgres.database)
     store.open()
-    monkeypatch.setattr(store._database, "_behind", timedelta(seconds=-90))
+    monkeypatch.setattr(store.backend.database, "_behind", timedelta(seconds=-90))
     status, detail = findings(both.postgres.database)["clock"]
     assert status == "TROUBLE"
     assert detail.startswith("that of the database is 90.0 s behind this machine's")

@@ -22,10 +22,10 @@ OWNER = """
 import sys
 from hypergraph.checkpointers import PostgresCheckpointer
 from hypergraph.exceptions import CheckpointError
-from hypergraph.testing.making import commit, opened, step
+from hypergraph.testing.conformance.samples import commit, opened, step
 
 store = PostgresCheckpointer(sys.argv[1])
-store._database.patience = 1.0
+store.backend.database.patience = 1.0
 claim = opened(store)
 commit(store, claim, step(0, values={"x": "zombie"}))
 for number, _ in enumerate("up", 1):
@@ -71,7 +71,7 @@ def test_an_owner_that_is_cut_off_is_succeeded_and_refused_when_it_is_back(
         commit(store, claim, step(1, values={"x": "mine"}))
     assert [found.values for found in store.steps("w")] == [{"x": "zombie"}, {"x": "mine"}]
     store.release(claim)
-    store.shut()
+    store.close()
 
 
 def until_free(store: PostgresCheckpointer) -> Ownership:

@@ -1,6 +1,5 @@
 """The demo, run as a user would: what it says is what its database holds."""
 
-import asyncio
 import io
 import os
 import re
@@ -69,7 +68,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
     assert (done.returncode, done.stderr) == (0, "")
     store = SqliteCheckpointer(folder / FILE)
     yield Told(done.stdout, folder, store)
-    store.shut()
+    store.close()
 
 
 # --- what it prints -----------------------------------------------------------------------------
@@ -113,7 +112,7 @@ def test_every_id_it_suggests_is_there(told: Told) -> None:
     commands = {command[1]: command[2:] for command in words}
     assert list(commands) == ["ls", "show", "why", "diff", "timeline", "ui"]
     ids = [*commands["show"], commands["why"][0], *commands["diff"], *commands["timeline"]]
-    assert [workflow_id for workflow_id in ids if told.store.workflow(workflow_id) is None] == []
+    assert [workflow_id for workflow_id in ids if told.store.backend.read_workflow(workflow_id) is None] == []
     assert commands["why"][1] in told.store.state(commands["why"][0])
 
 
@@ -164,7 +163,7 @@ def test_corrected_messages_are_what_was_answered(told: Told) -> None:
 
 @pytest.mark.slow
 def test_the_loop_ends_with_the_first_draft_that_is_good_enough(told: Told) -> None:
-    rounds = asyncio.run(told.store.iterations("ticket-1/writing", "critique"))
+    rounds = told.store.iterations("ticket-1/writing", "critique")
     scores = [visit.outputs["score"] for visit in rounds]
     assert scores == sorted(scores)
     assert [score >= 90 for score in scores] == [False, False, True]
@@ -189,7 +188,7 @@ def test_the_killed_run_is_complete_and_every_result_was_stored_once(told: Told)
 
 @pytest.mark.slow
 def test_the_fork_has_the_right_answer_and_the_original_the_wrong_one(told: Told) -> None:
-    difference = asyncio.run(told.store.diff("card-1", "card-2"))
+    difference = told.store.diff("card-1", "card-2")
     assert set(difference.changed) == {"context", "reply", "letter"}
     wrong, right = difference.changed["letter"]
     assert "gift card" in wrong
@@ -226,7 +225,7 @@ def test_a_file_with_other_workflows_is_refused_and_stays_as_it_is(tmp_path: Pat
     assert "holds workflows that the demo did not make, like 'precious'" in done.stderr
     assert "hypergraph demo --db" in done.stderr
     assert store.state("precious") == {"y": 2}
-    store.shut()
+    store.close()
 
 
 @pytest.mark.slow
@@ -271,7 +270,7 @@ def test_a_killed_worker_costs_one_call(tmp_path: Path) -> None:
     )
     assert killed.values == whole.values
     assert sorted(before + after) == sorted([*alone, "writing/draft"])
-    store.shut()
+    store.close()
 
 
 @pytest.mark.slow

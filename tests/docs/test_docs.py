@@ -107,9 +107,7 @@ def test_readme_is_one_short_page_that_names_both_commands() -> None:
 
 GOOD_PAGE = """
 ```python
-import asyncio
-import inspect
-import pickle
+import asyncio, inspect, pickle
 def double(x):
     return 2 * x
 ```

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import subprocess
@@ -63,7 +62,7 @@ def python(*arguments: str, cwd: Path) -> str:
 
 @pytest.mark.slow
 def test_the_tour_shows_what_executing_it_shows(saved: Any, tmp_path: Path) -> None:
-    fresh = python(str(ROOT / "tests" / "notebooks.py"), str(TOUR), cwd=tmp_path)
+    fresh = python(str(ROOT / "tests" / "support" / "notebooks.py"), str(TOUR), cwd=tmp_path)
     now, then = outputs_of(nbformat.reads(fresh, as_version=4)), outputs_of(saved)
     assert [settled(output["text/plain"]) for output in now] == [
         settled(output["text/plain"]) for output in then
@@ -134,7 +133,7 @@ def displays() -> list[Any]:
     mapped = runner.map(Graph([invert]), number=[1, 0], **options)
     runner.run(Graph([invert]), number=2, fork_from=("one", None), workflow_id="two")
     records = [store.workflow("one"), store.workflow("many"), store.workflows()]
-    records.append(asyncio.run(store.lineage("two")))
+    records.append(store.lineage("two"))
     return [failed, failed.log, mapped, mapped.log, *records]
 
 

@@ -9,7 +9,7 @@ from hypergraph import Graph, SqliteCheckpointer, SyncRunner, node
 
 TESTS = Path(__file__).parents[1]
 PAGE = TESTS.parent / "docs" / "explanation" / "security.md"
-NAMED = re.compile(r"`(test_\w+)::(test_\w+)`")
+NAMED = re.compile(r"`([\w/]*test_\w+)::(test_\w+)`")
 
 
 def claims() -> list[str]:
@@ -26,7 +26,7 @@ def test_every_claim_names_a_test() -> None:
 
 
 def test_every_test_that_is_named_exists() -> None:
-    files = {path.stem: path for path in TESTS.rglob("test_*.py")}
+    files = {path.relative_to(TESTS).with_suffix("").as_posix(): path for path in TESTS.rglob("test_*.py")}
     named = NAMED.findall(PAGE.read_text(encoding="utf-8"))
     missing = [
         f"{file}::{name}"
@@ -43,7 +43,7 @@ def test_a_bound_value_is_not_stored(tmp_path: Path) -> None:
 
     store = SqliteCheckpointer(tmp_path / "runs.db")
     SyncRunner(checkpointer=store).run(Graph([ask]).bind(api_key="s3cr3t"), question="tea", workflow_id="w")
-    store.shut()
+    store.close()
     written = b"".join(path.read_bytes() for path in tmp_path.iterdir() if path.is_file())
     assert b"tea" in written
     assert b"s3cr3t" not in written

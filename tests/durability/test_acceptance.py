@@ -6,7 +6,6 @@ and a file in which bodies leave a line when they are called.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 import pytest
 from support.crashing import note, opened
+from support.durable import read
 from support.processes import Elsewhere, elsewhere
 from support.running import RUNNERS
 
@@ -31,7 +31,7 @@ QUERIES = ["reset password", "refund", "delivery", "invoice", "opening hours", "
 def ask(folder: Path, question: str, *args: Any, **options: Any) -> Any:
     """Ask the store, as somebody does who has neither the graph nor a runner."""
     store = SqliteCheckpointer(folder / "w.db")
-    return asyncio.run(getattr(store, question)(*args, **options))
+    return read(store, question, *args, **options)
 
 
 def listed(folder: Path, **filters: Any) -> list[str]:

@@ -125,7 +125,7 @@ class TestSaving:
         assert saved(kind(checkpointer=store), graph, {"v0": 0}, workflow_id="w") == []
         assert store.steps("w") == []
         assert store.workflow("w").status is WorkflowStatus.COMPLETED
-        assert store.workflow("w/inner") is None
+        assert store.backend.read_workflow("w/inner") is None
 
     def test_with_durability_exit_all_is_told_once_at_the_end(
         self, kind: Any, store: Checkpointer, bodies: Bodies
@@ -142,7 +142,7 @@ class TestSaving:
         events = saved(kind(checkpointer=store), nested(bodies), {"v0": 0}, workflow_id="w")
         assert [(event.workflow_id, event.steps) for event in events] == [("w", (0,)), ("w", (1,))]
         assert [s.node_name for s in store.steps("w")] == ["inner", "show"]
-        assert store.workflow("w/inner") is None
+        assert store.backend.read_workflow("w/inner") is None
 
     def test_the_steps_are_in_the_store(self, durable: On, store: Checkpointer, bodies: Bodies) -> None:
         durable.run(pipeline(bodies, 1), {"v0": 42}, workflow_id="persist-thread")

@@ -310,7 +310,7 @@ def test_in_no_mode_a_failed_write_is_swallowed(tmp_path: Path, runner: str, mod
 
     @node(output_name="text")
     def fill(x: int) -> str:
-        writer = made._database._writer
+        writer = made.backend.database._writer
         (pages,) = writer.execute("PRAGMA page_count").fetchone()
         writer.execute(f"PRAGMA max_page_count = {pages + 1}")
         return "y" * 100_000
@@ -321,7 +321,7 @@ def test_in_no_mode_a_failed_write_is_swallowed(tmp_path: Path, runner: str, mod
 
     with pytest.raises(StoreFullError, match="prune"):
         on.run(Graph([fill, count]), {"x": 1}, workflow_id="w")
-    made.shut()
+    made.close()
     assert [w.id for w in store_at(tmp_path / "w.db").workflows()] == ["w"]
 
 

@@ -102,7 +102,7 @@ def stopped(store: SqliteCheckpointer, bodies: Bodies, **options: Any) -> None:
 def store(tmp_path: Path) -> Iterator[SqliteCheckpointer]:
     made = SqliteCheckpointer(tmp_path / "w.db")
     yield made
-    made.shut()
+    made.close()
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ def counted(tmp_path: Path) -> Iterator[tuple[SqliteCheckpointer, Counting]]:
     artifacts = Counting()
     made = SqliteCheckpointer(tmp_path / "w.db", artifact_store=artifacts)
     yield made, artifacts
-    made.shut()
+    made.close()
 
 
 # -- where values go -------------------------------------------------------------------------------------
@@ -129,7 +129,7 @@ def test_a_large_value_is_a_file_and_its_row_stays_small(
     assert store.state("w")["text"] == text_of("a")
     is_readable = text_of("a")[:1000].encode() in files(store)[0].read_bytes()
     assert is_readable is (codecs == "plain")
-    store.shut()
+    store.close()
 
 
 def test_the_threshold_decides_what_is_large(tmp_path: Path, bodies: Bodies) -> None:
@@ -140,7 +140,7 @@ def test_the_threshold_decides_what_is_large(tmp_path: Path, bodies: Bodies) -> 
         run(store, large(bodies), letter="a")
         assert len(files(store)) == count
         assert store.state("w") == {"text": text_of("a"), "title": "A", "length": LARGE}
-        store.shut()
+        store.close()
 
 
 @pytest.mark.parametrize(("artifact", "count"), [(True, 1), (False, 0), (None, 1)])
@@ -191,7 +191,7 @@ LOOKS: dict[str, Callable[[SqliteCheckpointer], Any]] = {
     "print": lambda store: str(store.workflow("w")),
     "html": lambda store: store.workflow("w")._repr_html_(),
     "as json": lambda store: store.workflow("w").to_dict(),
-    "steps without values": lambda store: store.read_steps("w", values=False),
+    "steps without values": lambda store: store.steps("w", values=False),
     "search": lambda store: read(store, "search", "measure"),
     "stats": lambda store: read(store, "stats"),
     "lineage": lambda store: read(store, "lineage", "w"),
@@ -280,12 +280,12 @@ def test_an_artifact_that_is_put_back_is_there_again(store: SqliteCheckpointer, 
 def test_a_store_without_the_artifacts_says_so(tmp_path: Path, bodies: Bodies) -> None:
     store = SqliteCheckpointer(tmp_path / "w.db", artifact_store=MemoryArtifactStore())
     stopped(store, bodies)
-    store.shut()
+    store.close()
     other = SqliteCheckpointer(tmp_path / "w.db")
     found = other.state("w")["text"]
     assert isinstance(found, Undecodable)
     assert "put into a 'memory' store" in found.reason
-    other.shut()
+    other.close()
 
 
 # -- what goes -------------------------------------------------------------------------------------------
@@ -321,7 +321,7 @@ def test_a_fork_keeps_the_artifacts_of_its_origin(tmp_path: Path, bodies: Bodies
     assert store.state("fork")["text"] == text_of("a")
     assert run(store, large(bodies), "fork")["length"] == LARGE
     assert bodies.take() == ["measure"]
-    store.shut()
+    store.close()
 
 
 def test_the_retention_lets_artifacts_go(tmp_path: Path) -> None:
@@ -333,7 +333,7 @@ def test_the_retention_lets_artifacts_go(tmp_path: Path) -> None:
     read(store, "gc", older_than=0)
     assert len(files(store)) == 1
     assert store.state("w") == {"x": "2" * LARGE}
-    store.shut()
+    store.close()
 
 
 # -- stores in trouble -----------------------------------------------------------------------------------
@@ -355,7 +355,7 @@ def test_a_value_that_cannot_be_put_stops_the_run_and_leaves_no_half_of_it(
     artifacts.failing = None
     assert run(store, large(bodies))["length"] == LARGE
     assert store.state("w") == {"text": text_of("a"), "title": "A", "length": LARGE}
-    store.shut()
+    store.close()
 
 
 def test_a_folder_that_is_a_file_stops_the_run(tmp_path: Path, bodies: Bodies) -> None:
@@ -364,7 +364,7 @@ def test_a_folder_that_is_a_file_stops_the_run(tmp_path: Path, bodies: Bodies) -
     with pytest.raises(CheckpointError):
         run(store, large(bodies), letter="a")
     assert "text" not in store.state("w")
-    store.shut()
+    store.close()
 
 
 @pytest.mark.parametrize("where", ["memory", "local"])
@@ -379,11 +379,11 @@ def test_object_storage_serves_as_well(tmp_path: Path, bodies: Bodies, where: st
     assert bodies.take() == ["measure"]
     read(store, "delete", "w")
     assert read(store, "gc", older_than=0) == 1
-    store.shut()
+    store.close()
 
 
 def test_artifacts_are_private_files(store: SqliteCheckpointer, bodies: Bodies) -> None:
-    assert isinstance(store._encoding.artifacts, FileArtifactStore)
+    assert isinstance(store.encoding.artifacts, FileArtifactStore)
     run(store, large(bodies), letter="a")
     (file,) = files(store)
     assert file.stat().st_mode & 0o777 == 0o600

@@ -107,7 +107,7 @@ def test_what_children_are_called_does_not_count_against_the_id(
     bodies.take()
     assert durable.run(outer, workflow_id=longest).completed
     assert bodies.take() == ["s2"]
-    assert store.workflow(f"{longest}/{name}") is not None
+    assert store.backend.read_workflow(f"{longest}/{name}") is not None
     assert durable.map(outer, {"v0": [0, 1]}, map_over="v0", workflow_id="m" * 512).completed
 
 
@@ -146,7 +146,7 @@ def test_unusual_ids_are_kept_byte_by_byte(durable: On, store: Checkpointer, bod
 def test_who_only_asks_for_such_an_id_finds_nothing(store: Checkpointer) -> None:
     for bad in BAD_IDS.values():
         if isinstance(bad, str):
-            assert store.workflow(bad) is None
+            assert store.backend.read_workflow(bad) is None
             assert store.steps(bad) == []
             assert store.state(bad) == {}
 
@@ -159,7 +159,7 @@ def test_an_unknown_workflow_needs_its_inputs_and_is_not_created_without(
 ) -> None:
     with untouched(store, bodies), pytest.raises(MissingInputError, match="v0"):
         durable.run(pipeline(bodies), workflow_id="typo")
-    assert store.workflow("typo") is None
+    assert store.backend.read_workflow("typo") is None
 
 
 def test_a_workflow_that_is_running_names_its_owner_and_the_ways_out(

@@ -49,7 +49,7 @@ def over(request: pytest.FixtureRequest) -> Callable[[Path], On]:
 def failed_at(on: On, bodies: Bodies, at: str) -> None:
     """Leave a workflow of five steps that failed at one of them, in a file that nobody has open."""
     fail_once(on, bodies, pipeline(bodies), at, values={"v0": 0}, workflow_id="w")
-    on.runner.checkpointer.shut()
+    on.runner.checkpointer.close()
     bodies.take()
 
 
@@ -290,14 +290,14 @@ def test_a_full_store_stops_the_run_before_anything_is_built_on_sand(
     on = over(tmp_path / "w.db")
 
     def fill() -> None:
-        writer = on.runner.checkpointer._database._writer
+        writer = on.runner.checkpointer.backend.database._writer
         (pages,) = writer.execute("PRAGMA page_count").fetchone()
         writer.execute(f"PRAGMA max_page_count = {pages + 1}")
 
     with pytest.raises(StoreFullError, match="prune"):
         on.run(big(bodies, fill), {"x": 1}, workflow_id="w")
     assert bodies.take() == ["first", "second"]
-    on.runner.checkpointer.shut()
+    on.runner.checkpointer.close()
     store = SqliteCheckpointer(tmp_path / "w.db")
     assert [w.id for w in store.workflows()] == ["w"]
     assert rows(store, "w") == [(0, "first", "completed")]

@@ -22,7 +22,7 @@ async def double(x: int) -> int:
 def test_who_is_cancelled_while_its_end_is_written_leaves_no_lock_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun, go_on, close = threading.Event(), threading.Event(), recorder.WorkflowKeeper.close
+    begun, go_on, close = threading.Event(), threading.Event(), recorder.WorkflowRecorder.close
 
     def held_up(self: Any, run: Any) -> Any:
         begun.set()
@@ -30,7 +30,7 @@ def test_who_is_cancelled_while_its_end_is_written_leaves_no_lock_behind(
         return close(self, run)
 
     monkeypatch.setattr(recorder, "_SLOW", -1.0)  # every commit counts as slow, and goes to a thread
-    monkeypatch.setattr(recorder.WorkflowKeeper, "close", held_up)
+    monkeypatch.setattr(recorder.WorkflowRecorder, "close", held_up)
     store, graph = SqliteCheckpointer(tmp_path / "w.db"), Graph([double], name="doubling")
 
     async def main() -> Any:

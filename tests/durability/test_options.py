@@ -76,7 +76,7 @@ class TestForkFrom:
         durable.run(pipeline(bodies), {"v0": 0}, workflow_id="w")
         durable.run(pipeline(bodies), {"v3": 7}, fork_from=("w", 2), workflow_id="f")
         read(store, "delete", "w")
-        assert store.workflow("w") is None
+        assert store.backend.read_workflow("w") is None
         assert store.checkpoint("f").values == {"v0": 0, "v1": 1, "v2": 2, "v3": 7, "v4": 8, "v5": 9}
 
     @pytest.mark.parametrize(

@@ -211,7 +211,7 @@ def printed(folder: Path) -> str:
 
 def deleted(folder: Path) -> str:
     try:
-        asyncio.run(store_at(folder / "w.db").delete("w"))
+        store_at(folder / "w.db").delete("w")
     except CheckpointError as error:
         return type(error).__name__
     return "deleted"

@@ -153,19 +153,19 @@ def test_nested_results_of_a_run_that_is_taken_up_are_there(
 
 def test_a_slow_disk_does_not_hold_up_the_event_loop(tmp_path: Path) -> None:
     store = SqliteCheckpointer(tmp_path / "runs.db")
-    store.pace.seconds = 1.0  # as it would be after a commit that took that long
+    store.backend.commit_seconds = 1.0  # as it would be after a commit that took that long
     threads = []
-    plain = store._database.write
+    plain = store.backend.database.write
 
     def write(*args: Any, **options: Any) -> Any:
         if options.get("full"):
             threads.append(threading.current_thread())
         return plain(*args, **options)
 
-    store._database.write = write  # type: ignore[method-assign]  # to see who writes
+    store.backend.database.write = write  # type: ignore[method-assign]  # to see who writes
     OnAsync(checkpointer=store).run(pipeline(Bodies()), {"v0": 0}, workflow_id="w")
     assert [thread is threading.main_thread() for thread in threads] == [False]
-    assert store.pace.seconds < 1.0
+    assert store.backend.commit_seconds < 1.0
 
 
 def test_a_traceback_is_kept_whatever_characters_it_holds(durable: On, store: Checkpointer) -> None:

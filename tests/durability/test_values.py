@@ -126,7 +126,7 @@ def test_there_are_enough_values_to_be_sure() -> None:
 def test_every_value_comes_back_as_it_was(way: Any, is_given: bool, tmp_path: Path) -> None:
     store = kept(way, tmp_path)
     check_everywhere(store, Seen(NASTY, given=is_given))
-    store.shut()
+    store.close()
 
 
 @pytest.mark.slow
@@ -136,7 +136,7 @@ def test_large_values_come_back_as_they_were(way: Any, tmp_path: Path) -> None:
     options = {} if way[0] == "memory" else {"artifact_threshold": 1000}
     store = kept(way, tmp_path, **options)
     check_everywhere(store, Seen(large, given=False))
-    store.shut()
+    store.close()
 
 
 @pytest.mark.slow
@@ -146,7 +146,7 @@ def test_any_value_comes_back_as_it_was(way: Any, values: list[Any], is_given: b
     with tempfile.TemporaryDirectory() as folder:
         store = kept(way, Path(folder))
         check_everywhere(store, Seen({str(i): value for i, value in enumerate(values)}, given=is_given))
-        store.shut()
+        store.close()
 
 
 @every_way
@@ -159,7 +159,7 @@ def test_what_cannot_be_stored_is_a_gap_and_a_warning_and_made_again(way: Any, t
     gaps = [name for name, label in seen.labels.items() if label in refused]
     assert [str(one.message).split("'")[1] for one in told] == gaps
     assert all(
-        f"(workflow 'w', node 'make_{name}'): TypeError: " in str(one.message)
+        f"(workflow 'w', node 'make_{name}'); this step will run again on resume. TypeError: " in str(one.message)
         for name, one in zip(gaps, told, strict=True)
     )
     assert set(store.state("w")) == set(store.checkpoint("w").values) == {*seen.values} - {*gaps}
@@ -171,7 +171,7 @@ def test_what_cannot_be_stored_is_a_gap_and_a_warning_and_made_again(way: Any, t
         shown = seen.go_on(store, workflow_id="w")
     assert sorted(seen.made) == sorted(gaps)
     assert all(shown[name] is value for name, value in seen.values.items() if name in gaps)
-    store.shut()
+    store.close()
 
 
 @pytest.mark.parametrize("way", [way for way in WAYS if way[1] != "pickle"], ids="-".join)
@@ -187,16 +187,15 @@ def test_a_gap_hides_the_older_value_of_its_name(way: Any, tmp_path: Path) -> No
     assert store.state("w") == {"made": "x" * 500}
     assert store.state("w", superstep=0) == {"made": "x" * 400}
     assert store.state("w", superstep=1) == {}
-    store.shut()
+    store.close()
 
 
 def test_only_a_lossy_serializer_changes_a_value(tmp_path: Path) -> None:
-    store = kept(WAYS[-1], tmp_path)
-    store.serializer = JsonSerializer(lossy=True)
+    store = kept(WAYS[-1], tmp_path).with_serializer(JsonSerializer(lossy=True))
     seen = Seen({"range": range(3)}, given=False)
     seen.run_halfway(store)
     assert store.state("w") == {"v0": "range(0, 3)"}
-    store.shut()
+    store.close()
 
 
 def test_no_serializer_reads_what_another_one_wrote(tmp_path: Path) -> None:

@@ -126,13 +126,20 @@ def test_given_values_win_over_bound_ones(run: Run) -> None:
     assert run(PIPE.bind(a=1, k=1), {"k": 2})["c"] == 4
 
 
-def test_an_unknown_name_is_warned_about_with_the_closest_match(run: Run) -> None:
+def test_a_misspelt_optional_input_is_refused_with_the_closest_match(run: Run) -> None:
     @node(output_name="y")
     def use(topic: str = "x") -> str:
         return topic
 
-    with pytest.warns(UserWarning, match="topic"):
-        assert run(Graph([use]), {"topik": "z"})["y"] == "x"
+    with pytest.raises(ValueError, match=r"'topik' is not an input .* Did you mean 'topic'?"):
+        run(Graph([use]), {"topik": "z"})
+    assert run(Graph([use]), {"topik": "z"}, on_internal_override="ignore")["y"] == "x"
+    assert run(Graph([use]), {"topik": "z", "topic": "t"}, on_internal_override="ignore")["y"] == "t"
+
+
+def test_an_unknown_name_like_no_input_is_warned_about(run: Run) -> None:
+    with pytest.warns(UserWarning, match="'zzz' is not an input of the graph and is not used"):
+        assert run(PIPE, {"a": 1, "zzz": 1})["c"] == 2
 
 
 def test_unexpected_names_follow_the_policy(run: Run) -> None:

@@ -27,6 +27,7 @@ from hypergraph import (
     node,
     route,
 )
+from hypergraph.checkpointers import MemoryCheckpointer
 from hypergraph.exceptions import ExecutionError
 
 __all__ = ["on"]
@@ -131,6 +132,7 @@ def test_an_exception_raised_by_two_runs_carries_the_note_of_the_last_only(on: O
 
 
 def test_the_evidence_says_everything(on: On) -> None:
+    on.runner.checkpointer = MemoryCheckpointer()
     with pytest.raises(ValueError, match="boom") as caught:
         on.run(Graph([double, boom, healthy]), {"a": 1}, run_id="run-7", workflow_id="w")
     evidence = NodeError.of(caught.value)

@@ -99,8 +99,8 @@ def test_a_bad_decision_is_a_failure_of_the_gate(run: Run, gate: Any, error: typ
     assert (evidence.node_name, evidence.op) == ("gate", "route")
 
 
-def test_the_string_end_is_warned_about_and_refused(run: Run) -> None:
-    with pytest.warns(UserWarning, match="END"), pytest.raises(ValueError, match="invalid target"):
+def test_the_string_end_is_refused(run: Run) -> None:
+    with pytest.raises(ValueError, match=r"invalid target: 'END'.* Return END itself"):
         values_of(run, deciding("END"))
 
 

@@ -20,6 +20,7 @@ from hypergraph import (
     interrupt,
     node,
 )
+from hypergraph.checkpointers import MemoryCheckpointer
 
 __all__ = ["on"]
 
@@ -223,11 +224,12 @@ def test_items_that_lack_an_input_fail_one_by_one_under_continue(on: On) -> None
 
 
 def test_every_item_has_a_run_of_its_own(on: On) -> None:
+    assert on.map(ADD, {"x": [1]}, map_over="x").workflow_id is None
+    on.runner.checkpointer = MemoryCheckpointer()
     result = on.map(ADD, {"x": [1, 2]}, map_over="x", workflow_id="batch")
     assert len({result.run_id, *(each.run_id for each in result)}) == 3
     assert [each.workflow_id for each in result] == ["batch/item-0", "batch/item-1"]
     assert result.workflow_id == "batch"
-    assert on.map(ADD, {"x": [1]}, map_over="x").workflow_id is None
 
 
 def test_options_hold_for_every_item(on: On) -> None:

@@ -39,6 +39,7 @@ from hypergraph import (
     node,
     route,
 )
+from hypergraph.checkpointers import MemoryCheckpointer
 
 __all__ = ["map_", "run"]
 Runs = Callable[..., Any]
@@ -72,7 +73,14 @@ def test_a_run_tells_its_course_in_order(run: Runs) -> None:
 
 def test_start_and_end_say_what_they_are_about(run: Runs) -> None:
     heard = Recorder()
-    run(Graph([double], name="g"), {"a": 1}, event_processors=[heard], run_id="r", workflow_id="w")
+    run(
+        Graph([double], name="g"),
+        {"a": 1},
+        event_processors=[heard],
+        run_id="r",
+        workflow_id="w",
+        store=MemoryCheckpointer(),
+    )
     start, end = heard.of(RunStartEvent, RunEndEvent)
     assert (start.run_id, start.workflow_id, start.is_map, start.map_size) == ("r", "w", False, None)
     assert (end.status, end.error, end.parent_span_id) == (RunStatus.COMPLETED, None, None)
@@ -446,9 +454,15 @@ def ask(b: int) -> None:
 
 def test_a_pause_closes_node_and_run() -> None:
     heard = Recorder()
-    result = run_async(Graph([double, ask], name="g"), {"a": 1}, event_processors=[heard], workflow_id="w")
+    result = run_async(
+        Graph([double, ask], name="g"),
+        {"a": 1},
+        event_processors=[heard],
+        workflow_id="w",
+        store=MemoryCheckpointer(),
+    )
     assert result.paused
-    assert heard.short[-3:] == ["NodeStart ask", "Interrupt ask", "RunEnd g"]
+    assert heard.short[-4:] == ["NodeStart ask", "Interrupt ask", "CheckpointSaved", "RunEnd g"]
     (asked,) = heard.of(InterruptEvent)
     assert (asked.value, asked.response_param, asked.workflow_id) == (2, "verdict", "w")
     assert heard.events[-1].status is RunStatus.PAUSED
@@ -497,7 +511,7 @@ class StopAtFirstNode(Recorder):
 
 @pytest.mark.parametrize("kind", [SyncRunner, AsyncRunner])
 def test_a_stop_request_is_told_once_and_before_the_end(kind: Any) -> None:
-    runner = kind()
+    runner = kind(checkpointer=MemoryCheckpointer())
     heard = StopAtFirstNode(runner)
     graph = Graph([double, inc], name="g")
     options = {"run_id": "r", "workflow_id": "w", "error_handling": "continue", "event_processors": [heard]}
@@ -516,7 +530,7 @@ def test_a_stop_request_is_told_once_and_before_the_end(kind: Any) -> None:
 
 @pytest.mark.parametrize("kind", [SyncRunner, AsyncRunner])
 def test_a_stopped_map_closes_every_item(kind: Any) -> None:
-    runner = kind()
+    runner = kind(checkpointer=MemoryCheckpointer())
 
     @node(output_name="b")
     def stops(a: int, ctx: NodeContext) -> int:

@@ -33,7 +33,7 @@ def test_every_example_has_facts_to_check() -> None:
 
 def test_every_folder_is_tried_as_its_readme_says() -> None:
     tests = "".join(
-        path.read_text(encoding="utf-8") for path in Path(__file__).parents[1].glob("test_examples_*.py")
+        path.read_text(encoding="utf-8") for path in Path(__file__).parent.glob("test_examples_*.py")
     )
     folders = {path.parent.name for path in EXAMPLES.glob("*/*.py")}
     assert folders == set(re.findall(r'follow\("(\w+)"', tests))

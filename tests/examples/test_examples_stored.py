@@ -85,4 +85,4 @@ def test_nested_graphs_repeat_what_failed_or_all_of_an_atomic_one(tmp_path: Path
         assert calls == {"write milk": 2, "spell milk": 3, "verify milk": 3, "polish milk": 3}
         steps = [step.node_name for step in store.steps("second/chapters/item-1")]
         assert steps == ["write", "check", "check", "polish"]
-        assert store.workflow("second/chapters/item-1/check") is None
+        assert store.backend.read_workflow("second/chapters/item-1/check") is None

@@ -179,7 +179,7 @@ def test_a_stop_waits_for_a_call_that_must_not_be_repeated(kind, stuck, fifo):
     waits = FunctionNode(away.wait_for_ever, "waits", "never", repeatable=False)
     after = FunctionNode(lambda never: never, "after", "later")
     on = kind(executor=stuck)
-    options = {"workflow_id": "w", "event_processors": [Stops()], "error_handling": "continue"}
+    options = {"run_id": "w", "event_processors": [Stops()], "error_handling": "continue"}
     result = on.run(Graph([waits, after]), fifo=fifo, **options)
     assert result.status is RunStatus.STOPPED
     assert result.values == {"never": "go"}

@@ -1,4 +1,4 @@
-"""The graph: edges from names or declared, copies that leave the original alone, ways to look at it."""
+"""Graph: inferred and explicit edges, immutable copies, descriptions and networkx graphs."""
 
 import copy
 import pickle
@@ -129,7 +129,7 @@ def test_chain_joins_a_row_and_may_end() -> None:
 def test_chain_refuses_what_is_no_row() -> None:
     with pytest.raises(ValueError, match="at least two"):
         chain("a")
-    with pytest.raises(ValueError, match="END can only stand last"):
+    with pytest.raises(ValueError, match="END can only be the last"):
         chain("a", END, "b")
 
 
@@ -224,7 +224,11 @@ def test_an_empty_graph_is_a_graph() -> None:
 
 @pytest.mark.parametrize(
     ("thing", "hint"),
-    [(len, "decorate it"), (3, "a graph takes nodes"), (Graph([], name="g"), "as_node")],
+    [
+        (len, "decorate it"),
+        (3, "a graph takes functions decorated with @node"),
+        (Graph([], name="g"), "as_node"),
+    ],
 )
 def test_what_is_no_node_is_refused(thing: Any, hint: str) -> None:
     with pytest.raises(TypeError, match=f"not a node; .*{hint}"):
@@ -237,7 +241,7 @@ def test_a_node_without_its_list_is_refused_with_the_remedy() -> None:
 
 
 def test_a_graph_name_is_text() -> None:
-    with pytest.raises(TypeError, match="name must be a string, got int 3"):
+    with pytest.raises(TypeError, match="name of a graph must be a string, got int 3"):
         Graph([], name=3)  # type: ignore[arg-type]
 
 

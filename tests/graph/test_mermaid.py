@@ -1,4 +1,4 @@
-"""Graphs as boxes and arrows, and as Mermaid source that nothing a user writes can break."""
+"""Boxes and arrows of graphs, and Mermaid source that no user text can break."""
 
 import re
 from collections.abc import Callable, Iterable

@@ -1,4 +1,4 @@
-"""Pictures of graphs: from code or from a store, with and without a run, safe whatever they show."""
+"""Pictures of graphs and stored structures, with and without a run, escaped."""
 
 from __future__ import annotations
 
@@ -207,11 +207,11 @@ def test_types_are_written_on_demand() -> None:
     ("option", "message"),
     [
         ({"theme": "drak"}, "Did you mean 'dark'"),
-        ({"theme": None}, "there is no theme None"),
+        ({"theme": None}, "unknown theme None"),
         ({"colouring": "heat"}, "colouring must be one of"),
         ({"direction": "RL"}, "direction must be one of"),
         ({"depth": -1}, "depth must be"),
-        ({"overlay": {"a": {"status": "fine"}}}, "there is no status 'fine'"),
+        ({"overlay": {"a": {"status": "fine"}}}, "unknown status 'fine'"),
     ],
 )
 def test_unknown_options_are_refused(option: dict[str, Any], message: str) -> None:

@@ -1,4 +1,4 @@
-"""Laws of graphs: random ones equal a slow recomputation, broken ones are refused by name, copies are new."""
+"""Properties of random graphs: equal to a slow recomputation, invalid ones refused, copies independent."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from hypergraph.structure import cyclic_components, walk
 
 pytestmark = pytest.mark.slow
 
-OUTSIDE = ["p", "q", "r=1", "s=None"]  # inputs nobody produces; each always with the same default
+OUTSIDE = ["p", "q", "r=1", "s=None"]  # inputs without a producer, each with a fixed default
 
 
 @st.composite

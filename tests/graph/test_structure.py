@@ -1,4 +1,4 @@
-"""The structure of a graph as plain data: complete, JSON all the way down, and free of values."""
+"""The structure of a graph as plain data: complete, JSON only, without values."""
 
 from __future__ import annotations
 

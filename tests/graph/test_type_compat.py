@@ -1,4 +1,4 @@
-"""Strict types: which outgoing types fit which required ones."""
+"""Strict types: outgoing types that fit required ones, and those that do not."""
 
 # ruff: noqa: UP006, F821 - both spellings of a type must work, and names may be unknown
 

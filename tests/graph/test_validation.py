@@ -1,4 +1,4 @@
-"""Build-time checks: every finding, in order, each saying what is wrong, where, and how to fix it."""
+"""Build-time checks: every finding, in order, with cause, place and fix."""
 
 import gc
 import time
@@ -339,7 +339,7 @@ def test_b9_a_gate_cannot_target_itself() -> None:
 def test_b11_what_must_not_be_repeated_has_a_record_of_its_own() -> None:
     till = Graph([Graph([make("pay", repeatable=False)], name="till").as_node()], name="shop")
     (found,) = findings_of(till.as_node(durability="atomic"))
-    assert "'shop' is atomic but contains nodes that must not be repeated: 'pay'" in found
+    assert "'shop' is atomic but contains nodes with repeatable=False: 'pay'" in found
     assert 'durability="nested"' in found
     assert Graph([till.as_node()])
 

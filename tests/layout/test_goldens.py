@@ -1,6 +1,6 @@
-"""The layouts of known graphs stay as they were when somebody last looked at them.
+"""Layouts of known graphs, compared with reviewed ones.
 
-A change on purpose: run `python tests/support/golden_graphs.py`, look at the pictures, and commit both.
+To change them on purpose, run `python tests/support/golden_graphs.py`, review the pictures, and commit both.
 """
 
 from __future__ import annotations

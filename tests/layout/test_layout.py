@@ -1,4 +1,4 @@
-"""Boxes and arrows get places: nothing overlaps, nothing is lost, nothing is random, whatever the input."""
+"""Layouts: no overlaps, nothing lost, deterministic, for any input."""
 
 from __future__ import annotations
 
@@ -232,9 +232,12 @@ def test_nothing_has_an_empty_layout() -> None:
 @pytest.mark.parametrize(
     ("drawing", "message"),
     [
-        ({"nodes": boxes_of("a", "a"), "edges": []}, "two boxes have the id 'a'"),
-        ({"nodes": boxes_of("a", parent="b"), "edges": []}, "must be listed before it: 'b'"),
-        ({"nodes": boxes_of("a"), "edges": arrows("ab")}, "no box at its target: 'b'"),
+        ({"nodes": boxes_of("a", "a"), "edges": []}, "duplicate id of boxes: 'a'"),
+        (
+            {"nodes": boxes_of("a", parent="b"), "edges": []},
+            "the parent 'b' of box 'a' must be listed before it",
+        ),
+        ({"nodes": boxes_of("a"), "edges": arrows("ab")}, "unknown target of an arrow: 'b'"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(drawing: dict[str, Any], message: str) -> None:

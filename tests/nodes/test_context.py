@@ -1,4 +1,4 @@
-"""What a node may know about its run through a NodeContext."""
+"""NodeContext: ids, logger, deadline, stop request and streaming, as a node sees them."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from hypergraph import (
     node,
     route,
 )
+from hypergraph.checkpointers import MemoryCheckpointer
 
 __all__ = ["on"]
 
@@ -31,6 +32,11 @@ def look(x: int, ctx: NodeContext) -> NodeContext:
 
 
 LOOK = FunctionNode(look, output_name="seen")
+
+
+def stored(on: On) -> On:
+    """Return the same kind of runner with an empty store."""
+    return type(on)(checkpointer=MemoryCheckpointer())
 
 
 def seen(on: On, graph: Graph, **options: Any) -> NodeContext:
@@ -58,15 +64,17 @@ def test_it_is_found_by_type_whatever_its_name_and_place(on: On) -> None:
         assert context.node_name == function.__name__
 
 
-def test_it_tells_ids_superstep_and_attempt(on: On) -> None:
+def test_it_has_ids_superstep_and_attempt(on: On) -> None:
     @node(output_name="x")
     def first(w: int) -> int:
         return w
 
-    context = on.run(Graph([first, LOOK]), {"w": 1}, run_id="r", workflow_id="w")["seen"]
-    assert (context.run_id, context.workflow_id) == ("r", "w")
-    assert (context.node_name, context.superstep, context.attempt) == ("look", 1, 1)
-    assert "look" in repr(context)
+    @node(output_name="seen")
+    def look(x: int, ctx: NodeContext) -> list[Any]:
+        return [ctx.run_id, ctx.workflow_id, ctx.node_name, ctx.superstep, ctx.attempt, repr(ctx)]
+
+    result = stored(on).run(Graph([first, look]), {"w": 1}, run_id="r", workflow_id="w")
+    assert result["seen"] == ["r", "w", "look", 1, 1, "NodeContext('look', superstep=1, attempt=1)"]
 
 
 def test_without_a_workflow_there_is_no_workflow_id(on: On) -> None:
@@ -172,14 +180,14 @@ def test_idempotency_keys_of_map_items_differ(on: On) -> None:
     def key(x: int, ctx: NodeContext) -> str:
         return ctx.idempotency_key
 
-    keys = on.map(Graph([key]), {"x": [1, 2, 3]}, map_over="x", workflow_id="w")["key"]
+    keys = stored(on).map(Graph([key]), {"x": [1, 2, 3]}, map_over="x", workflow_id="w")["key"]
     assert len(set(keys)) == 3
     assert keys[0].startswith("w/item-0")
-    again = on.map(Graph([key]), {"x": [1, 2, 3]}, map_over="x", workflow_id="w")["key"]
+    again = stored(on).map(Graph([key]), {"x": [1, 2, 3]}, map_over="x", workflow_id="w")["key"]
     assert again == keys
 
 
-def test_idempotency_keys_tell_visits_of_a_nested_graph_apart(on: On) -> None:
+def test_idempotency_keys_of_visits_of_a_nested_graph_differ(on: On) -> None:
     keys: list[str] = []
 
     @node(output_name="n")
@@ -191,7 +199,7 @@ def test_idempotency_keys_tell_visits_of_a_nested_graph_apart(on: On) -> None:
     def gate(n: int) -> Any:
         return "inner" if n < 3 else END
 
-    on.run(Graph([Graph([count], name="inner").as_node(), gate]), {"n": 0}, workflow_id="w")
+    stored(on).run(Graph([Graph([count], name="inner").as_node(), gate]), {"n": 0}, workflow_id="w")
     assert keys == ["w/inner:count:1", "w/inner#2:count:1", "w/inner#3:count:1"]
 
 

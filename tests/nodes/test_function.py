@@ -1,4 +1,4 @@
-"""Function nodes and interrupts: what is read from a function, and what a node says about itself."""
+"""Function nodes and interrupts: signature, outputs, defaults, annotations and options."""
 
 import random
 import re
@@ -141,7 +141,7 @@ def test_names_must_be_text_and_different(option: str) -> None:
         FunctionNode(double, **{option: 3})
     with pytest.raises(TypeError, match="must be a string"):
         FunctionNode(double, **{option: ("a", 3)})
-    with pytest.raises(ValueError, match="different"):
+    with pytest.raises(ValueError, match="must not repeat a name"):
         FunctionNode(double, **{option: ("a", "a")})
 
 
@@ -158,10 +158,10 @@ def test_calling_the_node_calls_the_function() -> None:
 
 
 def test_inputs_are_the_parameters_in_order() -> None:
-    def f(a, /, b, *args, c=1, **rest):
+    def f(a, /, b, *, c=1):
         return a
 
-    assert FunctionNode(f, output_name="y").inputs == ("a", "b", "args", "c", "rest")
+    assert FunctionNode(f, output_name="y").inputs == ("a", "b", "c")
 
 
 def test_defaults_and_annotations_go_by_current_names() -> None:
@@ -332,9 +332,16 @@ def test_context_is_found_by_type_whatever_its_name() -> None:
 
 
 def test_other_hints_are_not_taken_for_the_context() -> None:
-    def f(a: list[NodeContext], b: "dict[str, NodeContext]", c: NodeContext | int, *d: NodeContext): ...
+    def f(a: list[NodeContext], b: "dict[str, NodeContext]", c: NodeContext | int): ...
 
-    assert FunctionNode(f, output_name="y").inputs == ("a", "b", "c", "d")
+    assert FunctionNode(f, output_name="y").inputs == ("a", "b", "c")
+
+
+def test_variadic_contexts_are_refused() -> None:
+    def f(*contexts: NodeContext): ...
+
+    with pytest.raises(TypeError, match=r"cannot take \*contexts"):
+        FunctionNode(f, output_name="y")
 
 
 def test_a_direct_call_may_pass_any_object_as_context() -> None:

@@ -1,4 +1,4 @@
-"""Gates and END: what may be built, and what a gate function may answer."""
+"""Gates and END: construction, and the results that a gate function can return."""
 
 import copy
 import pickle
@@ -242,14 +242,14 @@ def test_a_list_from_a_single_target_gate_is_a_type_error(answer: Any) -> None:
         make().decide(answer)
 
 
-@pytest.mark.parametrize(("answer", "kind"), [("a", "str"), (("a",), "tuple"), (END, "_EndType"), (1, "int")])
+@pytest.mark.parametrize(("answer", "kind"), [("a", "str"), (("a",), "tuple"), (END, "END"), (1, "int")])
 def test_no_list_from_a_multi_target_gate_is_a_type_error(answer: Any, kind: str) -> None:
     with pytest.raises(TypeError, match=f"multi_target=True but returned {kind}"):
         make(multi_target=True).decide(answer)
 
 
-def test_end_as_text_warns_before_it_is_refused() -> None:
-    with pytest.warns(UserWarning, match="'END'"), pytest.raises(ValueError, match="invalid target"):
+def test_the_string_end_is_refused_with_a_hint_at_end() -> None:
+    with pytest.raises(ValueError, match=r"invalid target: 'END'.* Return END itself, without quotes"):
         make().decide("END")
 
 

@@ -1,4 +1,4 @@
-"""Graphs as nodes: flat names, lifting, mapping, and what they pass on from inside."""
+"""Graphs as nodes: flat names, lifting, mapping, inner defaults and types."""
 
 from typing import Any
 
@@ -50,7 +50,7 @@ def test_names_need_not_be_identifiers(inner: Graph, name: str) -> None:
 
 
 def test_only_graphs_become_graph_nodes() -> None:
-    with pytest.raises(TypeError, match="made from a Graph"):
+    with pytest.raises(TypeError, match="needs a Graph"):
         GraphNode(search, "x")  # type: ignore[arg-type]
 
 
@@ -250,7 +250,7 @@ def test_lift_refuses_unknown_repeated_and_no_names(inner: Graph) -> None:
         inner.as_node(lift="nope")
     with pytest.raises(ValueError, match="docs"):
         inner.as_node(lift=("docs", "docs"))
-    with pytest.raises(ValueError, match="repeated"):
+    with pytest.raises(ValueError, match="must not repeat"):
         inner.as_node().lift("docs", "docs")
     for build in (lambda: inner.as_node(lift=()), lambda: inner.as_node().lift()):
         with pytest.raises(ValueError, match="at least one output"):

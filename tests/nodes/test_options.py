@@ -1,4 +1,4 @@
-"""The options of function nodes about stored runs and lost workers: values, defaults, what excludes what."""
+"""Options of function nodes about stored runs and lost workers: values, defaults, exclusions."""
 
 import inspect
 import pickle
@@ -102,14 +102,16 @@ def test_options_read_as_what_they_mean(given: dict[str, Any], resolved: tuple[A
 
 
 def test_a_step_that_is_not_stored_must_be_repeatable() -> None:
-    with pytest.raises(ValueError, match="a step that is not stored runs again on resume, and this one must"):
+    with pytest.raises(
+        ValueError, match="a step without stored outputs runs again on resume, and repeatable=False forbids"
+    ):
         made(persist=False, repeatable=False)
 
 
 @pytest.mark.parametrize("choice", ["fail", "rerun", look_up])
 @pytest.mark.parametrize("more", [{}, {"repeatable": True}, {"persist": False}])
 def test_on_ambiguous_needs_a_node_that_must_not_repeat(choice: Any, more: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="on_ambiguous is only for nodes with repeatable=False: other nodes"):
+    with pytest.raises(ValueError, match="on_ambiguous needs repeatable=False: a repeatable node runs again"):
         made(on_ambiguous=choice, **more)
 
 
@@ -191,7 +193,9 @@ def test_any_callable_that_takes_the_three_facts_can_find_out(find_out: Any) -> 
 
 @pytest.mark.parametrize("find_out", [lambda: 1, lambda key: key, lambda a, b, c, d: d, Ledger.look_up])
 def test_a_callable_that_cannot_be_called_with_the_three_facts_is_refused_at_once(find_out: Any) -> None:
-    expected = r"on_ambiguous is called with \(node_name, idempotency_key, inputs\); '.+' cannot be: "
+    expected = (
+        r"on_ambiguous is called with \(node_name, idempotency_key, inputs\), which '.+' does not accept: "
+    )
     with pytest.raises(TypeError, match=expected):
         made(repeatable=False, on_ambiguous=find_out)
 

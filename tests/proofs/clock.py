@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import random
 import tempfile
@@ -66,7 +65,7 @@ def opened(kind: str, **policy: Any) -> Iterator[Checkpointer]:
             else SqliteCheckpointer(Path(folder) / "w.db", policy=made)
         )
         yield store
-        asyncio.run(store.close())
+        store.close()
 
 
 def run_all(on: On, between: Callable[[], object]) -> list[str]:

@@ -44,7 +44,7 @@ def finished(folder: Path, runner: str, mode: str, crashes: int = 1) -> list[str
     store = SqliteCheckpointer(folder / "w.db")
     acknowledged = recorded(folder) if (folder / "w.db").exists() else []
     before = calls(folder) if (folder / "calls").exists() else {}
-    store.shut()
+    store.close()
     heard = Child(partial(run, folder, runner, mode)).hear()
     ran, workflow = calls(folder), store.workflow("w")
     again = [name for name in acknowledged if ran[name] > before.get(name, 0)]

@@ -84,7 +84,7 @@ def planted(path: Path, reader: Any, data: bytes) -> SqliteCheckpointer:
     SyncRunner(checkpointer=store).run(GRAPH, x=7, workflow_id="w", error_handling="continue")
     _broken[0] = False
     row = (data, crc32(data))
-    store._database.write(
+    store.backend.database.write(
         lambda connection: connection.execute(
             "UPDATE vals SET data = ?, checksum = ? WHERE name = 'made'", row
         )
@@ -105,7 +105,7 @@ def one_case(reader: Any, data: bytes) -> None:
             read(store, "get_provenance", "w", "made")
             result = SyncRunner(checkpointer=store).run(GRAPH, workflow_id="w")
         assert result["used"] == 7
-        store.shut()
+        store.close()
 
 
 def prove(scale: float = 1.0, seed: int = 0) -> Outcome:

@@ -40,7 +40,7 @@ class Whole(NamedTuple):
 
     given: Any
     history: list[Any]
-    fault_points: list[str]
+    points: list[str]
 
 
 class Resumed(NamedTuple):

@@ -94,12 +94,12 @@ def flaws_at(disk: Disk, known: Known, whole: kills.Whole, chance: random.Random
         expected = {place for place in known.safe if place[0] in seen.workflows or place[0] != "scrap"}
         flaws += [f"{place} was safe and is lost" for place in expected - seen.recorded]
         begun = {place for place in sample.places(known.lines) if place[2] == sample.ONCE}
-        announced = seen.recorded | set(_announced(store.path))
+        announced = seen.recorded | set(_announced(store.backend.location))
         flaws += [f"{place} began and nobody had said so" for place in begun - announced]
-        store.shut()
+        store.close()
         if not flaws and chance.random() < _RESUMED:
             flaws = _resumed(folder, whole)
-        store.shut()
+        store.close()
     return flaws
 
 

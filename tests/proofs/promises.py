@@ -14,6 +14,7 @@ from hypergraph.checkpointers import SqliteCheckpointer, StepRecord, StepStatus,
 from hypergraph.checkpointers.artifacts import ArtifactRef
 from hypergraph.checkpointers.sql.store import SqlCheckpointer
 from hypergraph.exceptions import ArtifactMissingError
+from hypergraph.testing.conformance.samples import given
 from hypergraph.values.undecodable import Undecodable
 from proofs import sample
 
@@ -68,7 +69,7 @@ def look(store: SqlCheckpointer) -> Seen:
     return Seen(
         found,
         {name: store.steps(name) for name in found},
-        {name: store.read_inputs(name) for name in found},
+        {name: given(store, name) for name in found},
     )
 
 
@@ -133,7 +134,7 @@ def _place(step: StepRecord) -> Place:
 def _family(store: SqlCheckpointer, workflows: Iterable[Workflow]) -> Iterator[Workflow]:
     for workflow in workflows:
         yield workflow
-        yield from _family(store, store.children(workflow.id))
+        yield from _family(store, store.backend.children(workflow.id))
 
 
 def _damage(store: SqlCheckpointer) -> list[str]:
@@ -145,8 +146,8 @@ def _damage(store: SqlCheckpointer) -> list[str]:
 
 
 def _unresolved(store: SqlCheckpointer) -> Iterator[str]:
-    artifacts: Any = store._encoding.artifacts
-    for text in store.artifact_references():
+    artifacts: Any = store.encoding.artifacts
+    for text in store.backend.artifact_references():
         try:
             artifacts.get(ArtifactRef.from_text(text))
         except ArtifactMissingError as error:

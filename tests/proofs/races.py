@@ -6,7 +6,6 @@ Whoever loses a race is refused with an error of ours or given the stored result
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import json
 import tempfile
@@ -86,7 +85,7 @@ def mapped(folder: Path, runner: str, number: str) -> Any:
 
 
 def deleted(folder: Path) -> Any:
-    return asyncio.run(store_at(folder / "w.db").delete("w"))
+    return store_at(folder / "w.db").delete("w")
 
 
 class Race(NamedTuple):

@@ -8,7 +8,6 @@ Started again after any crash, the program gives what it gives without one.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import tempfile
 from collections import Counter
@@ -217,7 +216,7 @@ def run(folder: Path, manner: Manner) -> dict[str, Any]:
     given = _work(folder, _on(manner, store))
     if not manner.brief:
         given["chat"] = _tidy_up(manner, store)
-    store.shut()
+    store.close()
     return given
 
 
@@ -243,6 +242,6 @@ def _tidy_up(manner: Manner, store: SqlCheckpointer) -> Any:
     brief.policy = CheckpointPolicy(manner.mode, retention="windowed", window=1)
     chat = _on(manner, brief).run(CHAT, {"messages": []}, workflow_id="chat")
     _on(manner, store).run(SCRAP, {"size": 1}, workflow_id="scrap")
-    store.erase(["scrap"])
-    asyncio.run(store.gc(older_than=0.0))
+    store.backend.delete(["scrap"])
+    store.gc(older_than=0.0)
     return chat["messages"]

@@ -66,7 +66,7 @@ def reference(folder: Path) -> Path:
     _broken[0] = True
     runner.run(GRAPH, x=3000, workflow_id="failed", error_handling="continue")
     _broken[0] = False
-    runner.checkpointer.shut()
+    runner.checkpointer.close()
     settled(folder / "w.db")
     return folder / "w.db"
 
@@ -165,7 +165,7 @@ def failure_when_full(pages: int, pristine: Path) -> str | None:
         shutil.copy(pristine, path)
         store = SqliteCheckpointer(path)
         store.open()
-        writer: Any = store._database._writer
+        writer: Any = store.backend.database._writer
         (now,) = writer.execute("PRAGMA page_count").fetchone()
         writer.execute(f"PRAGMA max_page_count = {now + pages}")
         try:
@@ -173,10 +173,10 @@ def failure_when_full(pages: int, pristine: Path) -> str | None:
             full = False
         except StoreFullError:
             full = True
-        store.shut()
+        store.close()
         done = SqliteCheckpointer(path).state("new")
         wrong = [name for name, value in done.items() if value != STATE[name]] + wrong_with(path)
-        if full and SqliteCheckpointer(path).workflow("new") is not None:
+        if full and SqliteCheckpointer(path).backend.read_workflow("new") is not None:
             SyncRunner(checkpointer=SqliteCheckpointer(path)).run(GRAPH, workflow_id="new")
             workflow = SqliteCheckpointer(path).workflow("new")
             wrong += [] if workflow and workflow.status is WorkflowStatus.COMPLETED else ["not resumed"]

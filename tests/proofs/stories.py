@@ -4,7 +4,6 @@ jump and second runners, in any order, on four ids in one store.
 
 from __future__ import annotations
 
-import asyncio
 import tempfile
 from datetime import timedelta
 from pathlib import Path
@@ -73,13 +72,13 @@ class Stories(Story):
     def delete(self, pick: int) -> None:
         name = self.picked(pick)
         del self.model[name]
-        same(asyncio.run(self.store.delete(name)), 1, "deleted")
+        same(self.store.delete(name), 1, "deleted")
 
     @rule(age=spans)
     def prune(self, age: timedelta) -> None:
         limit = self.clock.time - age
         old = [n for n, w in self.model.items() if w["status"] in FINISHED and w["ended"] < limit]
-        same(sorted(asyncio.run(self.store.prune(age))), sorted(old), "pruned")
+        same(sorted(self.store.prune(age)), sorted(old), "pruned")
         for name in old:
             del self.model[name]
 
@@ -106,7 +105,7 @@ class Stories(Story):
             with pytest.raises(WorkflowLockedError):
                 OnSync(checkpointer=store).run(self.graphs[workflow["kind"]], workflow_id=name)
             with pytest.raises(WorkflowLockedError):
-                store.erase([name])
+                store.backend.delete([name])
             refused.append(name)
 
         self.bodies.plan(at % max(1, len(called)), intrude)

@@ -75,7 +75,7 @@ class Story(RuleBasedStateMachine):
         return self.made_store()
 
     def teardown(self) -> None:
-        self.store.shut()
+        self.store.close()
         self.stack.close()
 
     # -- calls -------------------------------------------------------------------------------------

@@ -3,7 +3,8 @@
 import prove
 import pytest
 
-from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer
+from hypergraph.checkpointers import Checkpointer
+from hypergraph.checkpointers.memory import MemoryBackend
 from hypergraph.checkpointers.records import Commit
 from proofs import model
 from proofs.outcome import Outcome
@@ -43,7 +44,7 @@ def test_the_table_has_a_line_for_each_outcome_and_their_sum() -> None:
     assert prove.told(Outcome("none", skipped="no compiler")).endswith("no compiler")
 
 
-class Forgetful(MemoryCheckpointer):
+class Forgetful(MemoryBackend):
     """Loses one commit in nine."""
 
     commits = 0
@@ -56,7 +57,7 @@ class Forgetful(MemoryCheckpointer):
 
 class Rigged(InMemory):
     def made_store(self) -> Checkpointer:
-        return Forgetful()
+        return Checkpointer(Forgetful())
 
 
 @pytest.mark.slow

@@ -19,7 +19,7 @@ from support.stored import store_at
 
 from hypergraph import Graph, node
 from hypergraph.checkpointers.background import Writer
-from hypergraph.checkpointers.sql.store import SqlCheckpointer
+from hypergraph.checkpointers.sql.backend import SqlBackend
 from hypergraph.exceptions import WorkflowLockedError
 from proofs.rivals import Child, Heard, hold
 
@@ -106,16 +106,16 @@ def followed(folder: Path, runner: str, number: int, expected: Heard) -> list[st
 
 
 def _tell_when_locked(said: int, folder: Path, runner: str) -> Any:
-    original = SqlCheckpointer.claim
+    original = SqlBackend.claim
 
-    def claim(store: SqlCheckpointer, *args: Any, **options: Any) -> Any:
+    def claim(store: SqlBackend, *args: Any, **options: Any) -> Any:
         try:
             return original(store, *args, **options)
         except WorkflowLockedError:
             os.write(said, b".")
             raise
 
-    SqlCheckpointer.claim = claim  # type: ignore[method-assign]
+    SqlBackend.claim = claim  # type: ignore[method-assign]
     return run(folder, runner, "2", wait=True)
 
 

@@ -26,6 +26,7 @@ from hypergraph import (
     node,
     route,
 )
+from hypergraph.checkpointers import MemoryCheckpointer
 from hypergraph.exceptions import StopRequested
 
 __all__ = ["on"]
@@ -144,6 +145,8 @@ def test_check_raises_once_a_stop_was_requested(on: On) -> None:
 
 
 def test_a_workflow_id_will_do_to_stop(on: On) -> None:
+    on.runner.checkpointer = MemoryCheckpointer()
+
     @node(output_name="b")
     def stops(a: int, ctx: NodeContext) -> int:
         assert ctx.workflow_id == "w-1"
@@ -161,6 +164,7 @@ def test_stopping_what_is_not_there_returns_false(on: On) -> None:
 
 
 def test_a_stopped_map_hands_out_no_more_items(on: On) -> None:
+    on.runner.checkpointer = MemoryCheckpointer()
     seen: list[int] = []
 
     @node(output_name="y")

@@ -38,6 +38,7 @@ from hypergraph import (
     node,
     route,
 )
+from hypergraph.checkpointers import MemoryCheckpointer
 from hypergraph.runners import MapHandle, PauseExecution, RunHandle, RunnerCapabilities
 
 __all__ = ["on"]
@@ -191,7 +192,7 @@ RESERVED = [
     ],
 )
 def test_what_needs_a_store_is_refused_without_one(on: On, option: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="need a runner with a checkpointer"):
+    with pytest.raises(ValueError, match=r"needs? a runner with a checkpointer: .*SqliteCheckpointer"):
         on.run(Graph([double]), {"x": 1}, **option)
 
 
@@ -248,9 +249,10 @@ def test_a_run_has_an_id_of_its_own_or_the_one_given(on: On) -> None:
     first, second = on.run(LINE, {"a": 1}), on.run(LINE, {"a": 1})
     assert re.fullmatch(r"run-[0-9a-f]{12}", first.run_id)
     assert first.run_id != second.run_id
-    named = on.run(LINE, {"a": 1}, run_id="mine", workflow_id="w")
-    assert (named.run_id, named.workflow_id) == ("mine", "w")
-    assert named.log.run_id == "mine"
+    named = on.run(LINE, {"a": 1}, run_id="mine")
+    assert (named.run_id, named.workflow_id, named.log.run_id) == ("mine", None, "mine")
+    on.runner.checkpointer = MemoryCheckpointer()
+    assert on.run(LINE, {"a": 1}, workflow_id="w").workflow_id == "w"
 
 
 def test_select_restricts_what_is_returned(on: On) -> None:
@@ -380,7 +382,8 @@ def test_a_missing_input_is_named_with_who_needs_it_and_what_was_passed_instead(
         "-> 'topic' is needed by write; you passed 'topc'. Did you mean 'topic'?\n"
         "-> provided: 'topc'\n"
         "-> other inputs, which may be given: 'tone'\n"
-        "How to fix: pass them in `values`, or bind them; bind returns a new graph: graph = graph.bind(...)."
+        "How to fix: call run(graph, topic=...), or bind them; "
+        "bind returns a new graph: graph.bind(topic=...)."
     )
 
 

@@ -34,6 +34,7 @@ from hypergraph import (
     node,
     route,
 )
+from hypergraph.checkpointers import MemoryCheckpointer
 
 __all__ = ["map_", "run"]
 Runs = Callable[..., Any]
@@ -227,7 +228,7 @@ def stopping(kind: Any, mapped: bool) -> Any:
         return b
 
     graph = Graph([stops, after], name="g")
-    options: dict[str, Any] = {"workflow_id": "w", "error_handling": "continue"}
+    options: dict[str, Any] = {"run_id": "w", "error_handling": "continue"}
     if mapped:
         mapping = graph.as_node().map_over("a", error_handling="continue")
         graph = Graph([mapping], name="outer")
@@ -329,7 +330,7 @@ def test_hostile_names_errors_and_decisions_pass_json_and_stay_on_their_line(run
 
     hostile = Graph([FunctionNode(fail, name="bad", output_name="y")], name="g\n<i>\x1b[0m")
     for x in (0, 1):
-        result = run(hostile, {"x": x}, error_handling="continue", workflow_id="\ud800")
+        result = run(hostile, {"x": x}, error_handling="continue", run_id="\ud800")
         assert json.dumps(result.to_dict(), ensure_ascii=False).encode()
         for text in (str(result.log), repr(result), result.summary(), result.log._repr_html_()):
             assert text.encode()
@@ -373,7 +374,7 @@ def test_a_result_of_a_run_is_a_run_result_to_everybody(run: Runs) -> None:
 
 def test_a_copy_takes_log_and_nested_results_along(run: Runs) -> None:
     graph = Graph([Graph([read_pdf], name="inner").as_node()], name="outer")
-    result = run(graph, {"path": "a"}, workflow_id="w")
+    result = run(graph, {"path": "a"}, workflow_id="w", store=MemoryCheckpointer())
     for twin in (copy.copy(result), copy.deepcopy(result), pickle.loads(pickle.dumps(result))):
         assert type(twin) is RunResult
         assert (twin.values, twin.status, twin.workflow_id) == (result.values, result.status, "w")

@@ -44,7 +44,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     fake = Clock()
-    for module in ("run", "scope", "execute", "perform", "nested", "flow"):
+    for module in ("run", "execute", "nested", "concurrent"):
         monkeypatch.setattr(f"hypergraph.engine.{module}.clock", fake, raising=False)
     return fake
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import pickle
@@ -173,7 +172,7 @@ def test_nobody_else_can_read_what_is_stored_whatever_the_umask(tmp_path: Path) 
     with umask(0):
         store = SqliteCheckpointer(tmp_path / "w.db", artifact_threshold=0)
         saved(store, "w")
-        asyncio.run(store.backup(str(tmp_path / "copy.db")))
+        store.backup(str(tmp_path / "copy.db"))
         FileArtifactStore(tmp_path / "artifacts").put(b"x", content_type="application/octet-stream")
     names = {path.name for path in tmp_path.iterdir()}
     assert {"w.db", "w.db-wal", "w.db-lock", "w.db-artifacts", "copy.db", "artifacts"} <= names

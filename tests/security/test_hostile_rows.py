@@ -6,7 +6,6 @@ looks at all of them, under an audit hook that notes whatever Python imports, co
 
 from __future__ import annotations
 
-import asyncio
 import json
 import pickle
 import sqlite3
@@ -80,7 +79,7 @@ HOSTILE: dict[str, tuple[Any, Any, Any, str]] = {  # format, data, base -> part 
     "a zlib bomb": ("json/1+zlib/1", zlib.compress(ZEROS), None, "larger than the 1048576 bytes"),
     "a zstd bomb": ("json/1+zstd/1", zstandard.compress(ZEROS), None, "larger than the 1048576 bytes"),
     "a zstd frame that lies": ("json/1+zstd/1", b"\x28\xb5\x2f\xfd\xe0" + b"\xff" * 8, None, ""),
-    "no zlib": ("json/1+zlib/1", b"not compressed", None, "cannot unpack the stored bytes"),
+    "no zlib": ("json/1+zlib/1", b"not compressed", None, "cannot decompress the stored bytes"),
     "an unknown codec": ("json/1+rot13/1", b"1", None, "does not know 'rot13'"),
     "a format of nonsense": ("+/~@+", b"1", None, ""),
     "an empty format": ("", b"1", None, "written as ''"),
@@ -116,7 +115,7 @@ def plant(folder: Path) -> None:
     runner = SyncRunner(checkpointer=store)
     for name in ("harmless", *HOSTILE):
         runner.run(pipeline(bodies), v0=0, workflow_id=name, error_handling="continue")
-    store.shut()
+    store.close()
     connection = sqlite3.connect(folder / "w.db")
     for name, (format, data, base, _) in HOSTILE.items():
         own = "workflow = (SELECT key FROM workflows WHERE id = ?)"
@@ -165,7 +164,7 @@ def watch(folder: Path) -> dict[str, Any]:
     store, happened, bodies = opened(folder), [], Bodies()
     graph = pipeline(bodies)
     look(store, graph, bodies, "harmless")  # whatever is loaded on first use
-    asyncio.run(store.search("nothing"))
+    store.search("nothing")
     bodies.take()
 
     def note(event: str, args: tuple[Any, ...]) -> None:
@@ -176,9 +175,9 @@ def watch(folder: Path) -> dict[str, Any]:
     sys.addaudithook(note)
     compile("1", "control", "eval")
     found = {name: look(store, graph, bodies, name) for name in HOSTILE}
-    mentioned = asyncio.run(store.search("s2", limit=None))
+    mentioned = store.search("s2", limit=None)
     active = False
-    store.shut()
+    store.close()
     return {
         "found": found,
         "mentioned": len(mentioned),
@@ -221,4 +220,4 @@ def test_the_search_goes_past_them(seen: dict[str, Any]) -> None:
 
 def test_artifacts_are_swept_past_them(tmp_path: Path) -> None:
     plant(tmp_path)
-    assert asyncio.run(opened(tmp_path).gc(older_than=0)) == 0
+    assert opened(tmp_path).gc(older_than=0) == 0

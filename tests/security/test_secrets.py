@@ -38,7 +38,7 @@ def on_disk(folder: Path) -> bytes:
 
 def change(store: SqliteCheckpointer, *statements: str) -> int:
     """Change the rows of a store behind its back; return how many were."""
-    store.shut()
+    store.close()
     connection = sqlite3.connect(store.path)
     changed = sum(connection.execute(statement).rowcount for statement in statements)
     connection.commit()
@@ -63,7 +63,7 @@ def stopped_at(
 def store(tmp_path: Path) -> Iterator[SqliteCheckpointer]:
     made = opened(tmp_path)
     yield made
-    made.shut()
+    made.close()
 
 
 # -- what is on the disk ---------------------------------------------------------------------------------
@@ -105,14 +105,14 @@ def test_nothing_of_a_secret_is_on_the_disk(tmp_path: Path, bodies: Bodies, code
         read(store, "backup", str(folder / "copy.db"))
         assert store.checkpoint("w").values["said"] == [CANARY, CANARY] * 20
         assert (CANARY.encode() in on_disk(folder)) is (folder is plain)
-        store.shut()
+        store.close()
         assert (CANARY.encode() in on_disk(folder)) is (folder is plain)
 
 
 def test_neither_repr_nor_errors_show_the_key(store: SqliteCheckpointer) -> None:
     run(store, Graph([node(output_name="x")(lambda y: y).with_name("n")]), y=1)
     other = opened(Path(store.path).parent, AesGcmCodec(OTHER_KEY))
-    shown = repr(store) + repr(store._encoding.chain) + repr(other.state("w")["x"].reason)
+    shown = repr(store) + repr(store.encoding.chain) + repr(other.state("w")["x"].reason)
     assert repr(KEY)[2:-1] not in shown
     assert KEY.hex() not in shown
 
@@ -120,12 +120,12 @@ def test_neither_repr_nor_errors_show_the_key(store: SqliteCheckpointer) -> None
 # -- keys ------------------------------------------------------------------------------------------------
 
 WRONG: dict[str, tuple[Any, str]] = {
-    "another key": ([ZstdCodec(), AesGcmCodec(OTHER_KEY)], "does not decrypt with the key 'default'"),
+    "another key": ([ZstdCodec(), AesGcmCodec(OTHER_KEY)], "cannot be decrypted with the key 'default'"),
     "a key of another name": (
         [ZstdCodec(), AesGcmCodec(keys={"2025": KEY})],
-        "the key 'default', this store has '2025'",
+        "the key 'default', but this store has '2025'",
     ),
-    "no codec": ([], "this store does not know 'zstd'"),
+    "no codec": ([], "this store has no codec 'zstd'"),
     "only compression": ([ZstdCodec()], "is encrypted ('zstd/1+aesgcm/1') and this store has no key"),
 }
 
@@ -137,7 +137,7 @@ def test_without_the_key_nothing_is_read_and_all_is_made_again(
     codec, reason = WRONG[wrong]
     first = opened(tmp_path)
     graph = stopped_at(first, bodies, "s3")
-    first.shut()
+    first.close()
     store = opened(tmp_path, codec)
     found = store.state("w")
     assert list(found) == ["v1", "v2"]
@@ -147,17 +147,17 @@ def test_without_the_key_nothing_is_read_and_all_is_made_again(
     assert store.workflows().total == 1
     assert run(store, graph, v0=0)["v5"] == 5
     assert bodies.take()[-3:] == ["s3", "s4", "s5"]
-    store.shut()
+    store.close()
 
 
 def test_a_rotated_key_reads_the_old_and_writes_the_new(tmp_path: Path, bodies: Bodies) -> None:
     old = opened(tmp_path, AesGcmCodec(keys={"old": KEY}))
     graph = stopped_at(old, bodies, "s3")
-    old.shut()
+    old.close()
     both = opened(tmp_path, AesGcmCodec(keys={"old": KEY, "new": OTHER_KEY}, current="new"))
     assert run(both, graph)["v5"] == 5
     assert bodies.take() == ["s3", "s4", "s5"]
-    both.shut()
+    both.close()
     new = opened(tmp_path, AesGcmCodec(keys={"new": OTHER_KEY})).state("w")
     assert {name: type(value) is int for name, value in new.items()} == {
         **dict.fromkeys(("v1", "v2"), False),
@@ -171,19 +171,19 @@ def test_a_growing_value_goes_on_under_another_key(tmp_path: Path) -> None:
         store = opened(tmp_path, AesGcmCodec(keys={"a": KEY, "b": OTHER_KEY}, current=key))
         run(store, graph, turn=turn)
         assert store.state("w") == {"x": ["x" * 400, *range(turn)]}
-        store.shut()
+        store.close()
 
 
 def test_a_store_can_be_moved_to_encryption(tmp_path: Path, bodies: Bodies) -> None:
     plain = opened(tmp_path, ZlibCodec())
     graph = stopped_at(plain, bodies, "s3")
-    plain.shut()
+    plain.close()
     refused = opened(tmp_path, [ZlibCodec(), AesGcmCodec(KEY)])
     assert "plaintext row in an encrypted store" in refused.state("w")["v1"].reason
     moving = opened(tmp_path, [ZlibCodec(), AesGcmCodec(KEY, allow_plaintext=True)])
     assert run(moving, graph)["v5"] == 5
     assert bodies.take() == ["s3", "s4", "s5"]
-    moving.shut()
+    moving.close()
 
 
 # -- rows that somebody changed --------------------------------------------------------------------------
@@ -205,7 +205,7 @@ def _swap(a: str, b: str) -> list[str]:
 
 
 FORGED: dict[str, tuple[list[str], str]] = {
-    "a codec stripped": ([f"UPDATE vals SET format = 'json/1+aesgcm/1' WHERE {_V2}"], "does not decrypt"),
+    "a codec stripped": ([f"UPDATE vals SET format = 'json/1+aesgcm/1' WHERE {_V2}"], "cannot be decrypted"),
     "a codec renamed": ([f"UPDATE vals SET format = 'json/1+zlib/1+aesgcm/1' WHERE {_V2}"], "'zlib'"),
     "all codecs stripped": ([f"UPDATE vals SET format = 'json/1' WHERE {_V2}"], "plaintext row"),
     "a plain row planted": ([f"UPDATE vals SET format = 'json/1', {_PLAIN} WHERE {_V2}"], "plaintext row"),
@@ -216,8 +216,8 @@ FORGED: dict[str, tuple[list[str], str]] = {
     ),
     "called a patch": ([f"UPDATE vals SET format = 'json/1~+zstd/1+aesgcm/1', base = 0 WHERE {_V2}"], ""),
     "called an artifact": ([f"UPDATE vals SET format = format || '@' WHERE {_V2}"], "codec can't decode"),
-    "swapped with another name": (_swap(_V2, _V2.replace("v2", "v1")), "does not decrypt"),
-    "swapped with another workflow": (_swap(_V2, _V2.replace("= 1", "= 2", 1)), "does not decrypt"),
+    "swapped with another name": (_swap(_V2, _V2.replace("v2", "v1")), "cannot be decrypted"),
+    "swapped with another workflow": (_swap(_V2, _V2.replace("= 1", "= 2", 1)), "cannot be decrypted"),
     "bytes replaced": (
         [f"UPDATE vals SET data = CAST(substr(data, 1, 30) || x'0000' AS BLOB) WHERE {_V2}"],
         "checksum does not match",
@@ -252,7 +252,7 @@ def test_versions_of_one_name_cannot_be_exchanged(store: SqliteCheckpointer, bod
     change(store, *_swap(f"{row}{supersteps[0]}", f"{row}{supersteps[2]}"))
     for superstep in (supersteps[0], supersteps[2]):
         found = store.state("w", superstep=superstep)["count"]
-        assert "does not decrypt" in found.reason
+        assert "cannot be decrypted" in found.reason
     assert store.state("w", superstep=supersteps[1])["count"] == 2
 
 
@@ -284,7 +284,7 @@ def test_the_rows_of_a_fork_are_its_own(store: SqliteCheckpointer, bodies: Bodie
     assert store.checkpoint("again").values == {f"v{n}": n for n in range(6)}
     change(store, *_swap("workflow = 2 AND name = 'v1'", "workflow = 3 AND name = 'v1'"))
     for workflow_id in ("fork", "again"):
-        assert "does not decrypt" in store.state(workflow_id)["v1"].reason
+        assert "cannot be decrypted" in store.state(workflow_id)["v1"].reason
         assert store.state(workflow_id)["v2"] == 2
 
 
@@ -331,7 +331,7 @@ def test_redacted_values_are_nowhere_and_a_resumed_run_sees_what_is_left(tmp_pat
     result = asyncio.run(runner.run(graph, answer=CANARY, workflow_id="w"))
     assert result["seen"] == [False, False, True, False]
     assert store.state("w")["answer"] == "***"
-    store.shut()
+    store.close()
     assert CANARY.encode() not in on_disk(tmp_path)
 
 
@@ -349,7 +349,7 @@ def test_a_pause_that_shows_one_value_hides_it_too(tmp_path: Path, nested: bool)
     asyncio.run(AsyncRunner(checkpointer=store).run(graph, secret=CANARY, workflow_id="w"))
     pauses = [step.pause for id in ("w", "w/inner") for step in store.steps(id)]
     assert [pause.value for pause in pauses] == ([None, "***"] if nested else ["***"])
-    store.shut()
+    store.close()
     assert CANARY.encode() not in on_disk(tmp_path)
 
 
@@ -358,7 +358,7 @@ def test_redaction_is_told_which_node_made_a_value(tmp_path: Path, bodies: Bodie
     store = redacting(tmp_path, lambda node, key, value: told.append((node, key)) or value)
     run(store, pipeline(bodies, size=2), v0=0)
     assert told == [(None, "v0"), ("s1", "v1"), ("s2", "v2")]
-    store.shut()
+    store.close()
 
 
 def test_redaction_that_fails_stores_nothing(tmp_path: Path, bodies: Bodies) -> None:
@@ -371,4 +371,4 @@ def test_redaction_that_fails_stores_nothing(tmp_path: Path, bodies: Bodies) -> 
     with pytest.warns(UserWarning, match="The value of 'v1' cannot be stored"):
         run(store, pipeline(bodies, size=2), v0=0)
     assert store.state("w") == {"v2": 2}
-    store.shut()
+    store.close()

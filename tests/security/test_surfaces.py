@@ -61,7 +61,7 @@ def planted(store: SqliteCheckpointer, **columns: Any) -> None:
     if "data" in columns:
         columns["checksum"] = crc32(columns["data"])
     names = ", ".join(f"{name} = ?" for name in columns)
-    store._database.write(
+    store.backend.database.write(
         lambda connection: connection.execute(
             f"UPDATE vals SET {names} WHERE name = 'v1'",
             list(columns.values()),

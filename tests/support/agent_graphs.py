@@ -78,7 +78,7 @@ def tell_stories(file: str) -> None:
     waiting.run(offers, {"question": "Tea?", "name": "Ann"}, workflow_id="asked")
     sync.run(counting, {"count": 0, "most": 5}, workflow_id="loop")
     sync.map(checks, {"x": [1, 2, 3]}, map_over="x", workflow_id="batch", error_handling="continue")
-    store.shut()
+    store.close()
 
 
 def store_hostile_things(file: str) -> None:
@@ -107,7 +107,7 @@ def store_hostile_things(file: str) -> None:
         runner.run(counting, {"count": n, "most": 0}, workflow_id=f"{'i' * 500}-{n:03}")
     names = [f"value{n:05}" for n in range(MANY_KEYS)]
     runner.run(Graph([node(output_name=tuple(names))(_many)], name="many"), {"x": 1}, workflow_id="wide")
-    store.shut()
+    store.close()
 
 
 def _sizes(  # noqa: PLR0917 - the values of one step
@@ -124,7 +124,7 @@ def count_far(file: str) -> None:
     """Write a workflow of many steps: a real one, whose last rounds are repeated."""
     store = SqliteCheckpointer(file)
     OnSync(checkpointer=store).run(counting, {"count": 0, "most": 5}, workflow_id="long")
-    store.shut()
+    store.close()
     with sqlite3.connect(file) as connection:
         steps = "SELECT * FROM steps ORDER BY superstep DESC, idx DESC LIMIT 2"
         last = [list(row) for row in connection.execute(steps)][::-1]

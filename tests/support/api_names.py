@@ -50,12 +50,15 @@ RETURNED = {  # what calls return or take, and nobody needs to import
     "runners": ["runners.handles:RunIterator", "runners.async_:AsyncRunIterator"],
     "checkpointers": [
         *(
-            "checkpointers.base:Filters",
+            "checkpointers.overview:Overview",
+            "checkpointers.backend:Owner",
+            "checkpointers.backend:StepTally",
+            "checkpointers.records:StoredHistory",
             "checkpointers.history:Origin",
             "checkpointers.history:Iteration",
         ),
         *("checkpointers.analysis:Difference", "checkpointers.analysis:Divergence"),
-        *("checkpointers.analysis:NodeSurvey", "checkpointers.analysis:Lineage"),
+        *("checkpointers.analysis:NodeStats", "checkpointers.analysis:Lineage"),
     ],
     "integrations": ["integrations.dbos.worker:Worker", "integrations.dbos.worker:WorkerSettings"],
 }

@@ -210,7 +210,7 @@ def attribute_rows(kind: type, members: Members) -> Iterator[str]:
 
 def prose(thing: Any) -> Iterator[str]:
     """Yield a docstring as Markdown; what parameters mean and what is raised become tables."""
-    text = inspect.cleandoc(thing.__doc__ or "")
+    text = inspect.getdoc(thing) or ""  # a method without one has that of its base class
     for section in re.split(r"\n\n(?=(?:Args|Raises):\n)", text):
         heading, _, rest = section.partition(":\n")
         if heading not in ("Args", "Raises"):

@@ -272,7 +272,7 @@ def tell(address: str) -> None:
     go(orders, {}, "order-457")
     go(orders, {"price": 20}, "order-456-retry", fork_from=("order-456", 1))
     go(hostile, {"url": "https://x"}, "hostile-1")
-    store.shut()
+    store.close()
 
 
 @pytest.fixture(scope="session")

@@ -23,15 +23,16 @@ from typing import Any
 import psycopg
 
 from hypergraph.cli import main
-from hypergraph.integrations.dbos.runner import DBOSRunner
+from hypergraph.integrations.dbos import DBOSRunner
 from support.postgres import server
 
 ROOT = Path(__file__).parents[2]
+GRAPHS = "support.dbos_graphs:graphs"  # the target that workers are started with
 BODIES = "CREATE TABLE bodies (run TEXT, number INT, pid INT)"
 
 
 _forks = multiprocessing.get_context("forkserver")
-_forks.set_forkserver_preload(["pytest", "hypergraph.cli.registry", "hypergraph.integrations.dbos.runner"])
+_forks.set_forkserver_preload(["pytest", "hypergraph.cli.registry", "hypergraph.integrations.dbos"])
 
 
 def _run(arguments: list[str], environment: dict[str, str], said: str) -> None:
@@ -77,7 +78,15 @@ class WorkerProcess:
         **environment: str,
     ) -> None:
         prefix = ["ip", "netns", "exec", inside] if inside else []  # a network namespace
-        arguments = ["--db", dsn, "worker", "dbos_graphs:graphs", "--executor-id", executor_id, *options]
+        arguments = [
+            "--db",
+            dsn,
+            "worker",
+            GRAPHS,
+            "--executor-id",
+            executor_id,
+            *options,
+        ]
         variables = {
             **os.environ,
             "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT / 'tests'}",

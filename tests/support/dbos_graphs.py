@@ -1,4 +1,4 @@
-"""Graphs for workers in processes of their own; what bodies ran, they tell a table that nobody else writes.
+"""Graphs for workers in processes of their own; every body that ran leaves a row in the table `bodies`.
 
 `trace(run, node)` adds a row before it returns, in a connection of its own: it counts bodies, whatever
 becomes of the steps.
@@ -89,7 +89,7 @@ async def decide(answer: str) -> str:
 
 @node(output_name="held")
 def hold(run: str, gate: int) -> str:
-    """Tell when the body began and ended; between the two, wait as long as somebody keeps the gate closed."""
+    """Tell when the body began and ended; between the two, wait while the gate is closed."""
     with psycopg.connect(os.environ["TRACE_DSN"], autocommit=True) as connection:
         connection.execute("INSERT INTO held (run, gate, pid) VALUES (%s, %s, %s)", [run, gate, os.getpid()])
         connection.execute("SELECT pg_advisory_lock_shared(%s)", [gate])

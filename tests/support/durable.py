@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -66,7 +67,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Checkpoint
     """A store of either kind, empty."""
     made: Checkpointer = MemoryCheckpointer() if request.param == "memory" else store_at(tmp_path / "runs.db")
     yield made
-    asyncio.run(made.close())
+    made.close()
 
 
 @pytest.fixture(params=[OnSync, OnAsync], ids=RUNNERS)
@@ -143,6 +144,7 @@ def read(store: Checkpointer, question: str, *args: Any, **options: Any) -> Any:
     """Ask the awaitable side of a store."""
 
     async def main() -> Any:
-        return await getattr(store, question)(*args, **options)
+        found = getattr(store, question)(*args, **options)
+        return await found if inspect.isawaitable(found) else found
 
     return asyncio.run(main())

@@ -13,30 +13,30 @@ from hypergraph import AsyncRunner, Graph, MapResult, RunResult, SyncRunner
 RUNNERS = ("sync", "async")
 
 
-def run_sync(graph: Graph, *args: Any, cache: Any = None, **options: Any) -> RunResult:
+def run_sync(graph: Graph, *args: Any, cache: Any = None, store: Any = None, **options: Any) -> RunResult:
     """Run a graph on a fresh SyncRunner."""
-    return SyncRunner(cache).run(graph, *args, **options)
+    return SyncRunner(cache, store).run(graph, *args, **options)
 
 
-def run_async(graph: Graph, *args: Any, cache: Any = None, **options: Any) -> RunResult:
+def run_async(graph: Graph, *args: Any, cache: Any = None, store: Any = None, **options: Any) -> RunResult:
     """Run a graph on a fresh AsyncRunner, in an event loop of its own."""
 
     async def main() -> RunResult:
-        return await AsyncRunner(cache).run(graph, *args, **options)
+        return await AsyncRunner(cache, store).run(graph, *args, **options)
 
     return asyncio.run(main())
 
 
-def map_sync(graph: Graph, *args: Any, cache: Any = None, **options: Any) -> MapResult:
+def map_sync(graph: Graph, *args: Any, cache: Any = None, store: Any = None, **options: Any) -> MapResult:
     """Map a graph on a fresh SyncRunner."""
-    return SyncRunner(cache).map(graph, *args, **options)
+    return SyncRunner(cache, store).map(graph, *args, **options)
 
 
-def map_async(graph: Graph, *args: Any, cache: Any = None, **options: Any) -> MapResult:
+def map_async(graph: Graph, *args: Any, cache: Any = None, store: Any = None, **options: Any) -> MapResult:
     """Map a graph on a fresh AsyncRunner, in an event loop of its own."""
 
     async def main() -> MapResult:
-        return await AsyncRunner(cache).map(graph, *args, **options)
+        return await AsyncRunner(cache, store).map(graph, *args, **options)
 
     return asyncio.run(main())
 

@@ -76,7 +76,7 @@ def test_runs_resume_whatever_the_clock_says(tmp_path: Path, kind: str, tick: fl
         assert runner.run(GRAPH, workflow_id="w")["z"] == 6
         assert [step.index for step in store.steps("w")] == [0, 1, 2, 3]
     assert runner.run(GRAPH, fork_from=("w", 1), workflow_id="fork")["z"] == 4
-    store.shut()
+    store.close()
 
 
 def test_the_recording_processor_keeps_events_of_both_runners_in_order() -> None:

@@ -12,13 +12,13 @@ from hypergraph.checkpointers.records import NewWorkflow
 from hypergraph.checkpointers.status import WorkflowStatus
 from hypergraph.ui.actions import WISHES
 
-APPS = [word for name in ("loop", "review", "inverse") for word in ("--app", f"ui_serving:{name}")]
+APPS = [word for name in ("loop", "review", "inverse") for word in ("--app", f"support.ui_serving:{name}")]
 
 
 def story(folder: Path) -> Path:
     store = SqliteCheckpointer(folder / "story.db")
     asyncio.run(write_story(store))
-    store.shut()
+    store.close()
     return folder / "story.db"
 
 
@@ -119,7 +119,7 @@ def test_what_somebody_is_at_work_on_is_left_to_them(tmp_path: Path) -> None:
             assert another.wish("delete", id="loop-1").status == 409
         finally:
             store.release(claim)
-            store.shut()
+            store.close()
 
 
 @pytest.mark.slow
@@ -143,7 +143,7 @@ def test_without_a_graph_that_it_may_run_the_server_says_how_to_give_one(tmp_pat
 
 @pytest.mark.slow
 def test_a_server_that_stops_leaves_its_runs_resumable(tmp_path: Path) -> None:
-    with serving(story(tmp_path), "--app", "ui_serving:endless") as server:
+    with serving(story(tmp_path), "--app", "support.ui_serving:endless") as server:
         assert (
             server.wish("fork", id="loop-1", at=0, values={"n": 7}, graph="endless", new_id="long").status
             == 200
@@ -155,4 +155,4 @@ def test_a_server_that_stops_leaves_its_runs_resumable(tmp_path: Path) -> None:
     assert found is not None
     assert found.status in (WorkflowStatus.STOPPED, WorkflowStatus.ACTIVE)
     store.release(store.claim("long", NewWorkflow()))  # nobody holds it
-    store.shut()
+    store.close()

@@ -255,7 +255,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     file = tmp_path_factory.mktemp("export") / "story.db"
     store = SqliteCheckpointer(file)
     apart(write_story(store))
-    store.shut()
+    store.close()
     with serving(file) as running:
         yield running
 

@@ -23,7 +23,7 @@ from hypergraph.views.schemas import json_schema
 
 pytestmark = pytest.mark.slow  # a server takes a second to start
 
-APPS = [word for name in ("loop", "review", "inverse") for word in ("--app", f"ui_serving:{name}")]
+APPS = [word for name in ("loop", "review", "inverse") for word in ("--app", f"support.ui_serving:{name}")]
 TOOLS: dict[str, dict[str, Any]] = {
     "list_workflows": {"status": "failed"},
     "show_workflow": {"workflow_id": "map-1"},
@@ -48,7 +48,7 @@ def dsn() -> str:
     assert "s3cr3t" in address
     store = PostgresCheckpointer(address)
     asyncio.run(write_story(store))
-    store.shut()
+    store.close()
     return address
 
 
@@ -138,7 +138,7 @@ def seconds(page: Served) -> float:
 
 def test_the_first_page_of_100000_workflows_costs_at_most_twice_that_of_1000() -> None:
     stores = [filled(1_000), filled(100_000)]
-    addresses = [store._database.address.conninfo for store in stores]
+    addresses = [store.backend.database.address.conninfo for store in stores]
     names = [psycopg.conninfo.conninfo_to_dict(found)["dbname"] for found in addresses]
     with serving(server().dsn(names[0])) as small, serving(server().dsn(names[1])) as large:
         assert large.ask("workflows").document["total"] == 100_000

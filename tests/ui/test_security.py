@@ -25,7 +25,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     file = tmp_path_factory.mktemp("ui") / "story.db"
     store = SqliteCheckpointer(file)
     asyncio.run(write_story(store))
-    store.shut()
+    store.close()
     with serving(file) as running:
         yield running
 
@@ -289,8 +289,8 @@ def test_neither_answers_nor_the_log_show_tracebacks_or_values(tmp_path: Path) -
     file = tmp_path / "story.db"
     store = SqliteCheckpointer(file)
     asyncio.run(write_story(store))
-    store.shut()
-    with serving(file, "--app", "ui_serving:inverse") as server:
+    store.close()
+    with serving(file, "--app", "support.ui_serving:inverse") as server:
         assert server.ask("workflow", id="inverse-1").status == 200
         assert server.wish("resume", id="inverse-1", values={"note": SECRET}).status == 200
         file.write_bytes(b"no database at all, and longer than a header " * 100)

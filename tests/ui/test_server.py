@@ -23,7 +23,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("ui") / "story.db"
     store = SqliteCheckpointer(file)
     asyncio.run(write_story(store))
-    store.shut()
+    store.close()
     return file
 
 
@@ -51,8 +51,8 @@ def test_a_question_is_answered_with_a_read_model(server: Served, question: str)
 
 def test_the_list_is_the_read_model_itself(server: Served, database: Path) -> None:
     store = SqliteCheckpointer(database)
-    assert server.ask("workflows", limit=3).document == workflows(store, limit=3)
-    store.shut()
+    assert server.ask("workflows", limit=3).document == workflows(store.backend, limit=3)
+    store.close()
 
 
 def test_about_says_what_is_served_and_no_secret(server: Served) -> None:
@@ -106,7 +106,7 @@ def test_what_is_no_id_is_not_found(server: Served, workflow_id: str) -> None:
         ("workflows", {"limit": 0}, 400, "limit must be from 1"),
         ("workflows", {"status": "lost"}, 400, "Unknown status 'lost'"),
         ("workflows", {"where": "duration >"}, 400, "duration"),
-        ("workflows", {"cursor": "x"}, 400, "no next_cursor"),
+        ("workflows", {"cursor": "x"}, 400, "Invalid cursor"),
         ("columns", {"id": "loop-1", "after": "x"}, 400, "no next_cursor"),
         ("items", {"id": "map-1", "cursor": "x"}, 400, "no next_cursor"),
         ("value", {"id": "loop-1", "key": "m"}, 404, "'m'"),
@@ -181,7 +181,7 @@ def test_changes_are_pushed_to_all_who_listen(tmp_path: Path) -> None:
                     assert message["kind"] == "changed"
                     told |= set(message["workflows"])
         runner.run(loop, {"n": 0}, workflow_id="last")
-    store.shut()
+    store.close()
 
 
 # --- the command --------------------------------------------------------------------------------------
@@ -220,7 +220,11 @@ def test_a_port_that_is_taken_is_named(database: Path) -> None:
         (["--db", "{own}", "ui", "--host", "0.0.0.0"], 2, "--host must be 127.0.0.1, this machine"),
         (["--db", "{own}", "ui", "--port", "70000"], 2, "Port 70000 cannot be used"),
         (["--db", "{own}", "ui", "--app", "nothing:graph"], 1, "Module 'nothing' not found"),
-        (["--db", "{own}", "ui", "--app", "ui_serving:loop", "--app", "ui_serving:loop"], 2, "already"),
+        (
+            ["--db", "{own}", "ui", "--app", "support.ui_serving:loop", "--app", "support.ui_serving:loop"],
+            2,
+            "already",
+        ),
     ],
 )
 def test_what_cannot_be_served_is_told(

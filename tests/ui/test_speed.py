@@ -19,7 +19,7 @@ def test_a_writer_that_never_waits_is_never_refused_while_pages_are_polled(tmp_p
     file = tmp_path / "polled.db"
     store = SqliteCheckpointer(file)
     SyncRunner(checkpointer=store).run(loop, {"n": 0}, workflow_id="loop")
-    store.shut()
+    store.close()
     writer = sqlite3.connect(file, timeout=0, isolation_level=None)  # a lock in the way is an error
     with serving(file) as address, polled(address, "loop") as asked:
         until = time.monotonic() + 20
@@ -47,7 +47,7 @@ def test_a_server_neither_writes_nor_checkpoints(tmp_path: Path) -> None:
             assert b'"schema"' in page.get(f"{question}?id=loop")
     assert before[1]
     assert (file.read_bytes(), wal.read_bytes()) == before
-    store.shut()
+    store.close()
 
 
 @pytest.mark.slow
@@ -66,7 +66,7 @@ def test_the_first_page_of_a_long_list_is_as_quick_as_that_of_a_short_one(tmp_pa
 @pytest.mark.slow
 def test_twenty_thousand_steps_fit_into_one_answer(tmp_path: Path) -> None:
     store = loop_of(tmp_path / "long.db", 20_000)
-    store.shut()
+    store.close()
     with serving(tmp_path / "long.db") as address, Page(address) as page:
         answer = page.get("columns?id=loop")
     assert answer.count(b"completed") == 20_000

@@ -1,4 +1,4 @@
-"""Objects of user classes: stored as readable data, rebuilt only where running code named their class."""
+"""Objects of user classes: stored as readable data, rebuilt only for registered classes."""
 
 from __future__ import annotations
 
@@ -329,10 +329,10 @@ def without_field() -> Any:
     [
         (Mapping(), "a subclass of dict"),
         (Failure(), "Failure"),
-        (with_attribute(Line("a")), "attributes that are no fields: hidden"),
-        (with_attribute(Hiding()), "attributes that are no fields: hidden"),
-        (with_attribute(Loose("a")), "attributes that are no fields: hidden"),
-        (with_attribute(LooseStruct()), "attributes that are no fields: hidden"),
+        (with_attribute(Line("a")), "attributes that are not fields: hidden"),
+        (with_attribute(Hiding()), "attributes that are not fields: hidden"),
+        (with_attribute(Loose("a")), "attributes that are not fields: hidden"),
+        (with_attribute(LooseStruct()), "attributes that are not fields: hidden"),
         (without_field(), "its field 'item' is not set"),
         (Raising(), "ValueError('not today')"),
         (Order([Line("a"), Line(object())]), "builtins.object at value.lines[1].item:"),  # type: ignore[arg-type]

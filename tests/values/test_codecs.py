@@ -1,4 +1,4 @@
-"""What codecs promise: the same bytes or an error, bounded memory, and no value that was tampered with."""
+"""Codecs: the same bytes or an error, bounded memory, tampering detected."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_every_truncation_is_an_error(codec: Codec, data: bytes) -> None:
 def test_what_follows_a_compressed_value_is_an_error(kind: Any, data: bytes) -> None:
     encoded = kind().encode(data)
     for more in (b"\0", b"x" * 100_000, encoded):
-        with pytest.raises(ValueError, match=f"{kind.__name__} cannot unpack the stored bytes"):
+        with pytest.raises(ValueError, match=f"{kind.__name__} cannot decompress the stored bytes"):
             kind().decode(encoded + more)
 
 
@@ -140,7 +140,7 @@ def test_a_bomb_is_refused_within_the_memory_of_its_limit(kind: Any) -> None:
 def test_a_zstd_bomb_that_hides_its_size_is_refused() -> None:
     compressor = zstandard.ZstdCompressor().compressobj()  # one that does not know the size in advance
     bomb = compressor.compress(bytes(64 * MIB)) + compressor.flush()
-    with pytest.raises(ValueError, match="do not say how many"):
+    with pytest.raises(ValueError, match="the size is missing"):
         ZstdCodec(max_size=MIB).decode(bomb)
 
 
@@ -207,7 +207,7 @@ def test_a_value_moved_to_another_row_does_not_decrypt(here: bytes, there: bytes
     chain = CodecChain([AesGcmCodec(OLD)])
     sealed = chain.encode(b"salary", here)
     if here != there:
-        with pytest.raises(DecryptionError, match="moved here from another row"):
+        with pytest.raises(DecryptionError, match="moved from another row"):
             chain.decode(sealed, chain.format, there)
 
 
@@ -229,7 +229,7 @@ def test_after_rotation_old_values_are_read_and_new_ones_use_the_current_key() -
     fresh = after.encode(b"new")
     assert AesGcmCodec(keys={"2025": NEW}).decode(fresh) == b"new"
     with pytest.raises(
-        DecryptionError, match="encrypted with the key '2025', this store has 'default'; add it"
+        DecryptionError, match="encrypted with the key '2025', but this store has 'default'; add the key"
     ):
         before.decode(fresh)
 
@@ -241,7 +241,7 @@ def test_the_first_key_is_the_current_one() -> None:
 
 def test_the_wrong_key_is_named_and_not_shown() -> None:
     sealed = AesGcmCodec(keys={"2025": OLD}).encode(b"x")
-    with pytest.raises(DecryptionError, match="does not decrypt with the key '2025'") as caught:
+    with pytest.raises(DecryptionError, match="cannot be decrypted with the key '2025'") as caught:
         AesGcmCodec(keys={"2025": NEW}).decode(sealed)
     assert caught.value.__cause__ is not None
     for key in (OLD, NEW):
@@ -260,15 +260,15 @@ def test_nothing_shows_a_key() -> None:
     ("options", "error", "message"),
     [
         ({"key": "secret" * 6}, TypeError, r"os\.urandom\(32\)"),
-        ({"key": 32}, TypeError, "must be 32 random bytes, not int"),
-        ({"key": {"a": OLD}}, TypeError, r"give several as keys=\{id: key\}"),
-        ({"key": OLD[:16]}, ValueError, r"must have 32 bytes, not 16; make one with os\.urandom\(32\)"),
-        ({"key": b""}, ValueError, "must have 32 bytes, not 0"),
-        ({"key": OLD + b"\n"}, ValueError, "must have 32 bytes, not 33"),
-        ({"keys": {"a": OLD, "b": "text"}}, TypeError, "The key 'b' must be 32 random bytes, not str"),
+        ({"key": 32}, TypeError, "must be 32 random bytes, got int"),
+        ({"key": {"a": OLD}}, TypeError, r"pass several as keys=\{id: key\}"),
+        ({"key": OLD[:16]}, ValueError, r"must have 32 bytes, got 16; make one with os\.urandom\(32\)"),
+        ({"key": b""}, ValueError, "must have 32 bytes, got 0"),
+        ({"key": OLD + b"\n"}, ValueError, "must have 32 bytes, got 33"),
+        ({"keys": {"a": OLD, "b": "text"}}, TypeError, "The key 'b' must be 32 random bytes, got str"),
         ({"keys": {}}, ValueError, "keys is empty"),
         ({"keys": [OLD]}, TypeError, "keys must map ids to keys"),
-        ({"keys": {1: OLD}}, TypeError, "must be text, not int"),
+        ({"keys": {1: OLD}}, TypeError, "must be a string, got int"),
         ({"keys": {"": OLD}}, ValueError, "1 to 64 bytes of printable text"),
         ({"keys": {"é" * 33: OLD}}, ValueError, "1 to 64 bytes of printable text"),
         ({"keys": {"a\n": OLD}}, ValueError, "1 to 64 bytes of printable text"),
@@ -305,9 +305,9 @@ def test_codecs_are_applied_in_order_and_named_in_order() -> None:
     [
         (
             [AesGcmCodec(OLD), ZstdCodec()],
-            "compress what is encrypted, which never gets smaller; compress first",
+            "compress encrypted data, which has no effect; compress first",
         ),
-        ([AesGcmCodec(OLD), Reverse(), ZlibCodec()], "compress what is encrypted"),
+        ([AesGcmCodec(OLD), Reverse(), ZlibCodec()], "compress encrypted data"),
         ([ZlibCodec(), ZstdCodec()], "compress twice"),
         ([ZlibCodec(), ZlibCodec()], "contain 'zlib' twice"),
     ],
@@ -319,7 +319,7 @@ def test_chains_that_make_no_sense_are_refused(codecs: list[Codec], message: str
 
 @pytest.mark.parametrize("thing", [None, "zlib", ZlibCodec, zlib, object()])
 def test_what_is_no_codec_is_refused(thing: Any) -> None:
-    with pytest.raises(TypeError, match="A codec is an object with"):
+    with pytest.raises(TypeError, match="A codec needs methods"):
         CodecChain([thing])
 
 
@@ -327,7 +327,7 @@ def test_what_is_no_codec_is_refused(thing: Any) -> None:
 def test_ids_that_would_confuse_a_format_are_refused(name: Any) -> None:
     codec = Reverse()
     codec.id = name
-    with pytest.raises(ValueError, match="The id of a codec is text without blanks"):
+    with pytest.raises(ValueError, match="The id of a codec must be text without blanks"):
         CodecChain([codec])
 
 
@@ -362,7 +362,7 @@ def test_compression_can_be_changed_or_switched_off_later() -> None:
     old = CodecChain([ZlibCodec()])
     for codecs in ([], [ZstdCodec()]):
         new = CodecChain(codecs, also_reads=[ZlibCodec()])
-        assert new.decode(old.encode(b"x"), old.format) == b"x"
+        assert new.decode(old.encoding.encode(b"x"), old.format) == b"x"
         assert new.format == CodecChain(codecs).format
 
 
@@ -395,16 +395,16 @@ def test_a_store_without_a_key_says_which_option_is_needed() -> None:
 @pytest.mark.parametrize(
     ("format", "message"),
     [
-        ("zstd/1", r"does not know 'zstd'; name ZstdCodec\(\) in codec="),
-        ("mine:Rot13/1", "your codec with the id 'mine:Rot13'"),
-        ("zlib/2", "this store reads up to 'zlib/1'; upgrade"),
-        ("zlib/", "none of a codec"),
-        ("zlib/x", "none of a codec"),
-        ("zlib/²", "none of a codec"),
-        ("zlib", "does not know 'zlib'"),
-        ("zlib/1+", "does not know ''"),
+        ("zstd/1", r"has no codec 'zstd'; add ZstdCodec\(\) to codec="),
+        ("mine:Rot13/1", "the codec with the id 'mine:Rot13'"),
+        ("zlib/2", "this release reads up to 'zlib/1'; upgrade"),
+        ("zlib/", "invalid format"),
+        ("zlib/x", "invalid format"),
+        ("zlib/²", "invalid format"),
+        ("zlib", "has no codec 'zlib'"),
+        ("zlib/1+", "has no codec ''"),
         ("zlib/1+zlib/1", "contain 'zlib' twice"),
-        ("json/1+zlib/1", "does not know 'json'"),
+        ("json/1+zlib/1", "has no codec 'json'"),
     ],
 )
 def test_formats_of_others_are_refused(format: str, message: str) -> None:

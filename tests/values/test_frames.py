@@ -1,4 +1,4 @@
-"""Tables as stored values: they come back as they were, or are refused."""
+"""Tables as stored values: unchanged after reading, or refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stored bytes that nobody here wrote: read as `Undecodable`, with nothing imported, called or crashed."""
+"""Hostile stored bytes: read as `Undecodable`, with nothing imported, called or crashed."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def test_broken_msgpack_is_undecodable(name, nothing_happens):
 @pytest.mark.parametrize("reader", [serializer.without_types() for serializer in READERS], ids=lambda s: s.id)
 def test_a_viewer_builds_no_arrays(reader):
     found = reader.deserialize(written(reader, tag("ndarray", FOUR, dtype="<i4", shape=[1])))
-    assert found.reason == "value: arrays are not built here"
+    assert found.reason == "value: arrays are not built for viewing"
 
 
 def test_a_tag_spelled_with_escapes_is_plain_data():

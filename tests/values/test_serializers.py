@@ -1,4 +1,4 @@
-"""Values through the serializers: exactly the same afterwards, or a TypeError that says what and where."""
+"""Serializers: values unchanged after a round trip, or a TypeError with type and path."""
 
 from __future__ import annotations
 
@@ -66,10 +66,10 @@ def itself() -> list[Any]:
 
 
 UNSTORABLE: dict[str, tuple[Any, str]] = {  # value, part of the message
-    "object": (object(), "builtins.object at value:"),
+    "object": (object(), "builtins.object:"),
     "function": ({"a": [1, {"b c": len}]}, "builtins.builtin_function_or_method at value['a'][1]['b c']:"),
     "class": ((int,), "builtins.type at value[0]:"),
-    "module": (math, "builtins.module at value:"),
+    "module": (math, "builtins.module:"),
     "generator": ((i for i in ()), "generator"),
     "lock": ({1: threading.Lock()}, "_thread.lock at value[1]:"),
     "open file": (sys.__stderr__, "TextIOWrapper"),
@@ -92,7 +92,7 @@ UNSTORABLE: dict[str, tuple[Any, str]] = {  # value, part of the message
     "struct sequence": (os.stat_result(range(10)), "a subclass of tuple"),
     "date subclass": (Day(2024, 1, 1), "a subclass of date"),
     "foreign time zone": (datetime(2024, 1, 1, tzinfo=Elsewhere()), "Elsewhere"),
-    "zone without a lasting name": ([ZoneInfo("posix/UTC")], "cannot be found again by its name"),
+    "zone without a lasting name": ([ZoneInfo("posix/UTC")], "cannot be found by its name"),
     "inside a set": ({object()}, "builtins.object at value[0]:"),
     "contains itself": (itself(), "nested deeper than 100 levels, or contains itself"),
     "deeper than the stack": (nested(100_000), "nested deeper than 100 levels"),
@@ -178,7 +178,7 @@ def test_plain_values_are_plain_json(value):
 @given(value=storable)
 def test_json_is_standard_json(value):
     def refuse(constant: str) -> None:
-        raise AssertionError(f"{constant} is no JSON")
+        raise AssertionError(f"{constant} is not JSON")
 
     json.loads(JsonSerializer().serialize(value), parse_constant=refuse)
 
@@ -191,7 +191,7 @@ def test_tagged_values_stay_readable():
     assert json.loads(JsonSerializer().serialize(value)) == {
         "at": {"$": "datetime", "v": "2024-01-01T00:00:00+00:00"},
         "total": {"$": "decimal", "v": "1.50"},
-        "pair": {"$": "tuple", "v": [1, {"$": "object", "of": "nasty:Colour", "v": "RED"}]},
+        "pair": {"$": "tuple", "v": [1, {"$": "object", "of": "support.nasty:Colour", "v": "RED"}]},
     }
 
 
@@ -293,7 +293,7 @@ def test_no_serializer_reads_the_bytes_of_pickle_or_falls_back_to_it():
 
 def test_a_viewer_opens_no_pickle():
     viewer = PickleSerializer(allow_pickle=True).without_types()
-    assert viewer.deserialize(pickle.dumps(1)).reason == "pickled values are not opened here"
+    assert viewer.deserialize(pickle.dumps(1)).reason == "pickled values are not read for viewing"
 
 
 # --- speed ---------------------------------------------------------------------------------------

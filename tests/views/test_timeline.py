@@ -182,8 +182,8 @@ def test_a_nested_run_that_goes_on_is_shown_before_it_has_a_step() -> None:
     store = MemoryCheckpointer()
 
     async def fill() -> None:
-        await store.create_workflow("w", graph_name="g")
-        await store.create_workflow("w/inner", parent="w")
+        store.create_workflow("w", graph_name="g")
+        store.create_workflow("w/inner", parent="w")
 
     asyncio.run(fill())
     (row,) = timeline(store, "w")["items"]
@@ -195,7 +195,7 @@ def test_what_runs_now_is_marked_in_the_graph() -> None:
     structure = store.workflow("w").graph
 
     async def fill() -> None:
-        await store.create_workflow("now", graph=structure, inputs={"seed": 1})
+        store.create_workflow("now", graph=structure, inputs={"seed": 1})
 
     asyncio.run(fill())
     overlay = graph(store, "now")["overlay"]

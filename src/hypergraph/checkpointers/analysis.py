@@ -1,4 +1,4 @@
-"""Comparison of two workflows, and statistics over all of them."""
+"""Comparison, statistics, search and lineage of workflows."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice, zip_longest
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from hypergraph.checkpointers.history import History
 from hypergraph.checkpointers.query import Query
-from hypergraph.checkpointers.reader import Reader
 from hypergraph.checkpointers.records import StepRecord, Workflow, lineage_html
 from hypergraph.checkpointers.status import StepStatus
 from hypergraph.display import escape, jsonable
 from hypergraph.values.undecodable import Undecodable
 
+if TYPE_CHECKING:
+    from hypergraph.checkpointers.base import Checkpointer
+
+_PAGE = 500  # workflows read together
 Kind = Literal["path", "status", "decision", "values"]
 
 
@@ -34,7 +37,7 @@ class Divergence:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What tells two workflows apart; `first` is None if every step is alike."""
+    """The differences between two workflows; `first` is None if every step is alike."""
 
     a: str  # the id of one
     b: str  # the id of the other
@@ -66,13 +69,13 @@ class Difference:
         }
 
 
-def compare(reader: Reader, id_a: str, id_b: str) -> Difference | None:
+def compare(store: Checkpointer, id_a: str, id_b: str) -> Difference | None:
     """Compare two workflows; None if the store lacks one of them."""
-    if reader.read_workflow(id_a) is None or reader.read_workflow(id_b) is None:
+    if store.backend.read_workflow(id_a) is None or store.backend.read_workflow(id_b) is None:
         return None
-    steps_a, steps_b = reader.read_steps(id_a), reader.read_steps(id_b)
-    values_a = History(reader, id_a, steps=steps_a).values()
-    values_b = History(reader, id_b, steps=steps_b).values()
+    steps_a, steps_b = store.steps(id_a), store.steps(id_b)
+    values_a = History(store, id_a, steps=steps_a).values()
+    values_b = History(store, id_b, steps=steps_b).values()
     times_a, times_b = _times(steps_a), _times(steps_b)
     shared = [name for name in values_a if name in values_b]
     return Difference(
@@ -145,8 +148,8 @@ def _times(steps: Iterable[StepRecord]) -> dict[str, float]:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeSurvey:
-    """How a node did in all its executions.
+class NodeStats:
+    """Figures of all executions of a node.
 
     The times are those of executions that completed without the cache, None if there was none: how long
     a failure or a cache hit took says nothing about the node.
@@ -164,24 +167,48 @@ class NodeSurvey:
         return {name: jsonable(getattr(self, name)) for name in self.__slots__}
 
 
+def scan(
+    store: Checkpointer,
+    *,
+    graph: str | None = None,
+    node: str | None = None,
+    since: datetime | None = None,
+    values: bool = False,
+) -> Iterator[StepRecord]:
+    """Yield the steps of all workflows, children included; those of newer workflows come first.
+
+    Of one `graph` or `node`, created `since` a moment, with `values` or without.
+    """
+    query = Query(graph=graph, top_level=False, limit=_PAGE)
+    while True:
+        page, _, cursor = store.backend.find(query)
+        for workflow in page:
+            for step in store.steps(workflow.id, node=node, values=values):
+                if since is None or step.created_at >= since:
+                    yield step
+        if cursor is None:
+            return
+        query = query._replace(cursor=cursor)
+
+
 def survey(
-    reader: Reader, *, graph: str | None = None, node: str | None = None, since: datetime | None = None
-) -> dict[str, NodeSurvey]:
+    store: Checkpointer, *, graph: str | None = None, node: str | None = None, since: datetime | None = None
+) -> dict[str, NodeStats]:
     """Return the figures of each node by name; steps that a fork copied were executed elsewhere."""
     by_node: dict[str, list[StepRecord]] = {}
-    for step in reader.scan(graph=graph, node=node, since=since):
+    for step in scan(store, graph=graph, node=node, since=since):
         if not step.replayed:
             by_node.setdefault(step.node_name, []).append(step)
     return {name: _figures(by_node[name]) for name in sorted(by_node)}
 
 
-def _figures(steps: Sequence[StepRecord]) -> NodeSurvey:
+def _figures(steps: Sequence[StepRecord]) -> NodeStats:
     times = sorted(
         step.duration_ms
         for step in steps
         if step.status is StepStatus.COMPLETED and not step.cached and step.duration_ms is not None
     )
-    return NodeSurvey(
+    return NodeStats(
         count=len(steps),
         p50_ms=_percentile(times, 0.50),
         p95_ms=_percentile(times, 0.95),
@@ -196,12 +223,12 @@ def _percentile(ordered: Sequence[float], share: float) -> float | None:
     return ordered[math.ceil(share * len(ordered)) - 1] if ordered else None
 
 
-def mentions(reader: Reader, text: str, limit: int | None) -> list[StepRecord]:
+def mentions(store: Checkpointer, text: str, limit: int | None) -> list[StepRecord]:
     """Return steps in which every word of the text occurs, whatever the case; of newer workflows first."""
     words = text.casefold().split()
     if not words:
         return []
-    matching = (step for step in reader.skimming().scan(values=True) if _has_all(step, words))
+    matching = (step for step in scan(store, values=True) if _has_all(step, words))
     return list(islice(matching, limit))
 
 
@@ -259,22 +286,22 @@ def _line(lead: str, workflow: Workflow) -> str:
     return f"{lead}{escape(workflow.id)}  {workflow.status.value}{at}"
 
 
-def family(reader: Reader, workflow_id: str) -> Lineage | None:
+def family(store: Checkpointer, workflow_id: str) -> Lineage | None:
     """Return the tree of forks that a workflow is part of, from its oldest known ancestor on."""
-    ancestor = reader.read_workflow(workflow_id)
+    ancestor = store.backend.read_workflow(workflow_id)
     # An id that was deleted and used again may make a fork its own ancestor.
     seen = {workflow_id}
     while ancestor is not None and ancestor.forked_from is not None and ancestor.forked_from not in seen:
         seen.add(ancestor.forked_from)
-        parent = reader.read_workflow(ancestor.forked_from)
+        parent = store.backend.read_workflow(ancestor.forked_from)
         if parent is None:
             break
         ancestor = parent
-    return None if ancestor is None else _tree(reader, ancestor, set())
+    return None if ancestor is None else _tree(store, ancestor, set())
 
 
-def _tree(reader: Reader, workflow: Workflow, seen: set[str]) -> Lineage:
+def _tree(store: Checkpointer, workflow: Workflow, seen: set[str]) -> Lineage:
     seen.add(workflow.id)
-    forks, _, _ = reader.find(Query(forked_from=workflow.id, top_level=False, limit=None))
-    younger = tuple(_tree(reader, fork, seen) for fork in forks[::-1] if fork.id not in seen)
-    return Lineage(reader.printable(workflow), younger)
+    forks, _, _ = store.backend.find(Query(forked_from=workflow.id, top_level=False, limit=None))
+    younger = tuple(_tree(store, fork, seen) for fork in forks[::-1] if fork.id not in seen)
+    return Lineage(store.workflow(workflow.id), younger)

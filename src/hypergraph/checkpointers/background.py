@@ -14,7 +14,7 @@ from hypergraph.checkpointers.records import Commit, Ownership
 from hypergraph.exceptions import CheckpointError
 
 if TYPE_CHECKING:
-    from hypergraph.checkpointers.base import Checkpointer
+    from hypergraph.checkpointers.backend import Backend
 
 
 _CAPACITY = 256  # commits that may wait
@@ -24,7 +24,7 @@ _Name = tuple[str, int]  # workflow id and fence
 
 
 class Writer:
-    """Write the commits of any number of claims to one store, in the background."""
+    """Write the commits of any number of claims to one backend, in the background."""
 
     _changed: threading.Condition
     _waiting: deque[Commit]
@@ -32,19 +32,19 @@ class Writer:
     _failed: dict[_Name, CheckpointError]
     _thread: threading.Thread | None
 
-    def __init__(self, store: Checkpointer, *, capacity: int = _CAPACITY) -> None:
-        self._store = store
+    def __init__(self, backend: Backend, *, capacity: int = _CAPACITY) -> None:
+        self._backend = backend
         self._capacity = capacity
         self._reset()
         _ALL.add(self)
 
     @classmethod
-    def of(cls, store: Checkpointer) -> Writer:
-        """Return the writer of a store, the same one for every view of it."""
+    def of(cls, backend: Backend) -> Writer:
+        """Return the writer of a backend, always the same one."""
         with _LOCK:
-            if store.background is None:
-                store.background = cls(store)
-            return store.background
+            if backend.writer is None:
+                backend.writer = cls(backend)
+            return backend.writer
 
     def submit(self, commit: Commit) -> None:
         """Queue a commit; wait while the queue is full.
@@ -65,7 +65,7 @@ class Writer:
                 self._thread.start()
 
     def drain(self, claim: Ownership | None = None) -> None:
-        """Wait until everything queued so far is written, then tell what went wrong with the claim, or any.
+        """Wait until everything queued so far is written, then raise the error of the claim, or of any.
 
         Raises:
             CheckpointError: a commit could not be written; it is raised here for the last time.
@@ -79,11 +79,11 @@ class Writer:
             raise errors[0]
 
     def forget(self) -> None:
-        """Begin anew in the child of a fork: what was queued is the parent's to write."""
+        """Start over in the child of a fork: the parent writes what was queued."""
         self._reset()
 
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
-        return type(None), ()  # a store in another process gets a writer of its own
+        return type(None), ()  # a backend in another process gets its own
 
     def _reset(self) -> None:
         self._changed = threading.Condition()
@@ -117,7 +117,7 @@ class Writer:
 
     def _write(self, group: list[Commit]) -> list[CheckpointError | None]:
         try:
-            return self._store.write_all(group)
+            return self._backend.write_all(group)
         except BaseException as error:  # whatever it is, the thread must not die with commits queued
             ours = CheckpointError(f"The background writer failed ({type(error).__name__}: {error}).")
             ours.__cause__ = error
@@ -137,7 +137,7 @@ def _at_exit() -> None:
         try:
             writer.drain()
         except CheckpointError:
-            pass  # the run that wanted to know has drained before
+            pass  # a run that is concerned has drained before
 
 
 def _in_child() -> None:

@@ -1,32 +1,31 @@
-"""Base class of all stores."""
+"""Checkpointer: the questions and actions of a store, over any backend."""
 
 from __future__ import annotations
 
 import copy
-import inspect
-from abc import abstractmethod
+import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
-from functools import partial
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypedDict, TypeVar, Unpack
+from operator import itemgetter
+from typing import Any, ParamSpec, Self, TypeVar, Unpack
 
 from hypergraph.checkpointers.analysis import (
     Difference,
     Lineage,
-    NodeSurvey,
+    NodeStats,
     compare,
     family,
     mentions,
     survey,
 )
 from hypergraph.checkpointers.artifacts import ArtifactRef, ArtifactStore, SweepableStore
-from hypergraph.checkpointers.deltas import Grown, Growth
+from hypergraph.checkpointers.backend import Backend, Position
 from hypergraph.checkpointers.encoding import Encoding, LazyState, Redact, checked_threshold
 from hypergraph.checkpointers.history import History, Iteration, Origin
 from hypergraph.checkpointers.names import check_tags, check_workflow_id
+from hypergraph.checkpointers.overview import Overview, overview_of
 from hypergraph.checkpointers.policy import CheckpointPolicy
 from hypergraph.checkpointers.query import Moment, Query, Status, checked_limit, moment, parse
-from hypergraph.checkpointers.reader import Reader
 from hypergraph.checkpointers.records import (
     FINISHED,
     Checkpoint,
@@ -36,181 +35,55 @@ from hypergraph.checkpointers.records import (
     EncodedStep,
     NewWorkflow,
     Ownership,
-    Payload,
     Place,
     StepRecord,
+    StoredHistory,
     Workflow,
     WorkflowList,
-    each_of,
     owned,
 )
 from hypergraph.checkpointers.status import WorkflowStatus
-from hypergraph.display import explained
-from hypergraph.exceptions import CheckpointError
+from hypergraph.exceptions import CheckpointError, WorkflowNotFoundError
 from hypergraph.values.codecs import Codec, CodecChain
 from hypergraph.values.serializers import JsonSerializer, Serializer
 
-if TYPE_CHECKING:
-    from hypergraph.checkpointers.background import Writer
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_CLOSE = 5  # ids that an error suggests
+_RECENT = 500  # workflows among which close ids are looked for
 
 
-__all__ = ["Checkpointer", "Commit", "EncodedStep", "NewWorkflow", "Ownership"]
+class Checkpointer:
+    """Keep workflows, their steps and values, beyond the run that made them.
 
+    Methods are synchronous and may be called from any thread. Those that begin with `get_` or `list_` are
+    coroutines: the same questions, asked from an event loop. Every other method can be called there with
+    `asyncio.to_thread(store.prune, "30d")`. At the end of `with store:` or `async with store:` it is closed.
 
-MEANINGS = {
-    "path": "the file; it is made when it is first used",
-    "dsn": "the address, as in postgresql://user@host/database",
-    "schema": "the schema that holds the tables",
-    "durability": "a shortcut for a policy with this durability",
-    "retention": "a shortcut for a policy with this retention",
-    "policy": "when steps are written and how long they are kept; CheckpointPolicy() by default",
-    "serializer": "how values become bytes; JsonSerializer() by default",
-    "codec": "what is done to these bytes, as compression and encryption: one codec, or several in order",
-    "artifact_store": "where large values go",
-    "artifact_threshold": "above how many encoded bytes a value is large; 128 KiB by default",
-    "redact": "a function (node, name, value) -> value, called before a value is encoded",
-    "max_workflows": "how many to keep; None for all",
-}
-explained_store = explained(MEANINGS)
+    Questions about an unknown id give `{}` or `[]`; `workflow` raises, `get_workflow` gives None. Every
+    method raises CheckpointError, or a subclass that names the remedy, when the store fails.
 
+    Args:
+        backend: The place where the workflows are kept.
+        policy: When steps are written and how long they are kept; CheckpointPolicy() by default.
+        serializer: Turns values into bytes; JsonSerializer() by default.
+        codec: Compresses or encrypts these bytes: one codec, or several in order.
+        artifact_store: The place for large values.
+        artifact_threshold: Encoded bytes above which a value is large; 128 KiB by default.
+        redact: A function (node, name, value) -> value, called before a value is encoded.
 
-def _taking_filters(method: C) -> C:
-    """Let `help` and `inspect` show the filters that a method takes, with their defaults."""
-    own, filters = inspect.signature(method), inspect.signature(parse)
-    shown = [own.parameters["self"], *filters.parameters.values()]
-    setattr(method, "__signature__", own.replace(parameters=shown))  # noqa: B010 - mypy knows no such attribute
-    return method
-
-
-class Questions(Reader):
-    """What can be asked of a store. Unknown ids give `{}`, `[]` or `None`, never an error."""
-
-    # --- synchronous readers ------------------------------------------------------------------
-
-    def state(self, workflow_id: str, *, superstep: int | None = None) -> dict[str, Any]:
-        """Return the values of completed steps, up to and including a superstep, by default all."""
-        return self.read_state(workflow_id, upto=superstep)
-
-    def steps(self, workflow_id: str, *, superstep: int | None = None) -> list[StepRecord]:
-        """Return the steps in order, up to and including a superstep, by default all."""
-        return self.read_steps(workflow_id, upto=superstep)
-
-    def checkpoint(self, workflow_id: str, *, superstep: int | None = None) -> Checkpoint:
-        """Return values, inputs included, steps, up to and including a superstep, and what comes next."""
-        steps = self.steps(workflow_id, superstep=superstep)
-        history = History(self, workflow_id, superstep, steps=steps)
-        return Checkpoint(history.values(), steps, history.next())
-
-    def workflow(self, workflow_id: str) -> Workflow | None:
-        """Return the workflow, None if there is none; it can print its steps."""
-        found = self.read_workflow(workflow_id)
-        return found and self.printable(found)
-
-    @_taking_filters
-    def workflows(self, **filters: Unpack[Filters]) -> WorkflowList:
-        """List workflows, newest first; `Filters` says what the keywords mean.
-
-        status, graph, since, until, parent, tag and where narrow the choice; limit is 100 unless given, and
-        cursor the `next_cursor` of the page before.
-
-        Raises:
-            ValueError: a filter cannot be understood.
-            TypeError: there is no such filter.
-        """
-        if unknown := filters.keys() - Filters.__annotations__.keys():
-            known = ", ".join(Filters.__annotations__)
-            raise TypeError(f"There is no filter {', '.join(sorted(unknown))}; there are {known}.")
-        found, total, cursor = self.find(parse(**filters))
-        return WorkflowList(map(self.printable, found), total=total, next_cursor=cursor)
-
-    # --- the same, awaitable ------------------------------------------------------------------
-
-    async def get_state(self, workflow_id: str, *, superstep: int | None = None) -> dict[str, Any]:
-        """Return the values of completed steps, up to and including a superstep, by default all."""
-        return await in_thread(self.state, workflow_id, superstep=superstep)
-
-    async def get_steps(self, workflow_id: str, *, superstep: int | None = None) -> list[StepRecord]:
-        """Return the steps in order, up to and including a superstep, by default all."""
-        return await in_thread(self.steps, workflow_id, superstep=superstep)
-
-    async def get_checkpoint(self, workflow_id: str, *, superstep: int | None = None) -> Checkpoint:
-        """Return values, inputs included, steps, up to and including a superstep, and what comes next."""
-        return await in_thread(self.checkpoint, workflow_id, superstep=superstep)
-
-    async def get_workflow(self, workflow_id: str) -> Workflow | None:
-        """Return the workflow, None if there is none; it can print its steps."""
-        return await in_thread(self.workflow, workflow_id)
-
-    @_taking_filters
-    async def list_workflows(self, **filters: Unpack[Filters]) -> WorkflowList:
-        """List workflows, newest first; `Filters` says what the keywords mean.
-
-        status, graph, since, until, parent, tag and where narrow the choice; limit is 100 unless given, and
-        cursor the `next_cursor` of the page before.
-
-        Raises:
-            ValueError: a filter cannot be understood.
-            TypeError: there is no such filter.
-        """
-        return await in_thread(self.workflows, **filters)
-
-    # --- about one workflow -------------------------------------------------------------------
-
-    async def get_inputs(self, workflow_id: str, step: int | str | StepRecord) -> dict[str, Any]:
-        """Return the exact inputs that a step saw; the step is its record, its index, or a node's last one.
-
-        What is not stored is left out: bound values, defaults, and what retention has taken away.
-        """
-
-        def answer() -> dict[str, Any]:
-            history = History(self, workflow_id)
-            found = step if isinstance(step, StepRecord) else history.step(step)
-            return history.inputs_of(found) if found is not None else {}
-
-        return await in_thread(answer)
-
-    async def get_provenance(self, workflow_id: str, name: str, superstep: int | None = None) -> list[Origin]:
-        """Return how a value came about: itself, then all it was made of, newest first, given inputs last."""
-        return await in_thread(lambda: History(self, workflow_id, superstep).descent(name))
-
-    async def iterations(self, workflow_id: str, node: str) -> list[Iteration]:
-        """Return each visit of a node with its inputs, outputs and timing."""
-        return await in_thread(lambda: History(self, workflow_id).iterations(node))
-
-    # --- about several ------------------------------------------------------------------------
-
-    async def diff(self, a: str, b: str) -> Difference | None:
-        """Return the first step where two workflows part, and how paths, times and values differ."""
-        return await in_thread(compare, self, a, b)
-
-    async def lineage(self, workflow_id: str) -> Lineage | None:
-        """Return the tree of forks that the workflow is part of."""
-        return await in_thread(family, self, workflow_id)
-
-    async def search(self, text: str, *, limit: int | None = 50) -> list[StepRecord]:
-        """Return steps that mention every word of a text, in a name, an error or a value.
-
-        Raises:
-            ValueError: the limit is neither a positive int nor None.
-        """
-        return await in_thread(mentions, self, text, checked_limit(limit))
-
-    async def stats(
-        self, *, graph: str | None = None, node: str | None = None, since: Moment | None = None
-    ) -> dict[str, NodeSurvey]:
-        """Return count, p50, p95, error and cache rate of each node, or of one `node`, in runs of `graph`.
-
-        Raises:
-            ValueError: `since` is no point in time.
-        """
-        return await in_thread(survey, self, graph=graph, node=node, since=moment(since))
-
-
-class Verbs(Questions):
-    """What a store implements, and what writers get from it."""
+    Example:
+        >>> from hypergraph.checkpointers import MemoryCheckpointer
+        >>> store = MemoryCheckpointer()
+        >>> store.create_workflow("order-1", inputs={"amount": 3})
+        >>> store.workflow("order-1").status.value
+        'active'
+    """
 
     def __init__(
         self,
+        backend: Backend,
         *,
         policy: CheckpointPolicy | None = None,
         serializer: Serializer | None = None,
@@ -219,244 +92,353 @@ class Verbs(Questions):
         artifact_threshold: int | None = None,
         redact: Redact | None = None,
     ) -> None:
-        self.policy = policy if policy is not None else CheckpointPolicy()
-        self._encoding = Encoding(
+        self.backend = backend  # the place where the workflows are kept; its verbs are documented there
+        self.policy = policy if policy is not None else CheckpointPolicy()  # when and how long to keep steps
+        self.encoding = Encoding(  # how values become bytes, and bytes values
             serializer if serializer is not None else JsonSerializer(),
             CodecChain.of(codec),
             artifact_store,
             checked_threshold(artifact_threshold),
             redact,
         )
-        self.pace = Pace()  # how long commits take
-        self.background: Writer | None = None  # who writes behind the backs of runs, once one is needed
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.backend.location!r})"
 
     @property
     def serializer(self) -> Serializer:
-        """How values become bytes."""
-        return self._encoding.serializer
-
-    @serializer.setter
-    def serializer(self, serializer: Serializer) -> None:
-        self._encoding = self._encoding.using(serializer)
+        """The serializer that turns values into bytes."""
+        return self.encoding.serializer
 
     @property
     def artifact_store(self) -> ArtifactStore | None:
-        """Where large values go."""
-        return self._encoding.artifacts
+        """The place for large values."""
+        return self.encoding.artifacts
 
-    def reading(self, serializer: Serializer) -> Self:
+    # --- views of the same store --------------------------------------------------------------
+
+    def with_serializer(self, serializer: Serializer) -> Self:
         """Return a view of the same store that reads and writes values with another serializer."""
         view = copy.copy(self)
-        view.serializer = serializer
+        view.encoding = self.encoding.using(serializer)
         return view
 
-    def skimming(self) -> Self:
-        """Return a view of the same store that leaves large values where they are."""
+    def without_artifacts(self) -> Self:
+        """Return a view of the same store that does not fetch large values."""
         view = copy.copy(self)
-        view._encoding = self._encoding.without_artifacts()
+        view.encoding = self.encoding.without_artifacts()
         return view
 
-    # --- the verbs of a writer ----------------------------------------------------------------
+    def snapshot(self, work: Callable[[Self], T]) -> T:
+        """Return what `work` returns, called with a view of this store that reads in one transaction.
 
-    @abstractmethod
-    def claim(self, workflow_id: str, new: NewWorkflow, *, force: bool = False) -> Ownership:
-        """Take the workflow, creating it ACTIVE if there is none.
+        All that the view reads is of one moment, whatever is written meanwhile.
 
-        `force` takes it even from an owner that lives, and forgives its crashes.
-
-        Raises:
-            InvalidWorkflowIdError: a new workflow cannot be called so.
-            WorkflowLockedError: the owner lives.
+        Example:
+            >>> from hypergraph.checkpointers import MemoryCheckpointer
+            >>> store = MemoryCheckpointer()
+            >>> store.snapshot(lambda view: (view.state("a"), view.steps("a")))
+            ({}, [])
         """
 
-    @abstractmethod
-    def write(self, commit: Commit) -> None:
-        """Make one commit durable.
+        def read(backend: Backend) -> T:
+            view = copy.copy(self)
+            view.backend = backend
+            return work(view)
 
-        Raises:
-            OwnershipLostError: the claim is no longer the newest, or a step is recorded already.
-        """
+        return self.backend.snapshot(read)
 
-    @abstractmethod
-    def release(self, claim: Claim) -> None:
-        """Give the workflow back; giving back what was taken over meanwhile does nothing."""
+    # --- opening and closing ------------------------------------------------------------------
 
-    def write_all(self, commits: Sequence[Commit]) -> list[CheckpointError | None]:
-        """Make commits durable together, each on its own; return for each what went wrong with it.
-
-        After one that failed, the others of the same claim fail with it.
-        """
-
-        def outcome(commit: Commit) -> CheckpointError | None:
-            try:
-                self.write(commit)
-            except CheckpointError as error:
-                return error
-            return None
-
-        return each_of(commits, outcome)
-
-    def encode(
-        self, record: StepRecord, growth: Growth | None = None, artifact: bool | None = None
-    ) -> EncodedStep:
-        """Return the step with its values as bytes, so that later changes to them do not matter.
-
-        A value that cannot be encoded is named in a warning and marked as lost. With `growth`, one that
-        extends its last version is stored as what was added; `artifact` says whether values must, or must
-        not, go to the artifact store.
-        """
-        return self._encoding.encode(record, growth, artifact)
-
-    def growth(self, workflow_id: str, *, is_new: bool) -> Growth:
-        """Return what is known of values that an owner is to extend: nothing if the workflow `is_new`."""
-
-        def load(name: str) -> Grown | None:
-            payload = self.read_payload(workflow_id, name)
-            return None if payload is None else self._encoding.grown(workflow_id, payload)
-
-        return Growth(None if is_new else load)
-
-    def prepare(
-        self, claim: Claim, steps: Sequence[EncodedStep] = (), **more: Unpack[CommitOptions]
-    ) -> Commit:
-        """Return a commit with its inputs encoded, to be written now or later."""
-        given = more.get("inputs") or {}
-        encode, owner, at = self._encoding.payload, claim.workflow_id, more.get("at", 0)
-        inputs = tuple(
-            encode(name, version, value, Place(owner, at, -version))
-            for name, (version, value) in given.items()
-        )
-        rest: dict[str, Any] = {name: value for name, value in more.items() if name != "inputs"}
-        return Commit(owned(claim), tuple(steps), inputs, **rest)
-
-    def commit(self, claim: Claim, steps: Sequence[EncodedStep] = (), **more: Unpack[CommitOptions]) -> None:
-        """Make steps, inputs and the status durable together; see `CommitOptions`.
-
-        Raises:
-            OwnershipLostError: the claim is no longer the newest, or a step is recorded already.
-        """
-        self.write(self.prepare(claim, steps, **more) if more else Commit(owned(claim), tuple(steps)))
-
-    # --- the verbs of everybody else ----------------------------------------------------------
-
-    @abstractmethod
-    def state_payloads(self, workflow_id: str, upto: int | None = None) -> list[Payload]:
-        """Return the latest encoded value of each output of completed steps up to a superstep."""
-
-    def look_at_state(self, workflow_id: str, *, upto: int | None = None) -> LazyState:
-        """Return the state up to and including superstep `upto`; values are decoded on demand."""
-        return LazyState(self.state_payloads(workflow_id, upto), partial(self.decode, workflow_id))
-
-    def read_state(self, workflow_id: str, *, upto: int | None = None) -> dict[str, Any]:
-        """Return the latest value of each output of completed steps up to and including superstep `upto`."""
-        return dict(self.look_at_state(workflow_id, upto=upto))
-
-    @abstractmethod
-    def input_payloads(self, workflow_id: str, upto: int | None = None) -> list[Payload]:
-        """Return the latest encoded value of each input given at or before a superstep."""
-
-    def read_inputs(self, workflow_id: str, *, upto: int | None = None) -> dict[str, tuple[int, Any]]:
-        """Return the latest version and value of each input given at or before superstep `upto`."""
-        found = self.input_payloads(workflow_id, upto)
-        return {payload.name: (payload.version, self.decode(workflow_id, payload)) for payload in found}
-
-    def decode(self, workflow_id: str, payload: Payload) -> Any:
-        """Return the value of a payload, or an `Undecodable` that says why there is none."""
-        return self._encoding.value(workflow_id, payload)
-
-    @abstractmethod
-    def read_payload(self, workflow_id: str, name: str) -> Payload | None:
-        """Return the latest encoded value of an output, with the chain that it extends."""
-
-    @abstractmethod
-    def artifact_references(self) -> Iterable[str]:
-        """Yield the references to artifacts that stored values hold, as texts."""
-
-    @abstractmethod
     def open(self) -> None:
-        """Make the store ready now instead of on first use."""
+        """Open the store now instead of on first use: create or migrate its tables."""
+        self.backend.open()
 
-    @abstractmethod
-    def shut(self) -> None:
-        """Let go of files and connections; a later call opens them again."""
-
-    @abstractmethod
-    def create(self, workflow_id: str, new: NewWorkflow) -> None:
-        """Add an ACTIVE workflow that nobody owns."""
-
-    @abstractmethod
-    def set_status(self, workflow_id: str, status: WorkflowStatus) -> None:
-        """Change the status of a workflow that nobody owns."""
-
-    @abstractmethod
-    def set_tags(self, workflow_id: str, changes: Mapping[str, str | None]) -> dict[str, str]:
-        """Set tags of a workflow, remove those under None, and return what it has then.
-
-        Raises:
-            CheckpointError: there is no such workflow.
-        """
-
-    @abstractmethod
-    def put(self, step: EncodedStep) -> None:
-        """Record a step of a workflow that nobody owns, in place of one of the same superstep and node."""
-
-    @abstractmethod
-    def erase(self, workflow_ids: Iterable[str]) -> int:
-        """Remove these workflows and their children; return how many went. Forks of them stay whole.
-
-        Raises:
-            WorkflowLockedError: somebody is at work on one of them.
-        """
-
-    @abstractmethod
-    def trim(self, workflow_id: str, *, before: int) -> None:
-        """Drop values that no state at or after superstep `before` contains; the records stay."""
-
-    @abstractmethod
-    def save_copy(self, path: str) -> None:
-        """Write a consistent copy of the store to a new file."""
-
-    def children(self, workflow_id: str) -> list[Workflow]:
-        """Return the workflows below this one, oldest first."""
-        return self.find(Query(parent=workflow_id, limit=None))[0][::-1]
-
-    def retain(self, workflow_id: str) -> None:
-        """Drop what the retention policy does not keep of this workflow."""
-        if self.policy.retention == "full":
-            return
-        last = max((step.superstep for step in self.read_steps(workflow_id, values=False)), default=0)
-        self.trim(workflow_id, before=last + 1 - (self.policy.window or 1))
-
-
-@explained_store
-class Checkpointer(Verbs):
-    """Keep workflows, their steps and values, beyond the run that made them.
-
-    At the end of `with store:` or `async with store:` it is closed. Every method raises CheckpointError, or a
-    subclass that names the remedy, when the store fails.
-    """
-
-    async def initialize(self) -> None:
-        """Make the store ready now instead of on first use."""
-        await in_thread(self.open)
-
-    async def close(self) -> None:
-        """Let go of files and connections; a later call opens them again."""
-        await in_thread(self.shut)
+    def close(self) -> None:
+        """Close files and connections; a later call opens them again."""
+        self.backend.close()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.shut()
+        self.close()
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self.close()
+        await in_thread(self.close)
 
-    async def create_workflow(
+    # --- one workflow -------------------------------------------------------------------------
+
+    def workflow(self, workflow_id: str) -> Workflow:
+        """Return one workflow; `print` shows its steps.
+
+        Raises:
+            WorkflowNotFoundError: there is none; close ids are named.
+        """
+        found = self.backend.read_workflow(workflow_id)
+        if found is None:
+            raise self._not_found(workflow_id)
+        return self._printable(found)
+
+    async def get_workflow(self, workflow_id: str) -> Workflow | None:
+        """Return one workflow, None if there is none; `print` shows its steps."""
+        found = await in_thread(self.backend.read_workflow, workflow_id)
+        return found and self._printable(found)
+
+    def state(self, workflow_id: str, *, superstep: int | None = None) -> dict[str, Any]:
+        """Return the values of completed steps, up to and including a superstep, by default all."""
+        found = self.backend.read_outputs(workflow_id, upto=superstep)
+        return dict(self._lazy(workflow_id, found))
+
+    async def get_state(self, workflow_id: str, *, superstep: int | None = None) -> dict[str, Any]:
+        """Return the values of completed steps, up to and including a superstep, by default all."""
+        return await in_thread(self.state, workflow_id, superstep=superstep)
+
+    def steps(
+        self,
+        workflow_id: str,
+        *,
+        superstep: int | None = None,
+        node: str | None = None,
+        after: Position | None = None,
+        limit: int | None = None,
+        values: bool = True,
+    ) -> list[StepRecord]:
+        """Return the steps in order of their index, up to and including a superstep, by default all.
+
+        Args:
+            workflow_id: The workflow.
+            superstep: The last superstep.
+            node: Only the steps of this node.
+            after: Only steps after this (superstep, index); they come in that order.
+            limit: At most this many, in order of superstep and index.
+            values: False reads no values.
+        """
+        return self.backend.read_steps(
+            workflow_id,
+            self.encoding,
+            upto=superstep,
+            node=node,
+            after=after,
+            limit=limit,
+            values=values,
+        )
+
+    async def get_steps(self, workflow_id: str, *, superstep: int | None = None) -> list[StepRecord]:
+        """Return the steps in order of their index, up to and including a superstep, by default all."""
+        return await in_thread(self.steps, workflow_id, superstep=superstep)
+
+    def step(self, workflow_id: str, index: int) -> StepRecord | None:
+        """Return one step with its values, None if there is none."""
+        found = self.backend.read_steps(workflow_id, self.encoding, index=index)
+        return found[0] if found else None
+
+    def checkpoint(self, workflow_id: str, *, superstep: int | None = None) -> Checkpoint:
+        """Return values, inputs included, steps, up to and including a superstep, and the next nodes."""
+
+        def read(view: Self) -> Checkpoint:
+            steps = view.steps(workflow_id, superstep=superstep)
+            history = History(view, workflow_id, superstep, steps=steps)
+            return Checkpoint(history.values(), steps, history.next())
+
+        return self.snapshot(read)
+
+    async def get_checkpoint(self, workflow_id: str, *, superstep: int | None = None) -> Checkpoint:
+        """Return values, inputs included, steps, up to and including a superstep, and the next nodes."""
+        return await in_thread(self.checkpoint, workflow_id, superstep=superstep)
+
+    def inputs(self, workflow_id: str, step: int | str | StepRecord | None = None) -> dict[str, Any]:
+        """Return the exact inputs that a step saw, by default what the workflow was given.
+
+        Values that are not stored are left out: bound values, defaults, and what retention has dropped.
+
+        Args:
+            workflow_id: The workflow.
+            step: A record, an index, or the name of a node, which means its last step.
+        """
+        if step is None:
+            found = self.backend.read_inputs(workflow_id)
+            return {payload.name: self.encoding.value(workflow_id, payload) for payload in found}
+
+        def read(view: Self) -> dict[str, Any]:
+            history = History(view, workflow_id)
+            record = step if isinstance(step, StepRecord) else history.step(step)
+            return history.inputs_of(record) if record is not None else {}
+
+        return self.snapshot(read)
+
+    async def get_inputs(
+        self, workflow_id: str, step: int | str | StepRecord | None = None
+    ) -> dict[str, Any]:
+        """Return the exact inputs that a step saw, by default what the workflow was given."""
+        return await in_thread(self.inputs, workflow_id, step)
+
+    def provenance(self, workflow_id: str, name: str, superstep: int | None = None) -> list[Origin]:
+        """Return the descent of a value: itself, then all it was made of, newest first, inputs last."""
+        return self.snapshot(lambda view: History(view, workflow_id, superstep).descent(name))
+
+    async def get_provenance(self, workflow_id: str, name: str, superstep: int | None = None) -> list[Origin]:
+        """Return the descent of a value: itself, then all it was made of, newest first, inputs last."""
+        return await in_thread(self.provenance, workflow_id, name, superstep)
+
+    def iterations(self, workflow_id: str, node: str) -> list[Iteration]:
+        """Return each visit of a node with its inputs, outputs and timing."""
+        return self.snapshot(lambda view: History(view, workflow_id).iterations(node))
+
+    def read_history(self, workflow_id: str) -> StoredHistory | None:
+        """Return all that a resume needs of a workflow, None if there is none, in one read transaction.
+
+        The record of the workflow, its steps without values, the latest inputs, the turns, and the
+        latest state, whose values are decoded on demand.
+        """
+
+        def read(view: Self) -> StoredHistory | None:
+            backend = view.backend
+            workflow = backend.read_workflow(workflow_id)
+            if workflow is None:
+                return None
+            steps = backend.read_steps(workflow_id, self.encoding, values=False)
+            inputs = backend.read_inputs(workflow_id)
+            return StoredHistory(
+                workflow,
+                steps,
+                self.encoding.versioned(workflow_id, inputs),
+                backend.read_turns(workflow_id),
+                self._lazy(workflow_id, backend.read_outputs(workflow_id)),
+                is_map=not steps and bool(backend.read_items(workflow_id)),
+                claims=backend.count_claims(workflow_id),
+            )
+
+        return self.snapshot(read)
+
+    def read_overview(self, workflow_id: str, *, steps: int = 20) -> Overview | None:
+        """Return a workflow at a glance, None if there is none, in one read transaction.
+
+        `Overview` has the record of the workflow, its owner, the first `steps` of its steps without values,
+        counts of executions by node and status, some children and counts of all, the first error where it
+        happened, the open pause, the nodes that would run next, and the ids of forks.
+        """
+        return self.without_artifacts().snapshot(lambda view: overview_of(view, workflow_id, steps))
+
+    # --- several workflows --------------------------------------------------------------------
+
+    def workflows(
+        self,
+        *,
+        status: Status | Iterable[Status] | None = None,
+        graph: str | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        parent: str | None = None,
+        tag: str | Mapping[str, str] | Iterable[str] | None = None,
+        where: str | None = None,
+        limit: int | None = 100,
+        cursor: str | None = None,
+    ) -> WorkflowList:
+        """List workflows, newest first; every filter narrows the choice.
+
+        Args:
+            status: One status or several.
+            graph: Runs of the graph with this name.
+            since: A datetime, an ISO date, or a time ago like "2h".
+            until: Likewise.
+            parent: The children of this workflow; without it, workflows that have no parent.
+            tag: "key=value", several of these, or a dict.
+            where: Conditions, as in "node:embed duration > 1s" or "duration > 5m".
+            limit: At most this many; None for all.
+            cursor: The `next_cursor` of the page before.
+
+        Raises:
+            ValueError: a filter cannot be understood.
+        """
+        query = parse(
+            status=status,
+            graph=graph,
+            since=since,
+            until=until,
+            parent=parent,
+            tag=tag,
+            where=where,
+            limit=limit,
+            cursor=cursor,
+        )
+        found, total, following = self.backend.find(query)
+        return WorkflowList(map(self._printable, found), total=total, next_cursor=following)
+
+    async def list_workflows(
+        self,
+        *,
+        status: Status | Iterable[Status] | None = None,
+        graph: str | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        parent: str | None = None,
+        tag: str | Mapping[str, str] | Iterable[str] | None = None,
+        where: str | None = None,
+        limit: int | None = 100,
+        cursor: str | None = None,
+    ) -> WorkflowList:
+        """List workflows, newest first; every filter narrows the choice.
+
+        Args:
+            status: One status or several.
+            graph: Runs of the graph with this name.
+            since: A datetime, an ISO date, or a time ago like "2h".
+            until: Likewise.
+            parent: The children of this workflow; without it, workflows that have no parent.
+            tag: "key=value", several of these, or a dict.
+            where: Conditions, as in "node:embed duration > 1s" or "duration > 5m".
+            limit: At most this many; None for all.
+            cursor: The `next_cursor` of the page before.
+
+        Raises:
+            ValueError: a filter cannot be understood.
+        """
+        return await in_thread(
+            self.workflows,
+            status=status,
+            graph=graph,
+            since=since,
+            until=until,
+            parent=parent,
+            tag=tag,
+            where=where,
+            limit=limit,
+            cursor=cursor,
+        )
+
+    def diff(self, a: str, b: str) -> Difference | None:
+        """Return the first step where two workflows part, and the differences of paths, times and values."""
+        return self.snapshot(lambda view: compare(view, a, b))
+
+    def lineage(self, workflow_id: str) -> Lineage | None:
+        """Return the tree of forks that the workflow is part of, None if there is no such workflow."""
+        return self.snapshot(lambda view: family(view, workflow_id))
+
+    def search(self, text: str, *, limit: int | None = 50) -> list[StepRecord]:
+        """Return steps that contain every word of a text, in a name, an error or a value.
+
+        Raises:
+            ValueError: the limit is neither a positive int nor None.
+        """
+        return mentions(self.without_artifacts(), text, checked_limit(limit))
+
+    def stats(
+        self, *, graph: str | None = None, node: str | None = None, since: Moment | None = None
+    ) -> dict[str, NodeStats]:
+        """Return count, p50, p95, error and cache rate of each node, or of one `node`, in runs of `graph`.
+
+        Raises:
+            ValueError: `since` is not a point in time.
+        """
+        return survey(self, graph=graph, node=node, since=moment(since))
+
+    # --- changing -----------------------------------------------------------------------------
+
+    def create_workflow(
         self,
         workflow_id: str,
         *,
@@ -470,12 +452,19 @@ class Checkpointer(Verbs):
     ) -> None:
         """Add a workflow with status ACTIVE.
 
-        `graph` is the structure of a graph as plain data, `graph_name` its name, `graph_hash` its hash;
-        `parent` and `forked_from` are ids of workflows, `inputs` and `tags` go by name.
+        Args:
+            workflow_id: Its id.
+            graph_name: The name of its graph.
+            graph_hash: The hash of its graph.
+            graph: The structure of its graph, as plain data.
+            inputs: The values it was given, by name.
+            parent: The id of the workflow that it is part of.
+            forked_from: The id of the workflow whose history it began with.
+            tags: Labels, by name.
 
         Raises:
-            InvalidWorkflowIdError: a workflow cannot be called so.
-            CheckpointError: there is one of that id.
+            InvalidWorkflowIdError: this cannot be an id.
+            CheckpointError: the id exists.
         """
         check_workflow_id(workflow_id, child=parent is not None)
         new = NewWorkflow(
@@ -485,51 +474,54 @@ class Checkpointer(Verbs):
             tags=dict(tags or {}),
             inputs=dict(inputs or {}),
         )
-        await in_thread(self.create, workflow_id, new)
+        self.backend.create(workflow_id, new, self.encoding)
 
-    async def update_workflow_status(self, workflow_id: str, status: WorkflowStatus) -> None:
+    def update_workflow_status(self, workflow_id: str, status: WorkflowStatus) -> None:
         """Change the status of a workflow.
 
         Raises:
-            WorkflowLockedError: somebody is at work on it.
-            CheckpointError: there is no such workflow.
+            WorkflowLockedError: a process is running it.
+            WorkflowNotFoundError: there is no such workflow.
         """
-        await in_thread(self.set_status, workflow_id, WorkflowStatus(status))
+        self.backend.set_status(workflow_id, WorkflowStatus(status))
 
-    async def tag(
+    def tag(
         self, workflow_id: str, tags: Mapping[str, str] | None = None, *, remove: Iterable[str] = ()
     ) -> dict[str, str]:
-        """Set tags of a workflow, whoever is at work on it, `remove` others, and return those it has then.
+        """Set tags of a workflow, `remove` others, and return all it has then; also while it runs.
 
         Raises:
-            ValueError: a tag is no text.
-            CheckpointError: there is no such workflow.
+            ValueError: a tag is not a text.
+            WorkflowNotFoundError: there is no such workflow.
         """
         changes: dict[str, str | None] = {**dict.fromkeys(remove), **check_tags(tags or {})}
-        return await in_thread(self.set_tags, workflow_id, changes)
+        return self.backend.set_tags(workflow_id, changes)
 
-    async def save_step(self, record: StepRecord) -> None:
+    def save_step(self, record: StepRecord) -> None:
         """Record a step, in place of one of the same superstep and node; an unknown workflow is created.
 
         Raises:
-            WorkflowLockedError: somebody is at work on the workflow.
+            WorkflowLockedError: a process is running the workflow.
         """
-        await in_thread(self.put, self.encode(record))
+        self.backend.put_step(self.encoding.encode(record), self.encoding)
 
-    async def delete(self, *workflow_ids: str) -> int:
-        """Remove workflows and their children, and return how many went.
+    def delete(self, *workflow_ids: str) -> int:
+        """Remove workflows and their children, and return how many.
 
         Raises:
-            WorkflowLockedError: somebody is at work on one of them.
+            WorkflowLockedError: a process is running one of them.
         """
-        return await in_thread(self.erase, workflow_ids)
+        return self.backend.delete(workflow_ids)
 
-    async def prune(
+    def prune(
         self, older_than: Moment | None = None, *, keep_failed: bool = False, dry_run: bool = False
     ) -> list[str]:
         """Remove workflows that ended before a moment, by default the policy's `ttl` ago; return their ids.
 
-        `keep_failed` spares those that failed and maps with failed items; with `dry_run` nothing is removed.
+        Args:
+            older_than: A datetime, an ISO date, or a time ago like "30d".
+            keep_failed: Keep those that failed, and maps with failed items.
+            dry_run: Only return the ids.
 
         Raises:
             ValueError: the moment cannot be understood, or there is neither one nor a `ttl`.
@@ -538,75 +530,108 @@ class Checkpointer(Verbs):
         limit = moment(older_than if older_than is not None else age, "older_than")
         if limit is None:
             raise ValueError('prune needs older_than, as in prune("30d"), or a policy with ttl')
-        spared = {WorkflowStatus.FAILED, WorkflowStatus.PARTIAL} if keep_failed else set()
+        kept = {WorkflowStatus.FAILED, WorkflowStatus.PARTIAL} if keep_failed else set()
+        found, _, _ = self.backend.find(Query(statuses=FINISHED - kept, limit=None))
+        ids = [item.id for item in found if item.completed_at and item.completed_at < limit]
+        if not dry_run:
+            self.backend.delete(ids)
+        return ids
 
-        def work() -> list[str]:
-            found, _, _ = self.find(Query(statuses=FINISHED - spared, limit=None))
-            ids = [item.id for item in found if item.completed_at and item.completed_at < limit]
-            if not dry_run:
-                self.erase(ids)
-            return ids
+    def gc(self, *, older_than: float = 3600.0) -> int:
+        """Finish interrupted deletions, remove artifacts that no value refers to, and return how many.
 
-        return await in_thread(work)
-
-    async def gc(self, *, older_than: float = 3600.0) -> int:
-        """Finish deletions that a crash has interrupted, and remove artifacts that no value refers to.
-
-        Those younger than `older_than` seconds stay: a run may be about to refer to one. Return how many
-        workflows and artifacts went.
+        Args:
+            older_than: Keep artifacts younger than this many seconds: a run may be about to refer to one.
         """
+        gone, artifacts = self.backend.delete(()), self.encoding.artifacts
+        if not isinstance(artifacts, SweepableStore):
+            return gone
+        kept = {key for text in self.backend.artifact_references() if (key := _key_in(text))}
+        return gone + artifacts.sweep(kept, older_than_seconds=older_than)
 
-        def work() -> int:
-            gone, artifacts = self.erase(()), self._encoding.artifacts
-            if not isinstance(artifacts, SweepableStore):
-                return gone
-            kept = {key for text in self.artifact_references() if (key := _key_in(text))}
-            return gone + artifacts.sweep(kept, older_than_seconds=older_than)
+    def backup(self, path: str) -> None:
+        """Write a consistent copy of all workflows to a new SQLite file, while runs continue.
 
-        return await in_thread(work)
+        Raises:
+            CheckpointError: the file exists, or workflows are kept in memory.
+        """
+        self.backend.backup(str(path), self.encoding)
 
-    async def backup(self, path: str) -> None:
-        """Write a consistent copy of the store to a new file, while others go on working."""
-        await in_thread(self.save_copy, str(path))
+    # --- running a workflow: what runners call --------------------------------------------------
+
+    def claim(self, workflow_id: str, new: NewWorkflow, *, force: bool = False) -> Ownership:
+        """Take the right to write a workflow; see `Backend.claim`."""
+        return self.backend.claim(workflow_id, new, self.encoding, force=force)
+
+    def commit(self, claim: Claim, steps: Sequence[EncodedStep] = (), **more: Unpack[CommitOptions]) -> None:
+        """Make steps, inputs and the status durable together; see `CommitOptions` and `Backend.write`."""
+        self.backend.write(self.prepare(claim, steps, **more))
+
+    def prepare(
+        self, claim: Claim, steps: Sequence[EncodedStep] = (), **more: Unpack[CommitOptions]
+    ) -> Commit:
+        """Return a commit with its inputs encoded, to be written now or later."""
+        given = more.get("inputs") or {}
+        encode, owner, at = self.encoding.payload, claim.workflow_id, more.get("at", 0)
+        inputs = tuple(
+            encode(name, version, value, Place(owner, at, -version))
+            for name, (version, value) in given.items()
+        )
+        rest: dict[str, Any] = {name: value for name, value in more.items() if name != "inputs"}
+        return Commit(owned(claim), tuple(steps), inputs, **rest)
+
+    def release(self, claim: Claim) -> None:
+        """Give a workflow back; see `Backend.release`."""
+        self.backend.release(claim)
+
+    def retain(self, workflow_id: str) -> None:
+        """Drop the values of a workflow that the retention policy does not keep."""
+        if self.policy.retention == "full":
+            return
+        last = self.backend.last_superstep(workflow_id) or 0
+        self.backend.trim(workflow_id, self.encoding, before=last + 1 - (self.policy.window or 1))
+
+    # ------------------------------------------------------------------------------------------
+
+    def _lazy(self, workflow_id: str, payloads: Iterable[Any]) -> LazyState:
+        encoding = self.encoding
+        return LazyState(payloads, lambda payload: encoding.value(workflow_id, payload))
+
+    def _printable(self, workflow: Workflow) -> Workflow:
+        """Return the workflow with loaders for what it prints: its steps, or its items if it is a map."""
+        backend, encoding = self.backend, self.encoding
+
+        def load(upto: int | None) -> list[StepRecord]:
+            return backend.read_steps(workflow.id, encoding, upto=upto, values=False)
+
+        def load_items() -> list[Workflow]:
+            items = [(child.item, child) for child in backend.children(workflow.id) if child.item is not None]
+            return [self._printable(child) for _, child in sorted(items, key=itemgetter(0))]
+
+        # It was made for this call and is not shared yet; a copy would take as long as the rest.
+        object.__setattr__(workflow, "load_steps", load)
+        object.__setattr__(workflow, "load_items", load_items)
+        return workflow
+
+    def _not_found(self, workflow_id: str) -> WorkflowNotFoundError:
+        recent, _, _ = self.backend.summaries(Query(limit=_RECENT))
+        close = difflib.get_close_matches(str(workflow_id), [item["id"] for item in recent], _CLOSE, 0.5)
+        hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
+        return WorkflowNotFoundError(
+            f"There is no workflow {workflow_id!r} in {self!r}.{hint}", workflow_id=workflow_id
+        )
 
 
 def _key_in(reference: str) -> str | None:
-    """Return the key of the artifact that is referred to, None for what is no reference."""
+    """Return the key of the artifact that is referred to, None for a text that is not a reference."""
     try:
         return ArtifactRef.from_text(reference).key
     except CheckpointError:
         return None
 
 
-P = ParamSpec("P")
-T = TypeVar("T")
-
-
 async def in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Return what the call returns, without holding up the event loop meanwhile."""
-    import asyncio  # only who awaits has an event loop; stores are used without one as well
+    """Return what the call returns, without blocking the event loop meanwhile."""
+    import asyncio  # needed by coroutines only; stores are used without an event loop as well
 
     return await asyncio.to_thread(call, *args, **kwargs)
-
-
-C = TypeVar("C", bound=Callable[..., Any])
-
-
-class Filters(TypedDict, total=False):
-    """Which workflows to list; every filter given narrows the choice."""
-
-    status: Status | Iterable[Status] | None  # one or several
-    graph: str | None  # runs of the graph of this name
-    since: Moment | None  # a datetime, an ISO date, or a time ago like "2h"
-    until: Moment | None  # likewise
-    parent: str | None  # the children of this one; without it: workflows that have no parent
-    tag: str | Mapping[str, str] | Iterable[str] | None  # "key=value", several of these, or a dict
-    where: str | None  # "node:embed duration > 1s", "node:llm_call status=failed", "duration > 5m"
-    limit: int | None  # 100 by default, None for all
-    cursor: str | None  # the next_cursor of the page before
-
-
-class Pace:
-    """How long the last commit took that survives a power loss; every view of a store knows it."""
-
-    seconds = 0.0

@@ -1,4 +1,4 @@
-"""The time that stores go by, for display and for pruning; nothing is ordered by it.
+"""The clock of stores, for display and for pruning; nothing is ordered by it.
 
 `clock` is read at every call, so that a test can put another in its place.
 """

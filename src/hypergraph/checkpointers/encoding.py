@@ -1,4 +1,4 @@
-"""Encoding of steps: the facts of the record, and each value as bytes of its own."""
+"""Encoding of steps: the record, and each value as bytes of its own."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Encoding:
         self.format = self.tag + (f"+{chain.format}" if chain.format else "")
 
     def without_artifacts(self) -> Encoding:
-        """Return the same for readers who leave artifacts where they are."""
+        """Return the same without an artifact store."""
         return Encoding(self.serializer, self.chain, None, self.threshold, self.redact)
 
     def using(self, serializer: Serializer) -> Encoding:
@@ -100,11 +100,15 @@ class Encoding:
             raise
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
-            node = f"node {place.node!r}" if place.node else "an input"
-            where = f"workflow {place.workflow_id!r}, {node}"
+            where = f"workflow {place.workflow_id!r}, " + (
+                f"node {place.node!r}" if place.node else "an input"
+            )
+            effect = "this step will run again on resume" if place.node else "pass it again on resume"
             if growth is not None:
                 growth.forget(name)
-            warnings.warn(f"The value of {name!r} cannot be stored ({where}): {reason}", stacklevel=2)
+            warnings.warn(
+                f"The value of {name!r} cannot be stored ({where}); {effect}. {reason}", stacklevel=2
+            )
             return gap(name, version, reason, place)
         written = self.format if base is None else tag + self.format[len(self.tag) :]
         payload = Payload(name, version, written, crc32(data), data, place.superstep, place.idx, base)
@@ -116,7 +120,7 @@ class Encoding:
         data, written = payload.data or b"", payload.format
         is_large = len(data) > self.threshold if place.artifact is None else place.artifact
         if is_large and self.artifacts is not None:
-            kind = "json" if written == "json/1" else "octet-stream"  # nobody else can open the others
+            kind = "json" if written == "json/1" else "octet-stream"  # only this package can open the others
             data = self.artifacts.put(data, content_type=f"application/{kind}").to_text().encode()
             written += "@"
         return payload._replace(format=written, checksum=crc32(data), data=data)
@@ -141,6 +145,10 @@ class Encoding:
         """Return what a workflow starts with as bytes, as first versions."""
         place = Place(workflow_id, 0, -1)
         return [self.payload(name, 1, value, place) for name, value in given.items()]
+
+    def versioned(self, workflow_id: str, payloads: Iterable[Payload]) -> dict[str, tuple[int, Any]]:
+        """Return the version and the value of each payload, by name."""
+        return {item.name: (item.version, self.value(workflow_id, item)) for item in payloads}
 
     def value(self, workflow_id: str, payload: Payload) -> Any:
         """Return the value, or an `Undecodable` that says why there is none."""
@@ -249,7 +257,7 @@ class Encoding:
 
 
 def _identity(workflow_id: str, name: str, place: Place | Payload, tag: str) -> bytes:
-    """Return what tells this value from every other, for codecs that bind their bytes to it."""
+    """Return the identity of a value, for codecs that bind their bytes to it."""
     parts = (workflow_id, name, str(place.superstep), str(place.idx), tag)
     return b"".join(
         b"%d:%s" % (len(part), part) for part in (p.encode("utf-8", "surrogatepass") for p in parts)
@@ -279,7 +287,7 @@ class LazyState(Mapping[str, Any]):
         return name in self._payloads
 
     def payload(self, name: str) -> Payload:
-        """Return the encoded value of a name, which tells its size and who made it."""
+        """Return the encoded value of a name, with its size and position."""
         return self._payloads[name]
 
     def before(self, earlier: Iterable[Payload]) -> LazyState:

@@ -1,4 +1,4 @@
-"""Turn what a driver or the operating system raises into our errors, each with its remedy."""
+"""Errors of SQLite and the operating system as errors of the package, each with its remedy."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _SYSTEM: dict[int, tuple[type[StoreError], str]] = {
     errno.EPERM: (StoreReadOnlyError, _READ_ONLY),
     errno.EIO: (StoreUnavailableError, _DISK),
 }
-# Trouble with what is written; anything else is trouble with the file, and concerns everybody.
+# Errors in what is written; any other is an error of the file, and concerns all writers.
 BAD_ROW: tuple[type[Exception], ...] = (
     *(sqlite3.IntegrityError, sqlite3.DataError, sqlite3.InterfaceError, sqlite3.ProgrammingError),
     *(OverflowError, UnicodeError),

@@ -8,6 +8,6 @@ hook: Callable[[str], None] | None = None  # set by fault tests only
 
 
 def point(name: str) -> None:
-    """Tell the hook that execution has come here."""
+    """Call the hook, if a test has set one."""
     if hook is not None:
         hook(name)

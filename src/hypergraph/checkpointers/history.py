@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hypergraph.checkpointers.query import Query
-from hypergraph.checkpointers.reader import Reader
 from hypergraph.checkpointers.records import StepRecord, Turn, Workflow
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.display import jsonable
 from hypergraph.scheduling import Ambiguity, Shape, Standing, shape_of
+
+if TYPE_CHECKING:
+    from hypergraph.checkpointers.base import Checkpointer
 
 Version = tuple[str, int]  # a name and which of its values
 
@@ -75,16 +77,16 @@ class History:
 
     def __init__(
         self,
-        reader: Reader,
+        store: Checkpointer,
         workflow_id: str,
         upto: int | None = None,
         *,
         steps: list[StepRecord] | None = None,  # if they have been read already, with their values
     ) -> None:
-        self.reader = reader
+        self.store = store
         self.workflow_id = workflow_id
         self.upto = upto
-        self.steps = reader.read_steps(workflow_id, upto=upto, values=False) if steps is None else steps
+        self.steps = store.steps(workflow_id, superstep=upto, values=False) if steps is None else steps
         self._complete: dict[str, dict[int, StepRecord]] = {}
         self._given: dict[Version, Any] = {}
         self._makers: dict[Version, StepRecord] = {}
@@ -98,7 +100,11 @@ class History:
     @cached_property
     def given(self) -> dict[str, tuple[int, Any]]:
         """The latest version and value of each input."""
-        return self.reader.read_inputs(self.workflow_id, upto=self.upto)
+        return self._inputs(self.upto)
+
+    def _inputs(self, upto: int | None) -> dict[str, tuple[int, Any]]:
+        found = self.store.backend.read_inputs(self.workflow_id, upto=upto)
+        return self.store.encoding.versioned(self.workflow_id, found)
 
     def _versions(self, step: StepRecord) -> dict[str, int]:
         if step.output_versions:
@@ -111,7 +117,7 @@ class History:
         if step.values is not None:
             return step
         if step.node_name not in self._complete:
-            steps = self.reader.read_steps(self.workflow_id, upto=self.upto, node=step.node_name)
+            steps = self.store.steps(self.workflow_id, superstep=self.upto, node=step.node_name)
             self._complete[step.node_name] = {found.index: found for found in steps}
         return self._complete[step.node_name].get(step.index, step)
 
@@ -149,7 +155,7 @@ class History:
 
     def values(self) -> dict[str, Any]:
         """Return the latest value of each name, inputs included."""
-        values = self.reader.read_state(self.workflow_id, upto=self.upto)
+        values = self.store.state(self.workflow_id, superstep=self.upto)
         for name, (version, value) in self.given.items():
             # A later turn may give a name that a step made before: the higher version is the newer value.
             if name not in values or version > self._latest.get(name, version):
@@ -158,15 +164,17 @@ class History:
 
     def next(self) -> tuple[str, ...]:
         """Return the nodes that ran after these steps; if none did, those that would run."""
-        later = self.reader.read_following(self.workflow_id, self.upto) if self.upto is not None else ()
-        workflow = None if later else self.reader.read_workflow(self.workflow_id)
+        later = (
+            self.store.backend.read_following(self.workflow_id, self.upto) if self.upto is not None else ()
+        )
+        workflow = None if later else self.store.backend.read_workflow(self.workflow_id)
         if workflow is None or self._is_map():
             return tuple(later)
-        return next_nodes(workflow, self.steps, self.reader.turns(self.workflow_id))
+        return next_nodes(workflow, self.steps, self.store.backend.read_turns(self.workflow_id))
 
     def _is_map(self) -> bool:
         """Say whether it is the items that run, each as a workflow of its own, and no nodes."""
-        children = () if self.steps else self.reader.find(Query(parent=self.workflow_id, limit=1))[0]
+        children = () if self.steps else self.store.backend.find(Query(parent=self.workflow_id, limit=1))[0]
         return any(child.item is not None and child.node_name is None for child in children)
 
     def descent(self, name: str) -> list[Origin]:
@@ -195,7 +203,7 @@ class History:
         """Return a value that was given, at or before a superstep; None if it was not, or is gone."""
         item = name, version
         if item not in self._given:
-            given = self.reader.read_inputs(self.workflow_id, upto=superstep)
+            given = self._inputs(superstep)
             self._given.update({(name, version): value for name, (version, value) in given.items()})
         return Origin(name, version, self._given[item], None) if item in self._given else None
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import copy
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import partial
 from itertools import groupby
-from typing import Any
+from typing import Any, Self, TypeVar
 
-from hypergraph.checkpointers.base import Checkpointer, explained_store
+from hypergraph.checkpointers.backend import START, Backend, Owner, Page, Position, StepOutline, position_of
+from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.clock import now
 from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.names import changed, check_workflow_id, moved
@@ -32,7 +32,6 @@ from hypergraph.checkpointers.records import (
     Turn,
     Workflow,
     locked,
-    no_copy,
     owned,
     recorded_already,
     taken,
@@ -43,181 +42,229 @@ from hypergraph.checkpointers.records import (
 from hypergraph.checkpointers.sqlite.locks import HOST
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 
+T = TypeVar("T")
 
-@explained_store
+
 class MemoryCheckpointer(Checkpointer):
-    """Keep workflows in memory; over the limit the oldest finished ones go first.
+    """Keep workflows in memory; over the limit the oldest finished ones are removed first.
+
+    Args:
+        policy: When steps are written and how long they are kept; CheckpointPolicy() by default.
+        max_workflows: Workflows to keep; None for all.
 
     Raises:
         ValueError: `max_workflows` is neither None nor a positive int.
+
+    Example:
+        >>> from hypergraph.checkpointers import MemoryCheckpointer
+        >>> store = MemoryCheckpointer(max_workflows=100)
+        >>> store.workflows().total
+        0
     """
 
     def __init__(self, *, policy: CheckpointPolicy | None = None, max_workflows: int | None = None) -> None:
         if max_workflows is not None and (type(max_workflows) is not int or max_workflows < 1):
             raise ValueError(f"max_workflows must be None or a positive int, not {max_workflows!r}")
-        super().__init__(policy=policy)
+        super().__init__(MemoryBackend(max_workflows), policy=policy)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.backend.find(Query(top_level=False, limit=1))[1]} workflows)"
+
+
+class MemoryBackend(Backend):
+    """Workflows in the memory of this process."""
+
+    kind = "memory"
+
+    def __init__(self, max_workflows: int | None = None) -> None:
         self._limit = max_workflows
-        self._entries: dict[str, Entry] = {}
+        self._rows: dict[str, Row] = {}
         self._keys = iter(range(1, 2**62))
         self._lock = threading.RLock()
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({len(self._entries)} workflows)"
-
     # --- writing ------------------------------------------------------------------------------
 
-    def claim(self, workflow_id: str, new: NewWorkflow, *, force: bool = False) -> Ownership:
-        """Take the workflow, creating it ACTIVE if there is none; see `Checkpointer.claim`."""
+    def claim(
+        self, workflow_id: str, new: NewWorkflow, encoding: Encoding, *, force: bool = False
+    ) -> Ownership:
+        """Take the workflow, creating it ACTIVE if there is none; see `Backend.claim`."""
         check_workflow_id(workflow_id, child=new.parent_id is not None)
-        payloads = self._encoding.inputs(workflow_id, new.inputs)
+        payloads = encoding.inputs(workflow_id, new.inputs)
         with self._lock:
-            entry = self._entries.get(workflow_id)
-            existing = entry.read() if entry else None
-            if entry is None:
-                entry = self._add(workflow_id, new, payloads)
+            row = self._rows.get(workflow_id)
+            existing = row.read() if row else None
+            if row is None:
+                row = self._add(workflow_id, new, payloads)
             elif not force:
-                entry.refuse_if_owned()
-            entry.fence += 1
-            entry.owner_since = now()
-            running = tuple(sorted(entry.intents - entry.steps.keys()))
-            return Ownership(workflow_id, entry.fence, existing, entry.key, False, running)
+                row.refuse_if_owned()
+            row.fence += 1
+            row.owner_since = now()
+            running = tuple(sorted(row.intents - row.steps.keys()))
+            return Ownership(workflow_id, row.fence, existing, row.key, False, running)
 
     def write(self, commit: Commit) -> None:
-        """Make one commit part of the store; see `Checkpointer.write`."""
+        """Make one commit part of the store; see `Backend.write`."""
         with self._lock:
-            entry = self._owned(commit.claim)
+            row = self._owned(commit.claim)
             steps: dict[tuple[int, str], EncodedStep] = {}
             for step in commit.steps:
-                there = steps.get(place(step)) or entry.steps.get(place(step))
+                there = steps.get(place(step)) or row.steps.get(place(step))
                 if there is not None and there.record.status is not StepStatus.PAUSED:
                     raise recorded_already(step.record)
                 steps[place(step)] = bare(step)
-            entry.steps.update(steps)  # none of them before all are checked
-            entry.inputs += [(commit.at, payload) for payload in commit.inputs]
+            row.steps.update(steps)  # none of them before all are checked
+            row.inputs += [(commit.at, payload) for payload in commit.inputs]
             if commit.running is not None:
-                entry.intents.add((commit.at, commit.running))
+                row.intents.add((commit.at, commit.running))
             if commit.code is not None:
-                entry.describe(commit.code)
+                row.describe(commit.code)
             if commit.status is not None:
-                entry.set_status(commit.status)
+                row.set_status(commit.status)
             if commit.duration_ms is not None:
-                entry.workflow = replace(entry.workflow, duration_ms=commit.duration_ms)
+                row.workflow = replace(row.workflow, duration_ms=commit.duration_ms)
 
     def release(self, claim: Claim) -> None:
         """Give the workflow back; giving back what was taken over meanwhile does nothing."""
         with self._lock:
-            entry = self._entries.get(claim.workflow_id)
-            if entry is not None and (entry.key, entry.fence) == (owned(claim).key, claim.fence):
-                entry.owner_since = None
+            row = self._rows.get(claim.workflow_id)
+            if row is not None and (row.key, row.fence) == (owned(claim).key, claim.fence):
+                row.owner_since = None
                 self._keep_limit()
 
-    def create(self, workflow_id: str, new: NewWorkflow) -> None:
-        """Add an ACTIVE workflow that nobody owns."""
-        payloads = self._encoding.inputs(workflow_id, new.inputs)
+    def create(self, workflow_id: str, new: NewWorkflow, encoding: Encoding) -> None:
+        """Add an ACTIVE workflow without an owner."""
+        payloads = encoding.inputs(workflow_id, new.inputs)
         with self._lock:
-            if workflow_id in self._entries:
+            if workflow_id in self._rows:
                 raise taken(workflow_id)
             self._add(workflow_id, new, payloads)
 
     def set_status(self, workflow_id: str, status: WorkflowStatus) -> None:
-        """Change the status of a workflow that nobody owns."""
+        """Change the status of a workflow without an owner."""
         with self._lock:
-            entry = self._entries.get(workflow_id)
-            if entry is None:
+            row = self._rows.get(workflow_id)
+            if row is None:
                 raise unknown(workflow_id)
-            entry.refuse_if_owned()
-            entry.set_status(status)
+            row.refuse_if_owned()
+            row.set_status(status)
+            row.fence += 1
             self._keep_limit()
 
     def set_tags(self, workflow_id: str, changes: Mapping[str, str | None]) -> dict[str, str]:
         """Set tags of a workflow, remove those under None, and return what it has then."""
         with self._lock:
-            entry = self._entries.get(workflow_id)
-            if entry is None:
+            row = self._rows.get(workflow_id)
+            if row is None:
                 raise unknown(workflow_id)
-            entry.workflow = replace(entry.workflow, tags=changed(entry.workflow.tags, changes))
-            return dict(entry.workflow.tags)
+            row.workflow = replace(row.workflow, tags=changed(row.workflow.tags, changes))
+            return dict(row.workflow.tags)
 
-    def put(self, step: EncodedStep) -> None:
-        """Record a step of a workflow that nobody owns, in place of one of the same superstep and node."""
+    def put_step(self, step: EncodedStep, encoding: Encoding) -> None:
+        """Record a step of a workflow without an owner, in place of one of the same superstep and node."""
         with self._lock:
-            entry = self._entries.get(step.record.workflow_id)
-            if entry is None:
-                entry = self._add(step.record.workflow_id, NewWorkflow())
-            entry.refuse_if_owned()
-            entry.put(bare(step), self._encoding)
+            row = self._rows.get(step.record.workflow_id)
+            if row is None:
+                row = self._add(step.record.workflow_id, NewWorkflow())
+            row.refuse_if_owned()
+            row.put(bare(step), encoding)
+            row.fence += 1
 
     # --- reading ------------------------------------------------------------------------------
+
+    def snapshot(self, work: Callable[[Self], T]) -> T:
+        """Return what `work` returns; nothing is written meanwhile."""
+        with self._lock:
+            return work(self)
+
+    def read_owners(self, workflow_ids: Iterable[str]) -> dict[str, Owner]:
+        """Return the claims that are held: all of them in this process, which lives."""
+        with self._lock:
+            found = ((workflow_id, self._rows.get(workflow_id)) for workflow_id in workflow_ids)
+            return {
+                workflow_id: Owner(os.getpid(), HOST, row.owner_since, True)
+                for workflow_id, row in found
+                if row is not None and row.owner_since is not None
+            }
 
     def read_workflow(self, workflow_id: str) -> Workflow | None:
         """Return the workflow, None if there is none."""
         with self._lock:
-            entry = self._entries.get(workflow_id)
-            return entry.read() if entry else None
+            row = self._rows.get(workflow_id)
+            return row.read() if row else None
+
+    def count_claims(self, workflow_id: str) -> int:
+        """Return the fence of the newest claim."""
+        with self._lock:
+            row = self._rows.get(workflow_id)
+            return row.fence if row else 0
 
     def read_steps(
-        self, workflow_id: str, *, upto: int | None = None, node: str | None = None, values: bool = True
+        self,
+        workflow_id: str,
+        encoding: Encoding,
+        *,
+        upto: int | None = None,
+        node: str | None = None,
+        index: int | None = None,
+        after: Position | None = None,
+        limit: int | None = None,
+        values: bool = True,
     ) -> list[StepRecord]:
-        """Return the steps in order of their index; see `Reader.read_steps`."""
+        """Return the steps in order of their index, or a page of them; see `Backend.read_steps`."""
         with self._lock:
-            entry = self._entries.get(workflow_id)
-            kept = entry.ordered() if entry else []
-        contents = self._encoding.contents
-        return [
-            replace(
-                record,
-                **contents(
-                    (workflow_id, record.node_name),
-                    record.output_versions,
-                    payloads,
-                    values and record.values is not None,
-                ),
-            )
-            for record, payloads in kept
-            if (upto is None or record.superstep <= upto) and node in (None, record.node_name)
+            row = self._rows.get(workflow_id)
+            kept = row.ordered() if row else []
+        chosen = [
+            step
+            for step in kept
+            if (upto is None or step.record.superstep <= upto)
+            and node in (None, step.record.node_name)
+            and index in (None, step.record.index)
         ]
+        if after is not None or limit is not None:
+            chosen.sort(key=lambda step: position_of(step.record))
+            chosen = [step for step in chosen if position_of(step.record) > (after or START)][:limit]
+        return [_decoded(step, encoding, values) for step in chosen]
 
-    def state_payloads(self, workflow_id: str, upto: int | None = None) -> list[Payload]:
+    def read_outlines(
+        self, workflow_id: str, *, after: Position = START, limit: int | None = None
+    ) -> list[StepOutline]:
+        """Return the outlines of the next steps after a position."""
+        with self._lock:
+            row = self._rows.get(workflow_id)
+            kept = [step.record for step in row.steps.values()] if row else []
+        kept = sorted((step for step in kept if position_of(step) > after), key=position_of)
+        return [StepOutline.of(step) for step in kept[:limit]]
+
+    def read_outputs(self, workflow_id: str, *, upto: int | None = None) -> list[Payload]:
         """Return the latest encoded value of each output of completed steps."""
         with self._lock:
-            entry = self._entries.get(workflow_id)
-            return latest(entry.outputs() if entry else (), upto)
+            row = self._rows.get(workflow_id)
+            return latest(row.outputs() if row else (), upto)
 
-    def input_payloads(self, workflow_id: str, upto: int | None = None) -> list[Payload]:
+    def read_inputs(self, workflow_id: str, *, upto: int | None = None) -> list[Payload]:
         """Return the latest encoded value of each input."""
         with self._lock:
-            entry = self._entries.get(workflow_id)
-            return latest(entry.given() if entry else (), upto)
+            row = self._rows.get(workflow_id)
+            return latest(row.given() if row else (), upto)
 
-    def read_payload(self, workflow_id: str, name: str) -> Payload | None:
-        """Return the latest encoded value of an output, with the chain that it extends."""
-        with self._lock:
-            entry = self._entries.get(workflow_id)
-            found = latest(entry.outputs() if entry else (), None)
-        return next((payload for payload in found if payload.name == name), None)
-
-    def artifact_references(self) -> Iterator[str]:
-        """Yield nothing: values in memory stay in memory."""
-        return iter(())
-
-    def turns(self, workflow_id: str) -> list[Turn]:
+    def read_turns(self, workflow_id: str) -> list[Turn]:
         """Return when inputs entered, and which, in order."""
         with self._lock:
-            entry = self._entries.get(workflow_id)
-            given = list(entry.inputs) if entry else []
-        return turns_of((at, payload.name) for at, payload in given)
+            row = self._rows.get(workflow_id)
+            return turns_of((at, payload.name) for at, payload in (row.given() if row else ()))
 
-    def find(self, query: Query) -> tuple[list[Workflow], int, str | None]:
+    def find(self, query: Query) -> Page:
         """Return the workflows asked for, newest first, the number of all, and the next cursor."""
         with self._lock:
-            newest = sorted(self._entries.values(), key=lambda entry: -entry.key)
+            newest = sorted(self._rows.values(), key=lambda row: -row.key)
             matching = [
-                (entry.key, workflow)
-                for entry, workflow in ((entry, entry.read()) for entry in newest)
-                if query.admits(workflow, partial(self.read_steps, workflow.id, values=False))
+                (row.key, workflow)
+                for row, workflow in ((row, row.read()) for row in newest)
+                if query.admits(workflow, row.records)
             ]
         if query.cursor is not None and not query.cursor.isdecimal():
-            raise ValueError(f"cursor={query.cursor!r} is no next_cursor of an earlier list")
+            raise ValueError(f"Invalid cursor: {query.cursor!r} is not the next_cursor of an earlier list")
         rest = [item for item in matching if query.cursor is None or item[0] < int(query.cursor)]
         page = rest[: query.limit]
         cursor = str(page[-1][0]) if len(page) < len(rest) else None
@@ -228,63 +275,59 @@ class MemoryCheckpointer(Checkpointer):
     def open(self) -> None:
         """Do nothing: memory is always ready."""
 
-    def shut(self) -> None:
+    def close(self) -> None:
         """Do nothing: the workflows stay as long as the store."""
 
-    def erase(self, workflow_ids: Iterable[str]) -> int:
+    def delete(self, workflow_ids: Iterable[str]) -> int:
         """Remove these workflows and their children; return how many went."""
         with self._lock:
             doomed: dict[str, None] = {}
-            wanted = [workflow_id for workflow_id in workflow_ids if workflow_id in self._entries]
+            wanted = [workflow_id for workflow_id in workflow_ids if workflow_id in self._rows]
             while wanted:
                 workflow_id = wanted.pop()
                 if workflow_id not in doomed:
-                    self._entries[workflow_id].refuse_if_owned()
+                    self._rows[workflow_id].refuse_if_owned()
                     doomed[workflow_id] = None
                     wanted += [
-                        entry.workflow.id
-                        for entry in self._entries.values()
-                        if entry.workflow.parent_id == workflow_id
+                        row.workflow.id
+                        for row in self._rows.values()
+                        if row.workflow.parent_id == workflow_id
                     ]
             for workflow_id in doomed:
-                del self._entries[workflow_id]
+                del self._rows[workflow_id]
             return len(doomed)
 
-    def trim(self, workflow_id: str, *, before: int) -> None:
+    def trim(self, workflow_id: str, encoding: Encoding, *, before: int) -> None:
         """Drop values that no state at or after superstep `before` contains; the records stay."""
         with self._lock:
-            entry = self._entries.get(workflow_id)
-            if entry is not None:
-                entry.trim(before, self._encoding)
+            row = self._rows.get(workflow_id)
+            if row is not None:
+                row.trim(before, encoding)
 
-    def save_copy(self, path: str) -> None:
-        """Raise CheckpointError: there is no file to copy."""
-        raise no_copy(path)
-
-    def _add(self, workflow_id: str, new: NewWorkflow, inputs: Iterable[Payload] = ()) -> Entry:
-        entry = self._entries[workflow_id] = Entry.of(next(self._keys), workflow_id, new)
-        entry.inputs += [(0, payload) for payload in inputs]
-        entry.steps.update((place(step), bare(step)) for step in new.steps)
-        origin = self._entries.get(new.forked_from or "") if new.copies else None
+    def _add(self, workflow_id: str, new: NewWorkflow, inputs: Iterable[Payload] = ()) -> Row:
+        row = self._rows[workflow_id] = Row.of(next(self._keys), workflow_id, new)
+        row.inputs += [(0, payload) for payload in inputs]
+        row.steps.update((place(step), bare(step)) for step in new.steps)
+        origin = self._rows.get(new.forked_from or "") if new.copies else None
         if origin is not None:
-            entry.copy(origin, new.forked_at)
+            row.copy(origin, new.forked_at)
         self._keep_limit()
-        return entry
+        return row
 
-    def _owned(self, claim: Ownership) -> Entry:
-        entry = self._entries.get(claim.workflow_id)
-        if entry is None or entry.owner_since is None or (entry.key, entry.fence) != (claim.key, claim.fence):
+    def _owned(self, claim: Ownership) -> Row:
+        row = self._rows.get(claim.workflow_id)
+        if row is None or row.owner_since is None or (row.key, row.fence) != (claim.key, claim.fence):
             raise taken_over(claim.workflow_id)
-        return entry
+        return row
 
     def _keep_limit(self) -> None:
-        if self._limit is None or len(self._entries) <= self._limit:
+        if self._limit is None or len(self._rows) <= self._limit:
             return
-        for entry in sorted(self._entries.values(), key=lambda entry: entry.key):
-            if len(self._entries) <= self._limit:
+        for row in sorted(self._rows.values(), key=lambda row: row.key):
+            if len(self._rows) <= self._limit:
                 return
-            if entry.finished and entry.workflow.id in self._entries:
-                self.erase([entry.workflow.id])
+            if row.finished and row.workflow.id in self._rows:
+                self.delete([row.workflow.id])
 
 
 Place = tuple[int, str]  # the superstep and node of a step
@@ -292,7 +335,7 @@ Dated = tuple[int, Payload]  # a payload and the superstep from which on it coun
 
 
 @dataclass(slots=True)
-class Entry:
+class Row:
     """A workflow, its owner, its steps and its inputs."""
 
     key: int
@@ -304,8 +347,8 @@ class Entry:
     intents: set[Place] = field(default_factory=set)
 
     @classmethod
-    def of(cls, key: int, workflow_id: str, new: NewWorkflow) -> Entry:
-        """Return the entry of a new workflow; what is read of its graph later is a copy."""
+    def of(cls, key: int, workflow_id: str, new: NewWorkflow) -> Row:
+        """Return the row of a new workflow; what is read of its graph later is a copy."""
         workflow = Workflow(
             workflow_id,
             WorkflowStatus.ACTIVE,
@@ -325,7 +368,7 @@ class Entry:
         )
         return cls(key, workflow)
 
-    def copy(self, origin: Entry, upto: int | None) -> None:
+    def copy(self, origin: Row, upto: int | None) -> None:
         """Take over steps, values and inputs of another workflow, up to and including a superstep."""
         source, own = origin.workflow.id, self.workflow.id
         for at, step in origin.steps.items():
@@ -342,7 +385,7 @@ class Entry:
 
     @property
     def finished(self) -> bool:
-        """Whether the workflow has ended and nobody is at work on it."""
+        """Whether the workflow has ended and has no owner."""
         return self.owner_since is None and self.workflow.status in FINISHED
 
     def read(self) -> Workflow:
@@ -351,7 +394,7 @@ class Entry:
 
     def describe(self, code: NewWorkflow) -> None:
         """Take over another graph and the hashes of its nodes."""
-        found = Entry.of(self.key, self.workflow.id, code).workflow
+        found = Row.of(self.key, self.workflow.id, code).workflow
         self.workflow = replace(
             self.workflow,
             graph_hash=found.graph_hash,
@@ -360,7 +403,7 @@ class Entry:
         )
 
     def refuse_if_owned(self) -> None:
-        """Raise WorkflowLockedError when somebody holds a claim."""
+        """Raise WorkflowLockedError when the workflow has an owner."""
         if self.owner_since is not None:
             raise locked(self.workflow.id, os.getpid(), HOST, self.owner_since)
 
@@ -379,6 +422,10 @@ class Entry:
                 payloads = [_whole(p, self.workflow.id, encoding) for p in later.payloads]
                 self.steps[place(later)] = later._replace(payloads=payloads)
         self.steps[place(step)] = step
+
+    def records(self) -> list[StepRecord]:
+        """Return the records without what is encoded, in order of their index."""
+        return [step.record for step in self.ordered()]
 
     def ordered(self) -> list[EncodedStep]:
         """Return the steps in order of their index, growing values with what they extend."""
@@ -407,6 +454,13 @@ class Entry:
                 self.steps[at] = step._replace(payloads=kept)
         given = {_at(payload): payload for payload in latest(self.given(), before)}
         self.inputs = [(at, _kept(payload, given, at < before)) for at, payload in self.inputs]
+
+
+def _decoded(step: EncodedStep, encoding: Encoding, values: bool) -> StepRecord:
+    record, payloads = step
+    owner = record.workflow_id, record.node_name
+    with_values = values and record.values is not None
+    return replace(record, **encoding.contents(owner, record.output_versions, payloads, with_values))
 
 
 def place(step: EncodedStep) -> Place:

@@ -61,7 +61,7 @@ def check_tags(tags: Any) -> Mapping[str, str]:
     """Return the tags.
 
     Raises:
-        ValueError: they are no texts under names.
+        ValueError: they are not texts under names.
     """
     if isinstance(tags, Mapping) and all(isinstance(part, str) for pair in tags.items() for part in pair):
         return tags

@@ -9,14 +9,14 @@ from typing import Protocol
 
 
 class Forked(Protocol):
-    """What can be open when the process forks."""
+    """A database that may be open when the process forks."""
 
     path: str
     timeout: float
-    lock: threading.RLock  # held by whoever is inside of a transaction
+    lock: threading.RLock  # held by the thread inside of a transaction
 
     def forget(self) -> None:
-        """Begin anew in the child, without touching what belongs to the parent."""
+        """Start over in the child, without touching what belongs to the parent."""
 
 
 _open: weakref.WeakSet[Forked] = weakref.WeakSet()

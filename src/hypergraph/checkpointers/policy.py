@@ -1,4 +1,4 @@
-"""What a store is asked to do with steps: when to write them, how long to keep them, how fine they are."""
+"""CheckpointPolicy: when steps are written, how long they are kept, and which of them."""
 
 from __future__ import annotations
 
@@ -58,3 +58,18 @@ def _one_of(what: str, given: object, known: Sequence[str]) -> None:
         hint = did_you_mean(given, known) or ""
         choices = ", ".join(repr(name) for name in known)
         raise ValueError(f"Unknown {what} {given!r}; it is one of {choices}. {hint}".rstrip())
+
+
+def policy_of(
+    policy: CheckpointPolicy | None, durability: Durability | None, retention: Retention | None
+) -> CheckpointPolicy:
+    """Return the policy of a store, from itself or from shortcuts for its parts.
+
+    Raises:
+        ValueError: both are given.
+    """
+    shortcuts = {"durability": durability, "retention": retention}
+    given: dict[str, Any] = {name: value for name, value in shortcuts.items() if value is not None}
+    if policy is not None and given:
+        raise ValueError(f"Cannot pass both policy and {' and '.join(given)}; put it into the policy")
+    return policy or CheckpointPolicy(**given)

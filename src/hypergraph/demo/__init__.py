@@ -33,7 +33,7 @@ def run_demo(db: str, out: TextIO) -> int:
         asyncio.run(_empty(store, file))
         tell(Page(out), store, file)
     finally:
-        asyncio.run(store.close())
+        store.close()
     return 0
 
 
@@ -47,4 +47,4 @@ async def _empty(store: SqliteCheckpointer, file: str) -> None:
             f"{file} holds workflows that the demo did not make, like {foreign[0]!r}; nothing was changed",
             "Choose another file: hypergraph demo --db ANOTHER.db",
         )
-    await store.delete(*(workflow.id for workflow in found))
+    store.delete(*(workflow.id for workflow in found))

@@ -106,7 +106,7 @@ def _inside(page: Page, store: SqliteCheckpointer, result: RunResult) -> None:
     page.typed("print(result['writing'].log)")
     page.shown(result["writing"].log)
     page.line("The score of each draft, and the advice for the next (store.iterations):")
-    rounds = asyncio.run(store.iterations(f"{FIRST}/writing", "critique"))
+    rounds = store.iterations(f"{FIRST}/writing", "critique")
     page.rows(*((f"draft {visit.number}", *visit.outputs.values()) for visit in rounds))
 
 
@@ -179,7 +179,7 @@ def _what_if(page: Page, store: SqliteCheckpointer) -> None:
         *(DESK, {"context": ARTICLES["two-payments"]}), fork_from=(WRONG, 1), workflow_id=FORK, tags=TAGS
     )
     page.shown(fork.log)
-    difference = asyncio.run(store.diff(WRONG, FORK))
+    difference = store.diff(WRONG, FORK)
     page.line(f"How they differ (store.diff({WRONG!r}, {FORK!r})); the first one is untouched:")
     page.rows(*(
         row

@@ -6,10 +6,10 @@ import warnings
 from collections.abc import Collection
 from typing import Any
 
-from hypergraph.checkpointers.records import NewWorkflow
+from hypergraph.checkpointers.records import NewWorkflow, Workflow
 from hypergraph.durability.history import Stored
-from hypergraph.durability.options import Wishes
 from hypergraph.engine.nested import MapRun
+from hypergraph.engine.options import RunOptions
 from hypergraph.engine.run import Run
 from hypergraph.exceptions import GraphChangedError
 from hypergraph.graph.graph import Graph
@@ -18,6 +18,29 @@ from hypergraph.nodes.base import HyperNode
 from hypergraph.nodes.callable_node import CallableNode
 from hypergraph.nodes.signature import code_identity, sha256
 from hypergraph.values.serializers import Serializer
+
+
+def refuse_other_graph(graph: Graph, workflow: Workflow, options: RunOptions) -> None:
+    """Raise GraphChangedError for a workflow that another graph made, unless `code_change="rerun"`.
+
+    A graph that grew, or whose nodes changed, is still the same one. Another graph has another name and other
+    nodes, or, if one of the two has no name, no node in common.
+    """
+    before, now = workflow.node_hashes.keys(), node_hashes(graph).keys()
+    names = {graph.name, workflow.graph_name}
+    if None in names:
+        is_other = bool(before and now) and before.isdisjoint(now)
+    else:
+        is_other = len(names) == 2 and bool(before) and before != now
+    if is_other and options.code_change != "rerun":
+        raise GraphChangedError(
+            f"Workflow {workflow.id!r} was recorded with graph {workflow.graph_name or 'unnamed'!r} "
+            f"(nodes {', '.join(before)}); you passed graph {graph.name or 'unnamed'!r} "
+            f"(nodes {', '.join(now)}). Use another workflow_id, "
+            f"fork_from=({workflow.id!r}, None) to start a new workflow from its history, "
+            'or code_change="rerun" to continue it with this graph.',
+            workflow_id=workflow.id,
+        )
 
 
 def changed_nodes(graph: Graph, stored: Stored) -> list[str]:
@@ -44,13 +67,14 @@ def outdated_nodes(graph: Graph, stored: Stored, code_change: str) -> list[str]:
     if code_change == "error":
         shown = "\n".join(_difference(graph, stored, name) for name in changed)
         raise GraphChangedError(
-            f"Workflow {workflow_id!r} was recorded with other code of {listed}.\n{shown}\n"
-            'Pass code_change="keep" to keep what they returned, or "rerun" to run them again.',
+            f"Workflow {workflow_id!r}: the code of {listed} has changed since it was recorded.\n{shown}\n"
+            'Pass code_change="keep" to keep the recorded results, or "rerun" to run these nodes again.',
             workflow_id=workflow_id,
         )
     warnings.warn(
-        f"Workflow {workflow_id!r}: the code of {listed} has changed; their results are kept. "
-        'Pass code_change="rerun" to run them again.',
+        f"Workflow {workflow_id!r}: the code of {listed} has changed since it was recorded; the recorded "
+        f"{'result is' if len(changed) == 1 else 'results are'} kept. "
+        f'Pass code_change="rerun" to run {"it" if len(changed) == 1 else "them"} again.',
         UserWarning,
         stacklevel=2,
     )
@@ -69,7 +93,7 @@ def code_to_record(graph: Graph, stored: Stored, kept: Collection[str]) -> NewWo
     return NewWorkflow(graph_hash=graph.definition_hash, graph=structure_of(graph), node_hashes=hashes)
 
 
-def described(run: Run | MapRun, wishes: Wishes) -> NewWorkflow:
+def described(run: Run | MapRun, options: RunOptions) -> NewWorkflow:
     """Return what a store must know of a run, or of a map, to begin its history."""
     graph, parent = run.admission.graph, run.parent
     return NewWorkflow(
@@ -81,7 +105,7 @@ def described(run: Run | MapRun, wishes: Wishes) -> NewWorkflow:
         parent_superstep=run.outer_superstep,
         node_name=run.step_name or None,
         visit=parent.visits(parent.step_of(run.step_name)) if parent is not None else 1,
-        tags=dict(wishes.tags or {}) if parent is None else {},
+        tags=dict(options.tags or {}) if parent is None else {},
     )
 
 

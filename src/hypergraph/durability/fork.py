@@ -11,7 +11,7 @@ from hypergraph.checkpointers.names import moved
 from hypergraph.checkpointers.records import NewWorkflow, StepRecord, Workflow
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.durability.history import is_other
-from hypergraph.durability.options import Wishes
+from hypergraph.engine.options import RunOptions
 from hypergraph.exceptions import WorkflowError
 from hypergraph.values.undecodable import Undecodable
 
@@ -34,27 +34,28 @@ class Origin:
         return {n: v for n, v in given.items() if n not in self.state or is_other(self.state[n], v)}
 
 
-def origin_of(store: Checkpointer, wishes: Wishes) -> Origin:
+def origin_of(store: Checkpointer, options: RunOptions) -> Origin:
     """Return what to begin with.
 
     Raises:
         WorkflowError: there is no such workflow, or no such superstep in it.
     """
-    if wishes.fork_from is None:
-        return _handed_over(store, wishes.history or ())
-    workflow_id, upto = wishes.fork_from
-    if store.read_workflow(workflow_id) is None:
+    if options.fork_from is None:
+        return _handed_over(store, options.history or ())
+    workflow_id, upto = options.fork_from
+    if store.backend.read_workflow(workflow_id) is None:
         raise WorkflowError(
             f"There is no workflow {workflow_id!r} to fork from in {store!r}.", workflow_id=workflow_id
         )
-    records = store.read_steps(workflow_id, upto=upto, values=False)
-    last = max((record.superstep for record in store.read_steps(workflow_id, values=False)), default=-1)
+    records = store.steps(workflow_id, superstep=upto, values=False)
+    found = store.backend.last_superstep(workflow_id)
+    last = -1 if found is None else found
     if upto is not None and upto > last:
         raise WorkflowError(
             f"Workflow {workflow_id!r} has no superstep {upto}; its last one is {last}.",
             workflow_id=workflow_id,
         )
-    inputs = store.read_inputs(workflow_id, upto=upto)
+    inputs = store.encoding.versioned(workflow_id, store.backend.read_inputs(workflow_id, upto=upto))
     return Origin(workflow_id, last if upto is None else upto, records, inputs, handed_over=False)
 
 
@@ -62,31 +63,37 @@ def _handed_over(store: Checkpointer, history: Sequence[StepRecord]) -> Origin:
     """Return the steps that a caller passes; values equal to theirs, or to the inputs, are no edits."""
     source = history[-1].workflow_id if history else None
     last = max((record.superstep for record in history), default=None)
-    known = source is not None and store.read_workflow(source) is not None
-    inputs = store.read_inputs(source, upto=last) if known and source is not None else {}
+    known = source is not None and store.backend.read_workflow(source) is not None
+    inputs = (
+        store.encoding.versioned(source, store.backend.read_inputs(source, upto=last))
+        if known and source is not None
+        else {}
+    )
     state: dict[str, Any] = {}
     for record in history:
         state.update((record.status is StepStatus.COMPLETED and record.values) or {})
     return Origin(source, last, history, inputs, handed_over=True, state=state)
 
 
-def begin(store: Checkpointer, workflow_id: str, new: NewWorkflow, origin: Origin, wishes: Wishes) -> None:
+def begin(
+    store: Checkpointer, workflow_id: str, new: NewWorkflow, origin: Origin, *, force: bool = False
+) -> None:
     """Create the fork and its children.
 
     Raises:
         ValueError: there is a workflow of that id.
     """
-    if store.read_workflow(workflow_id) is not None:
+    if store.backend.read_workflow(workflow_id) is not None:
         raise _exists(workflow_id)
     source = origin.workflow_id
     if source is not None:
-        for child in store.children(source):
+        for child in store.backend.children(source):
             if origin.upto is None or child.parent_superstep is None or child.parent_superstep <= origin.upto:
                 _copy_tree(store, child, source, workflow_id)
     steps = (
         []
         if not origin.handed_over
-        else [store.encode(_copied(record, workflow_id)) for record in origin.records]
+        else [store.encoding.encode(_copied(record, workflow_id)) for record in origin.records]
     )
     inputs = {name: value for name, value in new.inputs.items() if name not in origin.inputs}
     described = replace(
@@ -97,8 +104,8 @@ def begin(store: Checkpointer, workflow_id: str, new: NewWorkflow, origin: Origi
         steps=steps,
         copies=source is not None and not origin.handed_over,
     )
-    claim = store.claim(workflow_id, described, force=wishes.force)
-    if claim.existing is not None:  # somebody else was faster
+    claim = store.claim(workflow_id, described, force=force)
+    if claim.existing is not None:  # another process was faster
         store.release(claim)
         raise _exists(workflow_id)
     try:
@@ -132,9 +139,9 @@ def _copied(record: StepRecord, workflow_id: str) -> StepRecord:
 def _copy_tree(store: Checkpointer, child: Workflow, source: str, workflow_id: str) -> None:
     """Copy a child and what is below it; one that is there already is left alone: it was copied before."""
     own = moved(child.id, source, workflow_id)
-    for below in store.children(child.id):
+    for below in store.backend.children(child.id):
         _copy_tree(store, below, source, workflow_id)
-    if store.read_workflow(own) is not None:
+    if store.backend.read_workflow(own) is not None:
         return
     new = NewWorkflow(
         *(child.graph_name, child.graph_hash, child.graph, child.node_hashes),

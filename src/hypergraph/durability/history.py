@@ -14,7 +14,7 @@ from hypergraph.checkpointers.records import StepRecord, Turn, Workflow
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.engine.admission import Admission
 from hypergraph.engine.plan import Plan, Step
-from hypergraph.engine.run import Detail, Run
+from hypergraph.engine.run import Run, StepOutcome
 from hypergraph.engine.scheduler import differs, write
 from hypergraph.graph.graph import Graph
 from hypergraph.nodes.function import FunctionNode
@@ -26,16 +26,16 @@ LookUp = Callable[[Step, str], Any]
 
 
 @lru_cache(maxsize=256)
-def _replayed(decision: str | tuple[str, ...] | None) -> Detail:
+def _replayed(decision: str | tuple[str, ...] | None) -> StepOutcome:
     """Return what is known of a step that ran before; a long loop decides the same again and again."""
-    detail = Detail()
+    detail = StepOutcome()
     detail.replayed = True
     detail.decision = list(decision) if isinstance(decision, tuple) else decision
     return detail
 
 
-class Recalled(Detail):
-    """What is known of a nested graph that ran before; its run is looked up when somebody asks for it."""
+class Recalled(StepOutcome):
+    """The record of a nested graph that ran before; its run is read on demand."""
 
     replayed = True
 
@@ -218,6 +218,8 @@ class Stored:
     inputs: dict[str, tuple[int, Any]]
     turns: list[Turn] = field(default_factory=lambda: [_FIRST_TURN])  # when inputs entered, and which
     state: LazyState = field(default_factory=LazyState)  # the latest value of every output
+    is_map: bool = False  # it has items instead of steps
+    claims: int = 0  # the fence of the newest claim when it was read
 
     @property
     def given(self) -> dict[str, int]:
@@ -270,15 +272,9 @@ class Stored:
 
 
 def stored_in(store: Checkpointer, workflow_id: str) -> Stored | None:
-    """Return what is stored under an id, None if nothing is; all of one moment, whoever writes meanwhile."""
-    workflow = store.read_workflow(workflow_id)
-    while workflow is not None:
-        records, inputs = store.read_steps(workflow_id, values=False), store.read_inputs(workflow_id)
-        turns, state, before = store.turns(workflow_id), store.look_at_state(workflow_id), workflow
-        workflow = store.read_workflow(workflow_id)
-        if workflow is not None and stamp(workflow) == stamp(before):
-            return Stored(workflow, records, inputs, turns or [_FIRST_TURN], state)
-    return None
+    """Return what is stored under an id, None if nothing is, as of one moment."""
+    found = store.read_history(workflow_id)
+    return None if found is None else Stored(*found)
 
 
 def marked(records: list[StepRecord], state: Mapping[str, Any]) -> list[StepRecord]:
@@ -328,11 +324,6 @@ def is_other(stored: Any, given: Any) -> bool:
         return _as_stored(stored) != _as_stored(given)
     except Exception:  # it has no such form
         return True
-
-
-def stamp(workflow: Workflow) -> tuple[Any, ...]:
-    """Return what differs after anybody has worked on a workflow."""
-    return workflow.status, workflow.step_count, workflow.completed_at, workflow.duration_ms
 
 
 def produced(records: Sequence[StepRecord]) -> set[str]:

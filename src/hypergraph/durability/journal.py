@@ -9,11 +9,19 @@ from typing import Any
 from hypergraph.checkpointers.background import Writer
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.clock import now
-from hypergraph.checkpointers.records import Commit, EncodedStep, NewWorkflow, Ownership, StepRecord, maker_of
+from hypergraph.checkpointers.deltas import Grown, Growth
+from hypergraph.checkpointers.records import (
+    Commit,
+    EncodedStep,
+    NewWorkflow,
+    Ownership,
+    StepRecord,
+    fast_constructor,
+)
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.engine.kernel import NOT_KNOWN
 from hypergraph.engine.plan import Step, inputs_of
-from hypergraph.engine.run import Detail, Run
+from hypergraph.engine.run import Run, StepOutcome
 from hypergraph.engine.scheduler import equal_outputs, results_of
 from hypergraph.exceptions import AmbiguousStepError, CrashLoopError, WorkerLostError, safe_text
 from hypergraph.records import PauseInfo
@@ -33,10 +41,10 @@ class Intents:
     def announce(self, step: Step, superstep: int) -> None:
         """Say that a step is about to run; the nodes of a nested graph speak for themselves."""
         if not (step.kind == "graph" and step.node.durability == "nested"):
-            self.journal.store.write(Commit(self.journal.claim, at=superstep, running=step.name))
+            self.journal.store.backend.write(Commit(self.journal.claim, at=superstep, running=step.name))
 
     def result_of(self, step: Step, superstep: int) -> Any:
-        """Return what an earlier call has returned, if somebody knows; else announce a new one."""
+        """Return what an earlier call has returned, if that is known; else announce a new one."""
         run, store, claim = self.journal.run, self.journal.store, self.journal.claim
         if step.name in self.unresolved:
             resolve, where = step.node.on_ambiguous, run.path_of(step.name)
@@ -52,7 +60,7 @@ class Intents:
                 known = resolve(where, run.idempotency_key(step.name), inputs_of(step.node, run.values))
                 if known is not NotImplemented:
                     return known
-        store.write(Commit(claim, at=superstep, running=step.name, full=True))
+        store.backend.write(Commit(claim, at=superstep, running=step.name, full=True))
         return NOT_KNOWN
 
 
@@ -63,7 +71,7 @@ def refuse_crash_loop(claim: Ownership, store: Checkpointer) -> None:
     """
     crashes = claim.existing.crashes if claim.existing is not None else {}
     for node, count in crashes.items():
-        if count >= _STRIKES and (node or not store.children(claim.workflow_id)):
+        if count >= _STRIKES and (node or not store.backend.children(claim.workflow_id)):
             where = f"at node {node}" if node else "before any of its nodes"
             raise CrashLoopError(
                 f"Workflow {claim.workflow_id!r} is in a crash loop {where}: its process died "
@@ -73,7 +81,7 @@ def refuse_crash_loop(claim: Ownership, store: Checkpointer) -> None:
             )
 
 
-_new_record = maker_of(StepRecord)
+_new_record = fast_constructor(StepRecord)
 _clock = time.perf_counter
 _EARLY = 0.005  # seconds after a commit from which on a finished step does not wait for its siblings
 _NEVER = float("inf")
@@ -101,13 +109,14 @@ class Journal:
         self.waiting: dict[tuple[int, str], int] = {} if run.past is None else run.past.waiting
         self.numbers: dict[int, int] | None = {} if run.scope.kernel.concurrent else None
         self.intents = Intents(self, claim)
-        self.growth = store.growth(claim.workflow_id, is_new=run.past is None)
+        self.growth = growth_of(store, claim.workflow_id, is_new=run.past is None)
+        self.encode = store.encoding.encode
         self.pending: list[EncodedStep] = []
         self.lowest: float = _NEVER  # the earliest superstep of what is pending
         self.superstep = -1  # of the last step
         self.waits_for_end = store.policy.durability == "exit"
         self.silent = store.policy.granularity == "none"
-        self.saved: tuple[int, ...] = ()  # steps that have become durable, and nobody was told yet
+        self.saved: tuple[int, ...] = ()  # steps that have become durable and were not reported yet
         self.on_their_way: tuple[int, ...] = ()  # steps given to the writer
         self.last_commit = _clock()
 
@@ -128,11 +137,11 @@ class Journal:
         return self.run.past is not None and step in self.run.past.remade
 
     def known_result(self, step: Step, superstep: int) -> Any:
-        """Return what a call that must not be repeated has returned, if somebody knows; else NOT_KNOWN."""
+        """Return what a call that must not be repeated has returned, if that is known; else NOT_KNOWN."""
         return self.intents.result_of(step, superstep)
 
     def done(
-        self, step: Step, superstep: int, value: Any, seconds: float, detail: Detail | None = None
+        self, step: Step, superstep: int, value: Any, seconds: float, detail: StepOutcome | None = None
     ) -> None:
         """Write down a completed step."""
         if self.silent:
@@ -151,7 +160,7 @@ class Journal:
         elif not self.waits_for_end and _clock() - self.last_commit > _EARLY:
             self.flush()
 
-    def failed(self, step: Step, superstep: int, seconds: float, detail: Detail) -> None:
+    def failed(self, step: Step, superstep: int, seconds: float, detail: StepOutcome) -> None:
         """Write down a failed step, its error as text; what is ambiguous stays without a record."""
         error = detail.error
         is_open = not step.node.repeatable and (detail.cut_off or isinstance(error, WorkerLostError))
@@ -209,7 +218,7 @@ class Journal:
         self.lowest = min(self.lowest, superstep)
         grows = past is not None or (not run.fixed and self._may_repeat(step))
         growth = self.growth if grows else None
-        self.pending.append(self.store.encode(record, growth, step.node.artifact))
+        self.pending.append(self.encode(record, growth, step.node.artifact))
 
     def _versions(self, step: Step, value: Any) -> _Versions:
         """Return the versions of what a step took, of what it makes, and of what it waited for.
@@ -247,7 +256,7 @@ class Journal:
             self.writer.submit(commit)
             self.on_their_way += indexes
         else:
-            self.store.write(commit)
+            self.store.backend.write(commit)
             self.saved += indexes
 
     def close(
@@ -259,6 +268,16 @@ class Journal:
         if self.writer is not None:
             self.writer.drain(self.claim)
         return self.saved + self.on_their_way
+
+
+def growth_of(store: Checkpointer, workflow_id: str, *, is_new: bool) -> Growth:
+    """Return the last versions of outputs, for the next ones to extend; a new workflow has none."""
+
+    def load(name: str) -> Grown | None:
+        payload = store.backend.read_output(workflow_id, name)
+        return None if payload is None else store.encoding.grown(workflow_id, payload)
+
+    return Growth(None if is_new else load)
 
 
 def _named(step: Step, value: Any) -> dict[str, Any]:
@@ -278,7 +297,7 @@ def _fixed_versions(run: Run, step: Step) -> _Versions:
     return admission.versions[step.index]  # type: ignore[no-any-return]  # put there above
 
 
-def _uncommon(detail: Detail) -> dict[str, Any]:
+def _uncommon(detail: StepOutcome) -> dict[str, Any]:
     """Return the fields of a record that most steps leave as they are."""
     facts: dict[str, Any] = {}
     if detail.cached:

@@ -19,11 +19,11 @@ from hypergraph.durability.code_changes import (
     described,
     has_grown,
     outdated_nodes,
+    refuse_other_graph,
     with_types_of,
 )
-from hypergraph.durability.history import Stored, produced, spent, stamp, stored_in
+from hypergraph.durability.history import Stored, produced, spent, stored_in
 from hypergraph.durability.journal import Journal, refuse_crash_loop
-from hypergraph.durability.options import Wishes
 from hypergraph.durability.resume import (
     ended_elsewhere,
     recall,
@@ -34,6 +34,7 @@ from hypergraph.durability.resume import (
 )
 from hypergraph.engine.admission import answer_names
 from hypergraph.engine.nested import MapRun
+from hypergraph.engine.options import RunOptions
 from hypergraph.engine.run import RECORD_SIZE, Run
 from hypergraph.exceptions import CrashLoopError, ItemChangedError, WorkflowError, WorkflowLockedError
 from hypergraph.graph.graph import Graph
@@ -43,14 +44,14 @@ from hypergraph.values.undecodable import Undecodable
 _SLOW = 0.002  # seconds for one commit; a hop to another thread takes a twentieth of it
 
 
-class WorkflowKeeper:
+class WorkflowRecorder:
     """Keep the runs of one call in a store."""
 
-    def __init__(self, store: Checkpointer, wishes: Wishes, graph: Graph) -> None:
-        self.store = store.reading(with_types_of(store.serializer, graph))
-        self.wishes = wishes
-        self.writer = Writer.of(store) if store.policy.durability == "async" else None
-        self.maps = MapKeeper(self.store, wishes)
+    def __init__(self, store: Checkpointer, options: RunOptions, graph: Graph) -> None:
+        self.store = store.with_serializer(with_types_of(store.serializer, graph))
+        self.options = options
+        self.writer = Writer.of(store.backend) if store.policy.durability == "async" else None
+        self.maps = MapKeeper(self.store, options)
         self.origin: fork.Origin | None = None
         self.edits: dict[str, Any] = {}  # values given for what recorded steps produced
         self.named: frozenset[str] = frozenset()  # what the caller gives now, in contrast to what is stored
@@ -71,12 +72,12 @@ class WorkflowKeeper:
             return given
         self.batch = self._map_of(check_workflow_id(workflow_id, child=True))
         check_workflow_id(workflow_id, child=self.batch is not None)
-        if self.wishes.checkpoint is not None:
-            point = self.wishes.checkpoint
-            self.wishes = self.wishes._replace(history=point.steps)
+        if self.options.checkpoint is not None:
+            point = self.options.checkpoint
+            self.options = self.options.replace(history=point.steps)
             given = {**point.values, **given}
-        if self.wishes.forks:
-            self.origin = fork.origin_of(self.store, self.wishes)
+        if self.options.forks:
+            self.origin = fork.origin_of(self.store, self.options)
             recorded, known = produced(self.origin.records), self.origin.inputs
             given = self.origin.beyond(given)
             given = without_answered(self.store, self.origin.workflow_id, given)
@@ -85,8 +86,9 @@ class WorkflowKeeper:
             recorded, known = (stored.outputs, stored.inputs) if stored is not None else (set(), {})
             if stored is not None:
                 self.questions = stored.questions
-                refuse_map(self.store, stored)
-                if not self.wishes.new_turn:
+                refuse_map(stored)
+                refuse_other_graph(graph, stored.workflow, self.options)
+                if not self.options.new_turn:
                     refuse_second_answer(graph, stored, given)
                 if not stored.questions:
                     given = without_answered(self.store, workflow_id, given)
@@ -105,15 +107,15 @@ class WorkflowKeeper:
 
     def _map_of(self, workflow_id: str) -> str | None:
         """Return the map that there is an item of under this id: the item can go on by itself."""
-        stored = self.store.read_workflow(workflow_id) if "/" in workflow_id else None
+        stored = self.store.backend.read_workflow(workflow_id) if "/" in workflow_id else None
         return stored.parent_id if stored is not None and stored.item is not None else None
 
     # -- around a run -----------------------------------------------------------------------------------
 
     def open(self, run: Run) -> bool | None:
-        """Begin or take up the history of a run; return whether there is anything left to do.
+        """Start or resume the history of a run; return whether there is anything left to do.
 
-        None says that somebody else is at work on it, and that the call wants to wait for that.
+        None says that another process runs it, and that the call waits for that.
         """
         if not self._keeps(run):
             return True
@@ -128,10 +130,10 @@ class WorkflowKeeper:
             if stored is not None and self._is_over(run, stored):
                 return False
         try:
-            claim = self.store.claim(workflow_id, self._described(run), force=self.wishes.force)
+            claim = self.store.claim(workflow_id, self._described(run), force=self.options.force)
         except WorkflowLockedError:
             # A rival that came too late to fork holds it for a moment, only to find that out.
-            if not (self.wishes.wait or self.has_forked):
+            if not (self.options.wait or self.has_forked):
                 raise
             self.has_waited, self.seen = not self.has_forked, None
             return None
@@ -149,19 +151,19 @@ class WorkflowKeeper:
     def _fork(self, run: Run, origin: fork.Origin) -> None:
         """Create a workflow out of another one's history; its results keep the hash of their code."""
         graph, described = run.admission.graph, self._described(run)
-        source = self.store.read_workflow(origin.workflow_id or "")
+        source = self.store.backend.read_workflow(origin.workflow_id or "")
         if source is not None:
             before = Stored(source, list(origin.records), origin.inputs)
-            if self.wishes.code_change == "error":
+            if self.options.code_change == "error":
                 outdated_nodes(graph, before, "error")
             code = code_to_record(graph, before, before.finished)
             described = replace(described, node_hashes=code.node_hashes if code else source.node_hashes)
-        fork.begin(self.store, run.workflow_id or "", described, origin, self.wishes)
+        fork.begin(self.store, run.workflow_id or "", described, origin, force=self.options.force)
 
-    def _stored(self, run: Run, current: Workflow | None = None) -> Stored | None:
-        """Return what is stored of a run; what was seen before will do, if nobody worked on it since."""
+    def _stored(self, run: Run, claim: Ownership | None = None) -> Stored | None:
+        """Return what is stored of a run, as it was read before unless another claim was taken since."""
         seen = self.seen if _is_outermost(run) else None
-        if seen is None or (current is not None and stamp(seen.workflow) != stamp(current)):
+        if seen is None or (claim is not None and claim.fence != seen.claims + 1):
             seen = stored_in(self.store, run.workflow_id or "")
         return seen
 
@@ -172,7 +174,7 @@ class WorkflowKeeper:
         return run.parent is None or keeps_inside(self.store, run.parent, run.step_name)
 
     def _must_be_new(self, run: Run) -> bool:
-        """Say whether there cannot be anything stored yet, so that nobody needs to look."""
+        """Return whether nothing can be stored yet, so that nothing need be read."""
         if run.map_run is not None:
             return run.map_run in self.maps.fresh
         if run.parent is not None:
@@ -189,7 +191,7 @@ class WorkflowKeeper:
             return False  # nothing was written down, so nothing can be restored
         if _has_answers(run) or self._news(run, stored) or has_grown(run.admission.graph, stored):
             return False
-        code_change = self.wishes.code_change
+        code_change = self.options.code_change
         told = _is_outermost(run) or code_change == "rerun"  # one warning for a map, not one for each item
         if told and outdated_nodes(run.admission.graph, stored, code_change):
             return False
@@ -201,24 +203,24 @@ class WorkflowKeeper:
         given = {name: value for name, value in run.values.items() if name in run.admission.given}
         if _is_outermost(run):
             given |= self.edits
-        again = self.named if self.wishes.new_turn and _is_outermost(run) else ()
+        again = self.named if self.options.new_turn and _is_outermost(run) else ()
         return stored.news(given, again)
 
     def _go_on(self, run: Run, claim: Ownership) -> bool:
         """Put a run where the claimed workflow stopped; return whether there is anything left to do."""
         refuse_crash_loop(claim, self.store)
-        stored = self._stored(run, claim.existing)
+        stored = self._stored(run, claim)
         if stored is None:
             raise taken_over(claim.workflow_id)
         if _has_answers(run) and _is_outermost(run):
             refuse_late_answer(run, self.questions, stored)
-            if not self.wishes.new_turn:
+            if not self.options.new_turn:
                 refuse_second_answer(run.admission.graph, stored, run.answers)
-        if self._is_over(run, stored):  # somebody was faster
+        if self._is_over(run, stored):  # another process was faster
             self.store.release(claim)
             return False
         graph, news = run.admission.graph, self._news(run, stored)
-        outdated = outdated_nodes(graph, stored, self.wishes.code_change)
+        outdated = outdated_nodes(graph, stored, self.options.code_change)
         if outdated:
             self.reruns[run] = stored
         code = code_to_record(graph, stored, stored.finished)
@@ -234,7 +236,7 @@ class WorkflowKeeper:
     @property
     def is_slow(self) -> bool:
         """Whether ending a run takes longer than an event loop should be held up."""
-        return self.store.pace.seconds > _SLOW
+        return self.store.backend.commit_seconds > _SLOW
 
     def close(self, run: Run) -> tuple[int, ...]:
         """Write down how the run ended; return the indexes of the steps that became durable."""
@@ -247,7 +249,7 @@ class WorkflowKeeper:
             started = perf_counter()
             saved = journal.close(WorkflowStatus(run.status.value), full=full, code=code)
             if full:
-                self.store.pace.seconds = perf_counter() - started
+                self.store.backend.commit_seconds = perf_counter() - started
             return saved
         finally:
             self.store.release(journal.claim)
@@ -260,7 +262,7 @@ class WorkflowKeeper:
         return code_to_record(run.admission.graph, stored, stored.finished - ran)
 
     def open_map(self, map_run: MapRun) -> None:
-        """Begin or take up the history of a map."""
+        """Start or resume the history of a map."""
         self.maps.open(map_run)
 
     def close_map(self, map_run: MapRun) -> None:
@@ -268,7 +270,7 @@ class WorkflowKeeper:
         self.maps.close(map_run)
 
     def _described(self, run: Run) -> NewWorkflow:
-        new = described(run, self.wishes)
+        new = described(run, self.options)
         inputs = {name: value for name, value in run.values.items() if name in run.admission.given}
         if run.map_run is None:
             return replace(new, inputs=inputs, parent_id=new.parent_id or self.batch)
@@ -289,16 +291,16 @@ def _is_outermost(run: Run) -> bool:
 class MapKeeper:
     """Keep the maps of one call in a store; `fresh` are those that have no history yet."""
 
-    def __init__(self, store: Checkpointer, wishes: Wishes) -> None:
+    def __init__(self, store: Checkpointer, options: RunOptions) -> None:
         self.store = store
-        self.wishes = wishes
+        self.options = options
         self.claims: dict[MapRun, Claim] = {}
         self.fresh: set[MapRun] = set()
         self.spent: dict[MapRun, float] = {}  # milliseconds that maps have worked before
         self.keys: dict[MapRun, list[str]] = {}
 
     def open(self, map_run: MapRun) -> None:
-        """Begin or take up the history of a map; items of one that completed are looked up, not run."""
+        """Start or resume the history of a map; items of one that completed are looked up, not run."""
         parent = map_run.parent
         if parent is not None and not keeps_inside(self.store, parent, map_run.step_name):
             return
@@ -306,18 +308,20 @@ class MapKeeper:
         check_workflow_id(map_run.workflow_id, child=parent is not None)
         stored = None
         if parent is None or parent.past is not None:
-            stored = self.store.read_workflow(map_run.workflow_id)
-        items = self.store.children(map_run.workflow_id) if stored is not None else []
+            stored = self.store.backend.read_workflow(map_run.workflow_id)
+        items = self.store.backend.children(map_run.workflow_id) if stored is not None else []
         if stored is not None:
             _refuse_run(stored)
-        if self.wishes.key is not None and parent is None:
+            if parent is None:
+                refuse_other_graph(map_run.admission.graph, stored, self.options)
+        if self.options.key is not None and parent is None:
             map_run.numbers = self._numbers(map_run, items)
         else:
             self._refuse_changes(map_run, items)
         if stored is not None and self._is_complete(map_run, stored, items):
             return
-        new = described(map_run, self.wishes)
-        claim = self.claims[map_run] = self.store.claim(map_run.workflow_id, new, force=self.wishes.force)
+        new = described(map_run, self.options)
+        claim = self.claims[map_run] = self.store.claim(map_run.workflow_id, new, force=self.options.force)
         if claim.existing is None:
             self.fresh.add(map_run)
             return
@@ -350,7 +354,8 @@ class MapKeeper:
                 continue
             known = map_run.admission.given  # what is bound may differ: it is no input
             given = {name: value for name, value in map_run.items[item.item].items() if name in known}
-            stored = Stored(item, [], self.store.read_inputs(item.id))
+            inputs = self.store.encoding.versioned(item.id, self.store.backend.read_inputs(item.id))
+            stored = Stored(item, [], inputs)
             changed = stored.news(given)
             if changed and stored.inputs:
                 raise ItemChangedError(
@@ -362,7 +367,7 @@ class MapKeeper:
 
     def _is_complete(self, map_run: MapRun, stored: Workflow, items: Sequence[Workflow]) -> bool:
         """Say whether every item was recorded as completed, so that there is nothing to write."""
-        if stored.status is not WorkflowStatus.COMPLETED or self.wishes.code_change == "rerun":
+        if stored.status is not WorkflowStatus.COMPLETED or self.options.code_change == "rerun":
             return False
         recorded = {item.item for item in items if item.status is WorkflowStatus.COMPLETED}
         return all(map_run.number_of(index) in recorded for index in range(len(map_run.items)))
@@ -370,7 +375,7 @@ class MapKeeper:
     def _numbers(self, map_run: MapRun, items: Sequence[Workflow]) -> list[int]:
         """Return the numbers of the items: that of the recorded item with the same key, or a new one."""
         keys = self.keys[map_run] = [
-            _key(self.wishes.key, index, item) for index, item in enumerate(map_run.items)
+            _key(self.options.key, index, item) for index, item in enumerate(map_run.items)
         ]
         double = [key for key, count in Counter(keys).items() if count > 1]
         if double:
@@ -386,11 +391,11 @@ def keeps_inside(store: Checkpointer, parent: Run, name: str) -> bool:
     return parent.journal is not None and store.policy.granularity == "step" and nested
 
 
-def refuse_map(store: Checkpointer, stored: Stored) -> None:
+def refuse_map(stored: Stored) -> None:
     """Raise WorkflowError for a workflow that is a map: it has items, and no steps of its own."""
-    if not stored.records and any(child.item is not None for child in store.children(stored.workflow.id)):
+    if stored.is_map:
         raise WorkflowError(
-            f"Workflow {stored.workflow.id!r} is a map. Use map() to go on with it, or another workflow_id.",
+            f"Workflow {stored.workflow.id!r} is a map. Use map() to continue it, or another workflow_id.",
             workflow_id=stored.workflow.id,
         )
 
@@ -398,7 +403,7 @@ def refuse_map(store: Checkpointer, stored: Stored) -> None:
 def _refuse_run(stored: Workflow) -> None:
     if stored.step_count:
         raise WorkflowError(
-            f"Workflow {stored.id!r} is a single run. Use run() to go on with it, or another workflow_id.",
+            f"Workflow {stored.id!r} is a single run. Use run() to continue it, or another workflow_id.",
             workflow_id=stored.id,
         )
 

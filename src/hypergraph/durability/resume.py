@@ -13,7 +13,7 @@ from hypergraph.durability.history import Past, Replay, Stored, completed, grown
 from hypergraph.engine.admission import admit
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.plan import Step
-from hypergraph.engine.run import Run, Scope
+from hypergraph.engine.run import CallContext, Run
 from hypergraph.exceptions import HypergraphError, NodeError, WorkflowError
 from hypergraph.graph.graph import Graph
 from hypergraph.records import PauseInfo, RunStatus
@@ -45,7 +45,7 @@ def questions_in(store: Checkpointer, record: StepRecord) -> list[PauseInfo]:
 
 def recalled(store: Checkpointer, run: Run, step: Step, child: str) -> Run | MapRun | None:
     """Return the run, or the map, that a graph node once made; None if it cannot be made out any more."""
-    node, workflow = step.node, store.read_workflow(child)
+    node, workflow = step.node, store.backend.read_workflow(child)
     if workflow is None:
         return None
     try:
@@ -57,7 +57,7 @@ def recalled(store: Checkpointer, run: Run, step: Step, child: str) -> Run | Map
         return None
 
 
-def _run_of(store: Checkpointer, scope: Scope, graph: Graph, workflow: Workflow) -> Run:
+def _run_of(store: Checkpointer, scope: CallContext, graph: Graph, workflow: Workflow) -> Run:
     stored = stored_in(store, workflow.id) or Stored(workflow, [], {})
     given = {name: value for name, (_, value) in stored.inputs.items()}
     run = Run(scope, admit(graph, tuple(given), on_internal_override="ignore"), given)
@@ -70,7 +70,7 @@ def _run_of(store: Checkpointer, scope: Scope, graph: Graph, workflow: Workflow)
 
 
 def _map_of(store: Checkpointer, run: Run, step: Step, workflow: Workflow) -> MapRun | None:
-    items = sorted(store.children(workflow.id), key=lambda item: item.item or 0)
+    items = sorted(store.backend.children(workflow.id), key=lambda item: item.item or 0)
     graph = run.graph_inside(step)
     runs = [_run_of(store, run.scope, graph, item) for item in items]
     if not runs:
@@ -224,8 +224,8 @@ def _to_remake(run: Run, takers: Sequence[Step], lost: Mapping[str, StepRecord])
 
 
 def _own_values(store: Checkpointer, record: StepRecord) -> Mapping[str, Any]:
-    """Return what one step wrote, whoever wrote the same names after it."""
-    found = store.read_steps(record.workflow_id, node=record.node_name)
+    """Return what one step wrote, also if other steps wrote the same names after it."""
+    found = store.steps(record.workflow_id, node=record.node_name)
     return next((r.values for r in found if r.index == record.index and r.values), {})
 
 
@@ -265,8 +265,8 @@ def _inside(store: Checkpointer, workflow_id: str, key: str) -> Any:
     """Return what a dotted key names in the last visit of a nested graph, if it exists."""
     head, dot, rest = key.partition(".")
     if not dot:
-        return store.read_state(workflow_id).get(key, _UNKNOWN)
-    visits = [child for child in store.children(workflow_id) if child.node_name == head]
+        return store.state(workflow_id).get(key, _UNKNOWN)
+    visits = [child for child in store.backend.children(workflow_id) if child.node_name == head]
     return _inside(store, max(visits, key=lambda child: child.visit).id, rest) if visits else _UNKNOWN
 
 
@@ -288,7 +288,7 @@ def refuse_late_answer(run: Run, seen: Sequence[StepRecord], stored: Stored) -> 
     state = stored.state
     if any(name not in state or is_other(state[name], answer) for name, answer in run.answers.items()):
         raise WorkflowError(
-            f"Node {asked.node_name!r} of workflow {stored.workflow.id!r} was answered by somebody else "
+            f"Node {asked.node_name!r} of workflow {stored.workflow.id!r} was answered elsewhere "
             "while this answer was on its way; it was not used. Look at the workflow before you go on.",
             workflow_id=stored.workflow.id,
         )

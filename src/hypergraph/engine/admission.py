@@ -22,6 +22,7 @@ from hypergraph.graph.inputs import (
 )
 from hypergraph.graph.wiring import Wiring
 from hypergraph.nodes.base import HyperNode
+from hypergraph.nodes.function import FunctionNode
 from hypergraph.nodes.names import got
 from hypergraph.scheduling import Ambiguity, Layout, Part, bits
 
@@ -93,10 +94,24 @@ def check_overrides(
     _refuse_conflicts(request, internal)
     if not unexpected or policy == "ignore":
         return []
-    text = _describe(request.graph, internal, [name for name in unexpected if name not in internal])
+    unknown = [name for name in unexpected if name not in internal]
+    _refuse_misspelt(request, unknown)
+    text = _describe(request.graph, internal, unknown)
     if policy == "error":
         raise ValueError(text)
     return [text]
+
+
+def _refuse_misspelt(request: Request, unknown: Sequence[str]) -> None:
+    """Raise ValueError for an unknown name that resembles an optional input which was not given."""
+    required = request.spec.required  # MissingInputError says more about those
+    free = [name for name in request.spec.all if name not in request.names and name not in required]
+    for name in sorted(unknown):
+        if (hint := did_you_mean(name, free)) is not None:
+            raise ValueError(
+                f"{name!r} is not an input of graph {request.graph.name or 'unnamed'!r}. {hint} "
+                'Pass on_internal_override="ignore" to ignore names that the graph does not use.'
+            )
 
 
 def _describe(graph: Graph, internal: Sequence[str], unknown: Sequence[str]) -> str:
@@ -105,8 +120,7 @@ def _describe(graph: Graph, internal: Sequence[str], unknown: Sequence[str]) -> 
         pairs = (f"{name} <- {', '.join(graph.wiring.data_producers[name])}" for name in sorted(internal))
         parts.append(f"Values were given for internal parameters that nodes produce: {'; '.join(pairs)}.")
     for name in sorted(unknown):
-        hint = did_you_mean(name, graph.inputs.all)
-        parts.append(f"{name!r} is not an input of the graph and is not used. {hint or ''}".rstrip())
+        parts.append(f"{name!r} is not an input of the graph and is not used.")
     parts.append('Pass on_internal_override="ignore" if this is intended.')
     return " ".join(parts)
 
@@ -139,15 +153,17 @@ def _refuse_conflicts(request: Request, internal: Sequence[str]) -> None:
             partial = sorted(set(consumed).difference(available))
             if output in consumed and partial:
                 raise ValueError(
-                    f"Invalid internal override configuration: partial inject outputs of node {producer!r}. "
-                    f"{output!r} is given, but not {', '.join(map(repr, partial))}; give all of them or none."
+                    f"You passed {output!r}, but not {', '.join(map(repr, partial))}, which node "
+                    f"{producer!r} returns together with it. Pass all of them or none. "
+                    "(Invalid internal override configuration: partial inject outputs.)"
                 )
             runnable = _runnable(request) if runnable is None else runnable
             if producer in runnable:
+                sources = [name for name in wiring.nodes[producer].inputs if name in available]
                 raise ValueError(
-                    "Invalid internal override configuration: Cannot mix compute and inject. "
-                    f"{output!r} is given, but node {producer!r} can compute it from the other inputs. "
-                    "Leave one of them out."
+                    f"You passed {output!r}, but node {producer!r} would compute it"
+                    f"{' from ' + ', '.join(map(repr, sources)) if sources else ''}. Pass only one of them. "
+                    "(Invalid internal override configuration: Cannot mix compute and inject.)"
                 )
 
 
@@ -206,8 +222,8 @@ def check_waits(layout: Layout) -> None:
         names = ", ".join(repr(part.name) for part in parts)
         waits = [f"-> {p.name!r} waits for {', '.join(map(repr, p.waits))}\n" for p in parts if p.waits]
         raise GraphConfigError(
-            f"Nodes would wait for ever: {names}\n{''.join(waits)}"
-            "How to fix: break the circle of wait_for, or wait for something that exists with these inputs."
+            f"Deadlock: these nodes would wait forever: {names}\n{''.join(waits)}"
+            "How to fix: break the cycle of wait_for, or wait for something that exists with these inputs."
         )
 
 
@@ -453,11 +469,20 @@ def _missing_text(graph: Graph, missing: Sequence[str], given: Iterable[str], sp
         if name == "self":  # decorated inside its class, so the method never got an object
             hint = "; a method becomes a node together with its object: node(an_object.method, ...)"
         lines.append(f"-> {name!r} is needed by {consumers}{hint}")
+    lines += [
+        f"-> node {node.name!r} returns a value but has no output_name, so the value is dropped; "
+        f"add output_name={node.name if node.name in missing else '...'!r} to make it an input of other nodes"
+        for node in graph.iter_nodes()
+        if isinstance(node, FunctionNode) and node.drops_result
+    ]
     lines.append(f"-> provided: {', '.join(map(repr, given)) or 'nothing'}")
     unused = [name for name in spec.all if name not in given and name not in missing]
     if unused:
         lines.append(f"-> other inputs, which may be given: {', '.join(map(repr, unused))}")
+    form = ", ".join(f"{name}=..." for name in missing)
     lines.append(
-        "How to fix: pass them in `values`, or bind them; bind returns a new graph: graph = graph.bind(...)."
+        f"How to fix: call run(graph, {form}), or bind them; bind returns a new graph: graph.bind({form})."
+        if all(name.isidentifier() for name in missing)
+        else "How to fix: pass them in `values`, or bind them; bind returns a new graph."
     )
     return "\n".join(lines)

@@ -7,12 +7,13 @@ import contextvars
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from hypergraph.engine.kernel import Expired, Places, is_cancellation
+from hypergraph.engine.kernel import Expired, is_cancellation
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from hypergraph.engine.run import Scope
+    from hypergraph.engine.run import CallContext
+    from hypergraph.executors.dispatch import Places
 
 T = TypeVar("T")
 
@@ -34,7 +35,7 @@ class AsyncKernel:
         self._sleepers: set[asyncio.Future[None]] = set()
         self._limit = asyncio.Semaphore(max_concurrency) if max_concurrency is not None else None
 
-    async def breathe(self) -> None:
+    async def yield_control(self) -> None:
         """Let the loop go round once."""
         await asyncio.sleep(0)
 
@@ -48,7 +49,7 @@ class AsyncKernel:
         for sleeper in list(self._sleepers):
             _end(sleeper)
 
-    async def sleep(self, seconds: float, scope: Scope) -> None:
+    async def sleep(self, seconds: float, scope: CallContext) -> None:
         """Wait until the time is over, the run must stop or its deadline passes."""
         self._sleepers.add(sleeper := asyncio.get_running_loop().create_future())
         try:
@@ -84,7 +85,7 @@ class AsyncKernel:
             await asyncio.wait([settling])
             raise
 
-    async def until(self, future: Future[Any], scope: Scope | None) -> bool:
+    async def until(self, future: Future[Any], scope: CallContext | None) -> bool:
         """Wait for a future of an executor; with a scope, no longer than until that is to stop.
 
         Returns whether it is done. Who is cancelled meanwhile cancels the future, too.
@@ -140,11 +141,7 @@ class AsyncKernel:
             tasks.start(follow(index))
         await tasks.wait()
 
-    async def beside(self, main: Coroutine[Any, Any, None], side: Coroutine[Any, Any, None]) -> None:
-        """Await two coroutines at the same time; neither outlives the other's failure."""
-        await self._all([side, main])
-
-    def turnstile(self, width: int) -> asyncio.Semaphore:
+    def semaphore(self, width: int) -> asyncio.Semaphore:
         """Return something that so many can be inside of at a time."""
         return asyncio.Semaphore(width)
 

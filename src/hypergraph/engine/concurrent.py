@@ -234,7 +234,7 @@ class LiveFlow:
                 return []
             await perform(run, step, superstep)
             if clock() >= breath:
-                await kernel.breathe()
+                await kernel.yield_control()
                 breath = clock() + kernel.stride
             return self._start()
 

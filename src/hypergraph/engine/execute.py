@@ -7,12 +7,12 @@ import warnings
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from functools import partial
 from types import CoroutineType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from hypergraph.engine.concurrent import course_of
-from hypergraph.engine.kernel import NOT_KNOWN, Carried, Expired, Keeper, Observer, PauseExecution, original
+from hypergraph.engine.kernel import NOT_KNOWN, Carried, Expired, PauseExecution, original
 from hypergraph.engine.plan import NO_ANSWER, Step, inputs_of
-from hypergraph.engine.run import RECORD_SIZE, Detail, Run, clock
+from hypergraph.engine.run import RECORD_SIZE, Run, StepOutcome, clock
 from hypergraph.engine.scheduler import ASKED
 from hypergraph.exceptions import (
     CancellationError,
@@ -27,42 +27,46 @@ from hypergraph.nodes.options import RetryPolicy
 from hypergraph.records import PauseInfo, RunStatus
 from hypergraph.scheduling import Standing, bits
 
+if TYPE_CHECKING:
+    from hypergraph.durability.recorder import WorkflowRecorder
+    from hypergraph.runners.observer import EventObserver
+
 _PATIENCE = 0.05  # seconds between looks at a workflow that somebody else is at work on
 
 
 def execute(run: Run) -> Coroutine[Any, Any, None]:
     """Execute a run to its end, whichever that is; only interrupts of the program itself are raised."""
     scope = run.scope
-    if scope.keeper is not None:
-        return _kept(run, scope.keeper)
+    if scope.recorder is not None:
+        return _kept(run, scope.recorder)
     if scope.observer is not None:
         return _observed(run, scope.observer, _advance(run))
     return _advance(run)
 
 
-async def _kept(run: Run, keeper: Keeper) -> None:
+async def _kept(run: Run, recorder: WorkflowRecorder) -> None:
     """Execute a run that is written down; one that has nothing left to do ends as it ended before."""
     scope = run.scope
-    while (left := keeper.open(run)) is None:
+    while (left := recorder.open(run)) is None:
         await scope.kernel.sleep(_PATIENCE, scope)
         if clock() >= scope.halt_at:
             raise scope.halt_error(run.path_of(""), was_executing=False)
-    course = _closing(run, keeper) if left else _nothing()
+    course = _closing(run, recorder) if left else _nothing()
     await (course if scope.observer is None else _observed(run, scope.observer, course))
 
 
-async def _closing(run: Run, keeper: Keeper) -> None:
+async def _closing(run: Run, recorder: WorkflowRecorder) -> None:
     """Advance a run, and write down how it ended before anybody hears of it."""
     try:
         await _advance(run)
     except BaseException as error:
         try:
-            keeper.close(run)
+            recorder.close(run)
         except CheckpointError as trouble:
             annotate(error, f"the end of the run could not be written down either: {trouble}")
         raise
-    is_slow = run.scope.kernel.concurrent and keeper.is_slow
-    saved = await run.scope.kernel.settle(partial(keeper.close, run)) if is_slow else keeper.close(run)
+    is_slow = run.scope.kernel.concurrent and recorder.is_slow
+    saved = await run.scope.kernel.settle(partial(recorder.close, run)) if is_slow else recorder.close(run)
     if saved and run.scope.observer is not None:
         await run.scope.observer.checkpoint_saved(run, saved)
 
@@ -71,7 +75,7 @@ async def _nothing() -> None:
     """Stand for the course of a run that was over before it began."""
 
 
-async def _observed(run: Run, observer: Observer, course: Coroutine[Any, Any, None]) -> None:
+async def _observed(run: Run, observer: EventObserver, course: Coroutine[Any, Any, None]) -> None:
     try:
         await observer.run_started(run)
         if run.past is not None:
@@ -95,7 +99,7 @@ async def _advance(run: Run) -> None:  # noqa: PLR0912, PLR0915 - the hot loop: 
     try:
         for superstep, step in course:
             if now >= breath:
-                await scope.kernel.breathe()
+                await scope.kernel.yield_control()
                 breath = clock() + scope.kernel.stride
             if now >= scope.halt_at:
                 return run.halt(step, superstep)
@@ -122,7 +126,7 @@ async def _advance(run: Run) -> None:  # noqa: PLR0912, PLR0915 - the hot loop: 
                 if step.resolve is not None:
                     value = step.resolve(value)
             except BaseException as error:
-                run.fail(step, superstep, error, clock() - now, Detail())
+                run.fail(step, superstep, error, clock() - now, StepOutcome())
                 return await _finish_siblings(run, course, superstep)
             end = clock()
             if journal is not None:
@@ -154,7 +158,7 @@ async def _finish_siblings(run: Run, course: Iterator[tuple[int, Any]], superste
         await perform(run, step, later)
 
 
-Produce = Callable[[Run, Step, int, Detail], Awaitable[Any]]
+Produce = Callable[[Run, Step, int, StepOutcome], Awaitable[Any]]
 producers: dict[str, Produce] = {}  # by kind of step; nested graphs add theirs
 
 
@@ -162,7 +166,7 @@ async def perform(run: Run, step: Any, superstep: int) -> None:
     """Perform a step: produce its value, record it, land it, tell the listeners."""
     if step.kind == "group":
         return await step.run(run, superstep, perform)  # type: ignore[no-any-return]  # returns None
-    observer, journal, detail = run.scope.observer, run.journal, Detail()
+    observer, journal, detail = run.scope.observer, run.journal, StepOutcome()
     saved = journal.before(step, superstep) if journal is not None else ()  # first: it numbers the steps
     if observer is not None:
         if saved:
@@ -196,7 +200,7 @@ async def perform(run: Run, step: Any, superstep: int) -> None:
     return None
 
 
-async def _land(run: Run, step: Step, superstep: int, outcome: tuple[Any, float, Detail]) -> None:
+async def _land(run: Run, step: Step, superstep: int, outcome: tuple[Any, float, StepOutcome]) -> None:
     """Record what a step produced, let it land, tell the listeners."""
     (value, duration, detail), observer = outcome, run.scope.observer
     if run.journal is not None:
@@ -221,7 +225,7 @@ def refuse_coroutine(step: Step, value: Any) -> NoReturn:
 # -- functions and gates ------------------------------------------------------------------------------
 
 
-async def _call_function(run: Run, step: Step, superstep: int, detail: Detail) -> Any:
+async def _call_function(run: Run, step: Step, superstep: int, detail: StepOutcome) -> Any:
     if run.journal is not None and not step.node.repeatable:
         known = await run.scope.kernel.offload(partial(run.journal.known_result, step, superstep))
         if known is not NOT_KNOWN:
@@ -229,7 +233,7 @@ async def _call_function(run: Run, step: Step, superstep: int, detail: Detail) -
     return await _through_cache(run, step, superstep, detail, _attempts)
 
 
-async def _through_cache(run: Run, step: Step, superstep: int, detail: Detail, produce: Produce) -> Any:
+async def _through_cache(run: Run, step: Step, superstep: int, detail: StepOutcome, produce: Produce) -> Any:
     cache = run.scope.cache if step.node.cache else None
     if cache is None:
         return _resolved(step, await produce(run, step, superstep, detail))
@@ -251,7 +255,7 @@ def _resolved(step: Step, result: Any) -> Any:
     return step.resolve(result) if step.resolve is not None else result
 
 
-async def _attempts(run: Run, step: Step, superstep: int, detail: Detail) -> Any:
+async def _attempts(run: Run, step: Step, superstep: int, detail: StepOutcome) -> Any:
     retry = getattr(step.node, "retry", None)
     kernel, scope = run.scope.kernel, run.scope
     while True:
@@ -276,7 +280,7 @@ async def _attempts(run: Run, step: Step, superstep: int, detail: Detail) -> Any
             return result
 
 
-def _delay(node: Any, retry: RetryPolicy | None, error: BaseException, detail: Detail) -> float | None:
+def _delay(node: Any, retry: RetryPolicy | None, error: BaseException, detail: StepOutcome) -> float | None:
     """Return after how many seconds a failed node is called again, None if it is not."""
     if isinstance(error, WorkerLostError):  # no failure of the function: other rules than those for retries
         was_lost, detail.lost_worker = detail.lost_worker, True
@@ -287,7 +291,7 @@ def _delay(node: Any, retry: RetryPolicy | None, error: BaseException, detail: D
     return retry.delay_before(detail.attempts + 1)
 
 
-async def _attempt(run: Run, step: Step, superstep: int, detail: Detail, asked: float) -> Any:
+async def _attempt(run: Run, step: Step, superstep: int, detail: StepOutcome, asked: float) -> Any:
     """Call the function once, within its own time and that of the run."""
     started, attempt = clock(), detail.attempts
     detail.waited += started - asked
@@ -352,7 +356,7 @@ async def _collect_async(run: Run, step: Step, superstep: int) -> list[Any]:
 # -- interrupts ---------------------------------------------------------------------------------------
 
 
-async def _ask(run: Run, step: Step, superstep: int, detail: Detail) -> Any:
+async def _ask(run: Run, step: Step, superstep: int, detail: StepOutcome) -> Any:
     """Take the answer that was given, else ask the handler; pause when it has none either."""
     outputs = step.outputs
     if all(name in run.answers for name in outputs):
@@ -364,7 +368,7 @@ async def _ask(run: Run, step: Step, superstep: int, detail: Detail) -> Any:
     raise PauseExecution(_question(run, step))
 
 
-async def _handle(run: Run, step: Step, superstep: int, detail: Detail) -> Any:
+async def _handle(run: Run, step: Step, superstep: int, detail: StepOutcome) -> Any:
     try:
         return await _attempts(run, step, superstep, detail)
     except CancellationError:
@@ -393,7 +397,7 @@ producers.update({"function": _call_function, "gate": _call_function, "interrupt
 def report(run: Run) -> None:
     """Warn of what a completed run has not done. Raises ValueError for missing outputs by policy "error"."""
     told = [] if run.fixed else _left_undone(run)
-    selected, policy = run.admission.selected, run.scope.on_missing
+    selected, policy = run.admission.selected, run.scope.options.on_missing
     missing = [name for name in selected if name not in run.values] if selected else []
     if missing and policy != "ignore":  # V5
         told.append(f"Requested outputs not found: {missing}. Their nodes did not run in graph {_name(run)}.")

@@ -12,8 +12,9 @@ from hypergraph.engine.admission import Admission, admit
 from hypergraph.engine.execute import execute, producers, report
 from hypergraph.engine.kernel import PauseExecution, pass_on
 from hypergraph.engine.plan import ABSENT, Step
-from hypergraph.engine.run import Detail, Run, Scope, clock
+from hypergraph.engine.run import CallContext, Run, StepOutcome, clock
 from hypergraph.exceptions import GraphConfigError, NodeError
+from hypergraph.nodes.names import shown
 from hypergraph.records import RunStatus, fresh_run_id
 
 MAX_TASKS = 10_000
@@ -27,7 +28,7 @@ class MapRun:
 
     def __init__(
         self,
-        scope: Scope,
+        scope: CallContext,
         admission: Admission,
         items: list[dict[str, Any]],
         *,
@@ -91,9 +92,9 @@ class MapRun:
     async def execute(self) -> None:
         """Run the items; without `keep_going` none is started after the first that ends badly."""
         observer = self.scope.observer if self.items else None  # nothing happens to no items
-        keeper = self.scope.keeper if self.items else None
-        if keeper is not None:
-            keeper.open_map(self)
+        recorder = self.scope.recorder if self.items else None
+        if recorder is not None:
+            recorder.open_map(self)
         if observer is not None:
             await observer.map_started(self)
         self.started = clock()
@@ -101,8 +102,8 @@ class MapRun:
             await self._run_items()
         finally:
             self.stopped_at = clock()
-            if keeper is not None:
-                keeper.close_map(self)
+            if recorder is not None:
+                recorder.close_map(self)
             if observer is not None:
                 await observer.map_ended(self)
 
@@ -176,7 +177,10 @@ def expand(
 
 def _column(name: str, value: Any) -> list[Any]:
     if isinstance(value, (str, bytes, Mapping)) or not hasattr(value, "__iter__"):
-        raise TypeError(f"Cannot map over {name!r}: expected a list of items, got {type(value).__name__}.")
+        raise TypeError(
+            f"Cannot map over {name!r}: expected a list of items, got {type(value).__name__}. "
+            f"For a single item, wrap it in a list: {name}=[{shown(value)}]."
+        )
     return list(value)
 
 
@@ -194,7 +198,7 @@ def _copies(shared: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
     return copies
 
 
-async def _nest(run: Run, step: Step, superstep: int, detail: Detail) -> Any:
+async def _nest(run: Run, step: Step, superstep: int, detail: StepOutcome) -> Any:
     """Run the graph of a GraphNode with what this state offers it."""
     if step.node.map_config is not None:
         return await _nest_map(run, step, superstep, detail)
@@ -233,7 +237,7 @@ def _answers_for(run: Run, step: Step) -> dict[str, Any]:
     return found
 
 
-async def _nest_map(run: Run, step: Step, superstep: int, detail: Detail) -> Any:
+async def _nest_map(run: Run, step: Step, superstep: int, detail: StepOutcome) -> Any:
     node = step.node
     _, mode, error_handling = node.map_config
     params = node.inner_map_params

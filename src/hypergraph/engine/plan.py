@@ -189,7 +189,8 @@ def unpacker(name: str, outputs: Names, originals: Names) -> Callable[[Any], Any
             )
         if len(result) != wanted:
             raise ValueError(
-                f"Node {name!r} returned {len(result)} values; expected {wanted}, one for each of {outputs}."
+                f"Node {name!r} returned {len(result)} values; expected {wanted}, one for each of {outputs}. "
+                "Change its output_name or its return statement."
             )
         return tuple(result)
 

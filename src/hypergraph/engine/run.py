@@ -6,10 +6,11 @@ import logging
 import threading
 import time
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hypergraph.engine.admission import Admission
-from hypergraph.engine.kernel import Keeper, Kernel, NodeCache, Observer, is_cancellation
+from hypergraph.engine.kernel import Kernel, is_cancellation
+from hypergraph.engine.options import DEFAULTS, RunOptions
 from hypergraph.engine.plan import Step, inputs_of
 from hypergraph.engine.scheduler import write
 from hypergraph.exceptions import (
@@ -27,18 +28,23 @@ from hypergraph.nodes.context import DEFAULT_LOGGER
 from hypergraph.records import PauseInfo, RunStatus, fresh_run_id
 from hypergraph.scheduling import Layout, Standing
 
+if TYPE_CHECKING:
+    from hypergraph.cache import NodeCache
+    from hypergraph.durability.journal import Journal
+    from hypergraph.durability.recorder import WorkflowRecorder
+    from hypergraph.runners.observer import EventObserver
+
 clock = time.perf_counter
 NEVER = float("inf")
 DEFAULT_LIMIT = 1000
 
 
-class Scope:
+class CallContext:
     """What all runs of one call share. Most calls need no more than these defaults."""
 
-    observer: Observer | None = None
-    keeper: Keeper | None = None
-    on_missing = "ignore"
-    timeout: float | None = None
+    observer: EventObserver | None = None
+    recorder: WorkflowRecorder | None = None
+    options = DEFAULTS
     deadline: float | None = None
     halt_at = NEVER
     stop_request: StopRequested | None = None
@@ -56,21 +62,14 @@ class Scope:
         if not kernel.quick:
             self.quick = False
 
-    def configure(self, observer: Observer | None, on_missing: str, timeout: float | None) -> None:
-        """Set what is out of the ordinary; a timeout counts from here."""
-        self.observer = observer
-        self.on_missing = on_missing
+    def configure(self, observer: EventObserver | None, options: RunOptions) -> None:
+        """Set what differs from the defaults; the timeout starts here."""
+        self.observer, self.options, timeout = observer, options, options.timeout
         if timeout is not None:
-            self.timeout = timeout
             self.halt_at, self.deadline = clock() + timeout, time.monotonic() + timeout
         # A plain call made in place passes no listener and cannot be cut off by a deadline.
         if observer is not None or (timeout is not None and self.kernel.concurrent):
             self.quick = False
-
-    def keep(self, keeper: Keeper | None) -> None:
-        """Have the runs of this call written down."""
-        if keeper is not None:
-            self.keeper = keeper
 
     def stop(self, info: Any = None) -> None:
         """Ask every run of this scope to stop before its next node."""
@@ -101,14 +100,15 @@ class Scope:
         """Return the error for a run that ends here because of a stop request or the deadline."""
         if self.stop_request is not None:
             return CancellationError(name, self.stop_request, was_executing=was_executing)
-        cause = TimeoutError(f"the run's timeout of {self.timeout:g} s has passed")
-        return RunTimeoutError(name, cause, was_executing=was_executing, timeout=self.timeout or 0.0)
+        timeout = self.options.timeout or 0.0
+        cause = TimeoutError(f"the run's timeout of {timeout:g} s has passed")
+        return RunTimeoutError(name, cause, was_executing=was_executing, timeout=timeout)
 
 
 RECORD_SIZE = 4
 
 
-class Detail:
+class StepOutcome:
     """What a raw record says beyond the ordinary: attached only where something is out of the ordinary."""
 
     error: BaseException | None = None
@@ -124,153 +124,10 @@ class Detail:
     inner: Any = None  # a Run, or a MapRun for the items of a mapped graph
 
 
-class Endings:
-    """The side of a run that has to do with its end."""
-
-    scope: Scope
-    records: list[Any]
-    values: dict[str, Any]
-    landed: list[tuple[Step, Any]]
-    fixed: bool
-    layout: Layout
-    item_index: int | None
-    journal: Any = None  # where its steps are written down, if anywhere
-    status = RunStatus.COMPLETED
-    error: BaseException | None = None
-    failure: NodeError | None = None
-    rank = (0, 0)
-    asked: tuple[tuple[tuple[int, int], PauseInfo], ...] = ()  # open questions, each with superstep and node
-
-    @property
-    def pauses(self) -> tuple[PauseInfo, ...]:
-        """The open questions, in the order in which they were asked."""
-        return tuple(pause for _, pause in self.asked)
-
-    @property
-    def pause(self) -> PauseInfo | None:
-        """The first open question."""
-        return self.asked[0][1] if self.asked else None
-
-    def ask(self, step: Step, superstep: int, pauses: Iterable[PauseInfo]) -> None:
-        """Note questions; a failure counts before any."""
-        if self.failure is None:
-            found = (*self.asked, *(((superstep, step.index), pause) for pause in pauses))
-            self.status, self.asked = RunStatus.PAUSED, tuple(sorted(found, key=lambda pair: pair[0]))
-
-    def path_of(self, name: str) -> str:
-        """Return the "/"-joined path of a node of this run."""
-        raise NotImplementedError
-
-    def state(self) -> dict[str, Any]:
-        """Return everything in the state."""
-        raise NotImplementedError
-
-    def graph_inputs(self, step: Step) -> dict[str, Any]:
-        """Return what a nested graph takes from this state."""
-        raise NotImplementedError
-
-    def fail(self, step: Step, superstep: int, error: BaseException, duration: float, detail: Detail) -> None:
-        """Record a failed execution. Raises the error itself where it must not be swallowed."""
-        if not isinstance(error, Exception):
-            error = self._judge(step, error)
-        detail.error = error
-        self.records += (superstep, step, duration, detail)
-        halted = isinstance(error, CancellationError) and self.scope.halt_at <= clock()
-        op = "cancel" if halted else _OPERATIONS[step.kind]
-        evidence = self._evidence(step, superstep, error, op, detail.inner)
-        self.end(RunStatus.STOPPED if halted else RunStatus.FAILED, error, evidence, step.index)
-        if self.journal is not None:
-            self.journal.failed(step, superstep, duration, detail)
-
-    def _judge(self, step: Step, error: BaseException) -> BaseException:
-        if isinstance(error, KeyboardInterrupt) or self.scope.kernel.is_cancelled(error):
-            self.status = RunStatus.STOPPED
-            raise error
-        if is_cancellation(error):
-            return error
-        return PanicError(self.path_of(step.name), error)
-
-    def _evidence(self, step: Step, superstep: int, error: BaseException, op: str, inner: Any) -> NodeError:
-        deeper: NodeError | None = inner.failure if inner is not None else None
-        if deeper is not None:
-            name, op, inputs, item = deeper.node_name, deeper.op, deeper.inputs, deeper.item_index
-            items = deeper.map_result if isinstance(inner, Endings) else inner
-        else:
-            name, item, items = self.path_of(step.name), None, None
-            inputs = inputs_of(step.node, self.values) if step.kind != "graph" else self.graph_inputs(step)
-        return NodeError(
-            name,
-            error,
-            op=op,
-            superstep=superstep,
-            item_index=item if self.item_index is None else self.item_index,  # of the outermost map
-            inputs=inputs,
-            map_result=items,  # as it is; whoever makes the result of this run makes one of this, too
-        )
-
-    def end(self, status: RunStatus, error: BaseException, evidence: NodeError, index: int) -> None:
-        """Note the ending; of several, the first in graph order of the earliest superstep counts."""
-        rank = (evidence.superstep, index)
-        if self.failure is None or rank < self.rank:
-            self.status, self.error, self.failure, self.asked, self.rank = status, error, evidence, (), rank
-
-    def halt(self, step: Any, superstep: int, was_executing: bool = False) -> None:
-        """End the run before (or while) a step or group, because of a stop request or the deadline."""
-        error = self.scope.halt_error(self.path_of(step.name), was_executing)
-        evidence = NodeError(
-            error.node_name, error, op="cancel", superstep=superstep, item_index=self.item_index
-        )
-        self.end(RunStatus.STOPPED, error, evidence, getattr(step, "index", 0))
-
-    def overrun(self) -> None:
-        """End the run if its time was up while the last step was at work; a stop came too late to matter."""
-        if self.scope.stop_request is None and self.failure is None and not self.asked:
-            superstep, step, _, _ = self.records[-RECORD_SIZE:]
-            self.halt(step, superstep, was_executing=True)
-
-    def exhaust(self, step: Step, superstep: int) -> None:
-        """End the run because a loop went round more often than allowed."""
-        error = InfiniteLoopError(self.scope.max_iterations, self._endless(step))
-        evidence = NodeError(self.path_of(step.name), error, superstep=superstep, item_index=self.item_index)
-        self.end(RunStatus.FAILED, error, evidence, step.index)
-
-    def _endless(self, step: Step) -> str:
-        """Return what to say of the loop around a step."""
-        layout, limit = self.layout, self.scope.max_iterations
-        loop = next(layout.loops[k] for k in layout.home[step.index] if layout.loops[k].cut >> step.index & 1)
-        gates = {layout.parts[gate].name for gate in loop.gates} if loop.gated else set()
-        names = " -> ".join(layout.names_of(loop.members))
-        text = f"The loop {names} exceeded maximum iterations ({limit} rounds) and would go on. "
-        for index in range(len(self.records) - RECORD_SIZE, -1, -RECORD_SIZE):
-            _, asked, _, detail = self.records[index : index + RECORD_SIZE]
-            if asked.name in gates:
-                decision = detail.decision if isinstance(detail, Detail) else detail
-                return (
-                    f"{text}Its gate {asked.name!r} decided {decision!r} last. Check that it can decide "
-                    "otherwise, or raise max_iterations."
-                )
-        return f"{text}It has no gate, so it ends only when its values stop changing: add one."
-
-    def refuse(self, error: Exception) -> None:
-        """End the run before it starts: its inputs will not do."""
-        self.end(RunStatus.FAILED, error, NodeError("", error, item_index=self.item_index), 0)
-
-    def close(self) -> None:
-        """Complete the evidence, when everything that was running has finished."""
-        for step, value in () if self.fixed else self.landed:
-            write(step, value, self.values)
-        failure, error = self.failure, self.error
-        if failure is not None and error is not None:
-            failure.partial_state = self.state()
-            if isinstance(error, (CancellationError, InfiniteLoopError)):
-                error.values = failure.partial_state
-            attach_evidence(error, failure)
-
-
 _OPERATIONS = {"function": "execute", "graph": "execute", "gate": "route", "interrupt": "interrupt"}
 
 
-class Run(Endings):
+class Run:
     """One graph being executed."""
 
     # One is made for every item of a map, so only what differs from these is set on each.
@@ -292,9 +149,16 @@ class Run(Endings):
     started = stopped_at = 0.0
     answers: dict[str, Any]
     landed: list[tuple[Step, Any]]
+    layout: Layout
+    journal: Journal | None = None  # where its steps are recorded
     past: Any = None  # what is already written there
+    status = RunStatus.COMPLETED
+    error: BaseException | None = None
+    failure: NodeError | None = None
+    rank = (0, 0)  # of the failure that counts: superstep and index of the step
+    asked: tuple[tuple[tuple[int, int], PauseInfo], ...] = ()  # open questions, each with superstep and node
 
-    def __init__(self, scope: Scope, admission: Admission, given: Mapping[str, Any]) -> None:
+    def __init__(self, scope: CallContext, admission: Admission, given: Mapping[str, Any]) -> None:
         self.scope = scope
         self.admission = admission
         self.plan = plan = admission.plan
@@ -312,7 +176,7 @@ class Run(Endings):
         self.answers = {name: self.values.pop(name) for name in self.admission.answers}
 
     def use(self, layout: Layout, standing: Standing | None = None) -> None:
-        """Go by this layout, from there on."""
+        """Use this layout, from this standing on."""
         self.layout, self.standing, self.watched = layout, standing, layout.eventful
 
     def inside(self, parent: Run | None, step_name: str, superstep: int) -> Run:
@@ -386,7 +250,7 @@ class Run(Endings):
     def visits(self, step: Step) -> int:
         """Return how often the step has been started in this run, the present visit included."""
         if self.journal is not None:
-            return self.journal.visits.get(step.index, 1)  # type: ignore[no-any-return]  # a count
+            return self.journal.visits.get(step.index, 1)
         return 1 if self.fixed else 1 + sum(done is step for done in self.records[1::RECORD_SIZE])
 
     def land(self, step: Step, value: Any) -> None:
@@ -424,6 +288,130 @@ class Run(Endings):
             self.scope.observer.chunk(self, name, chunk)
 
     # -- endings ---------------------------------------------------------------------------------------
+
+    @property
+    def pauses(self) -> tuple[PauseInfo, ...]:
+        """The open questions, in the order in which they were asked."""
+        return tuple(pause for _, pause in self.asked)
+
+    @property
+    def pause(self) -> PauseInfo | None:
+        """The first open question."""
+        return self.asked[0][1] if self.asked else None
+
+    def ask(self, step: Step, superstep: int, pauses: Iterable[PauseInfo]) -> None:
+        """Record questions; a failure counts before any."""
+        if self.failure is None:
+            found = (*self.asked, *(((superstep, step.index), pause) for pause in pauses))
+            self.status, self.asked = RunStatus.PAUSED, tuple(sorted(found, key=lambda pair: pair[0]))
+
+    def fail(
+        self, step: Step, superstep: int, error: BaseException, duration: float, detail: StepOutcome
+    ) -> None:
+        """Record a failed execution. Raises the error itself where it must not be swallowed."""
+        if not isinstance(error, Exception):
+            error = self._judge(step, error)
+        detail.error = error
+        self.records += (superstep, step, duration, detail)
+        halted = isinstance(error, CancellationError) and self.scope.halt_at <= clock()
+        op = "cancel" if halted else _OPERATIONS[step.kind]
+        evidence = self._evidence(step, superstep, error, op, detail.inner)
+        self.end(RunStatus.STOPPED if halted else RunStatus.FAILED, error, evidence, step.index)
+        if self.journal is not None:
+            self.journal.failed(step, superstep, duration, detail)
+
+    def _judge(self, step: Step, error: BaseException) -> BaseException:
+        if isinstance(error, KeyboardInterrupt) or self.scope.kernel.is_cancelled(error):
+            self.status = RunStatus.STOPPED
+            raise error
+        if is_cancellation(error):
+            return error
+        return PanicError(self.path_of(step.name), error)
+
+    def _evidence(self, step: Step, superstep: int, error: BaseException, op: str, inner: Any) -> NodeError:
+        deeper: NodeError | None = inner.failure if inner is not None else None
+        if deeper is not None:
+            name, op, inputs, item = deeper.node_name, deeper.op, deeper.inputs, deeper.item_index
+            items = deeper.map_result if isinstance(inner, Run) else inner
+        else:
+            name, item, items = self.path_of(step.name), None, None
+            inputs = inputs_of(step.node, self.values) if step.kind != "graph" else self.graph_inputs(step)
+        return NodeError(
+            name,
+            error,
+            op=op,
+            superstep=superstep,
+            item_index=item if self.item_index is None else self.item_index,  # of the outermost map
+            inputs=inputs,
+            map_result=items,  # as it is; whoever makes the result of this run makes one of this, too
+        )
+
+    def end(self, status: RunStatus, error: BaseException, evidence: NodeError, index: int) -> None:
+        """Note the ending; of several, the first in graph order of the earliest superstep counts."""
+        rank = (evidence.superstep, index)
+        if self.failure is None or rank < self.rank:
+            self.status, self.error, self.failure, self.asked, self.rank = status, error, evidence, (), rank
+
+    def halt(self, step: Any, superstep: int, was_executing: bool = False) -> None:
+        """End the run before (or while) a step or group, because of a stop request or the deadline."""
+        error = self.scope.halt_error(self.path_of(step.name), was_executing)
+        evidence = NodeError(
+            error.node_name, error, op="cancel", superstep=superstep, item_index=self.item_index
+        )
+        self.end(RunStatus.STOPPED, error, evidence, getattr(step, "index", 0))
+
+    def overrun(self) -> None:
+        """End the run if its time was up while the last step was at work; a stop came too late to matter."""
+        if self.scope.stop_request is None and self.failure is None and not self.asked:
+            superstep, step, _, _ = self.records[-RECORD_SIZE:]
+            self.halt(step, superstep, was_executing=True)
+
+    def exhaust(self, step: Step, superstep: int) -> None:
+        """End the run because a loop went round more often than allowed."""
+        error = InfiniteLoopError(self.scope.max_iterations, self._loop_text(step))
+        evidence = NodeError(self.path_of(step.name), error, superstep=superstep, item_index=self.item_index)
+        self.end(RunStatus.FAILED, error, evidence, step.index)
+
+    def _loop_text(self, step: Step) -> str:
+        layout, limit = self.layout, self.scope.max_iterations
+        loop = next(layout.loops[k] for k in layout.home[step.index] if layout.loops[k].cut >> step.index & 1)
+        names = " → ".join(layout.names_of(loop.members))
+        stopped = f"The run exceeded maximum iterations ({limit})"
+        gates = [layout.parts[gate].name for gate in loop.gates] if loop.gated else []
+        if not gates:
+            return (
+                f"{stopped}: {names} feed each other and no gate ends the loop. "
+                "Add a @route or @ifelse gate that returns END, or raise max_iterations."
+            )
+        said = "; ".join(f"gate {name!r} last returned {self._last_decision(name)}" for name in gates)
+        return (
+            f"{stopped}: the loop {names} has not ended; {said}. "
+            "Make the gate return END, or raise max_iterations."
+        )
+
+    def _last_decision(self, name: str) -> str:
+        for start in range(len(self.records) - RECORD_SIZE, -1, -RECORD_SIZE):
+            _, step, _, extra = self.records[start : start + RECORD_SIZE]
+            if step.name == name:
+                return repr(extra.decision if isinstance(extra, StepOutcome) else extra)
+        return "nothing"
+
+    def refuse(self, error: Exception) -> None:
+        """End the run before it starts: its inputs will not do."""
+        self.end(RunStatus.FAILED, error, NodeError("", error, item_index=self.item_index), 0)
+
+    def close(self) -> None:
+        """Complete the evidence, when everything that was running has finished."""
+        for step, value in () if self.fixed else self.landed:
+            write(step, value, self.values)
+        failure, error = self.failure, self.error
+        if failure is not None and error is not None:
+            failure.partial_state = self.state()
+            if isinstance(error, (CancellationError, InfiniteLoopError)):
+                error.values = failure.partial_state
+            attach_evidence(error, failure)
+
+    # -- values ----------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
         """Return everything in the state, inputs included; values that are only bound are not part of it."""

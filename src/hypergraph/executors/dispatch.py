@@ -189,7 +189,7 @@ class Places:
         self._for_all = executor if isinstance(executor, Executor) else None
         self._by_path: Mapping[str, Executor] = {} if isinstance(executor, Executor) else executor
         self._parcels: dict[str, Parcel] = {}
-        self._turnstiles: dict[int, Any] = {}  # by executor
+        self._semaphores: dict[int, Any] = {}  # by executor
         if self._by_path and isinstance(graph, Graph):  # what is no graph is refused elsewhere
             _check_paths(self._by_path, graph)
 
@@ -244,21 +244,21 @@ class Places:
                     raise
                 raise lost from error
 
-        async with self._turnstile(executor, run):
+        async with self._semaphore(executor, run):
             arguments = parcel.arguments(run, superstep)
             reply = await parcel.delivered(run, send, arguments, ticket)
         return _opened(reply, path, step)
 
-    def _turnstile(self, executor: Executor, run: Run) -> AbstractAsyncContextManager[Any]:
+    def _semaphore(self, executor: Executor, run: Run) -> AbstractAsyncContextManager[Any]:
         """Let no more calls into a pool than keep its workers busy: when it breaks, it loses all of them.
 
         Clusters lose single calls, and take as many as there are.
         """
-        if id(executor) not in self._turnstiles:
+        if id(executor) not in self._semaphores:
             workers = getattr(executor, "_max_workers", None)  # of the pools of processes, loky's among them
-            made = nullcontext() if workers is None else run.scope.kernel.turnstile(2 * workers + 1)
-            self._turnstiles[id(executor)] = made
-        found: AbstractAsyncContextManager[Any] = self._turnstiles[id(executor)]
+            made = nullcontext() if workers is None else run.scope.kernel.semaphore(2 * workers + 1)
+            self._semaphores[id(executor)] = made
+        found: AbstractAsyncContextManager[Any] = self._semaphores[id(executor)]
         return found
 
 

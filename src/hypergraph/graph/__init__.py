@@ -1,4 +1,4 @@
-"""Graphs: nodes joined by names, checked when they are built."""
+"""Graphs: nodes connected by names, checked at construction."""
 
 from hypergraph.exceptions import GraphConfigError
 from hypergraph.graph.graph import Graph

@@ -1,21 +1,22 @@
-"""A graph described in a few lines of text."""
+"""Text description of a graph: inputs, outputs and nodes."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from hypergraph.graph.inputs import scope_of
+from hypergraph.graph.structure import type_text
 
 if TYPE_CHECKING:
     from hypergraph.graph.graph import Graph
 
 
 def describe(graph: Graph, *, show_types: bool = True) -> str:
-    """Return the inputs, outputs and nodes as text, with declared types unless `show_types=False`."""
+    """Return inputs, outputs and nodes as text, with declared types unless `show_types` is False."""
     active = scope_of(graph.wiring, graph.entrypoints_config, graph.selected)
-    row = _row(graph, active)
-    joint = " → " if row else ", "
-    produced = (output for name in row or active for output in graph.wiring.nodes[name].data_outputs)
+    chain = _chain(graph, active)
+    joint = " → " if chain else ", "
+    produced = (output for name in chain or active for output in graph.wiring.nodes[name].data_outputs)
     outputs = graph.selected or tuple(dict.fromkeys(produced))
     typed = [_typed(output, _output_type(graph, output), show_types) for output in outputs]
     return "\n".join(
@@ -24,7 +25,7 @@ def describe(graph: Graph, *, show_types: bool = True) -> str:
             "",
             *_input_lines(graph, show_types),
             f"Outputs: {joint.join(typed) or 'none'}",
-            f"Nodes: {joint.join(row or active) or 'none'}",
+            f"Nodes: {joint.join(chain or active) or 'none'}",
         ]
     )
 
@@ -46,10 +47,7 @@ def _input_lines(graph: Graph, show_types: bool) -> list[str]:
 
 
 def _typed(name: str, declared: Any, show_types: bool) -> str:
-    if not show_types or declared is None:
-        return name
-    plain = isinstance(declared, type) and not hasattr(declared, "__args__")
-    return f"{name} ({declared.__name__ if plain else declared})"
+    return name if not show_types or declared is None else f"{name} ({type_text(declared)})"
 
 
 def _input_type(graph: Graph, name: str) -> Any:
@@ -60,8 +58,8 @@ def _output_type(graph: Graph, name: str) -> Any:
     return next((t for n in graph.producers_of(name) if (t := n.get_output_type(name)) is not None), None)
 
 
-def _row(graph: Graph, active: list[str]) -> list[str]:
-    """Return the nodes in the order of the data chain they form with one output each, [] if they do not."""
+def _chain(graph: Graph, active: list[str]) -> list[str]:
+    """Return the nodes in order if they form one data chain with one output each, else []."""
     inside = set(active)
     edges = [e for e in graph.edges if e.source in inside and e.target in inside]
     if len(edges) != len(active) - 1 or any(e.edge_type != "data" for e in edges):
@@ -70,7 +68,7 @@ def _row(graph: Graph, active: list[str]) -> list[str]:
         return []
     following = {e.source: e.target for e in edges}
     starts = inside.difference(following.values())
-    row = [name for name in active if name in starts]
-    while row[-1] in following:
-        row.append(following.pop(row[-1]))
-    return row if len(row) == len(active) > 1 and len(starts) == 1 else []
+    chain = [name for name in active if name in starts]
+    while chain[-1] in following:
+        chain.append(following.pop(chain[-1]))
+    return chain if len(chain) == len(active) > 1 and len(starts) == 1 else []

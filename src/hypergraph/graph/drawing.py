@@ -24,12 +24,12 @@ _Types = Mapping[str, str | None] | None
 
 
 class Box(TypedDict):
-    """One box. Inputs and outputs map names to the text of their type, None when unknown."""
+    """One box. Inputs and outputs map names to the text of their type, None if unknown."""
 
     id: str
     kind: str
     label: str
-    path: str  # names from the outermost graph inwards, joined by "/"
+    path: str  # names from the outermost graph to the box, joined by "/"
     parent: str | None
     inputs: dict[str, str | None]
     outputs: dict[str, str | None]
@@ -38,7 +38,7 @@ class Box(TypedDict):
 
 
 class Arrow(TypedDict):
-    """One arrow with its type and the names of what it stands for."""
+    """One arrow with its type and the names of its values."""
 
     source: str
     target: str
@@ -56,7 +56,7 @@ class Drawing(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class _Ports:
-    """Where arrows to and from a node end: its box, and for each value the boxes that take or make it."""
+    """The ends of arrows at a node: its box, and the boxes that consume or produce each value."""
 
     id: str
     takes: Mapping[str, Sequence[str]]
@@ -64,9 +64,9 @@ class _Ports:
 
 
 def draw(graph: Graph | Structure, *, depth: int = 0, separate_outputs: bool = False) -> Drawing:
-    """Return the boxes and arrows of a graph, or of the structure that a store keeps of one.
+    """Return the boxes and arrows of a graph, or of a stored structure.
 
-    Raises ValueError for a depth that is no count of levels, and for a structure that cannot be read.
+    Raises ValueError for a negative depth, and for a structure that cannot be read.
     """
     if isinstance(depth, bool) or not isinstance(depth, int) or depth < 0:
         raise ValueError(f"depth must be an int of at least 0, got {depth!r}")
@@ -75,15 +75,15 @@ def draw(graph: Graph | Structure, *, depth: int = 0, separate_outputs: bool = F
     sketch = _Sketch(separate_outputs)
     sketch.add_level(level, None, min(depth, DEEPEST))
     arrows = _bridged(sketch.arrows.values(), {box["id"] for box in sketch.boxes})
-    _say_once(arrows, sketch.boxes)
+    _drop_repeated_labels(arrows, sketch.boxes)
     used = {end for arrow in arrows for end in (arrow["source"], arrow["target"])}
-    # What only hidden nodes take or lead to is hidden with them.
+    # Values of hidden nodes only are hidden too.
     shown = [box for box in sketch.boxes if box["id"] in used or box["kind"] not in (*VALUES, "end")]
     return {"name": level.name, "nodes": shown, "edges": arrows}
 
 
 class _Sketch:
-    """The boxes and arrows found so far; hidden nodes have an id and arrows, but no box."""
+    """The boxes and arrows of a drawing; hidden nodes have an id and arrows, but no box."""
 
     def __init__(self, separate_outputs: bool) -> None:
         self.separate_outputs = separate_outputs
@@ -111,7 +111,7 @@ class _Sketch:
         return _Ports("", takes, gives)
 
     def join(self, sources: Iterable[str], targets: Sequence[str], kind: str, labels: Iterable[str]) -> None:
-        """Draw arrows from each source to each target, or make the existing ones say more."""
+        """Draw arrows from each source to each target, merged with existing ones."""
         for source in sources:
             for target in targets:
                 _strengthen(self.arrows, source, target, kind, labels)
@@ -182,7 +182,7 @@ class _Sketch:
             for param, takers in port.takes.items():
                 feeders = level.feeders(name, param)
                 for feeder in feeders:
-                    # A node's own output is news to it only where the wiring sees a loop.
+                    # A node consumes its own output only where the wiring has a loop.
                     if feeder != name or name in level.self_fed:
                         self.join(ports[feeder].gives.get(param, ()), takers, "data", [param])
                 if not feeders or param in bound or param in entries.get(name, ()):
@@ -207,7 +207,7 @@ def _shows_something(inside: Level) -> bool:
 def _strengthen(
     arrows: dict[tuple[str, str], Arrow], source: str, target: str, kind: str, labels: Iterable[str]
 ) -> None:
-    """Add an arrow, or merge it with the one that joins the same boxes: the stronger type wins."""
+    """Add an arrow, or merge it with one between the same boxes: the stronger type wins."""
     known = arrows.get((source, target))
     if known is None or _STRENGTH.index(known["type"]) < _STRENGTH.index(kind):
         arrows[source, target] = {"source": source, "target": target, "type": kind, "labels": list(labels)}
@@ -216,7 +216,7 @@ def _strengthen(
 
 
 def _bridged(arrows: Collection[Arrow], shown: Collection[str]) -> list[Arrow]:
-    """Replace the arrows to and from hidden nodes by arrows between the boxes they join."""
+    """Replace arrows to and from hidden nodes by arrows between visible boxes."""
     leaving: dict[str, list[Arrow]] = {}
     for arrow in arrows:
         leaving.setdefault(arrow["source"], []).append(arrow)
@@ -238,21 +238,23 @@ def _bridged(arrows: Collection[Arrow], shown: Collection[str]) -> list[Arrow]:
     return list(bridges.values())
 
 
-def _say_once(arrows: Iterable[Arrow], boxes: Iterable[Box]) -> None:
-    """Take from each arrow the label that the box it comes from already bears."""
+def _drop_repeated_labels(arrows: Iterable[Arrow], boxes: Iterable[Box]) -> None:
+    """Remove from each arrow the label that its source box already shows."""
     values = {box["id"]: box["label"] for box in boxes if box["kind"] in VALUES}
     for arrow in arrows:
         arrow["labels"] = [label for label in arrow["labels"] if label != values.get(arrow["source"])]
 
 
+# -- the outcome of a run -----------------------------------------------------------------------------
+
 WORST_FIRST = ("failed", "paused", "active", "stopped", "completed", "cached", "skipped", "pending")
 
 
 def overlay_of(run: Any, store: Any = None) -> Overlay | None:
-    """Return what is known by path ("outer/inner") of a RunLog or a Workflow; None for None.
+    """Return status and times of a RunLog or a Workflow, by node path ("outer/inner"); None for None.
 
-    Give the store of a workflow as well, and its children tell of nested graphs. A mapping is taken as an
-    overlay already. Raises TypeError for anything else.
+    With the store of a workflow, steps of nested graphs are included. A mapping is returned as it is. Raises
+    TypeError for anything else.
     """
     if run is None or isinstance(run, Mapping):
         return cast(Overlay | None, run)
@@ -261,15 +263,15 @@ def overlay_of(run: Any, store: Any = None) -> Overlay | None:
     found: dict[str, Facts] = {}
     runs = [run] if hasattr(run, "steps") else list(run.items)
     for each in runs:
-        _tell(each, "", found, store)
+        _add_run(each, "", found, store)
     whole = sum(facts.get("duration_ms") or 0.0 for path, facts in found.items() if "/" not in path)
     for facts in found.values():
         facts["share"] = min(1.0, (facts.get("duration_ms") or 0.0) / whole) if whole else 0.0
     return found
 
 
-def _tell(run: Any, prefix: str, found: dict[str, Facts], store: Any) -> None:
-    """Add one run: of its own executions of a node the last one tells how it ended, among runs the worst."""
+def _add_run(run: Any, prefix: str, found: dict[str, Facts], store: Any) -> None:
+    """Add one run: its status of a node is that of the last execution; of several runs the worst counts."""
     latest: dict[str, str] = {}
     for step in run.steps:
         path = f"{prefix}{step.node_name}"
@@ -277,8 +279,8 @@ def _tell(run: Any, prefix: str, found: dict[str, Facts], store: Any) -> None:
         facts = found.setdefault(path, {"runs": 0, "duration_ms": 0.0})
         facts["runs"] += 1
         facts["duration_ms"] = (facts["duration_ms"] or 0.0) + (step.duration_ms or 0.0)
-        for inner in _inside(step, store):
-            _tell(inner, f"{path}/", found, store)
+        for inner in _inner_runs(step, store):
+            _add_run(inner, f"{path}/", found, store)
     for path, status in latest.items():
         known = found[path].get("status", status)
         found[path]["status"] = min(known, status, key=WORST_FIRST.index)
@@ -291,11 +293,11 @@ def _status(step: Any) -> str:
     return "cached" if status == "completed" and getattr(step, "cached", False) else status
 
 
-def _inside(step: Any, store: Any) -> Iterator[Any]:
+def _inner_runs(step: Any, store: Any) -> Iterator[Any]:
     log = getattr(step, "log", None)
     if log is not None:
         yield from [log] if hasattr(log, "steps") else log.items
     child = getattr(step, "child_workflow_id", None)
     if child is not None and store is not None:
-        yield from filter(None, [store.workflow(child)])
+        yield from filter(None, [store.backend.read_workflow(child)])
         yield from (item for item in store.workflows(parent=child, limit=None) if item.item is not None)

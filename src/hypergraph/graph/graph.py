@@ -1,4 +1,4 @@
-"""Graph: nodes joined by names, immutable."""
+"""Graph: nodes connected by the names of their inputs and outputs."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from hypergraph.graph.wiring import Edge, Wiring
 from hypergraph.nodes.base import Frozen, HyperNode
 from hypergraph.nodes.graph_node import GraphNode
 from hypergraph.nodes.names import Names, got, shown
-from hypergraph.nodes.signature import sha256
+from hypergraph.nodes.signature import callable_name, sha256
 
 
 def definition_hash(graph: Graph) -> str:
-    """Return the hash of a graph; it is remembered, as are those of the graphs inside."""
+    """Return the hash of a graph; it is kept in the memo, as are those of nested graphs."""
     pending = [graph]
     while pending:  # inner graphs first, without recursion: nesting may be deep
         nested = (node.nested_graph for node in pending[-1].iter_nodes())
@@ -36,7 +36,7 @@ def definition_hash(graph: Graph) -> str:
 
 
 def _edge_texts(wiring: Wiring) -> Iterator[str]:
-    """Write edges from output position to original parameter: renames may connect other ends."""
+    """Yield edges as strings, from output position to original parameter: a rename can swap ends."""
     for name, node in wiring.nodes.items():
         for param in node.inputs:
             (original,) = node.map_inputs_to_params({param: None})
@@ -52,20 +52,34 @@ def _edge_texts(wiring: Wiring) -> Iterator[str]:
 
 
 class Graph(Frozen):
-    """Join nodes by the names of their inputs and outputs, or by explicit edges.
+    """Connect nodes by the names of their inputs and outputs, or by explicit edges. Immutable.
 
-    `edges` declares them all, see `chain`; `name` shows in logs; `strict_types` checks the annotations along
-    every edge. Raises GraphConfigError with all findings when the nodes cannot work together, TypeError for
-    things that are no nodes.
+    >>> @node(output_name="words")
+    ... def split(text):
+    ...     return text.split()
+    >>> @node(output_name="total")
+    ... def count(words):
+    ...     return len(words)
+    >>> SyncRunner().run(Graph([split, count]), text="a b c")["total"]
+    3
+
+    Raises GraphConfigError with all findings if the nodes do not fit together, TypeError if `nodes` contains
+    anything but nodes.
+
+    Args:
+        nodes: the nodes of the graph
+        edges: all edges, instead of inferring them from names; see `chain`
+        name: the name in logs and stores; required to nest the graph
+        strict_types: check the type annotations along every edge
     """
 
     name: str | None  # as given
     strict_types: bool  # whether types were checked
-    wiring: Wiring  # the nodes and edges, as the package uses them
+    wiring: Wiring  # nodes and edges in the form that the package uses
     selected: tuple[str, ...] | None  # the outputs that a run returns; None for all
-    entrypoints_config: tuple[str, ...] | None  # the nodes that runs begin at; None for all
+    entrypoints_config: tuple[str, ...] | None  # the nodes at which runs start; None for all
     _bound: dict[str, Any]
-    memo: dict[str, Any]  # what the package worked out about this graph
+    memo: dict[str, Any]  # results computed once per graph
 
     def __init__(
         self,
@@ -75,9 +89,9 @@ class Graph(Frozen):
         name: str | None = None,
         strict_types: bool = False,
     ) -> None:
-        listed = [_checked_node(node) for node in _checked_list(nodes)]
+        listed = _checked_nodes(nodes)
         if name is not None and not isinstance(name, str):
-            raise TypeError(f"A graph's name must be a string, got {got(name)}")
+            raise TypeError(f"The name of a graph must be a string, got {got(name)}")
         self.__dict__.update(
             name=name,
             strict_types=bool(strict_types),
@@ -88,11 +102,11 @@ class Graph(Frozen):
             memo={},
         )
 
-    # -- what it is made of --------------------------------------------------------------------------
+    # -- structure -----------------------------------------------------------------------------------
 
     @property
     def nodes(self) -> dict[str, HyperNode]:
-        """The nodes by name, in construction order; a copy."""
+        """A copy of the nodes by name, in construction order."""
         return dict(self.wiring.nodes)
 
     def iter_nodes(self) -> Iterator[HyperNode]:
@@ -111,7 +125,7 @@ class Graph(Frozen):
 
     @property
     def data_outputs(self) -> dict[str, list[str]]:
-        """The outputs that carry values, each with its producers."""
+        """The outputs that carry values, with their producers."""
         return self.wiring.data_producers
 
     @property
@@ -122,7 +136,7 @@ class Graph(Frozen):
 
     @property
     def inputs(self) -> InputSpec:
-        """What the graph takes; computed once."""
+        """The required, optional and bound inputs; computed once."""
         if "inputs" not in self.memo:
             self.memo["inputs"] = compute_input_spec(self)
         spec: InputSpec = self.memo["inputs"]
@@ -130,14 +144,14 @@ class Graph(Frozen):
 
     @property
     def indispensable(self) -> frozenset[str]:
-        """The inputs no run can start without: required ones, and those every way into a cycle needs."""
+        """The inputs that every run needs: required ones, and those common to all entries of a cycle."""
         if "indispensable" not in self.memo:
             self.memo["indispensable"] = indispensable_inputs(self)
         return self.memo["indispensable"]  # type: ignore[no-any-return]  # set one line above
 
     @property
     def bound(self) -> dict[str, Any]:
-        """The values bound to this very graph; a copy."""
+        """A copy of the values bound to this graph itself."""
         return dict(self._bound)
 
     @property
@@ -160,31 +174,31 @@ class Graph(Frozen):
         return {output: found[0] for output, found in self.wiring.producers.items() if len(found) == 1}
 
     def consumers_of(self, name: str) -> list[HyperNode]:
-        """Return the nodes that take this input."""
+        """Return the nodes with this input."""
         return [self.wiring.nodes[consumer] for consumer in self.wiring.consumers.get(name, ())]
 
     def producers_of(self, name: str) -> list[HyperNode]:
-        """Return the nodes that produce this output."""
+        """Return the nodes with this output."""
         return [self.wiring.nodes[producer] for producer in self.wiring.producers.get(name, ())]
 
     @property
     def has_cycles(self) -> bool:
-        """Whether edges of any type, from whichever producer of a value, form a cycle."""
+        """Whether edges of any type form a cycle."""
         return bool(self.wiring.cycles)
 
     @property
     def has_async_nodes(self) -> bool:
-        """Whether some node, at any depth, is async."""
+        """Whether a node is async, at any depth."""
         return any(node.is_async for node in self.iter_nodes())
 
     @property
     def interrupt_nodes(self) -> list[HyperNode]:
-        """The interrupts of this graph itself."""
+        """The interrupts of this graph, without those of nested graphs."""
         return [node for node in self.iter_nodes() if node.is_interrupt]
 
     @property
     def has_interrupts(self) -> bool:
-        """Whether the graph, or a graph inside it, has an interrupt."""
+        """Whether the graph or a nested graph has an interrupt."""
         if "has_interrupts" not in self.memo:
             self.memo["has_interrupts"] = any(
                 n.is_interrupt or (n.nested_graph is not None and n.nested_graph.has_interrupts)
@@ -194,17 +208,22 @@ class Graph(Frozen):
 
     @property
     def definition_hash(self) -> str:
-        """A hash over structure and code, independent of bindings and of the order of nodes."""
+        """A hash over structure and code; bindings and the order of nodes do not count."""
         return str(self.memo.get("hash") or definition_hash(self))
 
     # -- copies --------------------------------------------------------------------------------------
 
     def bind(self, /, **values: Any) -> Self:
-        """Return a graph with these inputs or outputs filled in. Raises ValueError for unknown names."""
+        """Return a graph with values for these inputs or outputs. Raises ValueError for unknown names.
+
+        >>> greet = node(lambda name, greeting: f"{greeting}, {name}!", "text").with_name("greet")
+        >>> SyncRunner().run(Graph([greet]).bind(greeting="Hello"), name="Ada")["text"]
+        'Hello, Ada!'
+        """
         known = {**self.wiring.consumers, **self.wiring.data_producers}
         for name in values:
             if name not in known and name in self.wiring.producers:
-                raise ValueError(f"Cannot bind {name!r}: an emit name orders nodes and carries no value.")
+                raise ValueError(f"Cannot bind {name!r}: an emit name carries no value.")
             if name not in known:
                 hint = did_you_mean(name, known) or ""
                 raise ValueError(f"Cannot bind {name!r}: not a graph input or output. {hint}".rstrip())
@@ -215,7 +234,10 @@ class Graph(Frozen):
         return self._copy(_bound={name: value for name, value in self._bound.items() if name not in keys})
 
     def select(self, *names: str) -> Self:
-        """Return a graph that returns only these outputs. Raises ValueError for unknown or repeated names."""
+        """Return a graph whose runs return only these outputs.
+
+        Raises ValueError for unknown or repeated names.
+        """
         outputs = tuple(self.wiring.data_producers)
         unknown = ", ".join(shown(name) for name in names if name not in outputs)
         if unknown:
@@ -225,27 +247,27 @@ class Graph(Frozen):
         return self._copy(selected=names or None)
 
     def with_entrypoint(self, *names: str) -> Self:
-        """Return a graph in which only these nodes and what follows them ever run.
+        """Return a graph in which only these nodes and their descendants run.
 
-        Raises GraphConfigError for unknown nodes and gates.
+        Raises GraphConfigError for unknown nodes and for gates.
         """
         for name in names:
             if name not in list(self.wiring.nodes):
                 hint = did_you_mean(name, self.wiring.nodes)
                 raise GraphConfigError(
-                    finding(f"Unknown entry point {shown(name)}", hint, fix="name a node of the graph.")
+                    finding(f"Unknown entry point {shown(name)}", hint, fix="use the name of a node.")
                 )
             if name in self.wiring.gates:
-                fix = "enter at the node whose output the gate reads."
+                fix = "start at the node whose output the gate reads."
                 raise GraphConfigError(finding(f"Entry point {name!r} is a gate", fix=fix))
         merged = tuple(dict.fromkeys((*(self.entrypoints_config or ()), *names)))
         return self._copy(entrypoints_config=merged or None)
 
     def add_nodes(self, *nodes: HyperNode) -> Self:
-        """Return a graph with further nodes; bindings and selection are kept, entry points are dropped.
+        """Return a graph with more nodes; bindings and selection are kept, entry points are dropped.
 
-        Raises GraphConfigError for a graph with explicit edges, ValueError when a bound input would become
-        an output.
+        Raises GraphConfigError for a graph with explicit edges, ValueError if a bound input would become an
+        output.
         """
         if not nodes:
             return self
@@ -253,7 +275,7 @@ class Graph(Frozen):
             raise GraphConfigError(
                 finding(
                     "Cannot use add_nodes on a graph with explicit edges",
-                    "nothing would say how the new nodes are joined",
+                    "the edges of the new nodes would be missing",
                     fix="build a new Graph with all nodes and edges.",
                 )
             )
@@ -273,7 +295,13 @@ class Graph(Frozen):
         durability: Literal["nested", "atomic"] = "nested",
         lift: Names = None,
     ) -> GraphNode:
-        """Return this graph as a node; `name`, `durability` and `lift` are those of GraphNode, which see."""
+        """Return this graph as a node of another graph. Raises what GraphNode raises.
+
+        Args:
+            name: the name of the node; by default that of the graph
+            durability: "nested" stores inner steps as a child workflow, "atomic" stores a single step
+            lift: the outputs that the parent receives, in this order; by default all
+        """
         return GraphNode(self, name, durability=durability, lift=lift)
 
     def _copy(self, **changes: Any) -> Self:
@@ -285,7 +313,7 @@ class Graph(Frozen):
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "memo": {}}
 
-    # -- looking at it -------------------------------------------------------------------------------
+    # -- drawings and descriptions -------------------------------------------------------------------
 
     @property
     def nx_graph(self) -> Any:
@@ -295,7 +323,10 @@ class Graph(Frozen):
         return self.memo["network"]
 
     def to_flat_graph(self) -> Any:
-        """Return a networkx DiGraph with nested nodes under "parent/child" ids. Raises ImportError."""
+        """Return a networkx DiGraph with nested nodes under "parent/child" ids.
+
+        Raises ImportError without the extra `viz`.
+        """
         return flat_network(self)
 
     describe = describe
@@ -308,18 +339,23 @@ class Graph(Frozen):
         return f"Graph({self.name or 'unnamed'}, {size}, outputs={self.outputs})"
 
 
-def _checked_list(nodes: Any) -> Iterable[Any]:
-    if isinstance(nodes, Iterable):
-        return nodes
-    raise TypeError(f"A graph takes a list of nodes, got {got(nodes)}; write Graph([...]).")
+def _checked_nodes(nodes: Any) -> list[HyperNode]:
+    if not isinstance(nodes, Iterable):
+        example = nodes.name if isinstance(nodes, HyperNode) and nodes.name.isidentifier() else "..."
+        raise TypeError(f"A graph takes a list of nodes, got {got(nodes)}; write Graph([{example}]).")
+    return [_checked_node(node) for node in nodes]
 
 
 def _checked_node(node: Any) -> HyperNode:
     if isinstance(node, HyperNode):
         return node
-    remedy = "a graph takes nodes"
     if isinstance(node, Graph):
-        remedy = "use its as_node()"
+        remedy = "use graph.as_node()"
     elif callable(node):
-        remedy = "decorate it with @node(output_name=...)"
+        name = callable_name(node)
+        if name == "<lambda>":
+            raise TypeError('A lambda is not a node; write FunctionNode(fn, "name", "output").')
+        remedy = f"decorate it with @node(output_name=...), or write node({name}, output_name=...)"
+    else:
+        remedy = "a graph takes functions decorated with @node"
     raise TypeError(f"{got(node)} is not a node; {remedy}.")

@@ -1,9 +1,9 @@
-"""Which inputs a graph needs, may take, or has bound.
+"""InputSpec: the required, optional and bound inputs of a graph, and the entries of its cycles.
 
-1. Scope: all nodes, or those reachable from the entry points; if outputs are selected, what leads to them.
-2. A parameter fed by an edge of the scope is no input; else it is optional when bound or defaulted
-   somewhere, else required.
-3. A cycle over data edges has to be entered: each of its nodes lists the parameters it would need.
+1. Scope: all nodes, or those reachable from the entry points; with selected outputs, their ancestors.
+2. A parameter fed by an edge of the scope is not an input. Other parameters are optional if bound, or if a
+   consumer has a default; else they are required.
+3. A cycle over data edges starts at one of its nodes: each node lists the parameters needed for that.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class InputSpec:
-    """Say what a graph takes: required and optional names, cycle entries and bound values."""
+    """List the inputs of a graph: required and optional names, cycle entries and bound values."""
 
-    required: tuple[str, ...] = ()  # must be given
-    optional: tuple[str, ...] = ()  # may be given: bound, or with a default
-    entrypoints: dict[str, tuple[str, ...]] = field(default_factory=dict)  # to begin a cycle there
-    bound: dict[str, Any] = field(default_factory=dict)  # values bound to the graph and to graphs inside
+    required: tuple[str, ...] = ()  # inputs that every run needs
+    optional: tuple[str, ...] = ()  # inputs that are bound or have a default
+    entrypoints: dict[str, tuple[str, ...]] = field(default_factory=dict)  # inputs to start a cycle at a node
+    bound: dict[str, Any] = field(default_factory=dict)  # values bound to the graph and to nested graphs
 
     @property
     def all(self) -> tuple[str, ...]:
@@ -37,22 +37,22 @@ class InputSpec:
 
 
 def scope_of(wiring: Wiring, entrypoints: Sequence[str] | None, selected: Sequence[str] | None) -> list[str]:
-    """Return the names of the nodes that matter, in node order."""
+    """Return the names of the nodes in scope, in node order."""
     scope: Collection[str] = wiring.nodes
     if entrypoints:
         scope = set(walk(entrypoints, wiring.successors))
     if selected:
-        scope = _leading_to(wiring, selected, scope)
+        scope = _ancestors_of(wiring, selected, scope)
     return [name for name in wiring.nodes if name in scope]
 
 
-def _leading_to(wiring: Wiring, selected: Sequence[str], within: Collection[str]) -> set[str]:
+def _ancestors_of(wiring: Wiring, selected: Sequence[str], within: Collection[str]) -> set[str]:
     outside = set(wiring.nodes).difference(within)
     wanted = {producer for output in selected for producer in wiring.producers.get(output, ())}
     backwards = _backward_links(wiring)
     while True:
         found = set(walk(wanted, backwards, without=outside))
-        targets = [t for name in found for t in _targets(wiring, name)]
+        targets = [t for name in found for t in _gate_targets(wiring, name)]
         grown = found.union(walk(targets, wiring.successors, without=outside))
         if grown == wanted:
             return grown
@@ -60,7 +60,7 @@ def _leading_to(wiring: Wiring, selected: Sequence[str], within: Collection[str]
 
 
 def _backward_links(wiring: Wiring) -> dict[str, list[str]]:
-    """Edges backwards; inferred edges know one producer of a name, a selection may need any of them."""
+    """Return predecessors by all producers of a name, where inferred edges have the first one only."""
     links = {name: list(sources) for name, sources in wiring.predecessors.items()}
     if not wiring.explicit:
         for name, node in wiring.nodes.items():
@@ -70,7 +70,7 @@ def _backward_links(wiring: Wiring) -> dict[str, list[str]]:
     return links
 
 
-def _targets(wiring: Wiring, name: str) -> Iterable[str]:
+def _gate_targets(wiring: Wiring, name: str) -> Iterable[str]:
     gate = wiring.gates.get(name)
     return gate.target_names if gate else ()
 
@@ -81,9 +81,9 @@ def compute_input_spec(
     selected: Sequence[str] | None = None,
     entrypoints: Sequence[str] | None = None,
 ) -> InputSpec:
-    """Compute what a graph takes as input.
+    """Compute the inputs of a graph.
 
-    Of a Graph its own bindings, selection and entry points count where no others are given. Raises nothing.
+    Bindings, selection and entry points default to those of the graph.
     """
     if not isinstance(graph, Wiring):
         bound = graph.bound if bound is None else bound
@@ -121,7 +121,7 @@ def _bound_inside(wiring: Wiring, names: Sequence[str]) -> dict[str, Any]:
 
 
 def cycles_in(wiring: Wiring, scope: set[str]) -> list[list[str]]:
-    """Return the data cycles among the nodes of a scope."""
+    """Return the data cycles within a scope."""
     if len(scope) == len(wiring.nodes):
         return wiring.data_cycles
     links = {n: [t for t in wiring.data_successors[n] if t in scope] for n in wiring.nodes if n in scope}
@@ -131,10 +131,10 @@ def cycles_in(wiring: Wiring, scope: set[str]) -> list[list[str]]:
 def _entry_params(
     wiring: Wiring, name: str, component: Collection[str], bound: Collection[str], scope: Collection[str]
 ) -> tuple[str, ...]:
-    """Return the cycle parameters from which the cycle can be started at this node.
+    """Return the parameters of this node that start the cycle here.
 
-    Those are the parameters that nodes of the cycle produce, and nobody else: no interrupt, no node of the
-    scope from which values only flow into the cycle, no binding and no default.
+    These are the parameters produced by nodes of the cycle only: not by an interrupt or a node outside of
+    the cycle, and without a bound value or default.
     """
     node, cycle = wiring.nodes[name], wiring.flow_cycle_of.get(name, set()).union(component)
     params = []
@@ -154,9 +154,9 @@ def _entry_params(
 def entry_needs(
     wiring: Wiring, name: str, component: Collection[str], bound: Collection[str], scope: Collection[str]
 ) -> tuple[str, ...]:
-    """Return the cycle parameters that a run must supply to start the cycle at this node.
+    """Return the parameters that a run must supply to start the cycle at this node.
 
-    A nested graph with a cycle of its own may start from either of several, so that none is a must.
+    A nested graph with its own cycle can start from one of several parameters; none of them is required.
     """
     params = _entry_params(wiring, name, component, bound, scope)
     return tuple(param for param in params if not wiring.nodes[name].can_do_without(param))
@@ -165,7 +165,7 @@ def entry_needs(
 def starts_alone(
     wiring: Wiring, name: str, component: Collection[str], bound: Collection[str], scope: Collection[str]
 ) -> bool:
-    """Say whether a cycle can start at this node with nothing supplied for it."""
+    """Return whether a cycle can start at this node without further inputs."""
     gate = isinstance(wiring.nodes[name], GateNode)
     return not gate and not entry_needs(wiring, name, component, bound, scope)
 
@@ -178,12 +178,12 @@ def indispensable_inputs(graph: Graph) -> frozenset[str]:
     for component in cycles_in(wiring, scope) if spec.entrypoints else ():
         starts = [name for name in component if name in configured] or component
         if not any(starts_alone(wiring, name, component, spec.bound, scope) for name in starts):
-            ways = [
+            needs = [
                 set(entry_needs(wiring, name, component, spec.bound, scope))
                 for name in starts
                 if name in spec.entrypoints
             ]
-            needed |= set.intersection(*ways) if ways else set()
+            needed |= set.intersection(*needs) if needs else set()
     return frozenset(needed)
 
 

@@ -1,7 +1,7 @@
-"""A drawing as Mermaid source.
+"""Mermaid source of graphs.
 
-Nothing a user wrote can become syntax: ids are made here, labels stand in quotes and consist of letters,
-digits and a few harmless marks, all else being spelled as character codes; colours are plain tokens.
+User text never becomes syntax: ids are generated, labels are quoted and consist of letters, digits and a few
+harmless characters, all others are written as character codes; colours are plain tokens.
 """
 
 from __future__ import annotations
@@ -43,15 +43,20 @@ _FILLS = {
 }
 _DASHED = {"optional", "bound"}
 _COLOUR = re.compile(r"#(?:[0-9a-fA-F]{3,4}|[0-9a-fA-F]{6}|[0-9a-fA-F]{8})|[a-zA-Z]{1,30}")
-# All but what means nothing to Mermaid, Markdown or HTML; dots and dashes mean nothing inside a word.
+# Everything that has a meaning in Mermaid, Markdown or HTML; dots and dashes have none inside a word.
 _SPECIAL = re.compile(r"(?!(?<=\w)[.-](?=\w))[^\w ,()]")
 
 
 @dataclass(frozen=True, slots=True)
 class MermaidDiagram:
-    """Hold Mermaid source: print it, search it, or let a notebook draw it."""
+    """Hold Mermaid source; notebooks draw it.
 
-    source: str  # the text
+    >>> shout = node(lambda text: text.upper(), "loud").with_name("shout")
+    >>> print(Graph([shout]).to_mermaid().source.splitlines()[0])
+    flowchart TD
+    """
+
+    source: str  # the Mermaid text
 
     def __str__(self) -> str:
         return self.source
@@ -60,11 +65,11 @@ class MermaidDiagram:
         return text in self.source
 
     def startswith(self, prefix: str | tuple[str, ...]) -> bool:
-        """Say whether the source starts with this text."""
+        """Return whether the source starts with this text."""
         return self.source.startswith(prefix)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        """Offer the diagram to notebooks: drawn where Mermaid is known, as text elsewhere."""
+        """Return the diagram for notebooks: as Mermaid, and as text where Mermaid is not supported."""
         return {
             "text/vnd.mermaid": self.source,
             "text/markdown": f"```mermaid\n{self.source}\n```",
@@ -81,12 +86,19 @@ def to_mermaid(
     direction: str = "TD",
     colors: Mapping[str, str] | None = None,
 ) -> MermaidDiagram:
-    """Draw a graph, or the stored structure of one, as a Mermaid flowchart, opened down to `depth` levels.
+    """Draw a graph or a stored structure as a Mermaid flowchart.
 
-    `show_types` adds declared types, `separate_outputs` draws outputs as boxes of their own.
-    `direction` is TD, TB, LR, RL or BT; `colors` maps kinds of boxes to names or hex codes of colours. Raises
-    ValueError for any other direction, depth, kind or colour, and for a damaged structure. Mermaid itself
-    draws 500 arrows unless its page raises `maxEdges`, and 50,000 characters unless it raises `maxTextSize`.
+    Mermaid refuses more than 500 arrows unless its page raises `maxEdges`, and more than 50,000 characters
+    unless it raises `maxTextSize`. Raises ValueError for an unknown direction, kind or colour, a negative
+    depth, and a structure that cannot be read.
+
+    Args:
+        graph: the graph, or the structure that a store keeps of it
+        depth: how many levels of nested graphs to open
+        show_types: add declared types
+        separate_outputs: draw outputs as separate boxes
+        direction: TD, TB, LR, RL or BT
+        colors: maps kinds of boxes to names or hex codes of colours
     """
     if direction not in DIRECTIONS:
         raise ValueError(f"direction must be one of {', '.join(DIRECTIONS)}, got {direction!r}")
@@ -101,7 +113,7 @@ def _checked_colours(colors: Mapping[str, str]) -> dict[str, str]:
     for kind, colour in colors.items():
         if kind not in KINDS:
             hint = did_you_mean(kind, KINDS) or f"Kinds: {', '.join(KINDS)}."
-            raise ValueError(f"colors has no kind {kind!r}. {hint}")
+            raise ValueError(f"Unknown kind {kind!r} in colors. {hint}")
         if not isinstance(colour, str) or not _COLOUR.fullmatch(colour):
             raise ValueError(
                 f"The colour of {kind!r} must be a name or a hex code like #ffcc00, got {colour!r}"
@@ -110,7 +122,7 @@ def _checked_colours(colors: Mapping[str, str]) -> dict[str, str]:
 
 
 def _boxes(drawing: Drawing, show_types: bool, separate_outputs: bool) -> Iterator[str]:
-    """Yield one line per box; a box around others is a subgraph."""
+    """Yield one line per box; a box with boxes inside is a subgraph."""
     inside: dict[str | None, list[Box]] = {None: []}
     for box in drawing["nodes"]:
         inside.setdefault(box["parent"], []).append(box)
@@ -167,5 +179,5 @@ def _texts(names: Iterable[object]) -> str:
 
 
 def _text(value: object) -> str:
-    """Spell every character that could mean something as its code, like `#34;` for a quote."""
+    """Write special characters as codes, like `#34;` for a quote."""
     return _SPECIAL.sub(lambda found: f"#{ord(found[0])};", escape(value))

@@ -1,4 +1,4 @@
-"""A graph as networkx graphs, for those who want its algorithms; networkx is loaded only then."""
+"""Graphs as networkx graphs; networkx is imported on use."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ def _networkx() -> Any:
     try:
         return importlib.import_module("networkx")
     except ImportError as error:
-        raise ImportError(
-            'This needs networkx: pip install "hypergraph[viz]". Everything else works without it.'
-        ) from error
+        raise ImportError('networkx is not installed: pip install "hypergraph[viz]"') from error
 
 
 def network(wiring: Wiring) -> Any:
@@ -42,7 +40,7 @@ def flat_network(graph: Graph) -> Any:
         output_to_sources={output: list(found) for output, found in graph.wiring.data_producers.items()},
     )
     levels: list[tuple[str | None, Wiring]] = [(None, graph.wiring)]
-    for parent, wiring in levels:  # grows while it is read
+    for parent, wiring in levels:  # the loop appends to it
         prefix = f"{parent}/" if parent else ""
         for name, node in wiring.nodes.items():
             built.add_node(prefix + name, **node.nx_attrs, parent=parent, original_name=name)

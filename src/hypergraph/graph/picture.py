@@ -1,4 +1,4 @@
-"""A graph, or the stored structure of one, as an SVG or a page: static, nothing loaded, no script."""
+"""SVG pictures and HTML pages of graphs and stored structures, self-contained and without scripts."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _BACKS = {"auto": "#ffffff", "light": "#ffffff", "dark": "#0f141b"}
 
 @dataclass(frozen=True, slots=True)
 class GraphPicture:
-    """Hold a drawn graph: a notebook shows it, `svg` and `html` are its texts."""
+    """Hold the picture of a graph, as SVG and as an HTML page; notebooks display it."""
 
-    svg: str  # the drawing
-    html: str  # a page with it
+    svg: str  # the picture
+    html: str  # a page that contains it
     height: float  # in pixels
 
     def _repr_html_(self) -> str:
-        """Return a frame of its own, so that the page around cannot change how it looks."""
+        """Return an iframe, so that styles of the page around do not apply."""
         one_line = self.html.replace("\n", " ")
         return (
             f'<iframe title="graph" sandbox="" srcdoc="{escape_html(one_line)}" width="100%" '
@@ -57,13 +57,20 @@ def picture(
     colouring: str = "status",
     direction: str = "TD",
 ) -> str:
-    """Draw a graph, or the structure that a store keeps of one, as one SVG, opened down to `depth` levels.
+    """Draw a graph or a stored structure as SVG.
 
-    `show_types` adds declared types, `separate_outputs` draws outputs as boxes of their own. `theme` is
-    "auto", "dark" or "light". `overlay` is a RunLog, a Workflow, or what is known by path, as `overlay_of`
-    returns it. `colouring` is "status" or "time", `direction` "TD" or "LR". Raises ValueError for any other
-    theme, colouring, direction or depth, and for a structure that cannot be read; TypeError for an overlay
-    that is none.
+    Raises ValueError for an unknown theme, colouring or direction, a negative depth, and a structure that
+    cannot be read; TypeError for an invalid overlay.
+
+    Args:
+        graph: the graph, or the structure that a store keeps of it
+        depth: how many levels of nested graphs to open
+        theme: "auto", "dark" or "light"
+        show_types: add declared types
+        separate_outputs: draw outputs as separate boxes
+        overlay: a RunLog, a Workflow, or the result of `overlay_of`; colours the nodes
+        colouring: what colours show, "status" or "time"
+        direction: "TD" (down) or "LR" (to the right)
     """
     boxes = plain_boxes(draw(graph, depth=depth, separate_outputs=separate_outputs), show_types)
     layout = arrange(boxes, direction=direction)
@@ -80,13 +87,19 @@ def visualize(
     overlay: Any = None,
     filepath: str | PathLike[str] | None = None,
 ) -> GraphPicture | None:
-    """Draw a graph for a notebook, or into one self-contained HTML file, opened down to `depth` levels.
+    """Draw a graph for a notebook, or write it to a self-contained HTML file.
 
-    `show_types` adds declared types, `separate_outputs` draws outputs as boxes of their own. `theme` is
-    "auto", "dark" or "light". `overlay` is a RunLog or a Workflow, and colours nodes by how they ended. With
-    `filepath` the file is written (".html" is appended where missing) and None returned. Raises ValueError
-    for an unknown theme or depth, TypeError for an overlay that is none, OSError for a file that cannot be
-    written.
+    Raises ValueError for an unknown theme or a negative depth, TypeError for an invalid overlay, OSError if
+    the file cannot be written.
+
+    Args:
+        graph: the graph, or the structure that a store keeps of it
+        depth: how many levels of nested graphs to open
+        theme: "auto", "dark" or "light"
+        show_types: add declared types
+        separate_outputs: draw outputs as separate boxes
+        overlay: a RunLog or a Workflow; colours nodes by status
+        filepath: the file to write, ".html" is appended if missing; the result is then None
     """
     drawn = draw(graph, depth=depth, separate_outputs=separate_outputs)
     layout = arrange(plain_boxes(drawn, show_types))
@@ -114,11 +127,11 @@ def page(text: str, name: str, theme: str = "auto") -> str:
     )
 
 
-# --- boxes and arrows with the texts they bear -----------------------------------------------------
+# --- texts on boxes and arrows ----------------------------------------------------------------------
 
 
 def plain_boxes(drawing: Drawing, show_types: bool = False) -> dict[str, Any]:
-    """Return a drawing with what is written on boxes and arrows, as the layout takes it."""
+    """Return a drawing with the texts of boxes and arrows, as input for the layout."""
     around = {box["parent"] for box in drawing["nodes"]}
     apart = any(box["kind"] == "output" for box in drawing["nodes"])
     boxes = {box["id"]: box for box in drawing["nodes"]}
@@ -171,7 +184,7 @@ def _rows(box: Box, show_types: bool, *, with_outputs: bool) -> list[str]:
 
 
 def _title(box: Box) -> str:
-    """Return all that is known of a box, for whoever points at it."""
+    """Return the tooltip of a box: its path, inputs and outputs."""
     takes, gives = (
         ", ".join(_typed(name, types, True) for name in types) for types in (box["inputs"], box["outputs"])
     )
@@ -185,6 +198,6 @@ def _title(box: Box) -> str:
 
 
 def _labels(arrow: Arrow, source: Box, apart: bool) -> list[str]:
-    """Return what must be written on an arrow: not what its source says already."""
+    """Return the labels of an arrow, without those that its source box shows."""
     said = list(source["outputs"]) if arrow["type"] == "data" and not apart else []
     return [] if arrow["labels"] == said else arrow["labels"]

@@ -1,19 +1,19 @@
-"""Decide whether a value of one type may be passed where another type is asked for.
+"""Type compatibility: whether a value of one declared type fits where another is required.
 
-The rules, in the order in which they are tried. An outgoing type fits a required one when
+The rules, in order. An outgoing type fits a required one if
 
  1. either has no annotation, or the required one is `Any`;
  2. one of them is a forward reference that cannot be resolved: skipped, with a warning;
- 3. they are equal, or the required one turns out to be `Any` or `object`;
+ 3. they are equal, or the required one resolves to `Any` or `object`;
  4. the outgoing one is a TypeVar, or the required TypeVar accepts it by constraints or bound;
  5. every outgoing member of a union fits some required member; `Literal["a", "b"]` is the union of
-    `Literal["a"]` and `Literal["b"]`, `Never` the union of nothing;
- 6. what an outgoing Literal or NewType is made of fits; a required one takes only its equals;
- 7. the outgoing class is a subclass of the required one, and the arguments fit one by one, in equal
-    number; a side without arguments accepts. Protocols and TypedDicts are compared by their members.
+    `Literal["a"]` and `Literal["b"]`, `Never` is an empty union;
+ 6. the type behind an outgoing Literal or NewType fits; a required one accepts only equal hints;
+ 7. the outgoing class is a subclass of the required one and the arguments fit one by one, in equal number;
+    a side without arguments accepts. Protocols and TypedDicts are compared by their members.
 
-`Annotated` is stripped and type aliases are followed on the way. What cannot be known is accepted: a
-parameter specification, an unpacked tuple, a hint that is no type at all.
+`Annotated` is stripped and type aliases are resolved. Unknown cases are accepted: parameter specifications,
+unpacked tuples, hints that are not types.
 """
 
 from __future__ import annotations
@@ -27,24 +27,23 @@ from typing import Annotated, Any, ForwardRef, Literal, LiteralString, NewType, 
 from hypergraph.nodes.signature import MISSING
 
 _CALLABLE: Any = collections.abc.Callable
-_MACHINERY = {"__init__", "__subclasshook__"}  # functions that typing puts on every protocol
+_NOT_MEMBERS = {"__init__", "__subclasshook__"}  # added to every protocol by typing
 
 
 class _Unresolvable(Exception):
-    """A hint refers to a name that is not there."""
+    """A hint refers to an unknown name."""
 
 
 def fits(outgoing: Any, required: Any) -> bool:
-    """Return whether a value annotated as `outgoing` may go where `required` is asked for.
+    """Return whether a value annotated as `outgoing` fits where `required` is declared.
 
-    Warns "Unresolvable type hint" about a forward reference that has to be skipped; raises nothing
-    but that warning, where a filter turns it into an error.
+    Warns "Unresolvable type hint" if a forward reference has to be skipped.
     """
     try:
         return _fits(outgoing, required)
     except Warning:
         raise
-    except Exception:  # an endless alias, or a class whose own checks raise: it cannot be known
+    except Exception:  # a recursive alias, or a class whose own checks raise
         return True
 
 
@@ -78,12 +77,12 @@ def _fits(outgoing: Any, required: Any) -> bool:
 def _equal(one: Any, other: Any) -> bool:
     try:
         return one is other or bool(one == other)
-    except Exception:  # metadata and literals may hold anything, arrays for example
+    except Exception:  # metadata and literals can hold anything, e.g. arrays
         return False
 
 
 def _plain(hint: Any) -> Any:
-    """Look through everything that only wraps or names a type. Raises _Unresolvable."""
+    """Resolve references, aliases and Annotated. Raises _Unresolvable."""
     while True:
         if isinstance(hint, (str, ForwardRef)):
             hint = _resolve(hint)
@@ -101,7 +100,7 @@ def _resolve(reference: str | ForwardRef) -> Any:
     carrier = SimpleNamespace(__annotations__={"hint": reference})
     try:
         return typing.get_type_hints(carrier, include_extras=True)["hint"]
-    except Exception as error:  # the text may be any expression and fail in any way
+    except Exception as error:  # the text can be any expression
         text = reference.__forward_arg__ if isinstance(reference, ForwardRef) else reference
         raise _Unresolvable(repr(text)) from error
 
@@ -109,7 +108,7 @@ def _resolve(reference: str | ForwardRef) -> Any:
 def _alias_value(alias: Any) -> Any:
     try:
         return alias.__value__
-    except NameError as error:  # the value of an alias is computed when it is first asked for
+    except NameError as error:  # the value of an alias is computed on first access
         raise _Unresolvable(repr(str(alias))) from error
 
 
@@ -120,14 +119,14 @@ def _accepts(variable: TypeVar, outgoing: Any) -> bool:
 
 
 def _members(hint: Any) -> tuple[Any, ...] | None:
-    """Return the members of a union, None for what is none."""
+    """Return the members of a union, None for other hints."""
     if hint is typing.Never or hint is typing.NoReturn:
         return ()
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is Union or origin is UnionType:
         return arguments
     if origin is Literal and len(arguments) > 1:
-        return tuple(Literal[(value,)] for value in arguments)  # a bare tuple would be taken apart
+        return tuple(Literal[(value,)] for value in arguments)  # a bare tuple would be unpacked
     return None
 
 
@@ -138,7 +137,7 @@ def _class_fits(outgoing: Any, required: Any) -> bool:
         return True
     if wanted not in given.__mro__:
         if getattr(wanted, "_is_protocol", False):
-            return _has_methods(given, wanted)  # how its arguments would map to ours is unknown
+            return _has_methods(given, wanted)  # how its arguments map to those of the class is unknown
         if typing.is_typeddict(wanted):
             return typing.is_typeddict(given) and _has_items(given, wanted)
         if not issubclass(given, wanted):
@@ -147,13 +146,13 @@ def _class_fits(outgoing: Any, required: Any) -> bool:
 
 
 def _has_methods(given: type, protocol: type) -> bool:
-    # Attributes and properties may be set by __init__ of the other class, so only methods count.
+    # Attributes can be set in __init__, so only methods are compared.
     wanted = {
         name
         for base in protocol.__mro__
         if getattr(base, "_is_protocol", False)
         for name, member in vars(base).items()
-        if isinstance(member, (FunctionType, classmethod, staticmethod)) and name not in _MACHINERY
+        if isinstance(member, (FunctionType, classmethod, staticmethod)) and name not in _NOT_MEMBERS
     }
     return all(getattr(given, name, None) is not None for name in wanted)
 
@@ -164,7 +163,7 @@ def _has_items(given: type, wanted: type) -> bool:
 
 
 def _arguments(hint: Any) -> tuple[Any, ...] | None:
-    """Return the arguments of a generic, None when it has none; `tuple[()]` has an empty list of them."""
+    """Return the arguments of a generic, None without any; those of `tuple[()]` are ()."""
     is_empty_tuple = typing.get_origin(hint) is tuple and hint is not typing.Tuple  # noqa: UP006
     return typing.get_args(hint) or (() if is_empty_tuple else None)
 
@@ -174,21 +173,21 @@ def _arguments_fit(
 ) -> bool:
     if have is None or want is None or any(map(_is_unpacked, (*have, *want))):
         return True
-    if wanted is _CALLABLE:  # how the arguments of other classes map to a call is unknown
+    if wanted is _CALLABLE:  # how arguments of other classes map to those of Callable is unknown
         return given is not wanted or (_parameters_fit(have[0], want[0]) and _fits(have[1], want[1]))
     if given is tuple:
         elements = [element for element in have if element is not ...]
         if wanted is not tuple or (want and want[-1] is ...):
             return all(_fits(element, want[0]) for element in elements)
         if len(elements) < len(have):
-            return False  # any number of elements is not that number
+            return False  # tuple[X, ...] does not fit a fixed length
     return len(have) == len(want) and all(map(_fits, have, want))
 
 
 def _parameters_fit(have: Any, want: Any) -> bool:
     if not isinstance(have, list) or not isinstance(want, list):
         return True  # `...` or a parameter specification
-    # What the caller will pass must fit what the callable takes: the other way round.
+    # Contravariant: what the caller passes must fit the parameters of the callable.
     return len(have) == len(want) and all(map(_fits, want, have))
 
 

@@ -1,4 +1,7 @@
-"""Validation of a graph: every problem in one error."""
+"""Build-time checks of a graph, reported together in one error.
+
+Every rule is a function from a Draft to findings, texts made by `finding`.
+"""
 
 from __future__ import annotations
 
@@ -11,22 +14,25 @@ from typing import TYPE_CHECKING, Any
 
 from hypergraph.display import did_you_mean, finding
 from hypergraph.exceptions import GraphConfigError
+from hypergraph.graph.structure import type_text
 from hypergraph.graph.type_compat import fits
 from hypergraph.graph.wiring import Wiring
 from hypergraph.nodes.base import HyperNode
 from hypergraph.nodes.gate import GateNode
 from hypergraph.nodes.graph_node import GraphNode
 from hypergraph.nodes.names import shown
-from hypergraph.nodes.signature import content
+from hypergraph.nodes.signature import fingerprint
 from hypergraph.structure import Links, walk
 
 if TYPE_CHECKING:
     from hypergraph.graph.graph import Graph
 
+__all__ = ["RULES", "GraphConfigError", "validate_graph"]
+
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What is to become a graph; `nodes` still has all that share a name, `wiring` one of each."""
+    """A graph under construction. `nodes` lists all nodes, `wiring` has one node per name."""
 
     nodes: Sequence[HyperNode]
     wiring: Wiring
@@ -34,30 +40,53 @@ class Draft:
     strict_types: bool
 
 
-def names_differ(draft: Draft) -> Iterator[str]:
-    """B1: every node has a name of its own."""
+def validate_graph(
+    nodes: Iterable[HyperNode],
+    *,
+    edges: Iterable[object] | None = None,
+    name: str | None = None,
+    strict_types: bool = False,
+) -> Wiring:
+    """Check the arguments of `Graph`: `nodes`, `edges`, `name`, `strict_types`; return the wiring.
+
+    Raises GraphConfigError with the findings of all rules.
+    """
+    listed = tuple(nodes)
+    draft = Draft(listed, Wiring(listed, edges), name, strict_types)
+    repeated = len(draft.wiring.nodes) < len(listed)
+    findings = [text for rule in (_NAME_RULES if repeated else RULES) for text in rule(draft)]
+    if findings:
+        raise GraphConfigError.from_findings(findings)
+    return draft.wiring
+
+
+# -- names ---------------------------------------------------------------------------------------------
+
+
+def node_names_are_unique(draft: Draft) -> Iterator[str]:
+    """B1: node names are unique."""
     for name, count in Counter(node.name for node in draft.nodes).items():
-        if count > 1:
+        if count > 1 and name != "<lambda>":  # which is reported as an invalid name
             yield finding(
                 f"Duplicate node name: {name!r}",
-                f"{count} nodes of this graph are called {name!r}",
-                fix=f"rename all but one, e.g. {name}.with_name('{name}_2').",
+                f"{count} nodes of this graph have the name {name!r}",
+                fix=f"rename all but one, e.g. with_name('{name}_2').",
             )
 
 
-def graph_name_is_plain(draft: Draft) -> Iterator[str]:
-    """B3: a graph's name is part of paths and ids."""
+def graph_name_has_no_separator(draft: Draft) -> Iterator[str]:
+    """B3: the name of a graph is part of paths and ids."""
     for character in "./":
         if draft.name and character in draft.name:
             yield finding(
                 f"Invalid graph name: {draft.name!r} cannot contain {character!r}",
-                "graph names cannot contain '.' or '/': these join names in ids and answers",
+                "graph names cannot contain '.' or '/': they separate names in ids and response keys",
                 fix=f"use another separator, e.g. {draft.name.replace(character, '_')!r}.",
             )
 
 
 def end_is_reserved(draft: Draft) -> Iterator[str]:
-    """B4: END means the end of a branch."""
+    """B4: END is not a node name."""
     for node in draft.nodes:
         if node.name == "END":
             yield finding(
@@ -68,20 +97,26 @@ def end_is_reserved(draft: Draft) -> Iterator[str]:
 
 
 def names_are_identifiers(draft: Draft) -> Iterator[str]:
-    """B5: names become parameters, so they have to be identifiers."""
+    """B5: names of nodes and outputs become parameters, so they are identifiers."""
     for node in draft.nodes:
         flaw = None if isinstance(node, GraphNode) else _flaw(node.name)
         if flaw:
-            fix = "choose another name through with_name()."
-            yield finding(f"Invalid node name: {node.name!r}{flaw}", f"node {node!r}", fix=fix)
+            is_lambda = node.name == "<lambda>"
+            yield finding(
+                f"Invalid node name: {node.name!r}{flaw}",
+                f"a lambda has no name of its own: {node!r}" if is_lambda else f"node {node!r}",
+                fix='name it: FunctionNode(fn, "name", "output").'
+                if is_lambda
+                else "give the node another name with with_name().",
+            )
         for output in node.outputs:
             flaw = _flaw(output)
             if flaw:
-                where, fix = (
+                yield finding(
+                    f"Invalid output name: {output!r}{flaw}",
                     f"output of node {node.name!r}",
-                    "choose another output_name, or use with_outputs().",
+                    fix="choose another output_name, or rename it with with_outputs().",
                 )
-                yield finding(f"Invalid output name: {output!r}{flaw}", where, fix=fix)
 
 
 def _flaw(name: str) -> str | None:
@@ -90,7 +125,7 @@ def _flaw(name: str) -> str | None:
     return " is a Python keyword" if keyword.iskeyword(name) else None
 
 
-def nested_names_are_free(draft: Draft) -> Iterator[str]:
+def nested_names_are_not_outputs(draft: Draft) -> Iterator[str]:
     """B6: result[NAME] is either a value or a nested result."""
     for node in draft.nodes:
         if isinstance(node, GraphNode):
@@ -103,8 +138,70 @@ def nested_names_are_free(draft: Draft) -> Iterator[str]:
                     )
 
 
-def defaults_agree(draft: Draft) -> Iterator[str]:
-    """B7: consumers of one graph input agree on its default."""
+# -- edges and producers -------------------------------------------------------------------------------
+
+
+def edges_are_valid(draft: Draft) -> Iterator[str]:
+    """B2, first half: explicit edges connect existing names."""
+    yield from draft.wiring.findings
+
+
+def producers_are_exclusive_or_ordered(draft: Draft) -> Iterator[str]:
+    """B2, second half: several producers of one output are exclusive or ordered."""
+    wiring = draft.wiring
+    for output in wiring.data_producers:
+        producers = wiring.producers[output]  # nodes that only emit the name count too
+        if len(producers) > 1:
+            clash = _first_clash(wiring, producers, wiring.ways)
+            if clash:
+                yield finding(
+                    f"Multiple nodes produce {output!r}",
+                    f"{clash[0]!r} and {clash[1]!r} could both run, in no fixed order",
+                    fix="put them into exclusive branches of one gate, order them with emit/wait_for, "
+                    "or rename one output with with_outputs().",
+                )
+
+
+def _first_clash(wiring: Wiring, producers: Sequence[str], links: Links) -> tuple[str, str] | None:
+    """Return two producers that are neither ordered nor exclusive."""
+    if all(b in walk(links[a], links) for a, b in pairwise(producers)):
+        return None  # a chain: no need to look at all pairs
+    branches = [_branches(wiring, gate) for gate in wiring.gates.values() if not gate.multi_target]
+    after = {name: set(producers).intersection(walk(links[name], links)) for name in producers}
+    for a, b in combinations(producers, 2):
+        exclusive = any(a in branch and b in branch and branch[a] != branch[b] for branch in branches)
+        if not exclusive and b not in after[a] and a not in after[b]:
+            return a, b
+    return None
+
+
+def _branches(wiring: Wiring, gate: GateNode) -> dict[str, str]:
+    """Return the nodes that are reachable through exactly one target of a gate, with that target."""
+    targets = [target for target in gate.target_names if target in wiring.nodes]
+    closed = {gate.name, *targets}  # a loop back to the gate or to another target starts a new decision
+    reached = {t: set(walk([t], wiring.successors, without=closed - {t})) for t in targets}
+    paths = Counter(name for found in reached.values() for name in found)
+    return {name: target for target, found in reached.items() for name in found if paths[name] == 1}
+
+
+def wait_for_names_exist(draft: Draft) -> Iterator[str]:
+    """B13: every name in wait_for is an output of a node."""
+    for node in draft.nodes:
+        for awaited in node.wait_for:
+            if awaited not in draft.wiring.producers:
+                yield finding(
+                    f"Node {node.name!r} has wait_for={awaited!r}, which no node produces",
+                    f"outputs of this graph: {shown(tuple(draft.wiring.producers))}",
+                    did_you_mean(awaited, draft.wiring.producers),
+                    fix="wait for an output or emit name of a node in this graph.",
+                )
+
+
+# -- defaults and types --------------------------------------------------------------------------------
+
+
+def defaults_are_consistent(draft: Draft) -> Iterator[str]:
+    """B7: all consumers of a graph input have the same default."""
     wiring = draft.wiring
     for param, consumers in wiring.consumers.items():
         unfed = [wiring.nodes[name] for name in consumers if not wiring.feeders(name, param)]
@@ -118,7 +215,7 @@ def defaults_agree(draft: Draft) -> Iterator[str]:
             f"Inconsistent defaults for {param!r}",
             *(f"node {name!r}: default {shown(default)}" for name, default in known.items()),
             *(f"node {name!r}: without default" for name in lacking),
-            fix=f"give every consumer the same default, or none and graph.bind({param}=...).",
+            fix=f"give every consumer the same default, or remove them and use graph.bind({param}=...).",
         )
 
 
@@ -131,126 +228,13 @@ def _equal(a: Any, b: Any) -> bool:
     try:
         if (a == b) is True:
             return True
-    except Exception:  # noqa: S110 - an __eq__ of the user's own may do anything; their content still counts
+    except Exception:  # noqa: S110 - an __eq__ of the user's own may do anything; the content decides
         pass
-    return content(a) == content(b)  # arrays answer == with an array, NaN with False
-
-
-def gate_targets_exist(draft: Draft) -> Iterator[str]:
-    """B8: a gate leads to nodes of its graph."""
-    for name, gate in draft.wiring.gates.items():
-        for target in gate.target_names:
-            if target not in draft.wiring.nodes:
-                yield finding(
-                    f"Gate {name!r} targets unknown node {target!r}",
-                    f"the graph has: {', '.join(draft.wiring.nodes)}",
-                    did_you_mean(target, draft.wiring.nodes),
-                    fix="add the node to the graph or correct the target.",
-                )
-
-
-def gates_leave_themselves(draft: Draft) -> Iterator[str]:
-    """B9: a gate decides about others."""
-    for name, gate in draft.wiring.gates.items():
-        if name in gate.target_names:
-            yield finding(
-                f"Gate {name!r} cannot target itself",
-                "it runs again by itself when its inputs change",
-                fix="target the node whose output the gate decides on.",
-            )
-
-
-def parallel_targets_differ(draft: Draft) -> Iterator[str]:
-    """B10: targets that may run together write different outputs."""
-    nodes = draft.wiring.nodes
-    for name, gate in draft.wiring.gates.items():
-        owners: dict[str, list[str]] = {}
-        for target in gate.target_names if gate.multi_target else ():
-            for output in nodes[target].data_outputs if target in nodes else ():
-                owners.setdefault(output, []).append(target)
-        for output, targets in owners.items():
-            if len(targets) > 1:
-                yield finding(
-                    f"Targets of multi_target gate {name!r} share the output {output!r}",
-                    f"produced by {', '.join(map(repr, targets))}, which may run together",
-                    fix="rename the outputs with with_outputs(), or make the gate single-target.",
-                )
-
-
-def interrupts_can_wait(draft: Draft) -> Iterator[str]:
-    """B11: a pause needs one place to come back to."""
-    for node in draft.nodes:
-        if isinstance(node, GraphNode) and node.graph.has_interrupts:
-            asked = ", ".join(map(repr, _interrupts(node.graph)))
-            if node.map_config is not None:
-                yield finding(
-                    f"GraphNode {node.name!r} maps over a graph with interrupts: {asked}",
-                    "many items cannot wait for one answer",
-                    fix="move the interrupt outside of the mapped graph.",
-                )
-            if node.durability == "atomic":
-                yield finding(
-                    f"GraphNode {node.name!r} is atomic but contains interrupts: {asked}",
-                    "an atomic boundary cannot be resumed inside",
-                    fix='use durability="nested", or move the interrupt outside the boundary.',
-                )
-
-
-def unrepeatable_is_recorded(draft: Draft) -> Iterator[str]:
-    """B11: what must not be repeated needs a record of its own."""
-    for node in draft.nodes:
-        if isinstance(node, GraphNode) and node.durability == "atomic":
-            held = ", ".join(map(repr, _unrepeatable(node.graph)))
-            if held:
-                yield finding(
-                    f"GraphNode {node.name!r} is atomic but contains nodes that must not be repeated: {held}",
-                    "after a failure or a crash inside an atomic boundary all of it runs again",
-                    fix='use durability="nested", or move them outside the boundary.',
-                )
-
-
-def _unrepeatable(graph: Graph) -> Iterator[str]:
-    for node in graph.iter_nodes():
-        if not node.repeatable:
-            yield node.name
-        elif node.nested_graph is not None:
-            yield from _unrepeatable(node.nested_graph)
-
-
-def _interrupts(graph: Graph) -> Iterator[str]:
-    for node in graph.iter_nodes():
-        if node.is_interrupt:
-            yield node.name
-        elif node.nested_graph is not None:
-            yield from _interrupts(node.nested_graph)
-
-
-def nested_graphs_do_not_cache(draft: Draft) -> Iterator[str]:
-    """B12: inner nodes cache by themselves."""
-    for node in draft.nodes:
-        if isinstance(node, GraphNode) and node.cache:
-            yield finding(
-                f"GraphNode {node.name!r} cannot have cache=True",
-                "a graph has no result of its own to cache",
-                fix="set cache=True on the inner nodes.",
-            )
-
-
-def awaited_names_exist(draft: Draft) -> Iterator[str]:
-    """B13: what is waited for is produced."""
-    for node in draft.nodes:
-        for awaited in node.wait_for:
-            if awaited not in draft.wiring.producers:
-                yield finding(
-                    f"Node {node.name!r} has wait_for={awaited!r}, which no node produces",
-                    f"names that nodes produce: {shown(tuple(draft.wiring.producers))}",
-                    did_you_mean(awaited, draft.wiring.producers),
-                    fix="wait for an output or emit name of a node in this graph.",
-                )
+    return fingerprint(a) == fingerprint(b)  # == of arrays is an array, == of NaN is False
 
 
 def types_fit(draft: Draft) -> Iterator[str]:
-    """B14: under strict_types what every producer sends fits what its consumers take."""
+    """B14: under strict_types the type of every output fits the inputs that take it."""
     wiring = draft.wiring
     for name, node in wiring.nodes.items() if draft.strict_types else ():
         for param in node.inputs:
@@ -273,99 +257,137 @@ def _check_types(source: HyperNode, target: HyperNode, value: str) -> Iterator[s
         yield finding(
             f"Type mismatch for {value!r}",
             pair,
-            f"{source.name!r} returns {sent}",
-            f"{target.name!r} takes {wanted}",
+            f"{source.name!r} returns {type_text(sent)}",
+            f"{target.name!r} takes {type_text(wanted)}",
             fix="change one annotation, or put a converting node in between.",
         )
 
 
-def edges_are_sound(draft: Draft) -> Iterator[str]:
-    """B2, first half: explicit edges join what exists."""
-    yield from draft.wiring.findings
+# -- gates ---------------------------------------------------------------------------------------------
 
 
-def producers_agree(draft: Draft) -> Iterator[str]:
-    """B2, second half: several producers of one output are exclusive or ordered."""
-    wiring = draft.wiring
-    for output in wiring.data_producers:
-        producers = wiring.producers[output]  # a name that others only emit is contested all the same
-        if len(producers) > 1:
-            clash = _first_clash(wiring, producers, wiring.ways)
-            if clash:
+def gate_targets_exist(draft: Draft) -> Iterator[str]:
+    """B8: every target of a gate is a node of the graph."""
+    for name, gate in draft.wiring.gates.items():
+        for target in gate.target_names:
+            if target not in draft.wiring.nodes:
                 yield finding(
-                    f"Multiple nodes produce {output!r}",
-                    f"{clash[0]!r} and {clash[1]!r} could both run, in no fixed order",
-                    fix="put them into exclusive branches of one gate, order them with emit/wait_for, "
-                    "or rename one output with with_outputs().",
+                    f"Gate {name!r} targets unknown node {target!r}",
+                    f"nodes of this graph: {', '.join(draft.wiring.nodes)}",
+                    did_you_mean(target, draft.wiring.nodes),
+                    fix="add the node to the graph or correct the target.",
                 )
 
 
-def _first_clash(wiring: Wiring, producers: Sequence[str], links: Links) -> tuple[str, str] | None:
-    if all(b in walk(links[a], links) for a, b in pairwise(producers)):
-        return None  # one row, each leading to the next: no need to look at all pairs
-    homes = [_homes(wiring, gate) for gate in wiring.gates.values() if not gate.multi_target]
-    after = {name: set(producers).intersection(walk(links[name], links)) for name in producers}
-    for a, b in combinations(producers, 2):
-        exclusive = any(a in home and b in home and home[a] != home[b] for home in homes)
-        if not exclusive and b not in after[a] and a not in after[b]:
-            return a, b
-    return None
+def gates_do_not_target_themselves(draft: Draft) -> Iterator[str]:
+    """B9: a gate is not its own target."""
+    for name, gate in draft.wiring.gates.items():
+        if name in gate.target_names:
+            yield finding(
+                f"Gate {name!r} cannot target itself",
+                "a gate runs again when its inputs change",
+                fix="target the node whose output the gate reads.",
+            )
 
 
-def _homes(wiring: Wiring, gate: GateNode) -> dict[str, str]:
-    """Return the nodes that are reachable through one target of a gate only, each with that target."""
-    targets = [target for target in gate.target_names if target in wiring.nodes]
-    closed = {gate.name, *targets}  # a loop back to the gate or to another target starts a new decision
-    reached = {t: set(walk([t], wiring.successors, without=closed - {t})) for t in targets}
-    ways = Counter(name for found in reached.values() for name in found)
-    return {name: target for target, found in reached.items() for name in found if ways[name] == 1}
+def parallel_targets_have_distinct_outputs(draft: Draft) -> Iterator[str]:
+    """B10: targets that can run together have different outputs."""
+    nodes = draft.wiring.nodes
+    for name, gate in draft.wiring.gates.items():
+        owners: dict[str, list[str]] = {}
+        for target in gate.target_names if gate.multi_target else ():
+            for output in nodes[target].data_outputs if target in nodes else ():
+                owners.setdefault(output, []).append(target)
+        for output, targets in owners.items():
+            if len(targets) > 1:
+                yield finding(
+                    f"Targets of multi_target gate {name!r} share the output {output!r}",
+                    f"produced by {', '.join(map(repr, targets))}, which can run together",
+                    fix="rename the outputs with with_outputs(), or make the gate single-target.",
+                )
 
 
-__all__ = ["RULES", "GraphConfigError", "validate_graph"]
+# -- nested graphs -------------------------------------------------------------------------------------
+
+
+def interrupts_can_pause(draft: Draft) -> Iterator[str]:
+    """B11: a run can resume at every interrupt inside a nested graph."""
+    for node in draft.nodes:
+        if isinstance(node, GraphNode) and node.graph.has_interrupts:
+            listed = _listed(node.graph, lambda inner: inner.is_interrupt)
+            if node.map_config is not None:
+                yield finding(
+                    f"GraphNode {node.name!r} maps over a graph with interrupts: {listed}",
+                    "one answer cannot resume many items",
+                    fix="move the interrupt outside of the mapped graph.",
+                )
+            if node.durability == "atomic":
+                yield finding(
+                    f"GraphNode {node.name!r} is atomic but contains interrupts: {listed}",
+                    "a run cannot resume inside an atomic graph",
+                    fix='use durability="nested", or move the interrupt outside of the graph.',
+                )
+
+
+def unrepeatable_nodes_have_records(draft: Draft) -> Iterator[str]:
+    """B11: a node with repeatable=False needs a stored step of its own."""
+    for node in draft.nodes:
+        if isinstance(node, GraphNode) and node.durability == "atomic":
+            listed = _listed(node.graph, lambda inner: not inner.repeatable)
+            if listed:
+                yield finding(
+                    f"GraphNode {node.name!r} is atomic but contains nodes with repeatable=False: {listed}",
+                    "after a failure or a crash, all of an atomic graph runs again",
+                    fix='use durability="nested", or move these nodes outside of the graph.',
+                )
+
+
+def _listed(graph: Graph, applies: Callable[[HyperNode], bool]) -> str:
+    """List the names of nodes, at any depth, to which a condition applies."""
+
+    def names(graph: Graph) -> Iterator[str]:
+        for node in graph.iter_nodes():
+            if applies(node):
+                yield node.name
+            elif node.nested_graph is not None:
+                yield from names(node.nested_graph)
+
+    return ", ".join(map(repr, names(graph)))
+
+
+def nested_graphs_are_not_cached(draft: Draft) -> Iterator[str]:
+    """B12: inner nodes have their own cache entries."""
+    for node in draft.nodes:
+        if isinstance(node, GraphNode) and node.cache:
+            yield finding(
+                f"GraphNode {node.name!r} cannot have cache=True",
+                "results are cached per node",
+                fix="set cache=True on the inner nodes.",
+            )
+
 
 Rule = Callable[[Draft], Iterable[str]]
-RULES: tuple[Rule, ...] = (
-    names_differ,
-    edges_are_sound,
-    producers_agree,
-    graph_name_is_plain,
+RULES: tuple[Rule, ...] = (  # in the order in which findings are reported
+    node_names_are_unique,
+    edges_are_valid,
+    producers_are_exclusive_or_ordered,
+    graph_name_has_no_separator,
     end_is_reserved,
     names_are_identifiers,
-    nested_names_are_free,
-    defaults_agree,
+    nested_names_are_not_outputs,
+    defaults_are_consistent,
     gate_targets_exist,
-    gates_leave_themselves,
-    parallel_targets_differ,
-    interrupts_can_wait,
-    unrepeatable_is_recorded,
-    nested_graphs_do_not_cache,
-    awaited_names_exist,
+    gates_do_not_target_themselves,
+    parallel_targets_have_distinct_outputs,
+    interrupts_can_pause,
+    unrepeatable_nodes_have_records,
+    nested_graphs_are_not_cached,
+    wait_for_names_exist,
     types_fit,
 )
-_NEED_NO_EDGES = (
-    names_differ,
-    graph_name_is_plain,
+_NAME_RULES: tuple[Rule, ...] = (  # the rules that apply if names are repeated
+    node_names_are_unique,
+    graph_name_has_no_separator,
     end_is_reserved,
     names_are_identifiers,
 )
-
-
-def validate_graph(
-    nodes: Iterable[HyperNode],
-    *,
-    edges: Iterable[object] | None = None,
-    name: str | None = None,
-    strict_types: bool = False,
-) -> Wiring:
-    """Check whether a graph can be made of this, and return how its nodes are joined.
-
-    Takes what `Graph` takes: `nodes`, `edges`, `name`, `strict_types`. Raises GraphConfigError
-    with the findings of all rules.
-    """
-    listed = tuple(nodes)
-    draft = Draft(listed, Wiring(listed, edges), name, strict_types)
-    repeated = len(draft.wiring.nodes) < len(listed)
-    findings = [text for rule in (_NEED_NO_EDGES if repeated else RULES) for text in rule(draft)]
-    if findings:
-        raise GraphConfigError.from_findings(findings)
-    return draft.wiring

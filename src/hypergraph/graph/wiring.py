@@ -1,7 +1,7 @@
-"""Edges from names: who feeds whom, who waits for whom, which gate controls which node.
+"""Wiring: the edges between nodes, inferred from names or given explicitly.
 
-Wiring is computed once per set of nodes and shared by every graph derived with bind, select or
-entry points. It never raises: what is wrong with explicit edges is kept as findings.
+It is computed once per set of nodes and shared by every graph derived with bind, select or entry points. It
+never raises: mistakes in explicit edges are kept as findings.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from hypergraph.structure import cyclic_components
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A directed edge: "data" carries values, "control" leads from a gate, "ordering" only waits."""
+    """Connect two nodes: a "data" edge carries values, "control" starts at a gate, "ordering" delays."""
 
-    source: str  # name of the node it leads from
-    target: str  # name of the node it leads to
+    source: str  # name of the node at its start
+    target: str  # name of the node at its end
     edge_type: str  # "data", "control" or "ordering"
-    value_names: tuple[str, ...] = ()  # what it carries
+    value_names: tuple[str, ...] = ()  # the values it carries
 
 
 class Wiring:
@@ -36,7 +36,7 @@ class Wiring:
         self.nodes = {node.name: node for node in nodes}
         self.explicit = edges is not None
         self.findings: list[str] = []
-        self.memo: dict[str, Any] = {}  # what later layers derive from this wiring, e.g. the plan
+        self.memo: dict[str, Any] = {}  # results that later layers derive from this wiring, e.g. the plan
         self.producers: dict[str, list[str]] = {}
         self.data_producers: dict[str, list[str]] = {}
         self.consumers: dict[str, list[str]] = {}
@@ -68,12 +68,12 @@ class Wiring:
 
     @cached_property
     def successors(self) -> dict[str, list[str]]:
-        """Where edges of any type lead from each node."""
+        """The targets of edges of any type, by source."""
         return self._links(self.edges)
 
     @cached_property
     def predecessors(self) -> dict[str, list[str]]:
-        """Where edges of any type come from."""
+        """The sources of edges of any type, by target."""
         links: dict[str, list[str]] = {name: [] for name in self.nodes}
         for source, target in self._edges:
             links[target].append(source)
@@ -81,12 +81,12 @@ class Wiring:
 
     @cached_property
     def data_successors(self) -> dict[str, list[str]]:
-        """Where data edges lead from each node."""
+        """The targets of data edges, by source."""
         return self._links(edge for edge in self.edges if edge.edge_type == "data")
 
     @cached_property
     def value_flow(self) -> dict[str, list[str]]:
-        """Where values can go: from every producer of a name, not only the first, to all it feeds."""
+        """The possible consumers of each node: those of all producers of a name, not only the first."""
         if self.explicit:
             return self.data_successors
         links: dict[str, dict[str, None]] = {name: {} for name in self.nodes}
@@ -102,27 +102,27 @@ class Wiring:
 
     @cached_property
     def flow_cycles(self) -> list[list[str]]:
-        """The cyclic components over all ways that values can go."""
+        """The cyclic components over `value_flow`."""
         return self._cycles(self.value_flow)
 
     @cached_property
     def flow_cycle_of(self) -> dict[str, set[str]]:
-        """The flow cycle that each node is part of, without nodes that are in none."""
+        """The flow cycle of each node that is part of one."""
         return {name: cycle for cycle in map(set, self.flow_cycles) for name in cycle}
 
     @cached_property
     def cycles(self) -> list[list[str]]:
-        """The cyclic components over edges of every type, from whichever producer of a value."""
+        """The cyclic components over `ways`."""
         return self._cycles(self.ways)
 
     @cached_property
     def ways(self) -> dict[str, list[str]]:
-        """Where edges of every type lead, from whichever producer of a value."""
+        """The successors of each node by edges of any type, and by `value_flow`."""
         return {name: [*self.successors[name], *self.value_flow[name]] for name in self.nodes}
 
     @cached_property
     def ways_back(self) -> dict[str, list[str]]:
-        """Where the ways to each node come from."""
+        """The inverse of `ways`."""
         back: dict[str, list[str]] = {name: [] for name in self.nodes}
         for source, targets in self.ways.items():
             for target in targets:
@@ -144,18 +144,10 @@ class Wiring:
         return feeders
 
     def feeders(self, node: str, param: str) -> Sequence[str]:
-        """Return the nodes that may deliver this parameter: declared sources, else all producers."""
+        """Return the nodes that can supply this parameter: declared sources, else all producers."""
         if self.explicit:
             return self._declared_feeders.get((node, param), ())
         return self.data_producers.get(param, ())
-
-    def links_without(self, contested: set[str]) -> dict[str, list[str]]:
-        """Return where edges lead after dropping inferred data edges that carry contested values only."""
-        if self.explicit:
-            return self.successors
-        return self._links(
-            e for e in self.edges if e.edge_type != "data" or not contested.issuperset(e.value_names)
-        )
 
     def _links(self, edges: Iterable[Edge]) -> dict[str, list[str]]:
         links: dict[str, list[str]] = {name: [] for name in self.nodes}
@@ -164,7 +156,7 @@ class Wiring:
         return links
 
     def _add(self, edge: Edge) -> None:
-        """Add an edge, or its values to the edge that joins the same pair already."""
+        """Add an edge, or merge it with the edge between the same nodes."""
         known = self._edges.get((edge.source, edge.target), edge)
         values = dict.fromkeys((*known.value_names, *edge.value_names))
         kind = "data" if "data" in (known.edge_type, edge.edge_type) else edge.edge_type
@@ -204,11 +196,11 @@ class Wiring:
                     "an edge must be a 2-tuple or 3-tuple: (source, target) or (source, target, values)",
                 )
                 continue
-            source, target = _end_name(given[0]), _end_name(given[1])
+            source, target = _endpoint_name(given[0]), _endpoint_name(given[1])
             if not self._knows(source):
                 self._report(given, f"unknown source {shown(source)}", did_you_mean(source, self.nodes))
             elif target is END:
-                continue  # where a chain ends; nothing to wire
+                continue  # the end of a chain
             elif not self._knows(target):
                 self._report(given, f"unknown target {shown(target)}", did_you_mean(target, self.nodes))
             else:
@@ -237,7 +229,7 @@ class Wiring:
             yield Edge(source, target, "data" if values else "ordering", tuple(values))
 
     def _report(self, given: Any, what: str, hint: str | None = None) -> None:
-        ends = tuple(map(_end_name, given)) if isinstance(given, (tuple, list)) else given
+        ends = tuple(map(_endpoint_name, given)) if isinstance(given, (tuple, list)) else given
         self.findings.append(
             finding(
                 f"Invalid edge {shown(ends)}: {what}",
@@ -251,21 +243,21 @@ class Wiring:
         return {**self.__dict__, "memo": {}}
 
 
-def _end_name(end: Any) -> Any:
+def _endpoint_name(end: Any) -> Any:
     return end.name if isinstance(end, HyperNode) else end
 
 
 def chain(*nodes: HyperNode | str | type[END]) -> list[tuple[str, Any]]:
-    """Return the edges that join these nodes in a row; END may stand last.
+    """Return the edges that connect these nodes one after another; END can be the last.
 
     >>> chain("load", "clean", "split")
     [('load', 'clean'), ('clean', 'split')]
 
-    Raises ValueError for fewer than two nodes or an END in between.
+    Raises ValueError for fewer than two nodes, or END before the last place.
     """
-    names = [_end_name(node) for node in nodes]
+    names = [_endpoint_name(node) for node in nodes]
     if len(names) < 2:
         raise ValueError("chain() needs at least two nodes.")
     if END in names[:-1]:
-        raise ValueError("END can only stand last in a chain().")
+        raise ValueError("END can only be the last argument of chain().")
     return list(pairwise(names))

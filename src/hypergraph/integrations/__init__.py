@@ -1,4 +1,4 @@
-"""What joins the package to other systems, each behind an extra; a module is loaded on first use."""
+"""Connections to other systems, each behind an extra and loaded on first use."""
 
 from typing import TYPE_CHECKING, Any
 

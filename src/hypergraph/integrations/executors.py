@@ -1,4 +1,4 @@
-"""Executors for systems that bring none of their own."""
+"""Executors for systems that have no `concurrent.futures.Executor` of their own."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ T = TypeVar("T")
 
 
 class RayExecutor(Executor):
-    """Submit calls to Ray as tasks; options such as `num_cpus` or `resources` are those of `ray.remote`.
+    """Submit calls to Ray as tasks; the options are those of `ray.remote`, such as `num_cpus`.
 
-    Ray must be initialised, and stays so after `shutdown`. A task whose worker dies is not repeated by Ray:
-    its future raises, and whoever submitted it decides. Raises ImportError without the extra.
+    Ray must be initialised, and stays initialised after `shutdown`. Ray does not repeat a task whose worker
+    died: its future raises, and the node's `on_worker_loss` decides. Raises ImportError without the extra.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -24,7 +24,7 @@ class RayExecutor(Executor):
         except ImportError as error:
             raise ImportError("RayExecutor needs Ray. Install it: pip install 'hypergraph[ray]'") from error
         self._ray: Any = ray
-        self._task: Any = ray.remote(**{"max_retries": 0, "num_cpus": 1, **options})(_called)
+        self._task: Any = ray.remote(**{"max_retries": 0, "num_cpus": 1, **options})(_call)
         self._pending: set[Future[Any]] = set()
         self._is_shut_down = False
 
@@ -35,17 +35,17 @@ class RayExecutor(Executor):
         reference = self._task.remote(fn, args, kwargs)
         future: Future[T] = reference.future()
 
-        def let_go(ended: Future[T]) -> None:
+        def discard(ended: Future[T]) -> None:
             self._pending.discard(ended)
             if ended.cancelled():
                 self._ray.cancel(reference)
 
         self._pending.add(future)
-        future.add_done_callback(let_go)
+        future.add_done_callback(discard)
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Accept no more calls; wait for those under way, and cancel them first with `cancel_futures`."""
+        """Accept no more calls and wait for the running ones; `cancel_futures` cancels them first."""
         self._is_shut_down = True
         pending = list(self._pending)
         if cancel_futures:
@@ -57,5 +57,5 @@ class RayExecutor(Executor):
                     future.exception()
 
 
-def _called(fn: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
+def _call(fn: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
     return fn(*args, **kwargs)

@@ -1,7 +1,7 @@
-"""Boxes and arrows in, places and one SVG out. Nothing here knows what the boxes stand for.
+"""Layered layout of boxes and arrows, and its SVG, independent of what the boxes mean.
 
-Layered, after Sugiyama: loops are opened, boxes get ranks, ranks are sorted so that few arrows cross, then
-all get coordinates. The outcome depends on nothing but the input, and takes nearly linear time.
+After Sugiyama: cycles are broken, boxes get ranks, ranks are sorted to reduce crossings, boxes get
+coordinates. The layout is deterministic and takes nearly linear time.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ _MARGIN = 20.0
 
 
 def arrange(drawing: Mapping[str, Any], *, direction: str = "TD") -> Layout:
-    """Return the places of all boxes and arrows; the flow goes down ("TD") or to the right ("LR").
+    """Return the layout of a drawing; the flow goes down ("TD") or to the right ("LR").
 
-    Raises ValueError for another direction, an id that occurs twice, a parent that is not listed before its
-    children, and an arrow without a box at its end.
+    Raises ValueError for another direction, a repeated id, a parent listed after its children, and an arrow
+    without a box at its end.
     """
     if direction not in DIRECTIONS:
         raise ValueError(f"direction must be one of {', '.join(DIRECTIONS)}, got {direction!r}")
     nodes, edges = list(drawing["nodes"]), list(drawing["edges"])
     flow, texts = Flow(direction), Texts(nodes, edges)
-    parent, inside = _families(nodes)
+    parent, inside = _parents_and_children(nodes)
     for edge in edges:
         for end in ("source", "target"):
             if edge[end] not in parent:
-                raise ValueError(f"an arrow has no box at its {end}: {edge[end]!r}")
+                raise ValueError(f"unknown {end} of an arrow: {edge[end]!r}")
     nest = Nest(flow, texts, edges, parent, inside, texts.kinds)
     nest.solve()
     corners: dict[str | None, Point] = {None: (_MARGIN, _MARGIN), **dict(nest.boxes((_MARGIN, _MARGIN)))}
@@ -49,15 +49,17 @@ def arrange(drawing: Mapping[str, Any], *, direction: str = "TD") -> Layout:
     }
 
 
-def _families(nodes: list[Mapping[str, Any]]) -> tuple[dict[str, str | None], dict[str | None, list[str]]]:
+def _parents_and_children(
+    nodes: list[Mapping[str, Any]],
+) -> tuple[dict[str, str | None], dict[str | None, list[str]]]:
     parent: dict[str, str | None] = {}
     inside: dict[str | None, list[str]] = {}
     for node in nodes:
         holder = node.get("parent")
         if node["id"] in parent:
-            raise ValueError(f"two boxes have the id {node['id']!r}")
+            raise ValueError(f"duplicate id of boxes: {node['id']!r}")
         if holder is not None and holder not in parent:
-            raise ValueError(f"the parent of box {node['id']!r} must be listed before it: {holder!r}")
+            raise ValueError(f"the parent {holder!r} of box {node['id']!r} must be listed before it")
         parent[node["id"]] = holder
         inside.setdefault(holder, []).append(node["id"])
     return parent, inside

@@ -1,8 +1,8 @@
-"""Layers of a drawing: ranks and order."""
+"""Ranks of boxes, and their order within ranks."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 @dataclass(slots=True)
 class Item:
-    """What takes room: a box, a label, or the place where an arrow passes. Left and right are half widths."""
+    """An element of a rank: a box, or a dummy for a label or an arrow. Left and right are half widths."""
 
     left: float = 0.0
     right: float = 0.0
     depth: float = 0.0
-    pinned: str = ""  # "first" or "last": where arrows come in and go out
+    pinned: str = ""  # "first" or "last" rank, for arrows that cross the border of the level
     room: float = 0.0  # half of the border that arrows may use; 0 for dummies
     is_dummy: bool = False
 
@@ -26,14 +26,14 @@ class Link(NamedTuple):
     source: int
     target: int
     label: tuple[float, float] | None = None
-    weight: int = 1  # 0: says nothing about where a loop begins
-    bundle: int = -1  # links of one bundle leave their source as one; -1 for none
-    leaves: float | None = None  # where the link must leave its source, from the middle; None: anywhere
-    meets: float | None = None
+    weight: int = 1  # 0: does not count for the start of a loop
+    bundle: int = -1  # links of one bundle leave their source together; -1 for none
+    leaves: float | None = None  # fixed port at the source, relative to its middle
+    meets: float | None = None  # fixed port at the target, relative to its middle
 
 
 class Joint(NamedTuple):
-    """The other end of a segment, the port there and the port here, both from the middle of the item."""
+    """The other end of a segment, and the ports at both ends, relative to the middle of the item."""
 
     item: int
     there: float
@@ -42,21 +42,21 @@ class Joint(NamedTuple):
 
 @dataclass(slots=True)
 class Ladder:
-    """Items in ranks, and the way that every link takes through them."""
+    """Items in ranks, and the route of every link through them."""
 
     items: list[Item]
     rank: list[int]
     ranks: list[list[int]]
     above: list[list[Joint]]
     below: list[list[Joint]]
-    ways: list[list[int]] = field(default_factory=list)  # per link: from source to target
-    turned: set[int] = field(default_factory=set)  # links that go back against the flow
-    labels: dict[int, int] = field(default_factory=dict)  # link -> the dummy that bears its label
-    anchors: dict[int, int] = field(default_factory=dict)  # the end of a way back -> the box it turns around
+    ways: list[list[int]] = field(default_factory=list)  # items on each link, from source to target
+    turned: set[int] = field(default_factory=set)  # links against the flow
+    labels: dict[int, int] = field(default_factory=dict)  # link -> the dummy with its label
+    anchors: dict[int, int] = field(default_factory=dict)  # end of a turned link -> the box next to it
     _joined: set[tuple[int, int, float, float]] = field(default_factory=set)
 
     def add_dummy(self, rank: int, width: float, depth: float = 0.0) -> int:
-        """Add a place to pass and return its number."""
+        """Add a dummy to a rank and return its number."""
         self.items.append(Item(width / 2, width / 2, depth, is_dummy=True))
         self.rank.append(rank)
         self.ranks[rank].append(len(self.items) - 1)
@@ -65,7 +65,7 @@ class Ladder:
         return len(self.items) - 1
 
     def join(self, upper: int, lower: int, link: Link) -> None:
-        """Add a segment between neighbouring ranks, unless another link of the bundle has."""
+        """Add a segment between adjacent ranks, unless another link of the bundle has the same."""
         out = (link.leaves or 0.0) if upper == link.source else 0.0
         into = (link.meets or 0.0) if lower == link.target else 0.0
         if (upper, lower, out, into) in self._joined:
@@ -75,11 +75,13 @@ class Ladder:
         self.above[lower].append(Joint(upper, out, into))
 
 
-LANE = 10.0  # what an arrow needs across, beside boxes
+# -- routes ---------------------------------------------------------------------------------------------
+
+LANE = 10.0  # width of a passing arrow
 
 
 def build(items: Sequence[Item], links: Sequence[Link], ranks: Sequence[int], turned: set[int]) -> Ladder:
-    """Cut the links into segments; links from an item to itself are left to the caller."""
+    """Split the links into segments; the caller draws links from an item to itself."""
     height = max(ranks, default=-1) + 1
     ladder = Ladder(list(items), list(ranks), [[] for _ in range(height)], [], [], turned=turned)
     for item, rank in enumerate(ranks):
@@ -97,8 +99,8 @@ def build(items: Sequence[Item], links: Sequence[Link], ranks: Sequence[int], tu
     return ladder
 
 
-def _passing(ladder: Ladder, number: int, link: Link, ranks: range) -> list[int]:
-    """Add dummies in these ranks; the one in the middle bears the label."""
+def _add_dummies(ladder: Ladder, number: int, link: Link, ranks: range) -> list[int]:
+    """Add dummies in these ranks; the one in the middle has the label."""
     dummies = []
     for rank in ranks:
         labelled = link.label is not None and rank == ranks[len(ranks) // 2]
@@ -114,8 +116,8 @@ def _way_down(
 ) -> list[int]:
     between = range(ladder.rank[link.source] + 1, ladder.rank[link.target])
     if link.bundle < 0:
-        way = [link.source, *_passing(ladder, number, link, between), link.target]
-    else:  # one trunk for the whole bundle, which each link leaves at the rank before its target
+        way = [link.source, *_add_dummies(ladder, number, link, between), link.target]
+    else:  # a shared trunk, which each link leaves before its target
         key = link.source, link.bundle, link.leaves or 0.0
         for rank in between:
             if (*key, rank) not in trunks:
@@ -127,9 +129,9 @@ def _way_down(
 
 
 def _way_back(ladder: Ladder, number: int, link: Link) -> list[int]:
-    """Lead an arrow beside all ranks from its source up to its target, and around both."""
+    """Route an arrow against the flow, beside the boxes, from its source up to its target."""
     beside = range(ladder.rank[link.target], ladder.rank[link.source] + 1)
-    lane = _passing(ladder, number, link, beside)
+    lane = _add_dummies(ladder, number, link, beside)
     for upper, lower in pairwise(lane):
         ladder.join(upper, lower, link)
     ladder.anchors[lane[0]] = link.target
@@ -137,8 +139,11 @@ def _way_back(ladder: Ladder, number: int, link: Link) -> list[int]:
     return [link.source, *reversed(lane), link.target]
 
 
+# -- ranks ----------------------------------------------------------------------------------------------
+
+
 def closing_links(count: int, links: Sequence[Link]) -> set[int]:
-    """Return the links that go back to where the walk came from, first from items that nothing leads to."""
+    """Return the links that close cycles, found by depth-first search from items without incoming links."""
     leaving: list[list[int]] = [[] for _ in range(count)]
     entered = [0] * count
     for number, link in enumerate(links):
@@ -148,7 +153,7 @@ def closing_links(count: int, links: Sequence[Link]) -> set[int]:
     starts_loop = [any(links[number].weight for number in leaving[item]) for item in range(count)]
     starts = sorted(range(count), key=lambda item: (entered[item] > 0, not starts_loop[item], item))
     closing: set[int] = set()
-    state = [0] * count  # 1 on the way, 2 done
+    state = [0] * count  # 1 on the path, 2 done
     for start in starts:
         if state[start]:
             continue
@@ -171,7 +176,7 @@ def closing_links(count: int, links: Sequence[Link]) -> set[int]:
 
 
 def assign_ranks(items: Sequence[Item], links: Sequence[Link], closing: set[int]) -> list[int]:
-    """Return a rank per item: as near to its neighbours as longest ways allow; pinned ones outermost."""
+    """Return the rank of each item: by longest paths, close to its neighbours, pinned items outermost."""
     inner = [item for item in range(len(items)) if not items[item].pinned]
     into: list[list[tuple[int, int]]] = [[] for _ in items]
     out: list[list[tuple[int, int]]] = [[] for _ in items]
@@ -183,21 +188,27 @@ def assign_ranks(items: Sequence[Item], links: Sequence[Link], closing: set[int]
         into[link.target].append((link.source, length))
         out[link.source].append((link.target, length))
     found = [0] * len(items)
-    order = _topological(inner, into, out)
+    order = topological(inner, into, out)
     for item in order:
         found[item] = max((found[source] + length for source, length in into[item]), default=0)
     for item in reversed(order):
-        if len(out[item]) > len(into[item]):  # what has more below than above moves down to it
+        if len(out[item]) > len(into[item]):  # move down, towards the majority of links
             found[item] = max(found[item], min(found[target] - length for target, length in out[item]))
     return _with_pinned(items, links, found, inner)
 
 
-def _topological(
-    inner: Sequence[int], into: Sequence[Sequence[object]], out: Sequence[Sequence[tuple[int, int]]]
+_Weighted = Sequence[tuple[int, float]]  # neighbours, each with the length of the link
+
+
+def topological(
+    items: Sequence[int],
+    into: Sequence[_Weighted] | Mapping[int, _Weighted],
+    out: Sequence[_Weighted] | Mapping[int, _Weighted],
 ) -> list[int]:
-    missing = {item: len(into[item]) for item in inner}
-    order = [item for item in inner if not missing[item]]
-    for item in order:  # grows while it is read
+    """Return the items in topological order."""
+    missing = {item: len(into[item]) for item in items}
+    order = [item for item in items if not missing[item]]
+    for item in order:  # the loop appends to it
         for target, _ in out[item]:
             missing[target] -= 1
             if not missing[target]:
@@ -209,9 +220,11 @@ def _with_pinned(
     items: Sequence[Item], links: Sequence[Link], found: list[int], inner: Sequence[int]
 ) -> list[int]:
     first = min((found[item] for item in inner), default=0)
-    begins = any(item.pinned == "first" for item in items)
-    # A label on the way in or out needs a rank of its own.
-    room_in = 1 + any(link.label and items[link.source].pinned == "first" for link in links) if begins else 0
+    has_entries = any(item.pinned == "first" for item in items)
+    # The label of an arrow across the border needs its own rank.
+    room_in = (
+        1 + any(link.label and items[link.source].pinned == "first" for link in links) if has_entries else 0
+    )
     room_out = 1 + any(link.label and items[link.target].pinned == "last" for link in links)
     for item in inner:
         found[item] += room_in - first
@@ -222,15 +235,17 @@ def _with_pinned(
     return found
 
 
-_PATIENCE = 4  # sweeps without an improvement
+# -- order ----------------------------------------------------------------------------------------------
+
+_PATIENCE = 4  # sweeps without improvement before giving up
 _MOST_SWEEPS = 24
 _MOST_SWAPS = 8
-_MANY = 400  # pairs of arrows: of two busy boxes not all are compared
+_MANY = 400  # pairs of arrows; swaps of busier boxes are not considered
 
 
 def order(ladder: Ladder) -> None:
-    """Sort every rank by sweeping down and up; the best order seen stays."""
-    _begin(ladder)
+    """Sort the ranks by sweeping down and up, and keep the best order."""
+    _initial_order(ladder)
     best, fewest = [list(rank) for rank in ladder.ranks], crossings(ladder)
     patience = _PATIENCE
     for sweep in range(_MOST_SWEEPS):
@@ -248,7 +263,7 @@ def order(ladder: Ladder) -> None:
 
 
 def _swap_neighbours(ladder: Ladder) -> bool:
-    """Swap neighbours in a rank where their arrows then cross less; say whether there were such."""
+    """Swap neighbours where that reduces crossings; return whether any were swapped."""
     places = positions(ladder)
     swapped = False
     for rank in ladder.ranks:
@@ -263,7 +278,7 @@ def _swap_neighbours(ladder: Ladder) -> bool:
 
 
 def _gain(left: list[Joint], right: list[Joint], places: list[int]) -> int:
-    """Return how many crossings fewer there would be if left and right were swapped."""
+    """Return the reduction of crossings by a swap of left and right."""
     if len(left) * len(right) > _MANY:
         return 0
     ends = [(places[joint.item], joint.there) for joint in left]
@@ -272,7 +287,7 @@ def _gain(left: list[Joint], right: list[Joint], places: list[int]) -> int:
 
 
 def crossings(ladder: Ladder) -> int:
-    """Count how often segments between neighbouring ranks cross."""
+    """Count crossings of segments between adjacent ranks."""
     places = positions(ladder)
     total = 0
     for rank in ladder.ranks[:-1]:
@@ -286,7 +301,7 @@ def crossings(ladder: Ladder) -> int:
 
 
 def _grouped(joints: list[Joint]) -> list[list[Joint]]:
-    """Group segments that leave from the same port: those never cross."""
+    """Group segments from the same port, which never cross."""
     groups: list[list[Joint]] = []
     for joint in joints:
         if groups and groups[-1][0].here == joint.here:
@@ -297,7 +312,7 @@ def _grouped(joints: list[Joint]) -> list[list[Joint]]:
 
 
 def _inversions(groups: list[list[tuple[int, float]]]) -> int:
-    """Count pairs in the wrong order with a tree of counts."""
+    """Count inversions between groups with a Fenwick tree."""
     known = {end: number for number, end in enumerate(sorted({end for group in groups for end in group}), 1)}
     counts = [0] * (len(known) + 1)
     total = seen = 0
@@ -318,7 +333,7 @@ def _inversions(groups: list[list[tuple[int, float]]]) -> int:
 
 
 def positions(ladder: Ladder) -> list[int]:
-    """Return the place of each item in its rank."""
+    """Return the index of each item in its rank."""
     places = [0] * len(ladder.items)
     for rank in ladder.ranks:
         for place, item in enumerate(rank):
@@ -326,8 +341,8 @@ def positions(ladder: Ladder) -> list[int]:
     return places
 
 
-def _begin(ladder: Ladder) -> None:
-    """Order the ranks as a walk from the top meets their items: what belongs together stands together."""
+def _initial_order(ladder: Ladder) -> None:
+    """Set the initial order by depth-first search from the top, which keeps connected items together."""
     met: dict[int, None] = {}
     for rank in ladder.ranks:
         for start in rank:
@@ -348,18 +363,18 @@ def _sweep(ladder: Ladder, *, down: bool) -> None:
     places = positions(ladder)
     joints = ladder.above if down else ladder.below
     for rank in ladder.ranks[1:] if down else ladder.ranks[-2::-1]:
-        wanted = {item: _middle(ladder, joints[item], places) for item in rank if joints[item]}
+        wanted = {item: _barycenter(ladder, joints[item], places) for item in rank if joints[item]}
         for item in rank:
             box = ladder.anchors.get(item)
             if item not in wanted and box in wanted:
-                wanted[item] = wanted[box] + 1e-3  # beside the box that the arrow turns around
+                wanted[item] = wanted[box] + 1e-3  # next to its box
         free = iter(sorted((item for item in rank if item in wanted), key=wanted.__getitem__))
         rank[:] = [next(free) if item in wanted else item for item in rank]
         for place, item in enumerate(rank):
             places[item] = place
 
 
-def _middle(ladder: Ladder, joints: list[Joint], places: list[int]) -> float:
+def _barycenter(ladder: Ladder, joints: list[Joint], places: list[int]) -> float:
     total = 0.0
     for joint in joints:
         item = ladder.items[joint.item]

@@ -1,4 +1,4 @@
-"""Positions of boxes, level by level."""
+"""Positions of boxes and arrows, across the flow and level by level."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from hypergraph.layout.layers import (
     closing_links,
     order,
     positions,
+    topological,
 )
 from hypergraph.layout.model import LOOP_ROOM, Flow, Texts
 from hypergraph.layout.routing import Band, Curve, Point, curve_of, loop_at, place_along, ports, start_of
@@ -27,10 +28,12 @@ _NARROW = 12.0  # beside a dummy
 
 Pair = tuple[int, int]
 
+# -- across the flow ------------------------------------------------------------------------------------
+
 
 @dataclass(slots=True)
 class _View:
-    """The ladder as one of the four ways sees it: ranks in the order of the walk, mirrored or not."""
+    """The ladder as seen in one of four passes: from the top or the bottom, mirrored or not."""
 
     ranks: list[list[int]]
     joints: list[list[Joint]]
@@ -42,10 +45,10 @@ class _View:
 
 
 def place_across(ladder: Ladder) -> list[float]:
-    """Return the x of the middle of each item."""
+    """Return the x of the middle of each item, after Brandes and Köpf: the median of four passes."""
     crossed = _crossed_by_straight(ladder)
     found = [
-        _one_way(ladder, crossed, down=down, mirrored=mirrored)
+        _pass(ladder, crossed, down=down, mirrored=mirrored)
         for down in (True, False)
         for mirrored in (False, True)
     ]
@@ -59,7 +62,7 @@ def place_across(ladder: Ladder) -> list[float]:
 
 
 def _crossed_by_straight(ladder: Ladder) -> set[Pair]:
-    """Return the segments that cross one between two dummies: those must not bend the long arrow."""
+    """Return the segments that cross one between two dummies; long arrows stay straight."""
     places = positions(ladder)
     crossed: set[Pair] = set()
     for upper, rank in pairwise(ladder.ranks):
@@ -84,7 +87,7 @@ def _dummy_above(ladder: Ladder, item: int) -> int | None:
     return next((joint.item for joint in ladder.above[item] if ladder.items[joint.item].is_dummy), None)
 
 
-def _one_way(ladder: Ladder, crossed: set[Pair], *, down: bool, mirrored: bool) -> list[float]:
+def _pass(ladder: Ladder, crossed: set[Pair], *, down: bool, mirrored: bool) -> list[float]:
     ranks = ladder.ranks if down else ladder.ranks[::-1]
     left, right = [item.left for item in ladder.items], [item.right for item in ladder.items]
     if mirrored:
@@ -102,7 +105,7 @@ def _one_way(ladder: Ladder, crossed: set[Pair], *, down: bool, mirrored: bool) 
 
 
 def _align(view: _View) -> tuple[list[int], list[float]]:
-    """Chain each item to the middle one of its neighbours; return the head of each chain, and the offset."""
+    """Align each item with the median of its neighbours; return the head of each chain, and the offset."""
     root = list(range(len(view.left)))
     shift = [0.0] * len(root)
     for rank in view.ranks:
@@ -126,47 +129,36 @@ def _is_crossed(view: _View, one: int, other: int) -> bool:
 
 
 def _compact(view: _View, ladder: Ladder, root: list[int], shift: list[float]) -> list[float]:
-    """Push the chains together: first all to the left, then each to the right as far as it finds room."""
-    after: dict[int, list[tuple[int, float]]] = {}
-    before: dict[int, list[tuple[int, float]]] = {}
+    """Place the chains: all as far left as possible, then each as far right as there is space."""
+    after: dict[int, list[tuple[int, float]]] = {chain: [] for chain in root}
+    before: dict[int, list[tuple[int, float]]] = {chain: [] for chain in root}
     for rank in view.ranks:
         for one, other in pairwise(rank):
             narrow = ladder.items[one].is_dummy or ladder.items[other].is_dummy
             distance = view.right[one] + (_NARROW if narrow else GAP) + view.left[other]
             distance += shift[one] - shift[other]
-            after.setdefault(root[one], []).append((root[other], distance))
-            before.setdefault(root[other], []).append((root[one], distance))
-    order = _in_order(set(root), after, before)
+            after[root[one]].append((root[other], distance))
+            before[root[other]].append((root[one], distance))
+    order = topological(sorted(after), before, after)
     x: dict[int, float] = {}
     for chain in order:
-        x[chain] = max((x[other] + distance for other, distance in before.get(chain, ())), default=0.0)
+        x[chain] = max((x[other] + distance for other, distance in before[chain]), default=0.0)
     for chain in reversed(order):
-        if chain in after:
+        if after[chain]:
             x[chain] = max(x[chain], min(x[other] - distance for other, distance in after[chain]))
     return [x[head] + offset for head, offset in zip(root, shift, strict=True)]
 
 
-def _in_order(
-    chains: set[int], after: dict[int, list[tuple[int, float]]], before: dict[int, list[tuple[int, float]]]
-) -> list[int]:
-    missing = {chain: len(before.get(chain, ())) for chain in chains}
-    order = sorted(chain for chain in chains if not missing[chain])
-    for chain in order:  # grows while it is read
-        for other, _ in after.get(chain, ()):
-            missing[other] -= 1
-            if not missing[other]:
-                order.append(other)
-    return order
+# -- one level ------------------------------------------------------------------------------------------
 
-
-_BETWEEN_PARTS = 36.0
-_ROW = 1100.0  # parts fill rows of about this width,
-_ASPECT = 1.6  # or more if there are many
+_COMPONENT_GAP = 36.0
+_ROW = 1100.0  # minimum width of a row of components
+_ASPECT = 1.6  # aspect ratio of the picture if there are many
 
 
 @dataclass(slots=True)
 class Placed:
-    """The places found: of the middle of each item across and of its start along the flow."""
+    """Positions of a level: items by the middle across and the start along the flow."""
 
     width: float = 0.0
     depth: float = 0.0
@@ -175,20 +167,22 @@ class Placed:
     labels: dict[int, Point] = field(default_factory=dict)  # the middle of each label
 
 
-class _Part(NamedTuple):
+class _Component(NamedTuple):
     items: list[int]
     links: list[int]
 
 
 def place(items: Sequence[Item], links: Sequence[Link]) -> Placed:
-    """Lay out one level."""
+    """Lay out one level: each connected component, then all of them in rows."""
     parts = [
-        _place_part(part, [items[number] for number in part.items], [links[number] for number in part.links])
-        for part in _parts(items, links)
+        _place_component(
+            part, [items[number] for number in part.items], [links[number] for number in part.links]
+        )
+        for part in _components(items, links)
     ]
     in_one_row = any(item.pinned for item in items)
     whole = _packed(parts, in_one_row=in_one_row)
-    for number, link in enumerate(links):  # from border to border
+    for number, link in enumerate(links):  # arrows across the border reach it
         curve = whole.curves[number]
         if items[link.source].pinned:
             _lengthen(curve, 0.0, at_start=True)
@@ -209,8 +203,8 @@ def _lengthen(curve: Curve, y: float, *, at_start: bool) -> None:
         curve += more
 
 
-def _parts(items: Sequence[Item], links: Sequence[Link]) -> list[_Part]:
-    """Return what hangs together, in the order of first items."""
+def _components(items: Sequence[Item], links: Sequence[Link]) -> list[_Component]:
+    """Return the connected components, in the order of their first items."""
     leader = list(range(len(items)))
 
     def find(item: int) -> int:
@@ -222,15 +216,15 @@ def _parts(items: Sequence[Item], links: Sequence[Link]) -> list[_Part]:
     for link in links:
         one, other = find(link.source), find(link.target)
         leader[max(one, other)] = min(one, other)
-    parts: dict[int, _Part] = {}
+    parts: dict[int, _Component] = {}
     for item in range(len(items)):
-        parts.setdefault(find(item), _Part([], [])).items.append(item)
+        parts.setdefault(find(item), _Component([], [])).items.append(item)
     for number, link in enumerate(links):
         parts[find(link.source)].links.append(number)
     return list(parts.values())
 
 
-def _place_part(part: _Part, items: Sequence[Item], links: Sequence[Link]) -> Placed:
+def _place_component(part: _Component, items: Sequence[Item], links: Sequence[Link]) -> Placed:
     local = {item: number for number, item in enumerate(part.items)}
     links = [link._replace(source=local[link.source], target=local[link.target]) for link in links]
     closing = closing_links(len(items), links)
@@ -265,20 +259,20 @@ def _middle(band: Band) -> float:
 def _place_loop(placed: Placed, names: tuple[int, int], about: Item, link: Link, far: float) -> None:
     name, item = names
     x, start = placed.items[item]
-    border = x + about.left  # what is to the right beyond the half width is room for loops
+    border = x + about.left  # the right half is wider, with space for loops
     placed.curves[name] = loop_at(border, start, about.depth, far)
     if link.label:
         placed.labels[name] = border + far + link.label[0] / 2, start + about.depth / 2
 
 
 def _packed(parts: Sequence[Placed], *, in_one_row: bool) -> Placed:
-    area = sum((part.width + _BETWEEN_PARTS) * (part.depth + _BETWEEN_PARTS) for part in parts)
+    area = sum((part.width + _COMPONENT_GAP) * (part.depth + _COMPONENT_GAP) for part in parts)
     widest = math.inf if in_one_row else max(_ROW, math.sqrt(area) * _ASPECT)
     whole = Placed()
     x = y = 0.0
     for part in parts:
         if x and x + part.width > widest:
-            x, y = 0.0, whole.depth + _BETWEEN_PARTS
+            x, y = 0.0, whole.depth + _COMPONENT_GAP
         for item, (at_x, at_y) in part.items.items():
             whole.items[item] = at_x + x, at_y + y
         for number, curve in part.curves.items():
@@ -287,21 +281,24 @@ def _packed(parts: Sequence[Placed], *, in_one_row: bool) -> Placed:
             whole.labels[number] = at_x + x, at_y + y
         whole.width = max(whole.width, x + part.width)
         whole.depth = max(whole.depth, y + part.depth)
-        x += part.width + _BETWEEN_PARTS
+        x += part.width + _COMPONENT_GAP
     return whole
+
+
+# -- all levels -----------------------------------------------------------------------------------------
 
 
 class _Piece(NamedTuple):
     level: str | None
     edge: int
-    source: str | None  # a box; None at the border, where the arrow comes in,
-    target: str | None  # or leaves
-    main: bool  # the piece that bears the label
+    source: str | None  # a box; None if the arrow comes in through the border
+    target: str | None  # a box; None if the arrow leaves through the border
+    main: bool  # whether it has the label
 
 
 @dataclass(slots=True)
 class Nest:
-    """What is known of all levels: sizes of boxes, and where arrows pass their borders."""
+    """The layout of all levels: sizes of boxes, and where arrows cross their borders."""
 
     flow: Flow
     texts: Texts
@@ -310,19 +307,19 @@ class Nest:
     inside: dict[str | None, list[str]]
     kinds: dict[str, str]
     sizes: dict[str, tuple[float, float]] = field(default_factory=dict)  # across, along
-    bundles: list[int] = field(default_factory=list)  # per edge: those alike from one source leave it as one
+    bundles: list[int] = field(default_factory=list)  # per edge: its bundle, -1 for none
     passes: dict[tuple[str | None, int], float] = field(
         default_factory=dict
-    )  # (box, edge) -> from the middle
+    )  # (box, edge) -> crossing of the border, relative to its middle
     levels: dict[str | None, tuple[list[_Piece], Placed]] = field(default_factory=dict)
-    insets: dict[str, float] = field(default_factory=dict)  # where the inside of a box begins across
-    places: dict[str, Point] = field(default_factory=dict)  # the middle of the start, in its level
+    insets: dict[str, float] = field(default_factory=dict)  # start of the content of a box, across
+    places: dict[str, Point] = field(default_factory=dict)  # middle of the start of a box, in its level
 
     def solve(self) -> None:
         """Lay out all levels, inner ones first."""
         self._bundle()
         pieces: dict[str | None, list[_Piece]] = {}
-        beside: dict[str, float] = {}  # a box is not shorter than what is written on its arrows to itself
+        beside: dict[str, float] = {}  # a box is at least as long as the labels of its loops
         for number, edge in enumerate(self.edges):
             for piece in self._pieces(number):
                 pieces.setdefault(piece.level, []).append(piece)
@@ -346,7 +343,7 @@ class Nest:
             self.bundles.append(-1 if alone else known.setdefault(key, number))
 
     def containers(self, box: str) -> list[str | None]:
-        """Return what a box stands in, from the nearest out; the last one is the picture."""
+        """Return the boxes around a box, innermost first, then None for the picture."""
         found: list[str | None] = []
         holder = self.parent[box]
         while holder is not None:
@@ -408,7 +405,7 @@ class Nest:
         return Item(across / 2, across / 2, along, room=self.flow.room(self.kinds[box], across))
 
     def _close(self, level: str, pieces: Sequence[_Piece], placed: Placed) -> None:
-        """Make a box of a finished level."""
+        """Compute size and border crossings of the box around a level."""
         pad = self.flow.padding
         least = self.flow.least_size(self.texts.title_width(level))
         across = max(placed.width + pad.before + pad.after, least[0])
@@ -420,7 +417,7 @@ class Nest:
                 self.passes[level, piece.edge] = x + self.insets[level] - across / 2
 
     def boxes(self, corner: Point) -> Iterator[tuple[str, Point]]:
-        """Yield every box with its corner before and at the start, outer ones first."""
+        """Yield every box with its top left corner, outer ones first."""
         corners: dict[str | None, Point] = {None: corner}
         for box in self.parent:
             holder = self.parent[box]
@@ -430,13 +427,13 @@ class Nest:
             yield box, corners[box]
 
     def _origin(self, corner: Point, level: str | None) -> Point:
-        """Return where the inside of a box begins."""
+        """Return the origin of the content of a box."""
         if level is None:
             return corner
         return corner[0] + self.insets[level], corner[1] + self.flow.padding.start
 
     def arrows(self, corners: Mapping[str | None, Point]) -> tuple[dict[int, Curve], dict[int, Point]]:
-        """Return the whole curve of each edge, and the middle of its label."""
+        """Return the curve of each edge, and the middle of its label."""
         curves: dict[int, Curve] = {}
         labels: dict[int, Point] = {}
         found: dict[tuple[str | None, int], Curve] = {}
@@ -455,7 +452,7 @@ class Nest:
         return curves, labels
 
     def _to_border(self, level: str | None, piece: _Piece, curve: Curve, corner: Point) -> Curve:
-        """Lead a piece through the padding to the border of its level."""
+        """Extend a piece through the padding to the border of its level."""
         if level is None:
             return curve
         if piece.source is None:

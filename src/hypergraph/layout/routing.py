@@ -1,8 +1,8 @@
-"""Where items stand along the flow, where arrows meet borders, and the curves in between.
+"""Positions along the flow, ports of arrows at borders, and the curves between them.
 
-Between two ranks lies a gap in which arrows change their place; beside the boxes of a rank they go straight.
-So no arrow runs through a box. A curve is a chain of cubic Béziers: the start, then per piece two control
-points and an end.
+Arrows move across the flow in the gaps between ranks and go straight beside the boxes of a rank, so no arrow
+runs through a box. A curve is a chain of cubic Béziers: the start, then two control points and an end per
+piece.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from hypergraph.layout.layers import Ladder, Link
 
 Point = tuple[float, float]
 Curve = list[Point]
-_Ends = dict[int, list[tuple[float, int]]]  # by bundle: where the next item of a way is, and the link
+_Ends = dict[int, list[tuple[float, int]]]  # by bundle: the x of the next item, and the link
 
-_PORT_GAP = 14.0  # between two arrows at one border, where there is room
-_GAP = 34.0  # between two ranks,
-_LABEL_GAP = 18.0  # if one of them bears nothing but labels,
-_STEEP = 0.07  # and more of it the farther arrows go across,
+_PORT_GAP = 14.0  # between two arrows at one border, if there is space
+_GAP = 34.0  # between two ranks
+_LABEL_GAP = 18.0  # between two ranks, if one consists of labels only
+_STEEP = 0.07  # growth of the gap with the distance of arrows across,
 _MOST_STEEP = 40.0  # up to this
-_TURN, _FARTHER = 24.0, 11.0  # control points of arrows that turn around, of wider ones farther out
-_BULGE = 0.75  # of that is how far such a curve goes
+_TURN, _FARTHER = 24.0, 11.0  # distance of the control points of a turn, and its growth for outer turns
+_BULGE = 0.75  # extent of the curve, as a fraction of that distance
 
 
 class Band(NamedTuple):
-    """The part of the flow that a rank takes."""
+    """The extent of a rank along the flow."""
 
     start: float
     end: float
 
 
 class Ports(NamedTuple):
-    """Where a link leaves its source and meets its target, and how far it goes beyond them to turn around."""
+    """The x of a link at its source and target, and the extent of its turns below and above them."""
 
     start: float
     end: float
@@ -42,7 +42,7 @@ class Ports(NamedTuple):
 
 
 def place_along(ladder: Ladder, xs: Sequence[float], links: Sequence[Ports]) -> tuple[list[Band], float]:
-    """Return the band of each rank, and how deep all of it is, with room for turns at both ends."""
+    """Return the band of each rank, and the total depth, with space for turns at both ends."""
     below, above = [0.0] * len(ladder.ranks), [0.0] * len(ladder.ranks)
     for way, link in zip(ladder.ways, links, strict=True):
         first, last = ladder.rank[way[0]], ladder.rank[way[-1]]
@@ -66,7 +66,7 @@ def _gap(ladder: Ladder, xs: Sequence[float], upper: Sequence[int], lower: Seque
 
 
 def start_of(ladder: Ladder, item: int, band: Band) -> float:
-    """Return where an item begins in its band: near to what it is joined with, else in the middle."""
+    """Return the start of an item in its band: next to its neighbours, else in the middle."""
     slack = band.end - band.start - ladder.items[item].depth
     if not ladder.above[item] and ladder.below[item]:
         return band.start + slack
@@ -74,7 +74,7 @@ def start_of(ladder: Ladder, item: int, band: Band) -> float:
 
 
 def ports(ladder: Ladder, xs: Sequence[float], links: Sequence[Link]) -> list[Ports]:
-    """Return where each link meets its boxes; those of a bundle leave at one place."""
+    """Return the ports of each link; links of a bundle share one."""
     leaving: dict[int, _Ends] = {}
     meeting: dict[int, _Ends] = {}
     for number, way in enumerate(ladder.ways):
@@ -98,7 +98,7 @@ def ports(ladder: Ladder, xs: Sequence[float], links: Sequence[Link]) -> list[Po
 
 
 def _with_turns(ladder: Ladder, xs: Sequence[float], found: list[Ports]) -> list[Ports]:
-    """Let each turn around the same rank go a little farther than the narrower ones within it."""
+    """Nest the turns at each rank: wider ones extend farther."""
     below: dict[int, list[tuple[float, int]]] = {}
     above: dict[int, list[tuple[float, int]]] = {}
     for number in ladder.turned:
@@ -119,7 +119,7 @@ def _numbers(found: _Ends) -> Iterator[int]:
 def _spread(
     ladder: Ladder, xs: Sequence[float], item: int, found: _Ends, fixed: dict[int, float]
 ) -> dict[int, float]:
-    """Share a border among its arrows in the order of their other ends; a straight arrow stays straight."""
+    """Distribute arrows along a border in the order of their other ends; straight arrows stay straight."""
     middle, room = xs[item], ladder.items[item].room
     if not room:
         return dict.fromkeys(_numbers(found), middle)
@@ -129,7 +129,7 @@ def _spread(
         for ends in ([end for end in ends if end[1] not in fixed] for ends in found.values())
         if ends
     ]
-    free.sort(key=lambda end: _around(ladder, middle, *end))
+    free.sort(key=lambda end: _sort_key(ladder, middle, *end))
     gap = min(_PORT_GAP, 2 * room / max(1, len(free) - 1))
     wanted = [x - middle if abs(x - middle) <= room else 0.0 for x, _ in free]
     for (_, numbers), x in zip(free, spaced(wanted, gap, -room, room), strict=True):
@@ -138,7 +138,7 @@ def _spread(
 
 
 def _beside(x: float, taken: Collection[float], room: float) -> float:
-    """Return the nearest place that keeps a distance from those that are taken, if there is one."""
+    """Return the nearest x with a distance from taken ones, or x itself if there is none."""
     for step in range(100 if taken else 0):
         for place in (x + step * 4, x - step * 4):
             if abs(place) <= room and all(abs(place - other) >= _PORT_GAP for other in taken):
@@ -146,16 +146,16 @@ def _beside(x: float, taken: Collection[float], room: float) -> float:
     return x
 
 
-def _around(ladder: Ladder, middle: float, x: float, numbers: Sequence[int]) -> tuple[int, float]:
-    """Return the order of an arrow at a border: turns stand outermost, wide ones around narrow ones."""
+def _sort_key(ladder: Ladder, middle: float, x: float, numbers: Sequence[int]) -> tuple[int, float]:
+    """Return the sort key of an arrow at a border: turns are outermost, wide ones around narrow ones."""
     if numbers[0] not in ladder.turned:
         return 0, x
     return (1, -x) if x > middle else (-1, -x)
 
 
 def spaced(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """Return places near the wanted ones, in the same order, at least `gap` apart and within the limits."""
-    groups: list[tuple[float, int]] = []  # mean of what its members want once the gaps are taken out, size
+    """Return positions close to the wanted ones, in their order, at least `gap` apart and within limits."""
+    groups: list[tuple[float, int]] = []  # (mean of wanted positions without gaps, number of members)
     for number, x in enumerate(wanted):
         mean, size = x - number * gap, 1
         while groups and groups[-1][0] > mean:
@@ -178,20 +178,20 @@ def curve_of(ladder: Ladder, xs: Sequence[float], bands: Sequence[Band], link: i
     if link in ladder.turned:
         _turn(curve, xs[way[1]], port.below)
         for item in way[1:-1]:
-            _swing(curve, xs[item], bands[ladder.rank[item]].end)
+            _bend(curve, xs[item], bands[ladder.rank[item]].end)
             _straight(curve, bands[ladder.rank[item]].start)
         _turn(curve, port.end, -port.above)
     else:
         for item in way[1:-1]:
-            _swing(curve, xs[item], bands[ladder.rank[item]].start)
+            _bend(curve, xs[item], bands[ladder.rank[item]].start)
             _straight(curve, bands[ladder.rank[item]].end)
-        _swing(curve, port.end, at_target.start)
+        _bend(curve, port.end, at_target.start)
     _straight(curve, start_of(ladder, target, at_target))
     return curve
 
 
 def _straight(curve: Curve, y: float) -> None:
-    """Go on along the flow; a straight piece before this one grows."""
+    """Extend the curve along the flow; a straight piece before it is lengthened."""
     x, start = curve[-1]
     if y == start:
         return
@@ -203,8 +203,8 @@ def _straight(curve: Curve, y: float) -> None:
         curve += [(x, start + third), (x, y - third), (x, y)]
 
 
-def _swing(curve: Curve, x: float, y: float) -> None:
-    """Change the place while going along: out of and into the direction of the flow."""
+def _bend(curve: Curve, x: float, y: float) -> None:
+    """Add a piece that moves across, tangent to the flow at both ends."""
     from_x, from_y = curve[-1]
     if x == from_x:
         _straight(curve, y)
@@ -214,12 +214,12 @@ def _swing(curve: Curve, x: float, y: float) -> None:
 
 
 def _turn(curve: Curve, x: float, by: float) -> None:
-    """Turn around and go back beside."""
+    """Add a U-turn."""
     from_x, y = curve[-1]
     curve += [(from_x, y + by), (x, y + by), (x, y)]
 
 
 def loop_at(x: float, start: float, depth: float, by: float) -> Curve:
-    """Return the curve of an arrow from an item to itself, at the border across the flow."""
+    """Return the curve of an arrow from an item to itself, beside the item."""
     high, low = start + depth * 0.28, start + depth * 0.72
     return [(x, high), (x + by, high - 8), (x + by, low + 8), (x, low)]

@@ -1,4 +1,4 @@
-"""SVG of a drawing."""
+"""SVG of a layout: style sheet, shapes, texts and arrows."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import TypedDict
 
 from hypergraph.display import did_you_mean, escape_html, execution_time, plural, run_time
 from hypergraph.layout.model import SLANT, TITLE, VALUE_KINDS, Layout, PlacedBox, PlacedEdge, width_of
+
+# -- style sheet ----------------------------------------------------------------------------------------
 
 THEMES = ("auto", "light", "dark")
 STATUSES = ("completed", "failed", "cached", "skipped", "paused", "active", "stopped", "pending")
@@ -76,15 +78,15 @@ font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monosp
 
 
 def check_theme(theme: object) -> str:
-    """Return the theme. Raises ValueError for one that there is not."""
+    """Return the theme. Raises ValueError for an unknown one."""
     if theme in THEMES:
         return str(theme)
     hint = did_you_mean(theme, THEMES) or f"Themes: {', '.join(THEMES)}."
-    raise ValueError(f"there is no theme {theme!r}. {hint}")
+    raise ValueError(f"unknown theme {theme!r}. {hint}")
 
 
 def style_sheet(theme: str) -> str:
-    """Return the rules of a theme; "auto" follows what the reader's system prefers."""
+    """Return the style sheet of a theme; "auto" follows the preference of the browser."""
     rules = [_RULES, *_kind_rules(), *_status_rules()]
     if theme != "dark":
         rules.append(f".hgv-{theme}{{{_colours(_LIGHT, _STATUS_LIGHT)}}}")
@@ -127,6 +129,8 @@ def _paint(selector: str, fill: str, line: str) -> str:
     return f".hgv {selector}>.hgv-shape{{fill:var(--hgv-{fill});stroke:var(--hgv-{line})}}"
 
 
+# -- boxes and arrows -----------------------------------------------------------------------------------
+
 COLOURINGS = ("status", "time")
 _ROUND = VALUE_KINDS | {"end"}
 _KINDS = VALUE_KINDS | {"function", "gate", "interrupt", "graph", "end"}
@@ -134,7 +138,7 @@ _EDGES = ("data", "control", "ordering")
 
 
 class Facts(TypedDict, total=False):
-    """What is known of the runs of one box; all of it may be missing."""
+    """Status and times of one node; every key is optional."""
 
     status: str  # completed, failed, cached, skipped, paused, active, stopped or pending
     duration_ms: float | None
@@ -148,7 +152,7 @@ Overlay = Mapping[str, Facts]
 def svg(
     layout: Layout, *, theme: str = "auto", overlay: Overlay | None = None, colouring: str = "status"
 ) -> str:
-    """Paint a layout. With an overlay, boxes are coloured by what their path tells; others are pale.
+    """Return a layout as SVG; an overlay colours boxes by path, boxes without an entry are pale.
 
     Raises ValueError for an unknown theme, colouring or status.
     """
@@ -174,7 +178,7 @@ def svg(
 
 
 class _Painter:
-    """Paint boxes and arrows of one layout, with what is known of a run."""
+    """Paint the boxes and arrows of one layout, with an overlay."""
 
     def __init__(self, layout: Layout, overlay: Overlay | None, colouring: str) -> None:
         self.overlay = overlay
@@ -187,16 +191,16 @@ class _Painter:
         return (self.overlay or {}).get(box["path"], {}) if _is_node(box) else {}
 
     def _status(self, box: PlacedBox) -> str:
-        """Return the status of a node, "" where nothing is to be told."""
+        """Return the status of a node, "" without an overlay."""
         if self.overlay is None or not _is_node(box):
             return ""
         status = self._facts(box).get("status", "pending")
         if status not in STATUSES:
-            raise ValueError(f"there is no status {status!r}. Statuses: {', '.join(STATUSES)}")
+            raise ValueError(f"unknown status {status!r}. Statuses: {', '.join(STATUSES)}")
         return status
 
     def box(self, box: PlacedBox) -> str:
-        """Paint a box; of an open one only the frame, as arrows go over it."""
+        """Paint a box; of an open one only the frame, which arrows cross."""
         status = self._status(box)
         coloured = status if self.colouring == "status" or status == "pending" else ""
         kind = box["kind"]
@@ -218,7 +222,7 @@ class _Painter:
             return f'<path class="hgv-shape" d="{_hexagon(x, y, width, height, self.is_down)}"/>'
         radius = height / 2 if box["kind"] in _ROUND else 10 if box["open"] else 7
         behind = ""
-        if box["kind"] == "graph" and not box["open"]:  # a second sheet: there is more inside
+        if box["kind"] == "graph" and not box["open"]:  # a second sheet stands for the content
             behind = _rect(x + 4, y + 4, width, height, radius, name="hgv-shape")
         return behind + _rect(x, y, width, height, radius, name="hgv-shape")
 
@@ -240,7 +244,7 @@ class _Painter:
         return "".join(rows)
 
     def title(self, box: PlacedBox) -> str:
-        """Paint the title of an open box, over the arrows that come in behind it."""
+        """Paint the title of an open box, in front of arrows."""
         x, y = box["x"] + 12, box["y"] + TITLE / 2 + 2
         wide = width_of(box["label"], 11)
         rows = "  ".join(box["rows"])
@@ -260,17 +264,17 @@ class _Painter:
         )
 
     def _badges(self, box: PlacedBox) -> str:
-        """Paint how often a node ran and how long, over a corner: a layout does not depend on a run."""
+        """Paint count and duration of executions over a corner, where the layout does not depend on them."""
         facts = self._facts(box)
         runs, duration = facts.get("runs") or 0, facts.get("duration_ms")
-        told = [f"×{runs}"] if runs > 1 else []
+        parts = [f"×{runs}"] if runs > 1 else []
         if duration is not None:
-            told.append(execution_time(duration) if duration < 10_000 else run_time(duration))
-        if not told:
+            parts.append(execution_time(duration) if duration < 10_000 else run_time(duration))
+        if not parts:
             return ""
-        text = " ".join(told)
+        text = " ".join(parts)
         wide = width_of(text, 9) + 10
-        beside = box["x"] + box["width"] / 2 + 9 + wide  # of an arrow from the middle of the border
+        beside = box["x"] + box["width"] / 2 + 9 + wide  # right of an arrow from the middle of the border
         right, bottom = max(box["x"] + box["width"] + 8, beside), box["y"] + box["height"]
         return (
             f'<g class="hgv-badge">{_rect(right - wide, bottom - 7, wide, 14, 7)}'
@@ -308,7 +312,7 @@ def _rect(x: float, y: float, width: float, height: float, radius: float, *, nam
 
 
 def _hexagon(x: float, y: float, width: float, height: float, is_down: bool) -> str:
-    """Return a box pointed at the two sides where no arrow ends."""
+    """Return a hexagon, pointed at the two sides without arrows."""
     right, bottom, middle_x, middle_y = x + width, y + height, x + width / 2, y + height / 2
     if is_down:
         points = [(x, middle_y), (x + SLANT, y), (right - SLANT, y), (right, middle_y)]
@@ -333,7 +337,7 @@ def _path(curve: list[list[float]]) -> str:
 
 
 def _head(curve: list[list[float]]) -> str:
-    """Return a triangle whose tip is the end of the curve."""
+    """Return the arrow head at the end of the curve."""
     (x, y) = curve[-1]
     before = next((point for point in reversed(curve[:-1]) if point != curve[-1]), [x, y - 1])
     length = math.hypot(x - before[0], y - before[1])

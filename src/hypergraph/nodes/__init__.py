@@ -1,4 +1,4 @@
-"""Nodes: what a graph is made of."""
+"""Nodes: functions, gates, interrupts and nested graphs, and the decorators that make them."""
 
 from hypergraph.exceptions import RenameError
 from hypergraph.nodes.base import HyperNode, RenameEntry

@@ -1,7 +1,7 @@
-"""Nodes around one callable: what function nodes, gates and interrupts have in common.
+"""CallableNode: the common base of function nodes, gates and interrupts.
 
-`inputs[i]` is the current name of `params[i]`, so renames never touch the function: it is always called
-under its original parameter names.
+`inputs[i]` is the current name of `params[i]`. Renames never reach the function: it is always called with
+its original parameter names.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from hypergraph.nodes.signature import (
     MISSING,
     Parameter,
     Signature,
-    capture,
+    captured_fingerprint,
     code_identity,
-    peek,
     read_signature,
+    safe_getattr,
     sha256,
     unwrapped,
 )
@@ -33,8 +33,8 @@ class CallableNode(Frozen, HyperNode):
 
     abstract = True
     func: Callable[..., Any]  # the function itself
-    signature: Signature  # what is known of its parameters and type hints
-    params: tuple[Parameter, ...]  # its parameters under current input names
+    signature: Signature  # its parameters and type hints
+    params: tuple[Parameter, ...]  # the parameters that are inputs, in the order of `inputs`
     emit: tuple[str, ...]  # outputs without a value
     _captured: str
 
@@ -59,12 +59,70 @@ class CallableNode(Frozen, HyperNode):
             emit=emits,
             wait_for=as_names(wait_for, "wait_for"),
         )
+        for param in self.params:
+            if param.stars:
+                raise TypeError(
+                    f"Node {self.name!r} cannot take {param.stars}{param.name}: "
+                    "a graph passes inputs by name. Write out the parameters, or take one list or dict. "
+                    "If a decorator hides them, use functools.wraps in it."
+                )
         renames = dict(rename_inputs or {})
         unknown = [old for old in renames if old not in self.inputs]
         if unknown:
             listed = ", ".join(map(repr, unknown))
             raise RenameError(f"Cannot rename unknown inputs: {listed}. Valid inputs: {self.inputs}")
         self.__dict__.update(self._renamed("inputs", renames).__dict__)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function itself."""
+        return self.func(*args, **kwargs)
+
+    @property
+    def definition_hash(self) -> str:
+        """A hash over the function's code, defaults and captured values; names are not part of it."""
+        known = self.__dict__.get("_hash")
+        if known is None:
+            known = self.__dict__["_hash"] = sha256(code_identity(self.func), self._captured)
+        return str(known)
+
+    @property
+    def data_outputs(self) -> tuple[str, ...]:
+        """The outputs that carry values: all except the emit names."""
+        return self.outputs[: len(self.outputs) - len(self.emit)]
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """The defaults of the signature, by current input name."""
+        return {
+            name: param.default
+            for name, param in zip(self.inputs, self.params, strict=True)
+            if param.default is not MISSING
+        }
+
+    @property
+    def parameter_annotations(self) -> dict[str, Any]:
+        """The type hints by current input name; empty if they cannot be resolved."""
+        hints = self.signature.hints
+        return {n: hints[p.name] for n, p in zip(self.inputs, self.params, strict=True) if p.name in hints}
+
+    def has_default_for(self, param: str) -> bool:
+        """Return whether the function has a default for this input."""
+        return param in self.inputs and self._param(param).default is not MISSING
+
+    def get_default_for(self, param: str) -> Any:
+        """Return the function's default for this input. Raises KeyError without one."""
+        if not self.has_default_for(param):
+            raise KeyError(f"No default for {param!r}")
+        return self._param(param).default
+
+    def get_input_type(self, param: str) -> Any:
+        """Return the type hint of an input, as written if it cannot be resolved; None without one."""
+        return self.signature.declared.get(self._param(param).name) if param in self.inputs else None
+
+    def map_inputs_to_params(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Translate a dict keyed by current input names to one keyed by parameter names."""
+        originals = {name: param.name for name, param in zip(self.inputs, self.params, strict=True)}
+        return {originals.get(name, name): value for name, value in values.items()}
 
     def _renamed(self, kind: Literal["inputs", "outputs"], changes: dict[str, str]) -> Self:
         renamed = super()._renamed(kind, changes)
@@ -81,57 +139,6 @@ class CallableNode(Frozen, HyperNode):
     def _after_rename(self, kind: str, changes: dict[str, str]) -> dict[str, Any]:
         return {"emit": tuple(changes.get(n, n) for n in self.emit)} if kind == "outputs" else {}
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the function itself."""
-        return self.func(*args, **kwargs)
-
-    @property
-    def definition_hash(self) -> str:
-        """A hash over the function's code, defaults and captured values; names are not part of it."""
-        known = self.__dict__.get("_hash")
-        if known is None:
-            known = self.__dict__["_hash"] = sha256(code_identity(self.func), self._captured)
-        return str(known)
-
-    @property
-    def data_outputs(self) -> tuple[str, ...]:
-        """The outputs that carry values: all but the emit names."""
-        return self.outputs[: len(self.outputs) - len(self.emit)]
-
-    @property
-    def defaults(self) -> dict[str, Any]:
-        """The signature's defaults under current input names."""
-        return {
-            name: param.default
-            for name, param in zip(self.inputs, self.params, strict=True)
-            if param.default is not MISSING
-        }
-
-    @property
-    def parameter_annotations(self) -> dict[str, Any]:
-        """The type hints under current input names; empty when they cannot be resolved."""
-        hints = self.signature.hints
-        return {n: hints[p.name] for n, p in zip(self.inputs, self.params, strict=True) if p.name in hints}
-
-    def has_default_for(self, param: str) -> bool:
-        """Say whether the function has a default for this input."""
-        return param in self.inputs and self._param(param).default is not MISSING
-
-    def get_default_for(self, param: str) -> Any:
-        """Return the function's default for this input. Raises KeyError when it has none."""
-        if not self.has_default_for(param):
-            raise KeyError(f"No default for {param!r}")
-        return self._param(param).default
-
-    def get_input_type(self, param: str) -> Any:
-        """Return the type hint of an input, as written if it cannot be resolved; None without one."""
-        return self.signature.declared.get(self._param(param).name) if param in self.inputs else None
-
-    def map_inputs_to_params(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Translate a dict keyed by current input names to one keyed by parameter names."""
-        originals = {name: param.name for name, param in zip(self.inputs, self.params, strict=True)}
-        return {originals.get(name, name): value for name, value in values.items()}
-
     def _param(self, name: str) -> Parameter:
         return self.params[self.inputs.index(name)]
 
@@ -140,7 +147,6 @@ class CallableNode(Frozen, HyperNode):
         return self.name if self.name == original else f"{original} as {self.name!r}"
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what is read from the function, and name a function that its node has replaced."""
         derived = {*_read(self.func), "_hash"}
         state = {name: value for name, value in self.__dict__.items() if name not in derived}
         return {**state, "func": portable(self.func)}
@@ -150,43 +156,48 @@ class CallableNode(Frozen, HyperNode):
 
 
 def _read(func: Any) -> dict[str, Any]:
-    """Return what a node knows from its function alone."""
+    """Return the attributes of a node that follow from its function alone."""
     signature = read_signature(func)
     return {
         "signature": signature,
         "params": signature.inputs,
         "is_async": signature.is_async,
         "is_generator": signature.is_generator,
-        "_captured": capture(func),
+        "_captured": captured_fingerprint(func),
         "__wrapped__": func,
         "__name__": signature.name,
-        "__doc__": peek(unwrapped(func), "__doc__"),
-        "__module__": peek(unwrapped(func), "__module__"),
+        "__doc__": safe_getattr(unwrapped(func), "__doc__"),
+        "__module__": safe_getattr(unwrapped(func), "__module__"),
     }
 
 
-class _Replaced:
-    """Pickle a decorated function: its own name leads to the node that took its place."""
+# -- pickling of decorated functions -------------------------------------------------------------------
+#
+# pickle stores a function by its qualified name, and a decorator leaves a node under that name.
+
+
+def portable(func: Callable[..., Any]) -> Any:
+    """Return what to pickle for the function of a node: itself, or a reference if a node took its name."""
+    return _DecoratedFunction(func) if _is_decorated(func) else func
+
+
+def _is_decorated(func: Any) -> bool:
+    if not isinstance(func, FunctionType) or func.__module__ == "__main__":
+        return False  # in another process, __main__ is another module
+    holder = reduce(safe_getattr, func.__qualname__.split("."), sys.modules.get(func.__module__))
+    return isinstance(holder, CallableNode) and holder.func is func
+
+
+class _DecoratedFunction:
+    """Stand for a decorated function in a pickle; unpickling returns the function."""
 
     def __init__(self, func: Callable[..., Any]) -> None:
         self.name = (func.__module__, func.__qualname__)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _find, self.name
-
-    @staticmethod
-    def applies_to(func: Any) -> bool:
-        if not isinstance(func, FunctionType) or func.__module__ == "__main__":
-            return False  # a name in __main__ means something else in another process
-        holder = reduce(peek, func.__qualname__.split("."), sys.modules.get(func.__module__))
-        return isinstance(holder, CallableNode) and holder.func is func
+        return _find_decorated, self.name
 
 
-def portable(func: Callable[..., Any]) -> Any:
-    """Return what to pickle for a function of a node: itself, or its name where a node has replaced it."""
-    return _Replaced(func) if _Replaced.applies_to(func) else func
-
-
-def _find(module: str, qualname: str) -> Any:
+def _find_decorated(module: str, qualname: str) -> Any:
     __import__(module)
     return reduce(getattr, qualname.split("."), sys.modules[module]).func

@@ -1,7 +1,7 @@
-"""What a node function may know about the execution it is part of.
+"""NodeContext: the view of its run that a node function can ask for.
 
-A parameter annotated `NodeContext` receives one; the engine fills it, the function reads it. The
-context holds on to its run, so everything that can change (stop, deadline) is read when asked for.
+A parameter annotated `NodeContext` receives one. The context refers to its run, so that whatever can change
+(stop request, deadline) is read at the time of the question.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ DEFAULT_LOGGER = logging.getLogger("hypergraph")
 
 
 class RunFacts(Protocol):
-    """The side of a run that a context looks at."""
+    """The part of a run that a context reads."""
 
     @property
     def run_id(self) -> str: ...
@@ -33,19 +33,30 @@ class RunFacts(Protocol):
 
 
 class NodeContext:
-    """Tell a node function about its run, and let it stream, log and notice a stop."""
+    """Give a node function the ids, logger, deadline and stop request of its run.
+
+    >>> @node(output_name="total")
+    ... def add_up(numbers: list[int], context: NodeContext) -> int:
+    ...     total = 0
+    ...     for number in numbers:
+    ...         context.check()  # raises once the run should stop
+    ...         total += number
+    ...     return total
+    >>> add_up.inputs
+    ('numbers',)
+    """
 
     __slots__ = ("_name", "_run", "superstep")
 
     def __init__(self, run: RunFacts, name: str, superstep: int) -> None:
-        # Made for every call of a node that asks for it: whatever else it tells is read from the run.
+        # Made for every call of a node that asks for it, so it is small: everything else is read on demand.
         self._run = run
         self._name = name
-        self.superstep = superstep  # the round of the run, from 0
+        self.superstep = superstep  # the superstep of the run, from 0
 
     @property
     def attempt(self) -> int:
-        """The number of this attempt, 1 for the first."""
+        """The number of this attempt, from 1."""
         return self._run.attempt_of(self._name)[0]
 
     @property
@@ -60,17 +71,17 @@ class NodeContext:
 
     @property
     def node_name(self) -> str:
-        """The name of the node, with the "/"-joined path of the graphs around it."""
+        """The name of the node, below the "/"-joined path of the graphs around it."""
         return self._run.path_of(self._name)
 
     @property
     def idempotency_key(self) -> str:
-        """A text that stays the same for this step across attempts and resumes."""
+        """A string that is the same for this step in every attempt and after a resume."""
         return self._run.idempotency_key(self._name)
 
     @property
     def logger(self) -> logging.Logger:
-        """The logger given to the runner, else the package's own."""
+        """The logger given to the runner, by default `logging.getLogger("hypergraph")`."""
         return self._run.logger
 
     @property
@@ -81,15 +92,15 @@ class NodeContext:
 
     @property
     def stop_requested(self) -> bool:
-        """True once the run has been asked to stop."""
+        """Whether the run has been asked to stop."""
         return self._run.stop_requested
 
     def check(self) -> None:
-        """Raise when the run was asked to stop or a deadline has passed."""
+        """Raise CancellationError or NodeTimeoutError once the run should stop or a deadline has passed."""
         self._run.check(self._name)
 
     def stream(self, chunk: Any) -> None:
-        """Hand a piece of output to whoever listens; never changes values."""
+        """Emit a StreamingChunkEvent; values are not affected."""
         self._run.stream(self._name, chunk)
 
     def __repr__(self) -> str:

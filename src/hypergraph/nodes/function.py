@@ -1,29 +1,61 @@
-"""Function nodes: a plain function, sync or async, generator or not, with named outputs."""
+"""FunctionNode and the decorator `node`: a function, sync or async, generator or not, with named outputs."""
 
 from __future__ import annotations
 
+import dis
 import typing
 import warnings
 from collections.abc import Callable, Mapping
 from functools import partial
+from types import NoneType
 from typing import Any, overload
 
 from hypergraph.nodes.callable_node import CallableNode
-from hypergraph.nodes.names import Names, as_names, got
-from hypergraph.nodes.options import OnAmbiguous, OnWorkerLoss, RetryPolicy, explained_node, persistence
-from hypergraph.nodes.signature import peek, unwrapped
+from hypergraph.nodes.names import Names, as_names
+from hypergraph.nodes.options import (
+    OnAmbiguous,
+    OnWorkerLoss,
+    RetryPolicy,
+    checked_retry,
+    checked_timeout,
+    persistence,
+)
+from hypergraph.nodes.signature import safe_getattr, unwrapped
 
 
-@explained_node
 class FunctionNode(CallableNode):
-    """Make a node from a callable (or from the function of another node).
+    """Make a node from a callable, or from the function of another node.
 
-    Raises TypeError for what is not callable or has no readable signature, ValueError for overlapping
-    emit, wait_for, input and output names or a timeout that is not positive, RenameError for unknown inputs,
-    TypeError or ValueError for options about stored runs that are not allowed or exclude each other.
+    >>> FunctionNode(lambda text: text.split(), "split", "words").outputs
+    ('words',)
+
+    Args:
+        source: the callable, or a node that supplies its function
+        name: the name of the node; by default that of the function
+        output_name: the name of the result, or several names to unpack it; None drops the result
+        rename_inputs: maps parameter names to input names
+        cache: keep results in the cache of the runner
+        hide: leave the node out of drawings
+        emit: names of outputs without a value, for the `wait_for` of other nodes
+        wait_for: outputs of other nodes that must exist before this one runs, without being inputs
+        retry: how often and after which delay a failed attempt is repeated
+        timeout: seconds for one attempt, which then fails with NodeTimeoutError
+        offload: let AsyncRunner call a sync function in a worker thread
+        persist: False stores the step without its outputs; a resume that needs them runs it again
+        repeatable: False forbids a second run of a call that started, even if a crash hid its outcome
+        on_ambiguous: for such a call "fail" (default), "rerun", or a callable that returns the outcome
+        artifact: True stores outputs in the artifact store, False in the row, None decides by size
+        on_worker_loss: "rerun", or "fail" (default if not repeatable), when an executor loses its worker
+
+    Raises:
+        TypeError: the source is not callable, has no readable signature or takes `*args` or `**kwargs`; an
+            option has the wrong type
+        ValueError: names of outputs, inputs, `emit` and `wait_for` overlap; an option is out of range, or
+            two options exclude each other
+        RenameError: `rename_inputs` names an unknown parameter
     """
 
-    original_outputs: tuple[str, ...]  # what the function calls its outputs, whatever they are called now
+    original_outputs: tuple[str, ...]  # the outputs before any rename
     cache: bool
     hide: bool
     retry: RetryPolicy | None
@@ -62,8 +94,8 @@ class FunctionNode(CallableNode):
             wait_for=wait_for,
             cache=bool(cache),
             hide=bool(hide),
-            retry=_checked_retry(retry),
-            timeout=_checked_timeout(timeout),
+            retry=checked_retry(retry),
+            timeout=checked_timeout(timeout),
             offload=bool(offload),
             **persistence(persist, repeatable, on_ambiguous, artifact, on_worker_loss),
         )
@@ -72,56 +104,64 @@ class FunctionNode(CallableNode):
 
     def _warn_about_dropped_result(self) -> None:
         returned = self.signature.hints.get("return")
-        if returned is None or returned is type(None):
+        if returned is None or returned is NoneType:
             return
-        code = peek(unwrapped(self.func), "__code__")
-        warnings.warn_explicit(  # at the function, however many decorators lie between it and here
+        code = safe_getattr(unwrapped(self.func), "__code__")
+        warnings.warn_explicit(  # located at the function, however many decorators are in between
             f"Node {self.name!r} has return type {returned!r} but no output_name, so its result is dropped. "
             "Add @node(output_name=...) to keep it, or annotate the function with -> None.",
             UserWarning,
-            filename=str(peek(code, "co_filename")),
-            lineno=peek(code, "co_firstlineno") or 1,
+            filename=str(safe_getattr(code, "co_filename")),
+            lineno=safe_getattr(code, "co_firstlineno") or 1,
             module=self.__module__,
         )
 
     @property
-    def output_annotation(self) -> dict[str, Any]:
-        """The declared type of each output, as far as the return hint tells."""
-        return self._types_of_outputs(self.signature.hints.get("return"))
+    def drops_result(self) -> bool:
+        """Whether the function returns a value, and the node has no output for it."""
+        if self.data_outputs:
+            return False
+        declared = self.signature.declared
+        if "return" in declared:
+            return declared["return"] is not None and declared["return"] is not NoneType
+        return _returns_value(self.func)
 
-    def _types_of_outputs(self, returned: Any) -> dict[str, Any]:
+    @property
+    def output_annotation(self) -> dict[str, Any]:
+        """The declared type of each output, as far as the return hint defines it."""
+        return self._output_types(self.signature.hints.get("return"))
+
+    def get_output_type(self, output: str) -> Any:
+        """Return the declared type of an output, as written if it cannot be resolved; None if unknown."""
+        return self._output_types(self.signature.declared.get("return")).get(output)
+
+    def _output_types(self, returned: Any) -> dict[str, Any]:
         outputs = self.data_outputs
         if returned is None or not outputs:
             return {}
-        if len(outputs) == 1 or isinstance(returned, str):  # unresolved text cannot be taken apart
+        if len(outputs) == 1 or isinstance(returned, str):  # an unresolved string cannot be split
             return dict.fromkeys(outputs, returned)
         members = typing.get_args(returned)
         if typing.get_origin(returned) is tuple and len(members) == len(outputs) and Ellipsis not in members:
             return dict(zip(outputs, members, strict=True))
         return {}
 
-    def get_output_type(self, output: str) -> Any:
-        """Return the declared type of an output, as written if it cannot be resolved; None when unknown."""
-        return self._types_of_outputs(self.signature.declared.get("return")).get(output)
-
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._label()}, outputs={self.outputs})"
 
 
-def _checked_retry(retry: Any) -> RetryPolicy | None:
-    if retry is not None and not isinstance(retry, RetryPolicy):
-        raise TypeError(f"retry must be a RetryPolicy, got {got(retry)}")
-    return retry
-
-
-def _checked_timeout(timeout: Any) -> float | None:
-    if timeout is None:
-        return None
-    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
-        raise TypeError(f"timeout must be a number of seconds, got {got(timeout)}")
-    if not timeout > 0:
-        raise ValueError(f"timeout must be greater than 0 seconds, got {timeout!r}")
-    return timeout
+def _returns_value(func: Any) -> bool:
+    """Return whether the bytecode contains a return of anything but None."""
+    code = safe_getattr(unwrapped(func), "__code__")
+    previous = None
+    for instruction in dis.get_instructions(code) if code is not None else ():
+        if instruction.opname == "RETURN_CONST" and instruction.argval is not None:
+            return True
+        returns_none = previous is not None and previous.opname == "LOAD_CONST" and previous.argval is None
+        if instruction.opname == "RETURN_VALUE" and not returns_none:
+            return True
+        previous = instruction
+    return False
 
 
 @overload
@@ -162,7 +202,6 @@ def node(
     artifact: bool | None = None,
     on_worker_loss: OnWorkerLoss | None = None,
 ) -> Callable[[Callable[..., Any]], FunctionNode]: ...
-@explained_node
 def node(
     source: Callable[..., Any] | None = None,
     output_name: Names = None,
@@ -190,6 +229,23 @@ def node(
     (('text',), ('length',))
 
     Raises what FunctionNode raises.
+
+    Args:
+        source: the callable, or a node that supplies its function
+        output_name: the name of the result, or several names to unpack it; None drops the result
+        rename_inputs: maps parameter names to input names
+        cache: keep results in the cache of the runner
+        hide: leave the node out of drawings
+        emit: names of outputs without a value, for the `wait_for` of other nodes
+        wait_for: outputs of other nodes that must exist before this one runs, without being inputs
+        retry: how often and after which delay a failed attempt is repeated
+        timeout: seconds for one attempt, which then fails with NodeTimeoutError
+        offload: let AsyncRunner call a sync function in a worker thread
+        persist: False stores the step without its outputs; a resume that needs them runs it again
+        repeatable: False forbids a second run of a call that started, even if a crash hid its outcome
+        on_ambiguous: for such a call "fail" (default), "rerun", or a callable that returns the outcome
+        artifact: True stores outputs in the artifact store, False in the row, None decides by size
+        on_worker_loss: "rerun", or "fail" (default if not repeatable), when an executor loses its worker
     """
     if isinstance(source, (str, tuple)):
         raise TypeError(f"@node takes the function first; write @node(output_name={source!r}).")

@@ -1,19 +1,17 @@
-"""Gates: functions that decide which nodes run next, and END.
+"""Gates, which decide which nodes run next, and END.
 
-A gate produces no values. What its function returns is checked by `decide` against the targets it
-declared; the decision is a target name, END, a list of names or None.
+A gate produces no values. `decide` checks the result of its function against the declared targets; the
+decision is a target name, END, a list of names or None.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn
 
 from hypergraph.display import did_you_mean
 from hypergraph.nodes.callable_node import CallableNode
 from hypergraph.nodes.names import Names, got, require_name
-from hypergraph.nodes.options import explained_node
 from hypergraph.nodes.signature import sha256
 from hypergraph.records import Decision
 
@@ -25,11 +23,11 @@ class _EndType(type):
     __str__ = __repr__
 
     def __call__(cls, *_args: Any, **_kwargs: Any) -> NoReturn:
-        raise TypeError("END cannot be instantiated; use it as it is: return END")
+        raise TypeError("END cannot be instantiated; use it without parentheses: return END")
 
 
 class END(metaclass=_EndType):
-    """Mark the end of a gate's branch; used as a value, never instantiated."""
+    """Mark the end of a gate's branch; use it as a value, without parentheses."""
 
 
 Target = str | type[END]
@@ -37,17 +35,17 @@ Targets = Iterable[Target] | Mapping[Target, str] | Target
 
 
 class GateNode(CallableNode):
-    """Decide which targets run; abstract base of RouteNode and IfElseNode."""
+    """Decide which targets run; the abstract base of RouteNode and IfElseNode."""
 
     abstract = True
     node_type = "BRANCH"
-    targets: list[Target]  # names of nodes, and END, each once
-    descriptions: dict[Any, str]  # what is said about a target, if anything
+    targets: list[Target]  # node names and END, without repeats
+    descriptions: dict[Any, str]  # texts about targets, for drawings
     cache: bool
     hide: bool
-    default_open: bool  # whether its targets may begin a cycle before it first ran
-    multi_target = False  # whether it decides on a list
-    fallback: Target | None = None  # the target for None
+    default_open: bool  # whether a cycle can start at one of its targets, before its first decision
+    multi_target = False  # whether it chooses a list of targets
+    fallback: Target | None = None  # the target for the result None
 
     def _set_up_gate(self, func: Any, name: str | None, targets: Iterable[Target], **options: Any) -> None:
         checked = dict.fromkeys(map(_checked_target, targets))
@@ -57,46 +55,45 @@ class GateNode(CallableNode):
         for refused, what in ((self.is_generator, "a generator"), (self.is_async, "async")):
             if refused:
                 raise TypeError(
-                    f"Gate {self.name!r} cannot be {what}: let a node before it compute what it decides on."
+                    f"Gate {self.name!r} cannot be {what}. Compute the value in a node before it, "
+                    "and decide on that."
                 )
 
     @property
     def target_names(self) -> tuple[str, ...]:
-        """The targets that are nodes: all but END."""
+        """The targets that are nodes: all except END."""
         return tuple(t for t in self.targets if isinstance(t, str))
 
     @property
     def definition_hash(self) -> str:
-        """A hash over the function and everything that turns its result into a decision."""
+        """A hash over the function and the options that turn its result into a decision."""
         rules = (type(self), *self.targets, self.fallback, self.multi_target, self.default_open)
         return sha256(super().definition_hash, *map(str, rules))
 
     def decide(self, result: Any) -> Any:
-        """Turn what the function returned into a decision. Raises TypeError or ValueError."""
+        """Turn the result of the function into a decision. Raises TypeError or ValueError."""
         raise NotImplementedError
 
     @property
     def branch_data(self) -> dict[str, Any]:
-        """The targets as drawings show them, END spelled "END"."""
+        """The targets as strings, for drawings."""
         return {"targets": [str(target) for target in self.targets]}
 
     @property
     def nx_attrs(self) -> dict[str, Any]:
-        """The attributes of every node, and the branches."""
+        """The attributes of this node in networkx graphs."""
         return {**super().nx_attrs, "branch_data": self.branch_data}
 
     def _check_target(self, result: Any) -> Any:
-        if isinstance(result, str) and result == "END":
-            warnings.warn(
-                f"Gate {self.name!r} returned the string 'END'; return END itself to end its branch.",
-                UserWarning,
-                stacklevel=2,
-            )
         for target in self.targets:
             if target is result or (isinstance(result, str) and target == result):
                 return target
-        hint = did_you_mean(result, self.target_names) or "Return one of them."
         what = repr(result) if isinstance(result, str) else f"a value of type {type(result).__name__}"
+        if isinstance(result, str) and result == "END":
+            hint = "Return END itself, without quotes: from hypergraph import END."
+        else:
+            hint = did_you_mean(result, self.target_names) or "Return one of them."
+            hint += f" Or add {result!r} to targets=." if isinstance(result, str) else ""
         raise ValueError(
             f"Gate {self.name!r} returned an invalid target: {what}. Valid targets: {self.targets}. {hint}"
         )
@@ -104,15 +101,28 @@ class GateNode(CallableNode):
 
 def _checked_target(target: Any) -> Target:
     if target is not END and require_name(target, "a gate's target") == "END":
-        raise ValueError("A gate has 'END' as a string target. Import END from hypergraph, drop the quotes.")
-    return target  # type: ignore[no-any-return]  # it is END or text
+        raise ValueError("A gate has 'END' as a string target. Write END without quotes, from hypergraph.")
+    return target  # type: ignore[no-any-return]  # END or a string
 
 
-@explained_node
 class RouteNode(GateNode):
     """Choose among named targets.
 
-    Raises TypeError for async and generator functions, ValueError for missing or contradictory targets.
+    Raises TypeError for async and generator functions, ValueError for missing targets and for `fallback`
+    together with `multi_target`.
+
+    Args:
+        func: the function that decides; neither async nor a generator
+        targets: node names and END; a dict maps them to descriptions
+        fallback: the target for the result None
+        multi_target: the function returns a list of targets
+        cache: keep decisions in the cache of the runner
+        hide: leave the gate out of drawings
+        default_open: a cycle can start at one of the targets, before the first decision of the gate
+        name: the name of the gate; by default that of the function
+        rename_inputs: maps parameter names to input names
+        emit: names of outputs without a value, for the `wait_for` of other nodes
+        wait_for: outputs of other nodes that must exist before the gate runs, without being inputs
     """
 
     def __init__(
@@ -132,10 +142,10 @@ class RouteNode(GateNode):
     ) -> None:
         if fallback is not None and multi_target:
             raise ValueError(
-                "A route cannot have both fallback and multi_target; return a list with the fallback."
+                "A route cannot have both fallback and multi_target; return [fallback] instead of None."
             )
         if isinstance(targets, str) or targets is END:
-            targets = [targets]  # one target, given without its list
+            targets = [targets]  # a single target
         if not isinstance(targets, Iterable):
             raise TypeError(f"targets must be a list of node names or a dict, got {got(targets)}")
         listed = [*targets] if fallback is None else [*targets, fallback]
@@ -155,14 +165,14 @@ class RouteNode(GateNode):
         )
 
     def decide(self, result: Any) -> Any:
-        """Check a returned target, list of targets or None. Raises TypeError or ValueError naming it."""
+        """Turn a target, a list of targets or None into a decision. Raises TypeError or ValueError."""
         if self.multi_target:
             if result is None:
                 return Decision()
             if not isinstance(result, list):
+                kind = "END" if result is END else type(result).__name__
                 raise TypeError(
-                    f"Gate {self.name!r} has multi_target=True but returned {type(result).__name__}; "
-                    "return a list."
+                    f"Gate {self.name!r} has multi_target=True but returned {kind}; return a list."
                 )
             return Decision(dict.fromkeys(map(self._check_target, result)))
         if result is None:
@@ -178,11 +188,22 @@ class RouteNode(GateNode):
         return f"RouteNode({self._label()}, targets={self.targets})"
 
 
-@explained_node
 class IfElseNode(GateNode):
     """Choose between two targets by True and False.
 
     Raises TypeError for async and generator functions, ValueError for equal targets.
+
+    Args:
+        func: the function that decides; neither async nor a generator
+        when_true: the target for True
+        when_false: the target for False
+        cache: keep decisions in the cache of the runner
+        hide: leave the gate out of drawings
+        default_open: a cycle can start at one of the targets, before the first decision of the gate
+        name: the name of the gate; by default that of the function
+        rename_inputs: maps parameter names to input names
+        emit: names of outputs without a value, for the `wait_for` of other nodes
+        wait_for: outputs of other nodes that must exist before the gate runs, without being inputs
     """
 
     when_true: Target
@@ -221,11 +242,11 @@ class IfElseNode(GateNode):
 
     @property
     def branch_data(self) -> dict[str, Any]:
-        """The two targets, END spelled "END"."""
+        """The two targets as strings, for drawings."""
         return {"when_true": str(self.when_true), "when_false": str(self.when_false)}
 
     def decide(self, result: Any) -> Any:
-        """Choose by a bool. Raises TypeError naming the gate for anything else."""
+        """Turn True or False into the target. Raises TypeError for anything else."""
         if result is True:
             return self.when_true
         if result is False:
@@ -239,7 +260,6 @@ class IfElseNode(GateNode):
         return f"IfElseNode({self._label()}, true={self.when_true}, false={self.when_false})"
 
 
-@explained_node
 def route(
     targets: Targets,
     *,
@@ -253,7 +273,26 @@ def route(
     emit: Names = None,
     wait_for: Names = None,
 ) -> Callable[[Callable[..., Any]], RouteNode]:
-    """Turn a function that returns a target (or several) into a gate. Raises what RouteNode raises."""
+    """Turn a function that returns a target, or a list of them, into a gate. Raises what RouteNode raises.
+
+    >>> @route(targets=["revise", END])
+    ... def is_good_enough(score: float) -> str | type[END]:
+    ...     return END if score > 0.9 else "revise"
+    >>> is_good_enough.targets
+    ['revise', END]
+
+    Args:
+        targets: node names and END; a dict maps them to descriptions
+        fallback: the target for the result None
+        multi_target: the function returns a list of targets
+        cache: keep decisions in the cache of the runner
+        hide: leave the gate out of drawings
+        default_open: a cycle can start at one of the targets, before the first decision of the gate
+        name: the name of the gate; by default that of the function
+        rename_inputs: maps parameter names to input names
+        emit: names of outputs without a value, for the `wait_for` of other nodes
+        wait_for: outputs of other nodes that must exist before the gate runs, without being inputs
+    """
     if callable(targets) and targets is not END:
         raise TypeError('@route needs its targets: write @route(targets=["a", "b"]).')
     return lambda func: RouteNode(
@@ -271,7 +310,6 @@ def route(
     )
 
 
-@explained_node
 def ifelse(
     when_true: Target,
     when_false: Target,
@@ -284,7 +322,25 @@ def ifelse(
     emit: Names = None,
     wait_for: Names = None,
 ) -> Callable[[Callable[..., Any]], IfElseNode]:
-    """Turn a function that returns a bool into a gate. Raises what IfElseNode raises."""
+    """Turn a function that returns True or False into a gate. Raises what IfElseNode raises.
+
+    >>> @ifelse(when_true="publish", when_false="revise")
+    ... def is_accepted(decision: str) -> bool:
+    ...     return decision == "yes"
+    >>> is_accepted.targets
+    ['publish', 'revise']
+
+    Args:
+        when_true: the target for True
+        when_false: the target for False
+        cache: keep decisions in the cache of the runner
+        hide: leave the gate out of drawings
+        default_open: a cycle can start at one of the targets, before the first decision of the gate
+        name: the name of the gate; by default that of the function
+        rename_inputs: maps parameter names to input names
+        emit: names of outputs without a value, for the `wait_for` of other nodes
+        wait_for: outputs of other nodes that must exist before the gate runs, without being inputs
+    """
     return lambda func: IfElseNode(
         func,
         when_true,

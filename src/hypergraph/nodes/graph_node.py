@@ -1,7 +1,7 @@
-"""A graph as a node of another graph.
+"""GraphNode: a graph as a node of another graph.
 
-Naming is flat: inner names appear in the parent unchanged unless renamed. `inputs[i]` stands for
-`inner_inputs[i]` and `outputs[i]` for `inner_outputs[i]`.
+Naming is flat: inner names appear in the parent unchanged unless renamed. `inputs[i]` corresponds to
+`inner_inputs[i]`, `outputs[i]` to `inner_outputs[i]`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from hypergraph.nodes.base import Frozen, HyperNode
 from hypergraph.nodes.names import Names, as_names, got, require_name
-from hypergraph.nodes.options import explained_node
 from hypergraph.nodes.signature import MISSING
 
 if TYPE_CHECKING:
@@ -23,23 +22,28 @@ _ITEM_NAME = re.compile(r"item-\d+")
 MapMode = Literal["zip", "product"]
 
 
-@explained_node
 class GraphNode(Frozen, HyperNode):
     """Run a whole graph as one node.
 
-    Raises TypeError for what is no graph, ValueError for a missing or unusable name, an unknown durability
-    or lifted names that are no outputs.
+    Raises TypeError if `graph` is not a Graph, ValueError for a missing or reserved name, an unknown
+    durability, or lifted names that are not outputs.
+
+    Args:
+        graph: the inner graph
+        name: the name of the node; by default that of the graph
+        durability: "nested" stores inner steps as a child workflow, "atomic" stores a single step
+        lift: the outputs that the parent receives, in this order; by default all
     """
 
     node_type = "GRAPH"
-    graph: Graph
+    graph: Graph  # the inner graph
     _indispensable: frozenset[str]
     durability: str
-    inner_inputs: tuple[str, ...]  # the inputs as the inner graph calls them, in the order of `inputs`
-    inner_outputs: tuple[str, ...]  # likewise the outputs
-    map_config: tuple[list[str], str, str] | None  # inputs, mode and error handling of a map
-    clone: bool | list[str]  # what is copied for each item of a map
-    _liftable: dict[str, str]  # every output under its current name -> its inner name
+    inner_inputs: tuple[str, ...]  # the names of `inputs` in the inner graph
+    inner_outputs: tuple[str, ...]  # the names of `outputs` in the inner graph
+    map_config: tuple[list[str], str, str] | None  # inputs, mode and error handling of map_over
+    clone: bool | list[str]  # which values map_over copies for each item
+    _liftable: dict[str, str]  # current name of every output -> its inner name
 
     def __init__(
         self,
@@ -49,8 +53,8 @@ class GraphNode(Frozen, HyperNode):
         durability: Literal["nested", "atomic"] = "nested",
         lift: Names = None,
     ) -> None:
-        if not hasattr(graph, "wiring"):  # the class Graph is of a layer above
-            raise TypeError(f"A GraphNode is made from a Graph, got {got(graph)}")
+        if not hasattr(graph, "wiring"):  # Graph belongs to a layer above
+            raise TypeError(f"A GraphNode needs a Graph, got {got(graph)}")
         if durability not in ("nested", "atomic"):
             raise ValueError(f'durability must be "nested" or "atomic", got {durability!r}')
         inputs, outputs = graph.inputs.all, graph.selected or graph.outputs
@@ -69,7 +73,7 @@ class GraphNode(Frozen, HyperNode):
             _liftable=dict(zip(outputs, outputs, strict=True)),
         )
         for param in inputs:
-            self.has_default_for(param)  # remembered level by level: depth costs no recursion
+            self.has_default_for(param)  # fills the memo, so that deep nesting needs no recursion
         if lift is not None:
             self.__dict__.update(self.lift(*as_names(lift, "lift")).__dict__)
 
@@ -80,18 +84,18 @@ class GraphNode(Frozen, HyperNode):
 
     @property
     def data_outputs(self) -> tuple[str, ...]:
-        """The outputs that carry values: all but inner emit names."""
+        """The outputs that carry values: all except inner emit names."""
         return tuple(
             o for o, i in zip(self.outputs, self.inner_outputs, strict=True) if i in self.graph.data_outputs
         )
 
     @property
     def emit(self) -> tuple[str, ...]:
-        """The inner emit names that the parent may wait for."""
+        """The inner emit names, for `wait_for` in the parent."""
         return tuple(o for o in self.outputs if o not in self.data_outputs)
 
     def with_name(self, name: str) -> Self:
-        """Return a copy under another name. Raises ValueError for a name that cannot be used."""
+        """Return a copy with another name. Raises ValueError for a reserved name."""
         return super().with_name(_checked_name(name))
 
     @property
@@ -100,11 +104,14 @@ class GraphNode(Frozen, HyperNode):
         return self.graph.definition_hash
 
     def lift(self, *names: str) -> Self:
-        """Return a copy that hands only these outputs to the parent. Raises ValueError."""
+        """Return a copy that passes only these outputs to the parent.
+
+        Raises ValueError for unknown, repeated or missing names.
+        """
         if not names:
             raise ValueError(f"lift() on {self.name!r} needs at least one output name.")
         if len(set(names)) < len(names):
-            raise ValueError(f"lift() on {self.name!r} got a repeated name: {names}")
+            raise ValueError(f"lift() on {self.name!r} must not repeat a name, got {names}")
         for name in names:
             if name not in self._liftable:
                 raise ValueError(
@@ -112,7 +119,6 @@ class GraphNode(Frozen, HyperNode):
                 )
         return self._copy(outputs=names, inner_outputs=tuple(self._liftable[name] for name in names))
 
-    @explained_node
     def map_over(
         self,
         *params: str,
@@ -126,7 +132,13 @@ class GraphNode(Frozen, HyperNode):
         >>> SyncRunner().run(Graph([words.as_node().map_over("word")]), word=["a", "tea"])["length"]
         [1, 3]
 
-        Raises ValueError for unknown or missing names and modes, TypeError for a wrong clone argument.
+        Raises ValueError for unknown or missing names and modes, TypeError for an invalid `clone`.
+
+        Args:
+            params: names of the inputs that hold one value per item
+            mode: "zip" pairs the items by position, "product" combines each with each
+            error_handling: "raise" stops at the first failing item, "continue" puts None for its outputs
+            clone: deep-copy other inputs for each item: True for all, or a list of names
         """
         if not params:
             raise ValueError(f"map_over on {self.name!r} needs at least one parameter.")
@@ -155,37 +167,37 @@ class GraphNode(Frozen, HyperNode):
         return [self.inner_inputs[self.inputs.index(p)] for p in self.clone]
 
     def has_default_for(self, param: str) -> bool:
-        """Say whether the value is bound inside or some inner consumer has a default."""
+        """Return whether the input is bound inside, or an inner consumer has a default."""
         return self._inner_default(param) is not MISSING
 
     def get_default_for(self, param: str) -> Any:
-        """Return the bound value or the first inner default. Raises KeyError when there is none."""
-        return _found(param, self._inner_default(param))
+        """Return the bound value or the first inner default. Raises KeyError without one."""
+        return _require_default(param, self._inner_default(param))
 
     def can_do_without(self, param: str) -> bool:
-        """Say whether the inner graph can run without this input; mapped ones are always needed."""
+        """Return whether the inner graph can run without this input; mapped inputs are always required."""
         mapped = self.map_config is not None and param in self.map_config[0]
         return param in self.inputs and not mapped and self._inner_input(param) not in self._indispensable
 
     def has_signature_default_for(self, param: str) -> bool:
-        """Say whether every inner consumer has a default of its own and nothing is bound."""
+        """Return whether every inner consumer has a default and no value is bound."""
         return self._inner_default(param, of_signature=True) is not MISSING
 
     def get_signature_default_for(self, param: str) -> Any:
-        """Return the first inner signature default. Raises KeyError when there is none."""
-        return _found(param, self._inner_default(param, of_signature=True))
+        """Return the first inner signature default. Raises KeyError without one."""
+        return _require_default(param, self._inner_default(param, of_signature=True))
 
     def _inner_default(self, param: str, *, of_signature: bool = False) -> Any:
-        """Return a default or MISSING; the inner graph remembers it, so that deep nesting costs nothing."""
+        """Return a default or MISSING; kept in the memo of the inner graph, so that depth costs nothing."""
         inner = self._inner_input(param)
         known: dict[Any, Any] = self.graph.memo.setdefault("defaults", {})
         if (inner, of_signature) not in known:
-            find = _signature_default if of_signature else _default
+            find = _inner_signature_default if of_signature else _inner_default_of
             known[inner, of_signature] = MISSING if inner is None else find(self.graph, inner)
         return known[inner, of_signature]
 
     def get_input_type(self, param: str) -> Any:
-        """Return the type that the first inner consumer declares; a list of it where mapped over."""
+        """Return the type declared by the first inner consumer; list[type] for a mapped input."""
         inner = self._inner_input(param)
         consumers = self.graph.consumers_of(inner) if inner is not None else []
         declared = consumers[0].get_input_type(inner) if consumers else None
@@ -194,7 +206,7 @@ class GraphNode(Frozen, HyperNode):
         return declared
 
     def get_output_type(self, output: str) -> Any:
-        """Return the type that the inner producer declares; a list of it under map_over."""
+        """Return the type declared by the inner producer; list[type] under map_over."""
         if output not in self.outputs:
             return None
         inner = self.inner_outputs[self.outputs.index(output)]
@@ -236,29 +248,29 @@ def checked_clone(clone: Any, mapped: Sequence[str], inputs: Sequence[str]) -> b
         raise TypeError(f"clone must be bool or list, got {type(clone).__name__}")
     for name in clone:
         if not isinstance(name, str):
-            raise TypeError(f"clone list entries must be strings, got {type(name).__name__} {name!r}")
+            raise TypeError(f"clone list entries must be strings, got {got(name)}")
         if name in mapped:
-            raise ValueError(f"Cannot clone mapped parameter {name!r}: each item has its own value already.")
+            raise ValueError(f"Cannot clone mapped parameter {name!r}: each item has its own value.")
         if name not in inputs:
-            raise ValueError(f"clone names {name!r}, which is not an input. Inputs: {tuple(inputs)}")
+            raise ValueError(f"Cannot clone {name!r}: not an input. Inputs: {tuple(inputs)}")
     return list(clone)
 
 
-def _default(graph: Graph, name: str) -> Any:
+def _inner_default_of(graph: Graph, name: str) -> Any:
     if name in graph.inputs.bound:
         return graph.inputs.bound[name]
     having = (node for node in graph.consumers_of(name) if node.has_default_for(name))
     return next((node.get_default_for(name) for node in having), MISSING)
 
 
-def _signature_default(graph: Graph, name: str) -> Any:
+def _inner_signature_default(graph: Graph, name: str) -> Any:
     consumers = graph.consumers_of(name)
     if name in graph.inputs.bound or not all(node.has_signature_default_for(name) for node in consumers):
         return MISSING
     return consumers[0].get_signature_default_for(name)
 
 
-def _found(param: str, default: Any) -> Any:
+def _require_default(param: str, default: Any) -> Any:
     if default is MISSING:
         raise KeyError(f"No default for {param!r}")
     return default
@@ -266,13 +278,13 @@ def _found(param: str, default: Any) -> Any:
 
 def _checked_name(name: str | None) -> str:
     if not name:
-        raise ValueError("GraphNode requires a name: give the graph one, or pass as_node(name=...).")
+        raise ValueError("GraphNode requires a name: Graph(..., name=...) or as_node(name=...).")
     require_name(name, "name")
     for character in "./#":
         if character in name:
             raise ValueError(
-                f"GraphNode name {name!r} cannot contain {character!r}; it is part of longer ids."
+                f"GraphNode name {name!r} cannot contain {character!r}, a separator in workflow ids."
             )
     if _ITEM_NAME.fullmatch(name):
-        raise ValueError(f"GraphNode name {name!r} is reserved for the items of a map; choose another.")
+        raise ValueError(f"GraphNode name {name!r} is reserved for items of a map; choose another name.")
     return name

@@ -1,4 +1,4 @@
-"""Interrupts: places where a run may wait for an answer from outside."""
+"""InterruptNode and the decorator `interrupt`: nodes that can pause a run until an answer arrives."""
 
 from __future__ import annotations
 
@@ -7,18 +7,26 @@ from typing import Any
 
 from hypergraph.nodes.function import FunctionNode
 from hypergraph.nodes.names import Names, as_names
-from hypergraph.nodes.options import explained_node
 
 
-@explained_node
 class InterruptNode(FunctionNode):
-    """Ask a handler for the answer; when it returns None the run pauses.
+    """Ask the handler for an answer, and pause the run if it returns None.
 
     Raises TypeError without output_name, and what FunctionNode raises.
+
+    Args:
+        source: the handler, or a node that supplies its function
+        name: the name of the node; by default that of the function
+        output_name: the name of the answer, or several names for several answers
+        rename_inputs: maps parameter names to input names
+        cache: keep answers in the cache of the runner
+        emit: names of outputs without a value, for the `wait_for` of other nodes
+        wait_for: outputs of other nodes that must exist before this one runs, without being inputs
+        hide: leave the node out of drawings
     """
 
     is_interrupt = True
-    on_worker_loss = None  # no option of interrupts, as of all nodes but plain function nodes
+    on_worker_loss = None  # an option of plain function nodes only
 
     def __init__(
         self,
@@ -33,7 +41,7 @@ class InterruptNode(FunctionNode):
         hide: bool = False,
     ) -> None:
         if not as_names(output_name, "output_name"):
-            raise TypeError("An interrupt needs an output_name: the name under which its answer arrives.")
+            raise TypeError("An interrupt needs an output_name, the name of its answer.")
         super().__init__(
             source,
             name,
@@ -46,7 +54,6 @@ class InterruptNode(FunctionNode):
         )
 
 
-@explained_node
 def interrupt(
     output_name: Names,
     *,
@@ -56,7 +63,22 @@ def interrupt(
     wait_for: Names = None,
     hide: bool = False,
 ) -> Callable[[Callable[..., Any]], InterruptNode]:
-    """Turn a function into an interrupt. Raises what InterruptNode raises."""
+    """Turn a function into an interrupt. Raises what InterruptNode raises.
+
+    >>> @interrupt("decision")
+    ... def review(draft: str) -> str | None:
+    ...     return None if len(draft) > 100 else "accepted"  # None pauses the run
+    >>> review.is_interrupt
+    True
+
+    Args:
+        output_name: the name of the answer, or several names for several answers
+        rename_inputs: maps parameter names to input names
+        cache: keep answers in the cache of the runner
+        emit: names of outputs without a value, for the `wait_for` of other nodes
+        wait_for: outputs of other nodes that must exist before this one runs, without being inputs
+        hide: leave the node out of drawings
+    """
     if callable(output_name):
         raise TypeError('@interrupt needs an output_name: write @interrupt(output_name="answer").')
     return lambda func: InterruptNode(

@@ -1,4 +1,4 @@
-"""Signature of a callable, and its fingerprint."""
+"""Signatures of callables, and fingerprints of their code and captured values."""
 
 from __future__ import annotations
 
@@ -26,57 +26,59 @@ _OPTIONAL = {"None", "Optional", "Union"}
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter of a node function under its original name."""
+    """One parameter of a node function, under its original name."""
 
     name: str
     kind: Any
     default: Any
     is_context: bool = False
 
+    @property
+    def stars(self) -> str:
+        """ "*" for `*args`, "**" for `**kwargs`, else empty."""
+        return {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}.get(self.kind, "")
+
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """Everything the package needs to know about a callable.
-
-    `hints` are all or nothing. Where some cannot be resolved, `declared` still has each of them: resolved
-    on its own if possible, else as it was written.
-    """
+    """The name, parameters, type hints and kind of a callable."""
 
     name: str
     parameters: tuple[Parameter, ...]
-    hints: dict[str, Any]
-    declared: dict[str, Any]
+    hints: dict[str, Any]  # the resolved hints; empty if one of them cannot be resolved
+    declared: dict[str, Any]  # each hint resolved on its own, or as written where that fails
     is_async: bool
     is_generator: bool
-    by_keyword: bool
+    by_keyword: bool  # whether to call it by keyword: the signature is that of a wrapped function
 
     @property
     def inputs(self) -> tuple[Parameter, ...]:
-        """The parameters that are graph inputs: all but the context."""
+        """The parameters that are graph inputs: all except the context."""
         return tuple(p for p in self.parameters if not p.is_context)
 
 
 def read_signature(func: Callable[..., Any]) -> Signature:
-    """Read a callable. Raises TypeError when it is not one, or has no readable signature."""
+    """Read the signature of a callable. Raises TypeError if the argument is not callable or has none."""
     if not callable(func):
-        raise TypeError(f"A node is made from a function or another callable, not from {got(func)}.")
+        raise TypeError(f"A node needs a function or another callable, got {got(func)}.")
     name = callable_name(func)
     try:
         found = inspect.signature(func).parameters.values()
     except Exception as error:  # builtins have none, and attributes of a callable object may raise anything
         wrapper = name if name.isidentifier() else "wrapper"
         raise TypeError(
-            f"The signature of {name!r} cannot be read ({error}). Wrap it: def {wrapper}(x): return ..."
+            f"The signature of {name!r} cannot be read ({error}). "
+            f"Wrap it in a function: def {wrapper}(x): return ..."
         ) from error
-    body = _body(func)
-    is_wrapper = peek(func, "__wrapped__") is not None
+    body = _called(func)
+    is_wrapper = safe_getattr(func, "__wrapped__") is not None
     hinted = func if is_wrapper and not isinstance(func, staticmethod) else body
     hints = _hints(hinted)
     return Signature(
         name,
         tuple(Parameter(p.name, p.kind, p.default, _is_context(p, hints, hinted)) for p in found),
         hints,
-        hints or _one_by_one(hinted),
+        hints or _declared_hints(hinted),
         is_async=any(inspect.iscoroutinefunction(f) or inspect.isasyncgenfunction(f) for f in (func, body)),
         is_generator=any(
             inspect.isgeneratorfunction(f) or inspect.isasyncgenfunction(f) for f in (func, body)
@@ -85,8 +87,8 @@ def read_signature(func: Callable[..., Any]) -> Signature:
     )
 
 
-def peek(thing: Any, attribute: str) -> Any:
-    """Return an attribute, None where it is missing or raises."""
+def safe_getattr(thing: Any, attribute: str) -> Any:
+    """Return an attribute, None if it is missing or raises."""
     try:
         return getattr(thing, attribute, None)
     except Exception:  # a __getattr__ of the user's own may do anything
@@ -101,14 +103,14 @@ def unwrapped(func: Any) -> Any:
 
 
 def callable_name(func: Any) -> str:
-    """Return the name a callable goes by; partials take that of their function, objects of their class."""
+    """Return the name of a callable: of a partial that of its function, of an object that of its class."""
     func = unwrapped(func)
-    name = peek(func, "__name__")
+    name = safe_getattr(func, "__name__")
     return name if isinstance(name, str) else type(func).__name__
 
 
-def _body(func: Any) -> Any:
-    """Return the function or class that is called in the end; of a callable object, its __call__."""
+def _called(func: Any) -> Any:
+    """Return the function or class behind partials; of a callable object, its __call__."""
     func = unwrapped(func)
     if isinstance(func, type) or inspect.isroutine(func):
         return func
@@ -119,60 +121,61 @@ def _hints(hinted: Any) -> dict[str, Any]:
     try:
         if not isinstance(hinted, type):
             return typing.get_type_hints(hinted, include_extras=True)
-        makers = [peek(hinted, name) for name in ("__new__", "__init__")]
+        makers = [safe_getattr(hinted, name) for name in ("__new__", "__init__")]
         made = [typing.get_type_hints(m, include_extras=True) for m in makers if inspect.isfunction(m)]
         return {name: hint for hints in made for name, hint in hints.items()} | {"return": hinted}
     except Exception:  # a hint may be any expression and fail in any way
         return {}
 
 
-def _one_by_one(hinted: Any) -> dict[str, Any]:
-    written = peek(hinted, "__annotations__")
+def _declared_hints(hinted: Any) -> dict[str, Any]:
+    written = safe_getattr(hinted, "__annotations__")
     if isinstance(hinted, type) or not isinstance(written, dict):
         return {}
-    return {name: _alone(hint, hinted) for name, hint in written.items()}
+    return {name: _resolved_hint(hint, hinted) for name, hint in written.items()}
 
 
-def _alone(hint: Any, hinted: Any) -> Any:
-    """Return one hint of a function, resolved if possible."""
+def _resolved_hint(hint: Any, hinted: Any) -> Any:
+    """Return one hint, resolved if possible."""
     carrier = types.SimpleNamespace(
-        __annotations__={"hint": hint}, __globals__=peek(hinted, "__globals__") or {}
+        __annotations__={"hint": hint}, __globals__=safe_getattr(hinted, "__globals__") or {}
     )
     return _hints(carrier).get("hint", hint)
 
 
 def _is_context(parameter: inspect.Parameter, hints: dict[str, Any], hinted: Any) -> bool:
-    """Find NodeContext by hint, also when the hints of other parameters cannot be resolved."""
+    """Return whether the hint is NodeContext, even if hints of other parameters cannot be resolved."""
     if parameter.kind in _VARIADIC:
         return False
     if parameter.name in hints:
-        return _means_context(hints[parameter.name])
-    return _means_context(_alone(parameter.annotation, hinted))
+        return _is_context_hint(hints[parameter.name])
+    return _is_context_hint(_resolved_hint(parameter.annotation, hinted))
 
 
-def _means_context(hint: Any) -> bool:
+def _is_context_hint(hint: Any) -> bool:
     if isinstance(hint, (str, typing.ForwardRef)):  # unresolvable, e.g. imported for type checkers only
         text = hint if isinstance(hint, str) else hint.__forward_arg__
-        return {name.rpartition(".")[2] for name in re.findall(r"[\w.]+", text)} - _OPTIONAL == {
-            "NodeContext"
-        }
+        names = {name.rpartition(".")[2] for name in re.findall(r"[\w.]+", text)}
+        return names - _OPTIONAL == {"NodeContext"}
     if typing.get_origin(hint) is typing.Annotated:
-        return _means_context(typing.get_args(hint)[0])
+        return _is_context_hint(typing.get_args(hint)[0])
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
         members = [member for member in typing.get_args(hint) if member is not types.NoneType]
-        return all(map(_means_context, members))
+        return all(map(_is_context_hint, members))
     return hint is NodeContext
 
+
+# -- fingerprints --------------------------------------------------------------------------------------
 
 _captures: weakref.WeakKeyDictionary[types.FunctionType, str] = weakref.WeakKeyDictionary()
 _codes: weakref.WeakKeyDictionary[types.FunctionType, str] = weakref.WeakKeyDictionary()
 _PLAIN = (type(None), bool, int, float, complex, str, bytes)
-_CARRIERS = (types.FunctionType, types.MethodType, functools.partial, staticmethod)
-_Known = dict[int, tuple[Any, str]]  # id -> the value, kept alive so that its id stays its own, and its text
+_FUNCTIONS = (types.FunctionType, types.MethodType, functools.partial, staticmethod)
+_Known = dict[int, tuple[Any, str]]  # id -> the value, kept alive so that its id is not reused, and its text
 
 
 def sha256(*parts: str) -> str:
-    """Hash texts so that neither their order nor their borders can be confused."""
+    """Hash several strings; their order and their boundaries count."""
     digest = hashlib.sha256()
     for part in parts:
         data = part.encode("utf-8", "surrogatepass")
@@ -181,32 +184,32 @@ def sha256(*parts: str) -> str:
     return digest.hexdigest()
 
 
-def capture(func: Callable[..., Any]) -> str:
-    """Fingerprint what the callable carries besides its code, once per function object."""
+def captured_fingerprint(func: Callable[..., Any]) -> str:
+    """Return the fingerprint of defaults, closure and bound values; computed once per function object."""
     if not isinstance(func, types.FunctionType):
-        return content(_carried(func))
+        return fingerprint(_captured_values(func))
     if func not in _captures:
-        _captures[func] = content(_carried(func), {id(func): (func, "<cycle>")})
+        _captures[func] = fingerprint(_captured_values(func), {id(func): (func, "<cycle>")})
     return _captures[func]
 
 
-def content(value: Any, known: _Known | None = None) -> str:
-    """Return a text that is equal for equal content, or one that never repeats."""
+def fingerprint(value: Any, known: _Known | None = None) -> str:
+    """Return a string that is the same for equal content, and unique where content cannot be compared."""
     try:
         return _describe(value, {} if known is None else known)
-    except Exception:  # a structure too deep to follow, or an object that does not want to be looked at
-        return _private()
+    except Exception:  # a structure too deep to follow, or an object that refuses inspection
+        return _unique()
 
 
 def code_identity(func: Callable[..., Any]) -> str:
     """Return the source text, else the bytecode, else the qualified name of a callable."""
     target = _code_holder(func)
     if not isinstance(target, types.FunctionType):
-        named = f"{peek(target, '__module__')}.{peek(target, '__qualname__') or type(target)!r}"
-        return _source(target) or f"name:{named}"
+        qualname = safe_getattr(target, "__qualname__") or repr(type(target))
+        return _source(target) or f"name:{safe_getattr(target, '__module__')}.{qualname}"
     if target not in _codes:
-        # Several lambdas may share one line of source: their code tells them apart. The source is that of
-        # the code, because inspect gives for a function that wraps another one the other's source.
+        # Several lambdas can share one line of source, so their bytecode counts. Source is looked up by
+        # code object: for a function that wraps another, inspect would return the source of the other.
         code = target.__code__
         source = _source(code) if code.co_name != "<lambda>" else None
         _codes[target] = source or f"code:{_describe_code(code, {})}"
@@ -216,7 +219,7 @@ def code_identity(func: Callable[..., Any]) -> str:
 def _source(target: Any) -> str | None:
     try:
         return f"source:{inspect.getsource(target)}"
-    except Exception:  # made at run time or built in
+    except Exception:  # defined at run time, or built in
         return None
 
 
@@ -229,13 +232,13 @@ def _code_holder(func: Any) -> Any:
             return func
         elif isinstance(type(func).__call__, types.FunctionType):
             return type(func).__call__
-        elif callable(peek(func, "__wrapped__")):  # a wrapper written in C, such as that of lru_cache
+        elif callable(safe_getattr(func, "__wrapped__")):  # a wrapper written in C, such as that of lru_cache
             func = func.__wrapped__
         else:
             return func
 
 
-def _carried(func: Any) -> tuple[Any, ...]:
+def _captured_values(func: Any) -> tuple[Any, ...]:
     if isinstance(func, functools.partial):
         return (func.func, func.args, func.keywords)
     if isinstance(func, types.MethodType):
@@ -246,7 +249,9 @@ def _carried(func: Any) -> tuple[Any, ...]:
         return (func.__defaults__, func.__kwdefaults__, *map(_cell_content, func.__closure__ or ()))
     if isinstance(func, types.BuiltinFunctionType):
         return (func.__self__,)  # a module, or the object whose method it is
-    if not isinstance(type(func).__call__, types.FunctionType) and callable(peek(func, "__wrapped__")):
+    if not isinstance(type(func).__call__, types.FunctionType) and callable(
+        safe_getattr(func, "__wrapped__")
+    ):
         return (type(func), func.__wrapped__)
     return (func,)
 
@@ -254,7 +259,7 @@ def _carried(func: Any) -> tuple[Any, ...]:
 def _cell_content(cell: types.CellType) -> Any:
     try:
         return cell.cell_contents
-    except ValueError:  # a name that is assigned later, in a function that refers to itself
+    except ValueError:  # not assigned yet, in a function that refers to itself
         return "<empty cell>"
 
 
@@ -283,22 +288,22 @@ def _describe_new(value: Any, known: _Known) -> str:
         return sha256("dict", *(_describe(part, known) for item in value.items() for part in item))
     if isinstance(value, types.CodeType):
         return _describe_code(value, known)
-    if isinstance(value, _CARRIERS):
+    if isinstance(value, _FUNCTIONS):
         captured = _captures.get(value) if isinstance(value, types.FunctionType) else None
-        return sha256(code_identity(value), captured or _describe(_carried(value), known))
-    if kind is object:  # it is itself and nothing else
-        return _private()
+        return sha256(code_identity(value), captured or _describe(_captured_values(value), known))
+    if kind is object:  # a sentinel: identity is all it has
+        return _unique()
     if isinstance(value, types.ModuleType):
         return f"module:{value.__name__}"
     if isinstance(value, type):
-        is_local = "<locals>" in value.__qualname__  # many classes may have this name, each with its captures
-        return _private() if is_local else f"class:{value.__module__}.{value.__qualname__}"
+        is_local = "<locals>" in value.__qualname__  # several classes can have this name
+        return _unique() if is_local else f"class:{value.__module__}.{value.__qualname__}"
     if isinstance(value, enum.Enum):
         return sha256(_describe(kind, known), value.name, _describe(value.value, known))
-    if isinstance(peek(kind, "definition_hash"), property):  # a node or a graph
-        return f"node:{value.definition_hash}" if "func" in vars(value) else _private()
+    if isinstance(safe_getattr(kind, "definition_hash"), property):  # a node or a graph
+        return f"node:{value.definition_hash}" if "func" in vars(value) else _unique()
     return f"pickle:{hashlib.sha256(pickle.dumps(value, protocol=4)).hexdigest()}"
 
 
-def _private() -> str:
+def _unique() -> str:
     return f"private:{urandom(16).hex()}"

@@ -1,25 +1,26 @@
-"""Base class of both runners."""
+"""Base class of the runners: the signatures of their calls, and what both do around the engine."""
 
 from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from hypergraph import durability
-from hypergraph.cache import CacheBackend, compute_cache_key
+from hypergraph.cache import CacheBackend, NodeCache
 from hypergraph.display import did_you_mean
-from hypergraph.durability.options import NO_WISHES, Wishes
-from hypergraph.engine.admission import Admission, admit, admit_nothing
+from hypergraph.durability.options import HISTORY_OPTIONS
+from hypergraph.engine.admission import UNSET, Admission, admit, admit_nothing
 from hypergraph.engine.execute import report
 from hypergraph.engine.kernel import Kernel
 from hypergraph.engine.nested import MapRun, expand
-from hypergraph.engine.plan import Step
-from hypergraph.engine.run import DEFAULT_LIMIT, Run, Scope
+from hypergraph.engine.options import DEFAULTS, RunOptions
+from hypergraph.engine.run import DEFAULT_LIMIT, CallContext, Run
 from hypergraph.events.dispatcher import EventDispatcher
+from hypergraph.events.processor import EventProcessor
 from hypergraph.exceptions import (
     IncompatibleRunnerError,
     InfiniteLoopError,
@@ -30,108 +31,25 @@ from hypergraph.exceptions import (
     reraise,
 )
 from hypergraph.graph.graph import Graph
-from hypergraph.nodes.context import DEFAULT_LOGGER
 from hypergraph.nodes.graph_node import checked_clone
+from hypergraph.nodes.names import got
 from hypergraph.records import RunStatus
 from hypergraph.runners.observer import EventObserver
-from hypergraph.runners.options import DEFAULTS, Options, checked, explained_runner, merged_inputs
+from hypergraph.runners.options import (
+    ErrorHandling,
+    check_max_iterations,
+    merged_inputs,
+    refuse_misspelt_options,
+)
 from hypergraph.runs.build import map_result_of, result_of
 from hypergraph.runs.results import MapResult, RunResult
 
 if TYPE_CHECKING:
     from hypergraph.checkpointers.base import Checkpointer
-
-
-class NodeCaching:
-    """Keep results of nodes; a backend that raises costs a hit, never a run."""
-
-    def __init__(self, backend: CacheBackend) -> None:
-        if not isinstance(backend, CacheBackend):
-            raise TypeError(f"cache must have get(key) and set(key, value), got {type(backend).__name__}")
-        self._backend = backend
-
-    def key(self, step: Step, inputs: dict[str, Any]) -> str:
-        """Return the key of a call; inputs count under their original parameter names."""
-        return compute_cache_key(step.node.definition_hash, step.node.map_inputs_to_params(inputs))
-
-    def get(self, key: str) -> tuple[bool, Any]:
-        """Look a result up."""
-        try:
-            return self._backend.get(key)
-        except Exception:
-            DEFAULT_LOGGER.warning("The cache could not be read; the node runs instead", exc_info=True)
-            return False, None
-
-    def set(self, key: str, value: Any) -> None:
-        """Keep a result."""
-        try:
-            self._backend.set(key, value)
-        except Exception:
-            DEFAULT_LOGGER.warning("The cache could not be written; the result is not kept", exc_info=True)
-
-
-def needs_interrupts(graph: Graph, why: str) -> IncompatibleRunnerError:
-    """Return the error for a graph whose interrupts nobody could answer."""
-    names = [node.name for node in graph.interrupt_nodes] or ["a nested graph"]
-    return IncompatibleRunnerError(
-        f"The graph has an InterruptNode ({', '.join(names)}), and {why}.", names[0], "supports_interrupts"
-    )
-
-
-def check_graph(graph: Graph, runner: str, can: RunnerCapabilities) -> None:
-    """A1: refuse what a runner cannot run. Raises TypeError for what is no graph, IncompatibleRunnerError."""
-    if not isinstance(graph, Graph):
-        raise TypeError(f"A runner runs a Graph, got {type(graph).__name__}. Build one: Graph([node, ...]).")
-    if not can.supports_async_nodes and graph.has_async_nodes:
-        names = [node.name for node in graph.iter_nodes() if node.is_async]
-        raise IncompatibleRunnerError(
-            f"{runner} cannot run async nodes: {', '.join(names)}. Use AsyncRunner.",
-            names[0],
-            "supports_async_nodes",
-        )
-    if not can.supports_interrupts and graph.has_interrupts:
-        raise needs_interrupts(graph, f"{runner} cannot pause; use AsyncRunner")
-
-
-def check_mapped(graph: Graph, names: Sequence[str], given: Mapping[str, Any]) -> None:
-    """Check the names to map over. Raises ValueError or MissingInputError."""
-    if not names:
-        raise ValueError("map_over needs at least one input name.")
-    if len(set(names)) < len(names):
-        raise ValueError(f"map_over names an input twice: {', '.join(names)}.")
-    missing = [name for name in names if name not in given]
-    if missing:
-        hint = did_you_mean(missing[0], given) or "How to fix: pass a list for it in `values`."
-        raise MissingInputError(
-            f"map_over names {', '.join(map(repr, missing))}, which was not given. "
-            f"{hint} Inputs: {graph.inputs.all}",
-            missing,
-            sorted(given),
-        )
-
-
-def checked_executor(given: Any) -> Executor | Mapping[str, Executor] | None:
-    """Return what was given as executor. Raises TypeError unless it is one, or a dict of them by node."""
-    executors = list(given.values()) if isinstance(given, Mapping) else [] if given is None else [given]
-    for executor in executors:
-        if not isinstance(executor, Executor):
-            raise TypeError(
-                "executor must be a concurrent.futures.Executor or a dict from node names to such, "
-                f"got {type(executor).__name__}"
-            )
-    return dict(given) if isinstance(given, Mapping) else given
-
-
-def chosen_executor(own: Any, given: Any) -> Executor | Mapping[str, Executor] | None:
-    """Return who calls the nodes of a call: the executor it was given (`{}`: nobody else), or its runner's.
-
-    Raises TypeError for what is no executor.
-    """
-    return own if given is None else checked_executor(given) or None
-
+    from hypergraph.checkpointers.records import Checkpoint, StepRecord
+    from hypergraph.durability.recorder import WorkflowRecorder
 
 _NOTHING: dict[Any, Any] = {}
-_USUAL = (DEFAULTS.select, DEFAULTS.entrypoint, DEFAULTS.on_internal_override)
 
 
 @dataclass(frozen=True)
@@ -146,9 +64,16 @@ class RunnerCapabilities:
     supports_checkpointing: bool = False  # whether it has a store
 
 
-@explained_runner
 class BaseRunner(ABC):
-    """Run graphs; abstract. Both runners drive the same engine and differ in how they wait."""
+    """Run graphs; abstract. Both runners drive the same engine and differ in how they wait.
+
+    Args:
+        cache: where nodes with cache=True find results
+        checkpointer: the store that records every run
+        max_iterations: supersteps a graph with cycles may take; 1000 by default
+        logger: the logger that nodes get as NodeContext.logger
+        executor: what calls the nodes: an Executor, or a dict from node names to executors
+    """
 
     def __init__(
         self,
@@ -160,14 +85,20 @@ class BaseRunner(ABC):
         executor: Executor | Mapping[str, Executor] | None = None,
     ) -> None:
         if checkpointer is not None and not hasattr(checkpointer, "claim"):
-            raise TypeError(f"checkpointer must be a Checkpointer, got {type(checkpointer).__name__}")
+            raise TypeError(_not_a_store(type(self).__name__, checkpointer))
+        if cache is not None and hasattr(cache, "claim"):
+            raise TypeError(
+                f"cache must have get(key) and set(key, value), got the store {type(cache).__name__}. "
+                f"Write {type(self).__name__}(checkpointer=...) to record runs."
+            )
         self.checkpointer = checkpointer
-        checked(Options(max_iterations=max_iterations))
+        if max_iterations is not None:
+            check_max_iterations(max_iterations)
         self._max_iterations = max_iterations or DEFAULT_LIMIT
         self._logger = logger
-        self._cache = NodeCaching(cache) if cache is not None else None
+        self._cache = NodeCache(cache) if cache is not None else None
         self._executor = checked_executor(executor)
-        self._live: set[Scope] = set()
+        self._live: set[CallContext] = set()
 
     @property
     @abstractmethod
@@ -175,19 +106,134 @@ class BaseRunner(ABC):
         """What this runner can do."""
 
     @abstractmethod
-    def run(self, graph: Graph, values: Mapping[str, Any] | None = None, **options: Any) -> Any:
-        """Run a graph once."""
+    def run(
+        self,
+        /,
+        graph: Graph,
+        values: Mapping[str, Any] | None = None,
+        *,
+        select: Any = UNSET,
+        on_missing: Literal["ignore", "warn", "error"] = "ignore",
+        on_internal_override: Literal["warn", "ignore", "error"] = "warn",
+        entrypoint: str | None = None,
+        max_iterations: int | None = None,
+        max_concurrency: int | None = None,
+        error_handling: ErrorHandling = "raise",
+        event_processors: Sequence[EventProcessor] | None = None,
+        timeout: float | None = None,
+        run_id: str | None = None,
+        workflow_id: str | None = None,
+        executor: Executor | Mapping[str, Executor] | None = None,
+        history: Sequence[StepRecord] | None = None,
+        checkpoint: Checkpoint | None = None,
+        fork_from: tuple[str, int | None] | None = None,
+        code_change: Literal["keep", "rerun", "error"] = "keep",
+        new_turn: bool = False,
+        tags: Mapping[str, str] | None = None,
+        wait: bool = False,
+        force: bool = False,
+        **input_values: Any,
+    ) -> Any:
+        """Run a graph once and return its RunResult; under AsyncRunner a coroutine.
+
+        Args:
+            graph: the graph to run
+            values: inputs by name; other keywords are inputs too, unless they have the name of an option
+            select: the outputs to return: a name, a list, "**" for all; by default what the graph selects
+            on_missing: what to do if a selected output was not produced: "ignore", "warn" or "error"
+            on_internal_override: what to do about values for outputs of nodes, or for unknown names:
+                "warn", "ignore" or "error"
+            entrypoint: the node at which a cycle starts, if there are several possible ones
+            max_iterations: supersteps a graph with cycles may take before InfiniteLoopError
+            max_concurrency: how many node functions run at a time, nested graphs and map items included;
+                AsyncRunner only
+            error_handling: "raise" the exception of a node, or "continue" and return a failed result
+            event_processors: event processors for this call
+            timeout: seconds for the whole call before RunTimeoutError
+            run_id: the id of the run; by default "run-" and 12 hex characters
+            workflow_id: the id of the stored run; an existing one is resumed. Needs a checkpointer
+            executor: what calls the nodes in this call instead of the runner's executor; {} for none
+            history: recorded steps to start from, as in Checkpoint.steps
+            checkpoint: recorded values and steps to start from
+            fork_from: a workflow id and a superstep (None for the last) to start from
+            code_change: what to do if the code has changed since it was recorded: "keep" the results,
+                "rerun" the changed nodes, or raise an "error"
+            new_turn: count given values as new even if they equal the stored ones
+            tags: labels of the stored run
+            wait: if another process is running the workflow, wait and return its result
+            force: take over even if another process owns the workflow, or after repeated crashes
+
+        Raises:
+            Exception: whatever a node raised, unless `error_handling="continue"`.
+            MissingInputError: a required input was not given.
+            IncompatibleRunnerError: this runner cannot run the graph.
+            GraphConfigError: `select` or the graph's `wait_for` cannot work.
+            ValueError: an option or an input is wrong.
+            CancellationError: the run was stopped, or took longer than `timeout`.
+            InfiniteLoopError: a loop did not end.
+            CheckpointError: the store failed, or another process owns the workflow.
+        """
 
     @abstractmethod
     def map(
         self,
+        /,
         graph: Graph,
         values: Mapping[str, Any] | None = None,
         *,
         map_over: str | Sequence[str],
-        **options: Any,
+        map_mode: Literal["zip", "product"] = "zip",
+        clone: bool | list[str] = False,
+        select: Any = UNSET,
+        on_missing: Literal["ignore", "warn", "error"] = "ignore",
+        on_internal_override: Literal["warn", "ignore", "error"] = "warn",
+        entrypoint: str | None = None,
+        max_iterations: int | None = None,
+        max_concurrency: int | None = None,
+        error_handling: ErrorHandling = "raise",
+        event_processors: Sequence[EventProcessor] | None = None,
+        timeout: float | None = None,
+        workflow_id: str | None = None,
+        executor: Executor | Mapping[str, Executor] | None = None,
+        code_change: Literal["keep", "rerun", "error"] = "keep",
+        key: str | Callable[[dict[str, Any]], Any] | None = None,
+        tags: Mapping[str, str] | None = None,
+        force: bool = False,
+        **input_values: Any,
     ) -> Any:
-        """Run a graph once per item of the inputs named in `map_over`."""
+        """Run a graph once per item and return a MapResult; under AsyncRunner a coroutine.
+
+        Args:
+            graph: the graph to run
+            values: inputs by name; other keywords are inputs too, unless they have the name of an option
+            map_over: the inputs that hold one value per item: a name or a list of names
+            map_mode: "zip" combines items side by side, "product" in all combinations
+            clone: deep-copy the other values for each item: True, or a list of names
+            select: the outputs to return: a name, a list, "**" for all; by default what the graph selects
+            on_missing: what to do if a selected output was not produced: "ignore", "warn" or "error"
+            on_internal_override: what to do about values for outputs of nodes, or for unknown names:
+                "warn", "ignore" or "error"
+            entrypoint: the node at which a cycle starts, if there are several possible ones
+            max_iterations: supersteps a graph with cycles may take before InfiniteLoopError
+            max_concurrency: how many node functions run at a time, nested graphs and map items included;
+                AsyncRunner only
+            error_handling: "raise" the exception of a node, or "continue" and return failed results
+            event_processors: event processors for this call
+            timeout: seconds for the whole call before RunTimeoutError
+            workflow_id: the id of the stored map; an existing one is resumed. Needs a checkpointer
+            executor: what calls the nodes in this call instead of the runner's executor; {} for none
+            code_change: what to do if the code has changed since it was recorded: "keep" the results,
+                "rerun" the changed nodes, or raise an "error"
+            key: how to identify a stored item: the name of an input, or a function of the item's inputs;
+                by default its position
+            tags: labels of the stored map
+            force: take over even if another process owns the map, or after repeated crashes
+
+        Raises:
+            ValueError: lists of unequal lengths, too many items without `max_concurrency`, or what `run`
+                raises it for.
+            Exception: the other errors of `run`.
+        """
 
     def stop(self, id: str, info: Any = None) -> bool:
         """Ask the live run with this run id or workflow id to stop; return whether there was one."""
@@ -201,126 +247,131 @@ class BaseRunner(ABC):
 
     # -- preparing -------------------------------------------------------------------------------------
 
-    def _prepared_before(self, kernel: Kernel, graph: Graph, values: dict[str, Any]) -> Run | None:
-        """Return the run of a call without options whose like was checked before, None if there was none."""
-        if self.checkpointer is not None or self._executor is not None:
-            return None
-        try:
-            admission = graph.memo["admissions"][self.__class__, tuple(values)]
-        except (AttributeError, KeyError):
-            return None
-        scope = Scope(kernel, self._cache, self._logger, self._max_iterations)
-        run = scope.root = Run(scope, admission, values)
-        return run
-
-    def _kernel(self, graph: Graph, options: Options) -> Kernel:  # how to wait in a call about this graph
+    def _kernel(self, graph: Graph, options: RunOptions) -> Kernel:
+        """Return how to wait in a call about this graph."""
         raise NotImplementedError
 
-    def _observer(self, dispatcher: EventDispatcher) -> EventObserver:  # what makes events for a dispatcher
+    def _observer(self, dispatcher: EventDispatcher) -> EventObserver:
+        """Return what makes events for a dispatcher."""
         raise NotImplementedError
 
     def _begin(
-        self, graph: Graph, values: Mapping[str, Any] | None, keywords: dict[str, Any], options: Options
+        self, graph: Graph, values: Mapping[str, Any] | None, inputs: dict[str, Any], options: RunOptions
     ) -> tuple[Run, EventDispatcher | None]:
-        """Prepare a run for whoever listens."""
+        """Prepare a run, and a dispatcher if there are event processors."""
         dispatcher = dispatcher_for(options.event_processors)
         observer = self._observer(dispatcher) if dispatcher is not None else None
-        return self._prepare(graph, values, keywords, options=options, observer=observer), dispatcher
+        return self._prepare(graph, values, inputs, options, observer), dispatcher
 
     def _prepare(
         self,
         graph: Graph,
         values: Mapping[str, Any] | None,
-        keywords: dict[str, Any],
-        *,
-        options: Options,
+        inputs: dict[str, Any],
+        options: RunOptions,
         observer: EventObserver | None,
     ) -> Run:
-        """Check everything that can be checked, and return the run that is to be executed."""
-        kernel, given = self._kernel(graph, options), merged_inputs(graph, values, keywords, options)
-        keeper = self._keeper(graph, options)
-        if keeper is not None:
-            given = keeper.inputs_for(graph, options.workflow_id, given)
-        admission = self._admit(graph, tuple(given), options)
-        scope = self._scope(kernel, options, observer)
-        scope.keep(keeper)
-        run = scope.root = Run(scope, admission, given)
+        """Check everything that can be checked before a node runs, and return the run to execute."""
+        kernel, given = self._kernel(graph, options), merged_inputs(graph, values, inputs, options)
+        recorder = self._recorder(graph, options)
+        if recorder is not None:
+            given = recorder.inputs_for(graph, options.workflow_id, given)
+        admission = self._admit(graph, tuple(given), inputs, options)
+        context = self._context(kernel, options, observer, recorder)
+        run = context.root = Run(context, admission, given)
         if options is not DEFAULTS:
             run.run_id = options.run_id
             run.workflow_id = options.workflow_id
         return run
 
-    def _keeper(self, graph: Graph, options: Options) -> Any:
-        """Return who keeps the history of this call, None without a store. Raises ValueError."""
-        if self.checkpointer is None:
-            if options.wishes == NO_WISHES:
-                return None
-            listed = ", ".join(sorted(options.names_given().intersection(Wishes._fields)))
-            raise ValueError(f"These options need a runner with a checkpointer: {listed}.")
-        return durability.WorkflowKeeper(self.checkpointer, Wishes(*options.wishes), graph)
+    def _prepared_before(self, kernel: Kernel, graph: Graph, given: Mapping[str, Any]) -> Run | None:
+        """Return the run of a call without options, if a call with the same names was admitted before."""
+        if self.checkpointer is not None or self._executor is not None or type(given) is not dict:
+            return None
+        try:
+            admission = graph.memo["admissions"][self.__class__, tuple(given)]
+        except (AttributeError, KeyError):
+            return None
+        context = CallContext(kernel, self._cache, self._logger, self._max_iterations)
+        run = context.root = Run(context, admission, given)
+        return run
 
     def _begin_map(
-        self,
-        graph: Graph,
-        values: Mapping[str, Any] | None,
-        keywords: dict[str, Any],
-        *,
-        options: Options,
-        map_over: str | Sequence[str],
-        map_mode: str,
-        clone: bool | list[str],
+        self, graph: Graph, values: Mapping[str, Any] | None, inputs: dict[str, Any], options: RunOptions
     ) -> tuple[MapRun, EventDispatcher | None]:
-        """Prepare a map for whoever listens."""
+        """Prepare a map, and a dispatcher if there are event processors."""
         dispatcher = dispatcher_for(options.event_processors)
         observer = self._observer(dispatcher) if dispatcher is not None else None
         check_graph(graph, type(self).__name__, self.capabilities)
         if graph.has_interrupts:
             raise needs_interrupts(graph, "map cannot wait for answers: many items cannot share one")
-        given = merged_inputs(graph, values, keywords, options)
-        names = [map_over] if isinstance(map_over, str) else list(map_over)
+        given = merged_inputs(graph, values, inputs, options)
+        names = [options.map_over] if isinstance(options.map_over, str) else list(options.map_over)
         check_mapped(graph, names, given)
-        items = expand(given, names, map_mode, checked_clone(clone, names, tuple(given)))
+        items = expand(given, names, options.map_mode, checked_clone(options.clone, names, tuple(given)))
         refusal: Exception | None = None
         try:
-            admission = self._admit(graph, tuple(given), options)
+            admission = self._admit(graph, tuple(given), inputs, options)
         except MissingInputError as error:
             if options.error_handling != "continue":
                 raise
-            admission, refusal = admit_nothing(graph), error  # F11: that is for every item to say
-        scope = self._scope(self._kernel(graph, options), options, observer)
-        scope.keep(self._keeper(graph, options))
-        map_run = scope.root = MapRun(
-            scope,
+            admission, refusal = admit_nothing(graph), error  # F11: every item reports it
+        recorder = self._recorder(graph, options)
+        context = self._context(self._kernel(graph, options), options, observer, recorder)
+        map_run = context.root = MapRun(
+            context,
             admission,
             items,
             map_over=names,
-            mode=map_mode,
+            mode=options.map_mode,
             keep_going=options.error_handling == "continue",
         )
         map_run.workflow_id, map_run.refusal = options.workflow_id, refusal
-        return map_run, dispatcher if map_run.items else None  # no item: nothing begins, nothing is over
+        return map_run, dispatcher if map_run.items else None  # a map of no items has no events
 
-    def _admit(self, graph: Graph, names: tuple[str, ...], options: Options) -> Admission:
-        plain = (
-            options is DEFAULTS
-            or (options.select, options.entrypoint, options.on_internal_override) == _USUAL
-        )
+    def _admit(
+        self, graph: Graph, names: tuple[str, ...], inputs: dict[str, Any], options: RunOptions
+    ) -> Admission:
+        """Check the names of the inputs against the graph; what was admitted before is remembered."""
+        plain = options is DEFAULTS or _SELECTING.isdisjoint(vars(options))
         known = getattr(graph, "memo", _NOTHING).get("admissions", _NOTHING)
         admission: Admission | None = known.get((self.__class__, names)) if plain else None
         if admission is None:
             check_graph(graph, type(self).__name__, self.capabilities)
             admission = admit(graph, names, options.select, options.entrypoint, options.on_internal_override)
             if admission.notices:
+                refuse_misspelt_options(graph, inputs, RUN_OPTIONS | MAP_OPTIONS)
                 admission.warn(stacklevel=6)
             elif plain:
                 graph.memo["admissions"][self.__class__, names] = admission
         return admission
 
-    def _scope(self, kernel: Kernel, options: Options, observer: EventObserver | None) -> Scope:
-        scope = Scope(kernel, self._cache, self._logger, options.max_iterations or self._max_iterations)
+    def _recorder(self, graph: Graph, options: RunOptions) -> WorkflowRecorder | None:
+        """Return what records this call, None without a store. Raises ValueError if an option needs one."""
+        if self.checkpointer is not None:
+            recorder: WorkflowRecorder = durability.WorkflowRecorder(self.checkpointer, options, graph)
+            return recorder
+        if not _NEEDS_STORE.isdisjoint(vars(options)):
+            unmet = sorted(_NEEDS_STORE.intersection(vars(options)))
+            raise ValueError(
+                f"{', '.join(unmet)} {'needs' if len(unmet) == 1 else 'need'} a runner with a checkpointer: "
+                f"{type(self).__name__}(checkpointer=SqliteCheckpointer('runs.db'))."
+            )
+        return None
+
+    def _context(
+        self,
+        kernel: Kernel,
+        options: RunOptions,
+        observer: EventObserver | None,
+        recorder: WorkflowRecorder | None,
+    ) -> CallContext:
+        limit = options.max_iterations or self._max_iterations
+        context = CallContext(kernel, self._cache, self._logger, limit)
         if options is not DEFAULTS or observer is not None:
-            scope.configure(observer, options.on_missing, options.timeout)
-        return scope
+            context.configure(observer, options)
+        context.recorder = recorder
+        return context
 
     # -- concluding ------------------------------------------------------------------------------------
 
@@ -328,7 +379,9 @@ class BaseRunner(ABC):
         """Return the result, or raise what the run ended with."""
         result = result_of(run)
         if run.failure is None:
-            if run.status is RunStatus.COMPLETED and not (run.fixed and run.scope.on_missing == "ignore"):
+            if run.status is RunStatus.COMPLETED and not (
+                run.fixed and run.scope.options.on_missing == "ignore"
+            ):
                 report(run)
             return result
         error = run.error
@@ -366,3 +419,79 @@ def _note(run: Run, failure: NodeError) -> str:
     item = "" if failure.item_index is None else f", map item {failure.item_index}"
     where = f"node {failure.node_name!r}, superstep {failure.superstep}{item}, run {run.run_id}"
     return f"graph {run.graph_name or 'unnamed'!r}, {where}; inputs and state: NodeError.of(exception)"
+
+
+# The signatures above are the only list of the options of each call.
+RUN_OPTIONS = frozenset(BaseRunner.run.__kwdefaults__ or ())
+MAP_OPTIONS = frozenset(("map_over", *(BaseRunner.map.__kwdefaults__ or ())))
+_SELECTING = frozenset(("select", "entrypoint", "on_internal_override"))  # what an admission depends on
+_NEEDS_STORE = HISTORY_OPTIONS | {"workflow_id"}
+
+
+def _not_a_store(runner: str, given: Any) -> str:
+    path = given if isinstance(given, str) else "runs.db"
+    return (
+        f"checkpointer must be a Checkpointer, got {got(given)}. "
+        f"Write {runner}(checkpointer=SqliteCheckpointer({path!r}))."
+    )
+
+
+def needs_interrupts(graph: Graph, why: str) -> IncompatibleRunnerError:
+    """Return the error for a graph whose interrupts nobody could answer."""
+    names = [node.name for node in graph.interrupt_nodes] or ["a nested graph"]
+    return IncompatibleRunnerError(
+        f"The graph has an InterruptNode ({', '.join(names)}), and {why}.", names[0], "supports_interrupts"
+    )
+
+
+def check_graph(graph: Graph, runner: str, can: RunnerCapabilities) -> None:
+    """A1: refuse what a runner cannot run. Raises TypeError for what is no graph, IncompatibleRunnerError."""
+    if not isinstance(graph, Graph):
+        raise TypeError(f"A runner runs a Graph, got {type(graph).__name__}. Build one: Graph([node, ...]).")
+    if not can.supports_async_nodes and graph.has_async_nodes:
+        names = [node.name for node in graph.iter_nodes() if node.is_async]
+        raise IncompatibleRunnerError(
+            f"{runner} cannot run async nodes: {', '.join(names)}. Use AsyncRunner: "
+            "await AsyncRunner().run(graph, ...)",
+            names[0],
+            "supports_async_nodes",
+        )
+    if not can.supports_interrupts and graph.has_interrupts:
+        raise needs_interrupts(graph, f"{runner} cannot pause; use AsyncRunner: await AsyncRunner().run(...)")
+
+
+def check_mapped(graph: Graph, names: Sequence[str], given: Mapping[str, Any]) -> None:
+    """Check the names to map over. Raises ValueError or MissingInputError."""
+    if not names:
+        raise ValueError("map_over needs at least one input name.")
+    if len(set(names)) < len(names):
+        raise ValueError(f"map_over names an input twice: {', '.join(names)}.")
+    missing = [name for name in names if name not in given]
+    if missing:
+        hint = did_you_mean(missing[0], given) or "How to fix: pass a list for it in `values`."
+        raise MissingInputError(
+            f"map_over names {', '.join(map(repr, missing))}, which was not given. "
+            f"{hint} Inputs: {graph.inputs.all}",
+            missing,
+            sorted(given),
+        )
+
+
+def checked_executor(given: Any) -> Executor | Mapping[str, Executor] | None:
+    """Return what was given as executor. Raises TypeError unless it is one, or a dict of them by node."""
+    executors = list(given.values()) if isinstance(given, Mapping) else [] if given is None else [given]
+    for executor in executors:
+        if not isinstance(executor, Executor):
+            raise TypeError(
+                "executor must be a concurrent.futures.Executor or a dict from node names to such, "
+                f"got {type(executor).__name__}"
+            )
+    return dict(given) if isinstance(given, Mapping) else given
+
+
+def chosen_executor(own: Any, given: Any) -> Executor | Mapping[str, Executor] | None:
+    """Return who calls the nodes of a call: the executor it was given (`{}`: nobody else), or its runner's.
+
+    Raises TypeError for what is no executor.
+    """
+    return own if given is None else checked_executor(given) or None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hypergraph import events
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.plan import Step
-from hypergraph.engine.run import Detail, Run, Scope
+from hypergraph.engine.run import CallContext, Run, StepOutcome
 from hypergraph.events.dispatcher import EventDispatcher
 from hypergraph.exceptions import safe_text
 from hypergraph.records import PauseInfo
@@ -60,7 +60,7 @@ class EventObserver:
                 run_id=run.run_id,
                 parent_span_id=run.span_id or None,
                 workflow_id=run.workflow_id,
-                superstep=run.journal.superstep,
+                superstep=run.journal.superstep,  # type: ignore[union-attr]  # only journals save steps
                 steps=indexes,
             )
         )
@@ -111,7 +111,7 @@ class EventObserver:
         await self._emit(event)
         return event.span_id
 
-    async def node_ended(self, run: Run, step: Step, detail: Detail, seconds: float) -> None:
+    async def node_ended(self, run: Run, step: Step, detail: StepOutcome, seconds: float) -> None:
         """Close the span of a node."""
         await self._emit(
             events.NodeEndEvent(
@@ -182,7 +182,7 @@ class EventObserver:
     def flush(self) -> None:
         """Deliver the backlog without waiting, where that is possible; here it is not."""
 
-    def stop_requested(self, scope: Scope, info: Any) -> None:
+    def stop_requested(self, scope: CallContext, info: Any) -> None:
         """Tell that somebody asked the run to stop."""
         root = scope.root
         if root is not None:

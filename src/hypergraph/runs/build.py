@@ -8,14 +8,14 @@ from typing import Any
 
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.plan import Step
-from hypergraph.engine.run import RECORD_SIZE, Detail, Run
+from hypergraph.engine.run import RECORD_SIZE, Run, StepOutcome
 from hypergraph.exceptions import safe_text
 from hypergraph.nodes.gate import END
 from hypergraph.records import Decision, NodeRecord, NodeStatus, RunStatus
 from hypergraph.runs.log import MapLog, RunLog
 from hypergraph.runs.results import MapResult, RunResult, overall
 
-_PLAIN = Detail()
+_PLAIN = StepOutcome()
 
 
 class EngineResult(RunResult):
@@ -86,16 +86,16 @@ def inner_result(inner: Run | MapRun) -> RunResult | MapResult:
     return map_result_of(inner) if isinstance(inner, MapRun) else result_of(inner)
 
 
-def records_of(run: Run) -> Iterator[tuple[int, Step, float, Detail]]:
+def records_of(run: Run) -> Iterator[tuple[int, Step, float, StepOutcome]]:
     """Iterate over the raw records by superstep and graph order, each with its detail."""
     raw, size = run.records, RECORD_SIZE
     rows = [raw[start : start + size] for start in range(0, len(raw), size)]
     rows.sort(key=lambda row: (row[0], row[1].index))
     for superstep, step, seconds, extra in rows:
-        if isinstance(extra, Detail):
+        if isinstance(extra, StepOutcome):
             yield superstep, step, seconds, extra
         elif step.is_gate:  # the engine keeps the bare decision of a plain gate
-            detail = Detail()
+            detail = StepOutcome()
             detail.decision = extra
             yield superstep, step, seconds, detail
         else:
@@ -115,7 +115,7 @@ def log_of(run: Run) -> RunLog:
     return run.log  # type: ignore[no-any-return]  # the engine keeps it without knowing what it is
 
 
-def _node_record(superstep: int, step: Step, seconds: float, detail: Detail) -> NodeRecord:
+def _node_record(superstep: int, step: Step, seconds: float, detail: StepOutcome) -> NodeRecord:
     error = detail.error
     return NodeRecord(
         node_name=step.name,
@@ -131,7 +131,7 @@ def _node_record(superstep: int, step: Step, seconds: float, detail: Detail) -> 
     )
 
 
-def _status(detail: Detail) -> NodeStatus:
+def _status(detail: StepOutcome) -> NodeStatus:
     if detail.error is not None:
         return "failed"
     return "skipped" if detail.replayed else "cached" if detail.cached else "completed"

@@ -1,4 +1,4 @@
-"""Help for testing with stores: the conformance suite of stores, a clock to set, a listener that remembers.
+"""Tools for tests: the conformance suite of stores, a clock to set, a processor that records events.
 
 Only the conformance suite needs pytest, and only when it is asked for.
 """
@@ -15,7 +15,8 @@ _LAZY = {
     "FakeClock": "hypergraph.testing.clock",
     "RecordingProcessor": "hypergraph.testing.recording",
 }
-_TESTS = [f"hypergraph.testing.{name}" for name in ("stores", "ownership", "upkeep", "crashes", "races")]
+_MODULES = ("stores", "ownership", "upkeep", "outlines", "crashes", "races")
+_TESTS = [f"hypergraph.testing.conformance.{name}" for name in _MODULES]
 
 __all__ = ["CheckpointerConformance", "FakeClock", "RecordingProcessor"]
 

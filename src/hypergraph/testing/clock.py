@@ -1,4 +1,4 @@
-"""A clock for stores that only moves when a test says so: it can stand still, jump, and run backwards."""
+"""FakeClock: a clock for stores that stands still, jumps and runs backwards as a test wants."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Span = timedelta | float
 class FakeClock:
     """Be the clock of every store in this process, inside a `with` block.
 
-    It stands still at `start`, by default the present. `tick` is how far it moves whenever somebody reads
-    it, in seconds or as a timedelta; a negative one lets time run backwards. Clocks may be nested; leaving
-    the block brings back the one before.
+    It stands still at `start`, by default the present. `tick` is how far it moves with every reading, in
+    seconds or as a timedelta; a negative one lets time run backwards. Clocks may be nested; leaving the block
+    restores the one before.
 
     Raises:
         RuntimeError: the clock is entered a second time.

@@ -1,4 +1,4 @@
-"""A listener that remembers everything it hears, so that a test can look at it afterwards."""
+"""RecordingProcessor: an event processor that keeps every event for a test."""
 
 from __future__ import annotations
 

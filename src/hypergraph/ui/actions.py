@@ -131,10 +131,10 @@ class Actions:
             return imported(self.store, wish.content.encode(), name=wish.new_id)
         found = known(self.store, wish.id)
         if isinstance(wish, Tag):
-            tags = asyncio.run(self.store.tag(wish.id, wish.set, remove=wish.remove))
+            tags = self.store.tag(wish.id, wish.set, remove=wish.remove)
             return Tags(schema="hypergraph.tags/1", id=jsonable(wish.id), tags=jsonable(tags))
         if isinstance(wish, Delete):
-            count = asyncio.run(self.store.delete(wish.id))
+            count = self.store.delete(wish.id)
             return Deleted(schema="hypergraph.deleted/1", ids=[jsonable(wish.id)], deleted=count)
         if isinstance(wish, Fork):
             return self._fork(found, wish)
@@ -158,7 +158,7 @@ class Actions:
     def _fork(self, origin: Workflow, wish: Fork) -> Started:
         graph = self._graph_for(origin, wish.graph)
         name = wish.new_id or self._free_name(wish.id)
-        if self.store.read_workflow(name) is not None:
+        if self.store.backend.read_workflow(name) is not None:
             raise Problem(REFUSED, f"Workflow {name!r} exists already", "A fork needs an id of its own")
         return self._run(graph, wish.values, workflow_id=name, fork_from=(wish.id, wish.at))
 
@@ -208,7 +208,7 @@ class Actions:
 
     def _free_name(self, origin: str) -> str:
         stem, count = f"{origin.replace('/', '-')}-fork", 1
-        while self.store.read_workflow(name := f"{stem}-{count}") is not None:
+        while self.store.backend.read_workflow(name := f"{stem}-{count}") is not None:
             count += 1
         return name
 

@@ -156,7 +156,7 @@ def _number(name: str, text: str) -> int:
 
 def _workflows(store: Checkpointer, search: str | None = None, **filters: Any) -> Document:
     if search is None:
-        return with_owners(store, workflows(store, **{"limit": 50, **filters}))
+        return with_owners(store, workflows(store.backend, **{"limit": 50, **filters}))
     return mentioning(store, search, **filters)
 
 

@@ -135,7 +135,7 @@ def packed(store: Checkpointer, workflow_id: str) -> Document:
     Raises:
         Problem: there is no such workflow.
     """
-    return _Packing(store.skimming(), known(store, workflow_id)).document()
+    return _Packing(store.without_artifacts(), known(store, workflow_id)).document()
 
 
 class _Packing:
@@ -174,7 +174,7 @@ class _Packing:
         while waiting:
             run = waiting.popleft()
             yield run
-            below, total, _ = self.store.find(Query(parent=run.id, limit=room or 1))
+            below, total, _ = self.store.backend.find(Query(parent=run.id, limit=room or 1))
             taken = below[::-1][:room]
             room -= len(taken)
             self.runs_left_out += total - len(taken)
@@ -199,9 +199,9 @@ class _Packing:
         """Return the steps by superstep and index."""
         upto: int | None = None
         if run.step_count > self.steps_left:
-            first = self.store.read_page(run.id, limit=self.steps_left) if self.steps_left else []
+            first = self.store.steps(run.id, limit=self.steps_left, values=False) if self.steps_left else []
             upto = first[-1].superstep if first else -1
-        found = self.store.read_steps(run.id, upto=upto, values=values) if upto != -1 else []
+        found = self.store.steps(run.id, superstep=upto, values=values) if upto != -1 else []
         kept = sorted(found, key=lambda step: (step.superstep, step.index))[: self.steps_left]
         self.steps_left -= len(kept)
         self.steps_left_out += max(0, run.step_count - len(kept))
@@ -228,9 +228,10 @@ class _Table:
 
     def __init__(self, store: Checkpointer, run: Workflow, trees: Trees) -> None:
         self.store, self.run, self.trees = store, run, trees
-        latest = [payload for payload in store.state_payloads(run.id) if is_at_hand(payload)]
+        latest = [payload for payload in store.backend.read_outputs(run.id) if is_at_hand(payload)]
         self._latest = {  # which people look for first: they get the room before all others
-            (payload.idx, payload.name): trees.place_of(store.decode(run.id, payload)) for payload in latest
+            (payload.idx, payload.name): trees.place_of(store.encoding.value(run.id, payload))
+            for payload in latest
         }
         sizes = [len(part.data or b"") for payload in latest for part in (payload, *payload.parts)]
         self.is_heavy = sum(sizes) / max(1, len(latest)) * run.step_count > _HEAVY
@@ -240,7 +241,7 @@ class _Table:
         found: dict[tuple[str, int], Payload] = {}
         upto: int | None = None
         for _ in range(_TURNS):
-            page = self.store.input_payloads(self.run.id, upto)
+            page = self.store.backend.read_inputs(self.run.id, upto=upto)
             found = {**{(payload.name, payload.version): payload for payload in page}, **found}
             latest = max((payload.superstep for payload in page), default=0)
             if latest <= 0:
@@ -254,12 +255,12 @@ class _Table:
             return [*place, jsonable(payload.format[1:]), 0]
         if not is_at_hand(payload):
             return [*place, NOT_FETCHED, 1]
-        return [*place, self.trees.place_of(self.store.decode(self.run.id, payload)), 0]
+        return [*place, self.trees.place_of(self.store.encoding.value(self.run.id, payload)), 0]
 
     def step(self, step: StepRecord) -> Document:
         """Return a step without what the columns tell, and without what is empty."""
         if step.values is None and (step.status is StepStatus.PAUSED or not self.trees.is_full):
-            step = self.store.read_step(self.run.id, step.index) or step
+            step = self.store.step(self.run.id, step.index) or step
         told = {
             "in": [[jsonable(name), version] for name, version in step.input_versions.items()],
             "out": [self._made(step, name) for name in self._names(step)],
@@ -296,7 +297,7 @@ class _Table:
         value = (step.values or {})[name]
         if not isinstance(value, Undecodable) or value.data is not None:
             return False
-        payloads = self.store.state_payloads(self.run.id, step.superstep)
+        payloads = self.store.backend.read_outputs(self.run.id, upto=step.superstep)
         return any((p.idx, p.name) == (step.index, name) and not is_at_hand(p) for p in payloads)
 
 

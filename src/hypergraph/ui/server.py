@@ -91,7 +91,7 @@ class Live:
             listener.tell(ids)
 
     async def _watch(self, has_looked: asyncio.Event) -> None:
-        version = await run_sync(self._store.watch)
+        version = await run_sync(self._store.backend.watch)
         seen, marks = await self._look(version)
         has_looked.set()
         while True:
@@ -109,7 +109,7 @@ class Live:
         def look() -> tuple[Any, dict[str, Any] | None]:
             try:
                 now = version()
-                return now, None if now == seen else self._store.marks(_MARKED)
+                return now, None if now == seen else self._store.backend.change_markers(_MARKED)
             except CheckpointError:
                 return None, None
 

@@ -1,1 +1,1 @@
-"""How values become bytes and come back: exactly as they were, or not at all and with a reason."""
+"""Serializers, codecs and encryption: values to bytes and back, exactly or not at all."""

@@ -1,7 +1,7 @@
 """numpy arrays and scalars as dtype, shape and raw bytes.
 
-numpy is looked at only where it is loaded already, or where a stored array is to be rebuilt. Layout in memory
-is not kept: arrays come back writable and in C order.
+numpy is imported only to rebuild a stored array. Memory layout is not kept: arrays come back writable, in C
+order.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _DTYPE = re.compile(
 )  # no objects, no records, no expressions
 
 
-def take(value: Any) -> tuple[str, Parts] | None:
-    """Return tag and parts of an array or scalar of numpy, None for anything else.
+def to_parts(value: Any) -> tuple[str, Parts] | None:
+    """Return tag and parts of a numpy array or scalar, None for other values.
 
     Raises TypeError for dtypes that are not plain memory: objects, records, variable-length strings.
     """
@@ -38,8 +38,8 @@ def take(value: Any) -> tuple[str, Parts] | None:
     raise TypeError(f"its dtype {dtype} is not plain memory")
 
 
-def make(tag: str, dtype: Any, v: object, shape: object = ()) -> Any:
-    """Return the array or scalar of these parts; raise ValueError, TypeError or ImportError without one."""
+def from_parts(tag: str, dtype: Any, v: object, shape: object = ()) -> Any:
+    """Return the array or scalar of these parts. Raises ValueError, TypeError, or ImportError."""
     if not _DTYPE.fullmatch(checked(dtype, str)):
         raise ValueError(f"the dtype {dtype!r} is not plain memory")
     sizes = [checked(size, int) for size in checked(shape, list)] if tag == "ndarray" else []

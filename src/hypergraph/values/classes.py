@@ -1,9 +1,9 @@
-"""Objects of user classes: what they are made of, and which classes stored data may come back as.
+"""Objects of user classes as fields, and the classes that stored data can be read as.
 
-A class takes part when its fields say everything about its objects: dataclass, NamedTuple, msgspec.Struct,
-pydantic model, Enum. Writing needs no permission. Reading builds an object only of a class that running code
-named, with `register` or in an annotation; nothing is imported, and `__init__` does not run again: fields are
-put back as they were. (Of all these, only a Struct's `__post_init__` cannot be kept from running.)
+Supported are classes whose fields are their whole state: dataclass, NamedTuple, msgspec.Struct, pydantic
+model, Enum. All of them can be stored. Reading builds objects only of classes named by running code, with
+`register` or in an annotation; nothing is imported, and fields are set without calling `__init__`. (Only the
+`__post_init__` of a Struct runs again.)
 """
 
 from __future__ import annotations
@@ -24,38 +24,40 @@ _MODEL_STATE = ("__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_pri
 
 
 class Kind(NamedTuple):
-    """One sort of class: an object to named parts, and parts (unchecked) back to an object."""
+    """Conversion of one kind of class: an object to named parts, and unchecked parts to an object."""
 
-    take: Callable[[Any], dict[str, Any]]
-    make: Callable[..., Any]
+    to_parts: Callable[[Any], dict[str, Any]]
+    from_parts: Callable[..., Any]
 
 
 # --- fields --------------------------------------------------------------------------------------
 
 
-def _refuse_leftovers(value: Any, fields: Iterable[str]) -> None:
-    """Raise TypeError when the object holds state besides its fields, which would be lost."""
+def _check_no_other_state(value: Any, fields: Iterable[str]) -> None:
+    """Raise TypeError if the object has state besides its fields, which would be lost."""
     state = object.__getstate__(value)
     held = {name for part in (state if type(state) is tuple else (state,)) for name in part or ()}
     lost = sorted(
         str(name)
-        for name in held.difference(fields, ["__orig_class__"])  # typing's note on a generic alias
+        for name in held.difference(
+            fields, ["__orig_class__"]
+        )  # set by typing on instances of generic aliases
         if not isinstance(inspect.getattr_static(type(value), name, None), functools.cached_property)
     )
     if lost:
-        raise TypeError(f"it has attributes that are no fields: {', '.join(lost)}")
+        raise TypeError(f"it has attributes that are not fields: {', '.join(lost)}")
 
 
-def _take_fields(names: tuple[str, ...], value: Any) -> dict[str, Any]:
-    _refuse_leftovers(value, names)
+def _fields_parts(names: tuple[str, ...], value: Any) -> dict[str, Any]:
+    _check_no_other_state(value, names)
     unset = [name for name in names if not hasattr(value, name)]
     if unset:
         raise TypeError(f"its field {unset[0]!r} is not set")
     return {"v": {name: getattr(value, name) for name in names}}
 
 
-def _complete(stored: object, defaults: dict[str, Callable[[], Any] | None]) -> dict[str, Any]:
-    """Return stored fields in the order of the class; a field that is new since then gets its default."""
+def _with_defaults(stored: object, defaults: dict[str, Callable[[], Any] | None]) -> dict[str, Any]:
+    """Return stored fields in the order of the class; fields added since then get their defaults."""
     if type(stored) is not dict:
         raise ValueError("its fields are not a mapping")
     unknown = [name for name in stored if name not in defaults]
@@ -78,7 +80,7 @@ def _constant(value: Any) -> Callable[[], Any]:
 
 def _dataclass_kind(cls: type[Any]) -> Kind | None:
     try:
-        object.__new__(cls)  # refused where a base in C keeps state of its own, as dict and Exception do
+        object.__new__(cls)  # fails if a base class written in C has its own state, like dict and Exception
     except TypeError:
         return None
     defaults: dict[str, Callable[[], Any] | None] = {}
@@ -87,24 +89,24 @@ def _dataclass_kind(cls: type[Any]) -> Kind | None:
         factory = field.default_factory
         defaults[field.name] = default if factory is dataclasses.MISSING else factory
 
-    def make(v: object) -> Any:
+    def from_parts(v: object) -> Any:
         made = object.__new__(cls)
-        for name, value in _complete(v, defaults).items():
-            object.__setattr__(made, name, value)  # also where the class is frozen
+        for name, value in _with_defaults(v, defaults).items():
+            object.__setattr__(made, name, value)  # works for frozen classes too
         return made
 
-    return Kind(functools.partial(_take_fields, tuple(defaults)), make)
+    return Kind(functools.partial(_fields_parts, tuple(defaults)), from_parts)
 
 
 def _namedtuple_kind(cls: type[Any]) -> Kind:
     known = cls._field_defaults
     defaults = {name: _constant(known[name]) if name in known else None for name in cls._fields}
 
-    def take(value: Any) -> dict[str, Any]:
-        _refuse_leftovers(value, ())
+    def to_parts(value: Any) -> dict[str, Any]:
+        _check_no_other_state(value, ())
         return {"v": dict(zip(cls._fields, tuple(value), strict=True))}
 
-    return Kind(take, lambda v: tuple.__new__(cls, _complete(v, defaults).values()))
+    return Kind(to_parts, lambda v: tuple.__new__(cls, _with_defaults(v, defaults).values()))
 
 
 def _struct_kind(cls: type[Any]) -> Kind:
@@ -114,14 +116,14 @@ def _struct_kind(cls: type[Any]) -> Kind:
         factory = field.default_factory
         defaults[field.name] = default if factory is msgspec.NODEFAULT else factory
 
-    def make(v: object) -> Any:
-        values = _complete(v, defaults)
+    def from_parts(v: object) -> Any:
+        values = _with_defaults(v, defaults)
         made = cls(**values)
-        for name, value in values.items():  # __post_init__ ran again and may have changed what it found
+        for name, value in values.items():  # __post_init__ ran again and may have changed fields
             msgspec.structs.force_setattr(made, name, value)
         return made
 
-    return Kind(functools.partial(_take_fields, tuple(defaults)), make)
+    return Kind(functools.partial(_fields_parts, tuple(defaults)), from_parts)
 
 
 def _model_kind(cls: type[Any]) -> Kind:
@@ -131,47 +133,47 @@ def _model_kind(cls: type[Any]) -> Kind:
         for name, field in fields.items()
     }
 
-    def take(value: Any) -> dict[str, Any]:
+    def to_parts(value: Any) -> dict[str, Any]:
         state = object.__getattribute__(value, "__dict__")
         more = {part: getattr(value, f"__pydantic_{part}__") for part in ("extra", "private")}
-        _refuse_leftovers(value, [*fields, *_MODEL_STATE])
+        _check_no_other_state(value, [*fields, *_MODEL_STATE])
         return {
             "v": {name: state[name] for name in fields},
             "given": sorted(value.__pydantic_fields_set__),
             **{part: held for part, held in more.items() if held is not None},
         }
 
-    def make(v: object, given: object, extra: object = None, private: object = None) -> Any:
+    def from_parts(v: object, given: object, extra: object = None, private: object = None) -> Any:
         if type(given) is not list or not {type(extra), type(private)} <= {dict, type(None)}:
-            raise ValueError("its parts are not those of a model")
-        parts = (_complete(v, defaults), set(given), extra, private)
+            raise ValueError("its parts do not form a pydantic model")
+        parts = (_with_defaults(v, defaults), set(given), extra, private)
         made = object.__new__(cls)
         made.__setstate__(dict(zip(("__dict__", *_MODEL_STATE), parts, strict=True)))
         return made
 
-    return Kind(take, make)
+    return Kind(to_parts, from_parts)
 
 
 def _enum_kind(cls: type[Any]) -> Kind:
     flags = issubclass(cls, enum.Flag)
 
-    def take(value: Any) -> dict[str, Any]:
+    def to_parts(value: Any) -> dict[str, Any]:
         if not flags and cls.__members__.get(value.name) is not value:
-            raise TypeError("it is no member of its own class")
+            raise TypeError("it is not a member of its enum")
         return {"v": value.value if flags else value.name}
 
-    def make(v: object) -> Any:
+    def from_parts(v: object) -> Any:
         if flags and type(v) is int:
             return cls(v)
         if flags or type(v) is not str or v not in cls.__members__:
-            raise ValueError(f"it has no member {v!r}")
+            raise ValueError(f"the enum has no member {v!r}")
         return cls.__members__[v]
 
-    return Kind(take, make)
+    return Kind(to_parts, from_parts)
 
 
 def _kind_of(cls: type[Any]) -> Kind | None:
-    """Return how objects of this class are taken apart and made, None when their fields do not say it all."""
+    """Return the conversion for this class, None if it is not supported."""
     if issubclass(cls, enum.Enum):
         return _enum_kind(cls)
     if issubclass(cls, msgspec.Struct):
@@ -189,16 +191,16 @@ def _kind_of(cls: type[Any]) -> Kind | None:
 kind_of = cast(Callable[[type[Any]], Kind | None], functools.lru_cache(maxsize=1024)(_kind_of))
 
 
-# --- which classes may come back -----------------------------------------------------------------
+# --- registered classes --------------------------------------------------------------------------
 
 
 def name_of(cls: type[Any]) -> str:
-    """Return the name a class has in stored data."""
+    """Return the name of a class in stored data."""
     return f"{cls.__module__}:{cls.__qualname__}"
 
 
 def _classes_in(annotation: Any) -> Iterator[type[Any]]:
-    """Yield the storable classes an annotation names, inside of unions and generics too."""
+    """Yield the supported classes in an annotation, including those in unions and generics."""
     if isinstance(annotation, type) and kind_of(annotation):
         yield annotation
     parts = annotation if type(annotation) is list else typing.get_args(annotation)
@@ -209,12 +211,12 @@ def _classes_in(annotation: Any) -> Iterator[type[Any]]:
 def _field_annotations(cls: type[Any]) -> Iterable[Any]:
     try:
         return typing.get_type_hints(cls).values()
-    except Exception:  # a name that does not exist (yet): such a class has to be named on its own
+    except Exception:  # an unresolvable name: such a class has to be registered itself
         return ()
 
 
 class Classes:
-    """The classes that stored data may come back as: those named here, and those their fields name."""
+    """The classes that stored data can be read as: registered ones, and those of their fields."""
 
     def __init__(self, annotations: Iterable[Any] = ()) -> None:
         self._named: dict[str, type[Any]] = {}
@@ -223,13 +225,13 @@ class Classes:
                 self.add(cls)
 
     def add(self, cls: type[Any], names: Iterable[str] = ()) -> None:
-        """Let a class come back under its name and these."""
+        """Register a class under its name and further names."""
         for name in (name_of(cls), *names):
             self._named[name] = cls
 
     def find(self, name: str) -> type[Any] | None:
-        """Return the class of this name, None when running code has not named it."""
-        if name not in self._named:  # annotations are read late: at registration, forward references are open
+        """Return the class of this name, None if it is not registered."""
+        if name not in self._named:  # annotations are read late: forward references resolve only now
             waiting = list(self._named.values())
             seen = set(waiting)
             while waiting:
@@ -246,13 +248,13 @@ REGISTERED = Classes()
 
 
 def register(cls: C, *, formerly: Iterable[str] = ()) -> C:
-    """Let stored objects of this class, and of classes its fields name, come back as objects.
+    """Allow stored objects of this class, and of the classes of its fields, to be read as objects.
 
-    Works as a decorator. `formerly` lists names ("module:Class") the class had when older values were stored.
-    Raises TypeError for a class that is no dataclass, NamedTuple, msgspec.Struct, pydantic model or Enum.
+    Works as a decorator. `formerly` lists older names ("module:Class") of the class in stored values. Raises
+    TypeError unless the class is a dataclass, NamedTuple, msgspec.Struct, pydantic model or Enum.
     """
     if not isinstance(cls, type) or kind_of(cls) is None:
         kinds = "dataclass, NamedTuple, msgspec.Struct, pydantic model or Enum"
-        raise TypeError(f"{cls!r} cannot be registered: it is no {kinds}")
+        raise TypeError(f"{cls!r} cannot be registered: it is not a {kinds}")
     REGISTERED.add(cls, formerly)
     return cls

@@ -1,8 +1,7 @@
 """Tables of pandas, polars and pyarrow as Arrow streams.
 
-A library is looked at only where it is loaded already, or where a stored table is to be rebuilt. Not
-everything a data frame can hold survives the way through Arrow, so each is read back before it is stored, and
-refused if it came back as anything else.
+A library is imported only to rebuild a stored table. Arrow does not keep everything that a data frame can
+hold, so each table is read back before it is stored, and refused if it changed.
 """
 
 from __future__ import annotations
@@ -14,41 +13,41 @@ from typing import Any
 from hypergraph.values.tags import Blob, Parts, checked
 
 NAMES = frozenset({"frame"})
-_SAFE = (14, 0, 1)  # earlier ones of pyarrow could be made to run code by what they read
+_SAFE = (14, 0, 1)  # earlier releases of pyarrow can be made to run code by the data they read
 
 
-def take(value: Any) -> tuple[str, Parts] | None:
-    """Return tag and parts of a table, None for anything else.
+def to_parts(value: Any) -> tuple[str, Parts] | None:
+    """Return tag and parts of a table, None for other values.
 
-    Raises TypeError for tables that would come back changed, and ImportError without pyarrow.
+    Raises TypeError for tables that Arrow would change, ImportError without pyarrow.
     """
     kind = next((name for name, cls in _classes().items() if type(value) is cls), None)
     if kind is None:
         return None
     if kind == "pandas" and value.attrs:
-        raise TypeError("its attrs would be lost")
+        raise TypeError("its attrs would be lost; clear them, or return them as a separate output")
     try:
-        data = _written(kind, value)
-        same = _is_same(kind, value, _read(kind, data))
+        data = _to_arrow(kind, value)
+        same = _is_same(kind, value, _from_arrow(kind, data))
     except ImportError:
         raise
     except Exception as error:
-        raise TypeError(f"Arrow cannot hold it: {error}") from error
+        raise TypeError(f"Arrow cannot store it: {error}") from error
     if not same:
-        raise TypeError("it would not come back from Arrow as it is")
+        raise TypeError("Arrow would change it")
     return "frame", {"of": kind, "v": Blob(data)}
 
 
-def make(tag: str, of: object, v: object) -> Any:
-    """Return the table of these parts; raise ValueError or ImportError without one."""
+def from_parts(tag: str, of: object, v: object) -> Any:
+    """Return the table of these parts. Raises ValueError, or ImportError without the library."""
     kind = checked(of, str)
     if kind not in ("pandas", "polars", "pyarrow"):
-        raise ValueError(f"tables of {kind!r} are unknown")
-    return _read(kind, checked(v, bytes))
+        raise ValueError(f"unknown kind of table {kind!r}")
+    return _from_arrow(kind, checked(v, bytes))
 
 
 def _classes() -> dict[str, Any]:
-    """Return the classes of tables that this process knows."""
+    """Return the table classes of loaded libraries."""
     found = {"pandas": "DataFrame", "polars": "DataFrame", "pyarrow": "Table"}
     loaded = {name: sys.modules[name] for name in found if name in sys.modules}
     return {name: getattr(module, found[name], None) for name, module in loaded.items()}
@@ -60,11 +59,11 @@ def _arrow() -> Any:
     except ImportError:
         raise ImportError('pyarrow is not installed: pip install "hypergraph[arrays]"') from None
     if tuple(int(part) for part in arrow.__version__.split(".")[:3] if part.isdigit()) < _SAFE:
-        raise ImportError(f"pyarrow {arrow.__version__} is not safe to read with; install 15 or newer")
+        raise ImportError(f"pyarrow {arrow.__version__} has a security hole; install 15 or newer")
     return arrow
 
 
-def _written(kind: str, value: Any) -> memoryview:
+def _to_arrow(kind: str, value: Any) -> memoryview:
     arrow = _arrow()
     table = arrow.Table.from_pandas(value) if kind == "pandas" else value
     table = table.to_arrow() if kind == "polars" else table
@@ -74,7 +73,7 @@ def _written(kind: str, value: Any) -> memoryview:
     return memoryview(sink.getvalue())
 
 
-def _read(kind: str, data: bytes | memoryview) -> Any:
+def _from_arrow(kind: str, data: bytes | memoryview) -> Any:
     arrow = _arrow()
     try:
         table = arrow.ipc.open_stream(data).read_all()

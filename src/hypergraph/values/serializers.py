@@ -1,9 +1,8 @@
-"""Values to bytes and back: what returns equals what was stored, type by type, all the way down.
+"""Serializers: values to bytes and back, with types and content preserved at every level.
 
-`serialize` raises TypeError rather than store something else than it was given. `deserialize` never raises
-for what the bytes contain: data that is broken, or of a class nobody registered, comes back as `Undecodable`.
-Reading never imports by name and never runs code that stored data chose; pickle breaks that rule and has to
-be asked for.
+`serialize` raises TypeError for a value that it cannot store exactly. `deserialize` does not raise for
+invalid data: damaged values and objects of unregistered classes become `Undecodable`. Reading never imports
+by name and never runs code chosen by stored data; pickle does both, and has to be enabled.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ __all__ = ["JsonSerializer", "MsgpackSerializer", "PickleSerializer", "Serialize
 class Serializer(ABC):
     """Turn values into bytes and back.
 
-    `id` and `version` are stored next to the bytes and decide who may read them. A subclass without an id of
-    its own is known by the name of its class.
+    `id` and `version` are stored next to the bytes and select the serializer that reads them. The id of a
+    subclass defaults to the name of its class.
     """
 
-    id: ClassVar[str]  # its name in stored formats
-    version: ClassVar[int] = 1  # of what it writes
+    id: ClassVar[str]  # the name in stored formats
+    version: ClassVar[int] = 1  # the version in stored formats
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -40,18 +39,18 @@ class Serializer(ABC):
 
     @abstractmethod
     def serialize(self, value: Any) -> bytes:
-        """Return the value as bytes; raise TypeError when it would not come back as it is."""
+        """Return the value as bytes. Raises TypeError if it cannot be stored exactly."""
 
     @abstractmethod
     def deserialize(self, data: bytes) -> Any:
         """Return the value of these bytes, or an `Undecodable` with the reason."""
 
     def with_types(self, annotations: Iterable[Any]) -> Serializer:
-        """Return a serializer that also rebuilds objects of the classes these annotations name."""
+        """Return a serializer that also rebuilds objects of the classes in these annotations."""
         return self
 
     def without_types(self) -> Serializer:
-        """Return a serializer for mere viewing: it builds no object of a user's class, registered or not."""
+        """Return a serializer for viewing: it builds no objects of user classes, even registered ones."""
         return self
 
     def __repr__(self) -> str:
@@ -59,22 +58,22 @@ class Serializer(ABC):
 
 
 class _TreeSerializer(Serializer):
-    """What JSON and MessagePack have in common: everything but the last step to bytes."""
+    """The common base of JSON and MessagePack, which differ in the encoder only."""
 
     _native: ClassVar[frozenset[type]]
-    _marker: ClassVar[bytes]  # how the key "$" looks in the bytes; where it is not found, there are no tags
+    _marker: ClassVar[bytes]  # the key "$" as encoded; data without it has no tags
     _encode: Callable[[Any], bytes]
     _decode: Callable[[bytes], Any]
     _lossy = False
     _classes: tuple[Classes, ...] | None = (REGISTERED,)
 
     def serialize(self, value: Any) -> bytes:
-        """Return the value as bytes; raise TypeError, with type and path, when it would not come back."""
+        """Return the value as bytes. Raises TypeError, with type and path, if it cannot be stored exactly."""
         try:
             if is_plain(value, self._native):
                 return self._encode(value)
         except (UnicodeEncodeError, RecursionError):
-            pass  # a lone surrogate somewhere, to be tagged, or a deep stack, to be reported
+            pass  # a lone surrogate, which needs a tag, or deep nesting, which is reported below
         try:
             writer = Writer(type(self).__name__, self._native, self._encode, self._lossy)
             return self._encode(writer.write(value))
@@ -84,34 +83,32 @@ class _TreeSerializer(Serializer):
             ) from None
 
     def deserialize(self, data: bytes) -> Any:
-        """Return the value of these bytes, or an `Undecodable` with the reason and whatever is readable."""
+        """Return the value of these bytes, or an `Undecodable` with the reason and the readable part."""
         if type(data) is not bytes:
             data = bytes(data)
         try:
             tree = self._decode(data)
-            has_tags = (
-                b"$" in data and self._marker in data
-            )  # one byte is found several times faster than three
-            del data  # it may be large, and nobody else may be holding it
+            has_tags = b"$" in data and self._marker in data  # a single byte is found much faster
+            del data  # frees memory early: it may be large
             return Reader(self._classes).value(tree) if has_tags else tree
-        except Exception as error:  # stored bytes may be anything: broken, truncated, nested without end
+        except Exception as error:  # stored bytes can be damaged, truncated, nested too deep
             return Undecodable(f"not readable as {self.id}: {type(error).__name__}: {error}")
 
     def with_types(self, annotations: Iterable[Any]) -> Self:
-        """Return a serializer that also rebuilds objects of the classes these annotations name."""
+        """Return a serializer that also rebuilds objects of the classes in these annotations."""
         other = copy.copy(self)
         other._classes = (Classes(annotations), *(self._classes or ()))
         return other
 
     def without_types(self) -> Self:
-        """Return a serializer for mere viewing: it builds no object of a user's class, registered or not."""
+        """Return a serializer for viewing: it builds no objects of user classes, even registered ones."""
         other = copy.copy(self)
         other._classes = None
         return other
 
 
 class JsonSerializer(_TreeSerializer):
-    """Store values as JSON: plain data stays plain and readable, other types are tagged.
+    """Store values as JSON: plain data stays readable, other types are tagged.
 
     >>> serializer = JsonSerializer()
     >>> serializer.serialize({"price": [1, 2.5]})
@@ -119,7 +116,7 @@ class JsonSerializer(_TreeSerializer):
     >>> serializer.deserialize(serializer.serialize((1, 2)))
     (1, 2)
 
-    With `lossy=True` a part that cannot be stored is replaced by its `str()` instead of raising TypeError.
+    With `lossy=True`, parts that cannot be stored are replaced by their `str()` instead of raising TypeError.
     """
 
     id = "json"
@@ -136,11 +133,11 @@ class JsonSerializer(_TreeSerializer):
 
 
 def _refuse_extension(code: int, data: memoryview) -> Any:
-    raise ValueError(f"the extension {code} is unknown")
+    raise ValueError(f"unknown extension {code}")
 
 
 class MsgpackSerializer(_TreeSerializer):
-    """Store values as MessagePack: as exact as JSON, smaller and faster for bytes, arrays and floats."""
+    """Store values as MessagePack, smaller and faster than JSON for bytes, arrays and floats."""
 
     id = "msgpack"
     _native: ClassVar[frozenset[type]] = PLAIN | {float, bytes}
@@ -150,9 +147,9 @@ class MsgpackSerializer(_TreeSerializer):
 
 
 class PickleSerializer(Serializer):
-    """Store values with pickle, which keeps almost any object, and can run any code when it is read.
+    """Store values with pickle, which supports almost any object, and runs arbitrary code when it is read.
 
-    Raises ValueError unless called with `allow_pickle=True`. Only for a store that nobody else can write to.
+    Use it only for a store that no one else can write to. Raises ValueError unless `allow_pickle=True`.
     """
 
     id = "pickle"
@@ -160,31 +157,31 @@ class PickleSerializer(Serializer):
     def __init__(self, *, allow_pickle: bool = False) -> None:
         if allow_pickle is not True:
             raise ValueError(
-                "Reading pickled values can run any code. If nobody else can write to the store, "
-                "say so: PickleSerializer(allow_pickle=True)"
+                "Reading pickled values can run arbitrary code. If you trust everything that writes to the "
+                "store, use PickleSerializer(allow_pickle=True)."
             )
-        self._open = True
+        self._enabled = True
 
     def serialize(self, value: Any) -> bytes:
-        """Return the value as bytes; raise TypeError when pickle cannot store it."""
+        """Return the value as bytes. Raises TypeError if it cannot be pickled."""
         try:
             return pickle.dumps(value, protocol=5)
-        except Exception as error:  # objects decide themselves how they fail to be pickled
+        except Exception as error:  # __reduce__ can raise anything
             raise TypeError(f"PickleSerializer cannot store {type(value).__qualname__}: {error}") from error
 
     def deserialize(self, data: bytes) -> Any:
         """Return the value of these bytes, or an `Undecodable` with the reason."""
-        if not self._open:
-            return Undecodable("pickled values are not opened here")
+        if not self._enabled:
+            return Undecodable("pickled values are not read for viewing")
         try:
-            return pickle.loads(data)  # noqa: S301 -- asked for with allow_pickle=True
-        except Exception as error:  # classes that moved, bytes that are broken
+            return pickle.loads(data)  # noqa: S301 -- enabled with allow_pickle=True
+        except Exception as error:  # moved classes, damaged bytes
             return Undecodable(f"not readable as pickle: {type(error).__name__}: {error}")
 
     def without_types(self) -> Self:
-        """Return a serializer that opens no pickle at all: for mere viewing."""
+        """Return a serializer for viewing: it reads no pickles."""
         other = copy.copy(self)
-        other._open = False
+        other._enabled = False
         return other
 
     def __repr__(self) -> str:

@@ -1,8 +1,7 @@
-"""The closed set of tags: how a built-in type that JSON lacks is taken apart, and put together again.
+"""Tags: the fixed set of built-in types that JSON lacks, with their conversion to parts and back.
 
-Taking apart gives named parts that are simpler values, written by the same rules in turn. Putting together
-gets those parts back as keyword arguments, from a source nobody vouches for: every part is checked, and
-whatever is wrong raises. The set is fixed here; stored data can choose from it and add nothing to it.
+`to_parts` returns named parts, simpler values that are written by the same rules. `from_parts` receives them
+as keyword arguments from untrusted data: every part is checked, and invalid ones raise.
 """
 
 from __future__ import annotations
@@ -21,27 +20,27 @@ from uuid import UUID, SafeUUID
 
 T = TypeVar("T")
 Parts = dict[str, Any]
-LOWEST, HIGHEST = -(2**63), 2**64 - 1  # the integers every reader of JSON and MessagePack tells apart
-_DECIMAL_BITS = 2048  # Python reads at least 640 decimal digits, whatever limit is set; longer ones are hex
+LOWEST, HIGHEST = -(2**63), 2**64 - 1  # the integers that JSON and MessagePack represent exactly
+_DECIMAL_BITS = 2048  # Python always reads 640 decimal digits, whatever its limit; longer numbers are hex
 
 
 class Tag(NamedTuple):
-    """A name in stored data, the exact type behind it, and both ways between them."""
+    """A name in stored data, its exact type, and the conversions between them."""
 
     name: str
     type: type
-    take: Callable[[Any], Parts]
-    make: Callable[..., Any]
+    to_parts: Callable[[Any], Parts]
+    from_parts: Callable[..., Any]
 
 
 class Blob(NamedTuple):
-    """Bytes to be stored, without a copy of them."""
+    """Bytes to store without a copy."""
 
     view: memoryview
 
 
 def checked(part: object, kind: type[T]) -> T:
-    """Return a part that has exactly this type; raise ValueError otherwise."""
+    """Return a part of exactly this type. Raises ValueError for others."""
     if type(part) is not kind:
         raise ValueError(f"expected {kind.__name__}, found {type(part).__name__}")
     return part
@@ -89,20 +88,20 @@ def _zones() -> frozenset[str]:
 
 
 def _make_zone(v: object) -> zoneinfo.ZoneInfo:
-    # Looked up before use: ZoneInfo turns an unknown key into the name of a module to import.
+    # Checked first: ZoneInfo would import a module for an unknown key.
     key = checked(v, str)
     if key not in _zones():
-        raise ValueError(f"the time zone {key!r} is unknown here; installing tzdata may help")
+        raise ValueError(f"unknown time zone {key!r}; installing tzdata may help")
     return zoneinfo.ZoneInfo(key)
 
 
-def _take_zone(value: zoneinfo.ZoneInfo) -> Parts:
+def _zone_parts(value: zoneinfo.ZoneInfo) -> Parts:
     if value.key not in _zones():
-        raise TypeError(f"the time zone {value.key!r} cannot be found again by its name")
+        raise TypeError(f"the time zone {value.key!r} cannot be found by its name")
     return {"v": value.key}
 
 
-def _take_timezone(value: timezone) -> Parts:
+def _timezone_parts(value: timezone) -> Parts:
     offset, *name = value.__getinitargs__()  # type: ignore[attr-defined]
     return {"v": offset, **({"name": name[0]} if name else {})}
 
@@ -113,17 +112,19 @@ def _make_timezone(v: object, name: object = None) -> timezone:
 
 
 def _is_offset(zone: tzinfo | None) -> bool:
-    """Tell whether the text of a time says all about its zone."""
+    """Return whether the ISO text of a time contains its whole zone."""
     if zone is None or zone is UTC:
         return True
     if type(zone) is not timezone:
         return False
-    parts = _take_timezone(zone)
-    return "name" not in parts and not parts["v"].microseconds  # Python misreads fractions of a second there
+    parts = _timezone_parts(zone)
+    return (
+        "name" not in parts and not parts["v"].microseconds
+    )  # Python misreads fractions of a second in offsets
 
 
-def _take_clock(value: datetime | time) -> Parts:
-    """Take a datetime or time apart: an offset goes into the text, another time zone is a part of its own."""
+def _clock_parts(value: datetime | time) -> Parts:
+    """Return the parts of a datetime or time: an offset is in the text, other time zones are a part."""
     zone = value.tzinfo
     in_text = _is_offset(zone)
     parts: Parts = {"v": (value if in_text else value.replace(tzinfo=None)).isoformat()}
@@ -139,7 +140,7 @@ def _make_clock(kind: type[Any], v: object, tz: object = None, fold: object = 0)
     if tz is None:
         return value
     if not isinstance(tz, tzinfo) or value.tzinfo is not None:
-        raise ValueError("two time zones, or none")
+        raise ValueError("invalid time zone")
     return value.replace(tzinfo=tz)
 
 
@@ -150,7 +151,7 @@ def _make_timedelta(v: object) -> timedelta:
 # --- identifiers and paths -----------------------------------------------------------------------
 
 
-def _take_uuid(value: UUID) -> Parts:
+def _uuid_parts(value: UUID) -> Parts:
     return {"v": str(value), **({} if value.is_safe is SafeUUID.unknown else {"safe": value.is_safe.value})}
 
 
@@ -158,10 +159,10 @@ def _make_uuid(v: object, safe: object = None) -> UUID:
     return UUID(checked(v, str), is_safe=SafeUUID(safe))
 
 
-def _take_path(value: pathlib.PurePath) -> Parts:
+def _path_parts(value: pathlib.PurePath) -> Parts:
     text = str(value)
     if type(value)(text) != value:
-        raise TypeError("its text names another path")
+        raise TypeError("its text is a different path")
     return {"v": text}
 
 
@@ -205,18 +206,18 @@ TAGS = (
     _from_text(Decimal, str),
     Tag("fraction", Fraction, lambda value: {"v": [value.numerator, value.denominator]}, _make_fraction),
     _from_text(date, date.isoformat, date.fromisoformat),
-    Tag("datetime", datetime, _take_clock, functools.partial(_make_clock, datetime)),
-    Tag("time", time, _take_clock, functools.partial(_make_clock, time)),
+    Tag("datetime", datetime, _clock_parts, functools.partial(_make_clock, datetime)),
+    Tag("time", time, _clock_parts, functools.partial(_make_clock, time)),
     Tag(
         "timedelta",
         timedelta,
         lambda value: {"v": [value.days, value.seconds, value.microseconds]},
         _make_timedelta,
     ),
-    Tag("timezone", timezone, _take_timezone, _make_timezone),
-    Tag("zoneinfo", zoneinfo.ZoneInfo, _take_zone, _make_zone),
-    Tag("uuid", UUID, _take_uuid, _make_uuid),
-    *(Tag(kind.__name__, kind, _take_path, functools.partial(_make_path, kind)) for kind in _PATHS),
+    Tag("timezone", timezone, _timezone_parts, _make_timezone),
+    Tag("zoneinfo", zoneinfo.ZoneInfo, _zone_parts, _make_zone),
+    Tag("uuid", UUID, _uuid_parts, _make_uuid),
+    *(Tag(kind.__name__, kind, _path_parts, functools.partial(_make_path, kind)) for kind in _PATHS),
 )
 BY_TYPE = {tag.type: tag for tag in TAGS}
-MAKE: dict[str, Callable[..., Any]] = {"dict": _make_dict, **{tag.name: tag.make for tag in TAGS}}
+MAKE: dict[str, Callable[..., Any]] = {"dict": _make_dict, **{tag.name: tag.from_parts for tag in TAGS}}

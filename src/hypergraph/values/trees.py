@@ -1,11 +1,10 @@
-"""Values to trees of what an encoder writes natively, and such trees back to values.
+"""Trees of plain JSON values, the form in which serializers encode values.
 
-A tree holds plain JSON values. Anything else is a mapping with the key "$", which names a tag; a user's own
-mapping with that key, or with keys that are no strings, is written as the tag "dict". So plain data is left
-as it is, and what is left as it is cannot be mistaken for a tag.
+Other types are mappings with the key "$", which names a tag. A user's mapping with that key, or with keys
+that are not strings, is written as the tag "dict", so it cannot be mistaken for a tag.
 
-Only exact types pass: a subclass, which would lose its class, is refused. Two references to one object come
-back as two objects. Equal values of the same types give equal trees, sets included.
+Only exact types are accepted: a subclass would lose its class. Two references to one object come back as two
+objects. Equal values of the same types give equal trees, sets included.
 """
 
 from __future__ import annotations
@@ -23,24 +22,22 @@ from hypergraph.values.tags import HIGHEST, LOWEST
 from hypergraph.values.undecodable import Undecodable
 
 MARK = "$"
-MAX_DEPTH = 100  # a tree is at most twice as deep; reading it has to fit on the stack of whoever reads
-PLAIN: frozenset[type] = frozenset(
-    {str, bool, NoneType}
-)  # written as they are by every encoder, whatever their content
+MAX_DEPTH = 100  # a tree is at most twice as deep; reading it is recursive and has to fit on the stack
+PLAIN: frozenset[type] = frozenset({str, bool, NoneType})  # always native, whatever the encoder and content
 _NO_KEYS = repeat("")
 _SHORT = 2**30 - 1  # comparing with a small int takes half the time
-_MANY = 16  # from here on, looking at the types of all items at once is faster
+_MANY = 16  # from this length on, collecting the types of all items is faster
 
-Where = tuple[Any, object] | None  # the way to a part: (the way to its container, the step into it)
-
-
-# --- the fast lane -------------------------------------------------------------------------------
+Where = tuple[Any, object] | None  # the path of a part: (the path of its container, the last step)
 
 
-def is_plain(  # noqa: PLR0912 -- the hot loop: a call more per item would double its time
+# --- plain values, which need no tree ------------------------------------------------------------
+
+
+def is_plain(  # noqa: PLR0912 -- hot loop: another call per item would double its time
     value: Any, native: frozenset[type], depth: int = MAX_DEPTH
 ) -> bool:
-    """Tell whether the value can go to the encoder as it is; a lone surrogate is left for it to find."""
+    """Return whether the encoder can write the value directly; lone surrogates are left to the encoder."""
     kind = type(value)
     if kind is dict:
         if MARK in value:
@@ -72,7 +69,7 @@ def is_plain(  # noqa: PLR0912 -- the hot loop: a call more per item would doubl
 def _is_uniform(items: list[Any], native: frozenset[type]) -> bool:
     kinds = set(map(type, items))
     if kinds == {float}:
-        return isfinite(sum(items))  # if so, all are; if not, finite ones may have overflowed
+        return isfinite(sum(items))  # False also if finite numbers overflow
     return kinds <= native or (kinds == {int} and min(items) >= LOWEST and max(items) <= HIGHEST)
 
 
@@ -80,7 +77,7 @@ def _is_uniform(items: list[Any], native: frozenset[type]) -> bool:
 
 
 def path_of(where: Where) -> str:
-    """Return the way to a part of a value as Python would write it."""
+    """Return the path of a part as a Python expression, like `value["a"][0]`."""
     steps: list[str] = []
     while where is not None:
         where, step = where
@@ -93,13 +90,13 @@ def _shown(step: object) -> str:
 
 
 class _Attribute(str):
-    """A step into a field, not into a mapping."""
+    """A path step into a field of an object."""
 
     __slots__ = ()
 
 
 class Writer:
-    """Turn one value into a tree, or raise TypeError naming type and path of what cannot be stored."""
+    """Turn one value into a tree."""
 
     def __init__(
         self, owner: str, native: frozenset[type], encode: Callable[[Any], bytes], lossy: bool
@@ -107,11 +104,11 @@ class Writer:
         self._owner, self._native, self._encode, self._lossy = owner, native, encode, lossy
 
     def write(self, value: Any, where: Where = None, depth: int = 0) -> Any:
-        """Return the tree of a value; raise TypeError when it, or a part of it, cannot be stored exactly."""
+        """Return the tree of a value. Raises TypeError with type and path of a part that cannot be stored."""
         kind = type(value)
         if depth > MAX_DEPTH:
             reason = f"it is nested deeper than {MAX_DEPTH} levels, or contains itself"
-            raise TypeError(self._complaint(value, where, reason))
+            raise TypeError(self._message(value, where, reason))
         if kind is list:
             return [self.write(item, (where, index), depth + 1) for index, item in enumerate(value)]
         if kind is dict:
@@ -124,7 +121,7 @@ class Writer:
             return value
         if kind is tags.Blob and bytes in self._native:
             return value.view
-        if kind in (bytes, tags.Blob):  # the encoder writes them as base64 itself, without a copy on the way
+        if kind in (bytes, tags.Blob):  # the encoder writes base64, without a copy
             return {MARK: "bytes", "v": value if kind is bytes else value.view}
         return self._other(value, where, depth)
 
@@ -137,11 +134,11 @@ class Writer:
 
     def _other(self, value: Any, where: Where, depth: int) -> Any:
         try:
-            tag, parts = _take_apart(value)
-        except Exception as error:  # a property of the user's class may raise whatever it likes
-            reason = str(error) if type(error) is TypeError else f"it cannot be taken apart: {error!r}"
+            tag, parts = _to_parts(value)
+        except Exception as error:  # a property of a user class can raise anything
+            reason = str(error) if type(error) is TypeError else f"its content cannot be read: {error!r}"
             if not self._lossy:
-                raise TypeError(self._complaint(value, where, reason)) from error
+                raise TypeError(self._message(value, where, reason)) from error
             return self.write(safe_text(value), where, depth)
         return self._tagged(tag, parts, where, depth)
 
@@ -156,24 +153,23 @@ class Writer:
             else:
                 tree[name] = self.write(part, where, depth)
         if tag in ("set", "frozenset"):
-            tree["v"].sort(key=self._encode)  # the order of a set differs from process to process
+            tree["v"].sort(key=self._encode)  # the order of a set differs between processes
         return tree
 
-    def _complaint(self, value: object, where: Where, reason: str) -> str:
+    def _message(self, value: object, where: Where, reason: str) -> str:
         kind = type(value)
-        return (
-            f"{self._owner} cannot store {kind.__module__}.{kind.__qualname__} at {path_of(where)}: {reason}"
-        )
+        place = "" if where is None else f" at {path_of(where)}"
+        return f"{self._owner} cannot store {kind.__module__}.{kind.__qualname__}{place}: {reason}"
 
 
-def _take_apart(value: Any) -> tuple[str, tags.Parts]:
+def _to_parts(value: Any) -> tuple[str, tags.Parts]:
     kind = type(value)
     if tag := tags.BY_TYPE.get(kind):
-        return tag.name, tag.take(value)
-    if found := arrays.take(value) or frames.take(value):
+        return tag.name, tag.to_parts(value)
+    if found := arrays.to_parts(value) or frames.to_parts(value):
         return found
     if shape := kind_of(kind):
-        return "object", {"of": name_of(kind), **shape.take(value)}
+        return "object", {"of": name_of(kind), **shape.to_parts(value)}
     for base in kind.__mro__[1:]:
         if base in tags.BY_TYPE or base in (list, dict):
             raise TypeError(f"a subclass of {base.__name__} would come back as a plain {base.__name__}")
@@ -194,9 +190,9 @@ def _is_utf8(text: str) -> bool:
 
 
 class Reader:
-    """Turn one tree into a value; what cannot be rebuilt becomes an `Undecodable` in its place.
+    """Turn one tree into a value; parts that cannot be rebuilt become `Undecodable`.
 
-    Without classes (None) nothing but built-in values is made.
+    Without classes (None), only built-in values are made.
     """
 
     def __init__(self, classes: Iterable[Classes] | None) -> None:
@@ -204,7 +200,7 @@ class Reader:
         self._problems: list[str] = []
 
     def value(self, tree: Any) -> Any:
-        """Return the value of a tree, inside one `Undecodable` when any part of it could not be rebuilt."""
+        """Return the value of a tree, inside an `Undecodable` if a part of it cannot be rebuilt."""
         value = self._read(tree, None)
         if not self._problems or type(value) is Undecodable:
             return value
@@ -221,10 +217,10 @@ class Reader:
         if MARK not in tree:
             return parts
         tag = parts.pop(MARK)
-        tree.clear()  # large parts are not kept twice
+        tree.clear()  # frees large parts
         try:
             return self._make(tag, parts)
-        except Exception as error:  # stored data may be anything, and fail in any way
+        except Exception as error:  # stored data can be anything
             reason = f"{path_of(where)}: {error}"
             self._problems.append(reason)
             if tag != "object":
@@ -234,27 +230,27 @@ class Reader:
 
     def _make(self, tag: object, parts: tags.Parts) -> Any:
         if type(tag) is not str:
-            raise ValueError("the tag is no text")
+            raise ValueError("the tag is not a string")
         if tag == "object":
             return self._object(**parts)
         for library in (arrays, frames):
             if tag in library.NAMES:
                 if self._classes is None:
-                    raise ValueError("arrays are not built here")
-                return library.make(tag, **parts)
+                    raise ValueError("arrays are not built for viewing")
+                return library.from_parts(tag, **parts)
         if tag not in tags.MAKE:
-            raise ValueError(f"the tag {tag!r} is unknown; a newer version may know it")
+            raise ValueError(f"unknown tag {tag!r}; a newer release may support it")
         return tags.MAKE[tag](**parts)
 
     def _object(self, of: object, **parts: Any) -> Any:
         name = tags.checked(of, str)
         if self._classes is None:
-            raise ValueError(f"an object of {name}; objects are not built here")
+            raise ValueError(f"an object of {name}; objects are not built for viewing")
         cls = next(filter(None, (known.find(name) for known in self._classes)), None)
         kind = kind_of(cls) if cls else None
         if kind is None:
             raise ValueError(f"the class {name} is not registered; call register() with it before reading")
         try:
-            return kind.make(**parts)
-        except Exception as error:  # the class may have changed since, or refuse what it is given
+            return kind.from_parts(**parts)
+        except Exception as error:  # the class may have changed
             raise ValueError(f"an object of {name} cannot be rebuilt: {error}") from error

@@ -65,10 +65,10 @@ def postgres_at(address: str, *, must_exist: bool = True) -> PostgresCheckpointe
         store = stores.PostgresCheckpointer(_SCHEMA.sub("", address).rstrip("?&"), **options)
     except (ImportError, ValueError) as error:
         raise Problem(USAGE, str(error)) from error
-    if must_exist and not store.exists():
+    if must_exist and not store.backend.exists():
         raise Problem(
             STORE,
-            f"There is no store in {store.location}",
+            f"There is no store in {store.backend.location}",
             "A run with this store makes one; ?schema=NAME names another schema",
         )
     return store
@@ -76,4 +76,4 @@ def postgres_at(address: str, *, must_exist: bool = True) -> PostgresCheckpointe
 
 def lists_at(address: str) -> Lists:
     """Return what lists workflows. Raises Problem when there is nothing."""
-    return postgres_at(address) if is_postgres(address) else SqliteLists(file_of(address))
+    return postgres_at(address).backend if is_postgres(address) else SqliteLists(file_of(address))

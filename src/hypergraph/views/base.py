@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TypedDict
 
 from hypergraph.checkpointers import Checkpointer, StepRecord, Workflow
-from hypergraph.checkpointers.reader import START, Position
+from hypergraph.checkpointers.backend import START, Position
 from hypergraph.display import bounded, iso, jsonable
 from hypergraph.views.problems import NOT_FOUND, USAGE, Problem
 
@@ -83,7 +83,7 @@ def step_summary(step: StepRecord) -> StepSummary:
 
 def known(store: Checkpointer, wf: str) -> Workflow:
     """Return the workflow. Raises Problem when there is none."""
-    found = store.read_workflow(wf)
+    found = store.backend.read_workflow(wf)
     if found is None:
         raise Problem(NOT_FOUND, f"Workflow {wf!r} not found", "hypergraph ls lists the workflows")
     return found
@@ -95,7 +95,7 @@ def last_superstep(store: Checkpointer, wf: str, asked: int | None = None) -> in
     Raises:
         Problem: the superstep asked for is none of them; None, the end, is always fine.
     """
-    last = store.last_superstep(wf)
+    last = store.backend.last_superstep(wf)
     if asked is None or (last is not None and 0 <= asked <= last):
         return last
     hint = "It has no steps" if last is None else f"It has the supersteps 0 to {last}"

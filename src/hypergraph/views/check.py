@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from zlib import crc32
 
-from hypergraph.checkpointers import ArtifactRef, Checkpointer, SqliteCheckpointer
+from hypergraph.checkpointers import ArtifactRef, Checkpointer
+from hypergraph.checkpointers.backend import START, position_of
 from hypergraph.checkpointers.query import Query
-from hypergraph.checkpointers.reader import START, position_of
 from hypergraph.checkpointers.sql.connection import Connection
 from hypergraph.checkpointers.sql.store import SqlCheckpointer
 from hypergraph.display import jsonable
@@ -29,10 +29,9 @@ def check(store: SqlCheckpointer) -> CheckView:
     Raises:
         CheckpointError: the store cannot be read at all.
     """
-    references = list(store.artifact_references())
+    references = list(store.backend.artifact_references())
     found = _Findings()
-    if isinstance(store, SqliteCheckpointer):  # Postgres looks after its own, with checksums of pages
-        found.add_all("the file", looked(store, _damaged_pages))
+    found.add_all("the file", store.backend.find_damage())
     values = looked(store, lambda connection: count_of(connection, "vals"))
     workflows = _check_rows(store, found)
     for reference in references:
@@ -65,11 +64,6 @@ class _Findings:
             self.add(where, what)
 
 
-def _damaged_pages(connection: Connection) -> list[str]:
-    found = [text for (text,) in connection.execute(f"PRAGMA integrity_check({_MOST})")]
-    return [] if found == ["ok"] else found
-
-
 def _damaged_values(connection: Connection, workflow_id: str) -> Iterator[str]:
     for name, superstep, checksum, data in connection.execute(_VALUES, (workflow_id,)):
         if not isinstance(data, bytes) or crc32(data) != checksum:
@@ -80,7 +74,7 @@ def _check_rows(store: SqlCheckpointer, found: _Findings) -> int:
     query, looked_at = Query(top_level=False, limit=_PAGE), 0
     while True:
         try:
-            page, _, cursor = store.find(query)
+            page, _, cursor = store.backend.find(query)
         except CheckpointError as error:
             found.add("the table of workflows", str(error))
             return looked_at
@@ -106,7 +100,7 @@ def _values_of(store: SqlCheckpointer, workflow_id: str) -> list[str]:
 def _read_all(store: Checkpointer, workflow_id: str) -> None:
     """Read every step, a page at a time. Raises CheckpointError for one that makes no sense."""
     after = START
-    while page := store.read_page(workflow_id, after=after, limit=_PAGE):
+    while page := store.steps(workflow_id, after=after, limit=_PAGE, values=False):
         after = position_of(page[-1])
 
 

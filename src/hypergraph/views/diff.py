@@ -37,7 +37,7 @@ class State(Mapping[str, Any]):
         self.payloads = state_payloads(store, wf, at)
 
     def __getitem__(self, name: str) -> Any:
-        return self._store.decode(self._wf, self.payloads[name])
+        return self._store.encoding.value(self._wf, self.payloads[name])
 
     def __iter__(self) -> Any:
         return (name for name, payload in self.payloads.items() if payload.data is not None)
@@ -187,8 +187,8 @@ def diff(store: Checkpointer, a: str, b: str) -> DiffView:
         Problem: there is no such workflow.
     """
     ours, theirs = known(store, a), known(store, b)
-    store = store.skimming()
-    steps_a, steps_b = (store.read_steps(each.id, values=False) for each in (ours, theirs))
+    store = store.without_artifacts()
+    steps_a, steps_b = (store.steps(each.id, values=False) for each in (ours, theirs))
     first, compared = _first(store, (ours, theirs), (steps_a, steps_b))
     items, left_out = changed_values(State(store, ours.id), State(store, theirs.id))
     return {
@@ -216,8 +216,8 @@ def changes(store: Checkpointer, wf: str, first: int, second: int) -> ChangesVie
         last_superstep(store, workflow.id, superstep)
     if first >= second:
         raise Problem(USAGE, f"Superstep {second} does not come after superstep {first}")
-    store = store.skimming()
-    between = store.read_page(workflow.id, after=(first, 2**62), limit=_STEPS + 1, upto=second)
+    store = store.without_artifacts()
+    between = store.steps(workflow.id, after=(first, 2**62), limit=_STEPS + 1, superstep=second, values=False)
     items, left_out = changed_values(State(store, wf, first), State(store, wf, second))
     return {
         "schema": "hypergraph.changes/1",
@@ -268,7 +268,7 @@ def _first(
     end = len(steps[0]) if course is None else course.position
     last = max((step.superstep for step in steps[0][:end]), default=-1)
     upto = min(last, _COMPARED)
-    full = [store.read_steps(each.id, upto=upto) for each in both] if last >= 0 else [[], []]
+    full = [store.steps(each.id, superstep=upto) for each in both] if last >= 0 else [[], []]
     compared = min(end, len(full[0]), len(full[1]))
     values = first_divergence(full[0][:compared], full[1][:compared])
     return (course if values is None else values), compared
@@ -304,7 +304,7 @@ def _pairs(
 
 
 def _with_values(store: Checkpointer, step: StepRecord | None) -> list[StepRecord]:
-    found = None if step is None else store.read_step(step.workflow_id, step.index)
+    found = None if step is None else store.step(step.workflow_id, step.index)
     return [] if found is None else [found]
 
 

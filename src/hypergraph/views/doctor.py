@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import os
 import platform
 import sqlite3
 from collections.abc import Iterator
 from importlib import metadata
 from typing import Any, NamedTuple, TypedDict
 
-from hypergraph.checkpointers import SqliteCheckpointer
-from hypergraph.checkpointers.clock import now
 from hypergraph.checkpointers.sql.store import SqlCheckpointer
 from hypergraph.display import jsonable, plural
 from hypergraph.exceptions import CheckpointError
-from hypergraph.views.database import Versions, looked, schema_versions
+from hypergraph.views.database import Versions, looked
 from hypergraph.views.owners import activities
 from hypergraph.views.problems import STORE, Problem
 from hypergraph.views.stores import location_of, sql_only, store_at
 
 _SKEW = 1.0  # seconds by which two clocks may differ
 _TOTAL = "SELECT coalesce(sum(workflows), 0) FROM tallies"
-_MAY_WRITE = "SELECT NOT pg_is_in_recovery() AND has_table_privilege('workflows', 'INSERT')"
 OK, MISSING, TROUBLE = "ok", "missing", "TROUBLE"
 _EXTRAS = {
     "viz": ("networkx",),
@@ -117,11 +113,11 @@ def _extras() -> Iterator[Finding]:
 def _store(address: str) -> Iterator[Finding]:
     try:
         store = sql_only(store_at(address))
-        versions = schema_versions(store)
+        versions = Versions(*store.backend.schema_versions())
         total = looked(store, lambda connection: int(connection.execute(_TOTAL).fetchone()[0]))
-        active = activities(store)
-        may_write = _may_write(store)
-        cluster = None if isinstance(store, SqliteCheckpointer) else workers(store)
+        active = activities(store) if versions.found == versions.newest else []  # reading would migrate
+        may_write = store.backend.is_writable()
+        cluster = workers(store) if store.backend.kind == "postgres" else None
     except Problem as problem:
         is_new = problem.code == STORE
         detail = f"{problem.message} yet; hypergraph run makes it" if is_new else problem.message
@@ -154,9 +150,9 @@ def _schema(versions: Versions) -> Finding:
 
 def _clock(store: SqlCheckpointer) -> Iterator[Finding]:
     """Compare the clock of this machine with that of the server, whose time is written; a file has none."""
-    if isinstance(store, SqliteCheckpointer):
+    ahead = store.backend.clock_skew()
+    if ahead is None:
         return
-    ahead = (store._database.now() - now()).total_seconds()
     if abs(ahead) < _SKEW:
         yield _finding("clock", OK, "that of the database and of this machine agree")
         return
@@ -186,12 +182,6 @@ def _cluster(found: Workers) -> Iterator[Finding]:
             "the others take them at their next look" if found.alive else "start a worker to go on with them"
         )
         yield _finding("recoveries", TROUBLE, f"{_listed(left)}, whose lock is free: {remedy}")
-
-
-def _may_write(store: SqlCheckpointer) -> bool:
-    if isinstance(store, SqliteCheckpointer):
-        return os.access(store.path, os.W_OK) and os.access(os.path.dirname(store.path), os.W_OK)
-    return bool(looked(store, lambda connection: connection.execute(_MAY_WRITE).fetchone()[0]))
 
 
 def _listed(ids: list[str], most: int = 5) -> str:
@@ -270,4 +260,4 @@ def workers(store: SqlCheckpointer) -> Workers | None:
             {executor: count for name, executor, count in taken if lock_of(name, executor) not in held},
         )
 
-    return store._database.read(look)
+    return store.backend.database.read(look)

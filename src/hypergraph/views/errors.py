@@ -7,8 +7,8 @@ from itertools import islice
 from typing import TypedDict
 
 from hypergraph.checkpointers import Checkpointer, StepRecord, StepStatus, Workflow, WorkflowStatus
+from hypergraph.checkpointers.backend import StepTally
 from hypergraph.checkpointers.query import Moment, Query, moment
-from hypergraph.checkpointers.reader import StepTally
 from hypergraph.display import first_line, iso, jsonable
 from hypergraph.views.base import known
 from hypergraph.views.problems import USAGE, Problem
@@ -64,11 +64,11 @@ def first_error(store: Checkpointer, found: Workflow, tallies: Sequence[StepTall
     """Return where a workflow failed first; failures of nested graphs are followed to where they happened."""
     failed = [tally.first for tally in tallies if tally.status is StepStatus.FAILED]
     if failed:
-        step = store.skimming().read_step(found.id, min(failed))
+        step = store.without_artifacts().step(found.id, min(failed))
         if step is None:
             return None
-        child = step.child_workflow_id and store.read_workflow(step.child_workflow_id)
-        inner = first_error(store, child, store.tally_steps(child.id)) if child else None
+        child = step.child_workflow_id and store.backend.read_workflow(step.child_workflow_id)
+        inner = first_error(store, child, store.backend.tally_steps(child.id)) if child else None
         return inner or _located(step)
     return _of_first_child(store, found.id)
 
@@ -123,14 +123,14 @@ def errors(
 
 def _failures_below(store: Checkpointer, found: Workflow) -> Iterator[StepRecord]:
     yield from _failures(store, found.id)
-    broken, _, _ = store.find(Query(_BROKEN | {WorkflowStatus.PARTIAL}, parent=found.id, limit=None))
+    broken, _, _ = store.backend.find(Query(_BROKEN | {WorkflowStatus.PARTIAL}, parent=found.id, limit=None))
     for child in sorted(broken, key=lambda child: child.item or 0):
         yield from _failures_below(store, child)
 
 
 def _failed_workflows(store: Checkpointer, query: Query) -> Iterator[Workflow]:
     while True:
-        page, _, cursor = store.find(query)
+        page, _, cursor = store.backend.find(query)
         yield from page
         if cursor is None:
             return
@@ -140,7 +140,7 @@ def _failed_workflows(store: Checkpointer, query: Query) -> Iterator[Workflow]:
 def _graphs(store: Checkpointer, found: Workflow) -> set[str | None]:
     """Return the names of the graph of a workflow and of those it is nested in."""
     names, above = {found.graph_name}, found.parent_id
-    while above is not None and (parent := store.read_workflow(above)) is not None:
+    while above is not None and (parent := store.backend.read_workflow(above)) is not None:
         names.add(parent.graph_name)
         above = parent.parent_id
     return names
@@ -148,10 +148,10 @@ def _graphs(store: Checkpointer, found: Workflow) -> set[str | None]:
 
 def _failures(store: Checkpointer, wf: str) -> Iterator[StepRecord]:
     """Yield the steps that failed by themselves, the last one first; of nested graphs the child has them."""
-    failed = [tally for tally in store.tally_steps(wf) if tally.status is StepStatus.FAILED]
+    failed = [tally for tally in store.backend.tally_steps(wf) if tally.status is StepStatus.FAILED]
     for tally in sorted(failed, key=lambda tally: -tally.last):
-        for step in reversed(store.read_steps(wf, node=tally.node, values=False)):
-            nested = step.child_workflow_id and store.read_workflow(step.child_workflow_id)
+        for step in reversed(store.steps(wf, node=tally.node, values=False)):
+            nested = step.child_workflow_id and store.backend.read_workflow(step.child_workflow_id)
             if step.status is StepStatus.FAILED and not nested:
                 yield step
 
@@ -179,9 +179,9 @@ def _add(groups: dict[tuple[str, str | None, str], ErrorGroup], step: StepRecord
 def _of_first_child(store: Checkpointer, wf: str) -> FirstError | None:
     """Return the first error of the first run below that failed: of a map, or of what may fail."""
     broken = _BROKEN | {WorkflowStatus.PARTIAL}
-    failed, _, _ = store.find(Query(broken, parent=wf, limit=_PAGE))
+    failed, _, _ = store.backend.find(Query(broken, parent=wf, limit=_PAGE))
     for child in sorted(failed, key=lambda child: child.item or 0):
-        found = first_error(store, child, store.tally_steps(child.id))
+        found = first_error(store, child, store.backend.tally_steps(child.id))
         if found is not None:
             return found
     return None

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any, TypedDict
 
 from hypergraph.checkpointers import Checkpointer, StepStatus, Workflow, WorkflowStatus
+from hypergraph.checkpointers.backend import StepTally
 from hypergraph.checkpointers.query import Query
-from hypergraph.checkpointers.reader import StepTally
 from hypergraph.display import jsonable
 from hypergraph.graph.drawing import WORST_FIRST, draw
 from hypergraph.graph.picture import plain_boxes
@@ -129,7 +129,7 @@ class _Overlay:
 
     def of(self, workflow: Workflow) -> dict[str, BoxFacts]:
         """Return what is known; for a map, of all its items together."""
-        tallies = self.store.tally_steps(workflow.id)
+        tallies = self.store.backend.tally_steps(workflow.id)
         if tallies or not self._add_children(workflow, "", self.depth + 1):
             self._add(workflow, tallies, "", self.depth)
         whole = sum(facts["duration_ms"] or 0.0 for path, facts in self.facts.items() if "/" not in path)
@@ -163,13 +163,13 @@ class _Overlay:
     def _add_children(self, workflow: Workflow, prefix: str, depth: int) -> bool:
         """Add nested runs under the path of their node, and items of a map under that of the map."""
         room = max(0, _NESTED - self.looked_into)
-        children, total, _ = self.store.find(Query(parent=workflow.id, limit=room or 1))
+        children, total, _ = self.store.backend.find(Query(parent=workflow.id, limit=room or 1))
         children = children[:room]
         self.looked_into += len(children)
         self.left_out += total - len(children)
         for child in children:
             below = prefix if child.item is not None else f"{prefix}{child.node_name}/"
-            tallies = self.store.tally_steps(child.id)
+            tallies = self.store.backend.tally_steps(child.id)
             if tallies or not self._add_children(child, below, depth):
                 self._add(child, tallies, below, depth - 1)
         return bool(children)

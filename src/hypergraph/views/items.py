@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TypedDict
 
 from hypergraph.checkpointers import Checkpointer
-from hypergraph.checkpointers.reader import ItemLine
+from hypergraph.checkpointers.backend import ItemOutline
 from hypergraph.display import jsonable, preview
 from hypergraph.views.base import known
 from hypergraph.views.problems import USAGE, Problem
@@ -45,7 +45,7 @@ def items(store: Checkpointer, id: str, *, limit: int = 20, cursor: str | None =
         Problem: there is no such workflow, or the cursor is none.
     """
     known(store, id)
-    lines = store.read_items(id)
+    lines = store.backend.read_items(id)
     ordered = sorted(lines, key=_rank)
     after = _after(cursor)
     page = [line for line in ordered if _rank(line) > after][: limit + 1]
@@ -74,7 +74,7 @@ def items(store: Checkpointer, id: str, *, limit: int = 20, cursor: str | None =
     }
 
 
-def _rank(line: ItemLine) -> tuple[int, int]:
+def _rank(line: ItemOutline) -> tuple[int, int]:
     return _ORDER.index(line.status), line.item
 
 
@@ -87,19 +87,19 @@ def _after(cursor: str | None) -> tuple[int, int]:
     return int(found[1]), int(found[2])
 
 
-def _labels(store: Checkpointer, page: Iterable[ItemLine], first: Iterable[ItemLine]) -> dict[str, str]:
+def _labels(store: Checkpointer, page: Iterable[ItemOutline], first: Iterable[ItemOutline]) -> dict[str, str]:
     """Return for each item the values by which it differs from others; what all were given says nothing."""
-    skimming = store.skimming()
-    given = {line.id: store.input_payloads(line.id) for line in (*page, *first)}
+    skimming = store.without_artifacts()
+    given = {line.id: store.backend.read_inputs(line.id) for line in (*page, *first)}
     seen: dict[str, set[tuple[str, int, bytes | None]]] = {}
     for payloads in given.values():
         for payload in payloads:
             seen.setdefault(payload.name, set()).add((payload.format, payload.checksum, payload.data))
     differing = {name for name, contents in seen.items() if len(contents) > 1} or set(seen)
 
-    def label(line: ItemLine) -> str:
+    def label(line: ItemOutline) -> str:
         shown = [
-            f"{payload.name}={preview(skimming.decode(line.id, payload))}"
+            f"{payload.name}={preview(skimming.encoding.value(line.id, payload))}"
             for payload in given[line.id]
             if payload.name in differing
         ]

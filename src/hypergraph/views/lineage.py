@@ -87,7 +87,7 @@ class _Family:
         root, passed = self.current, {self.current.id}
         while root.forked_from is not None and root.forked_from not in passed:
             passed.add(root.forked_from)
-            older = self.store.read_workflow(root.forked_from)
+            older = self.store.backend.read_workflow(root.forked_from)
             if older is None:
                 break
             root = older
@@ -100,12 +100,12 @@ class _Family:
         yield self._row(workflow, relation, depth, of)
         if workflow.id == self.current.id:
             yield from self._children(workflow, depth + 1)
-        forks, _, _ = self.store.find(Query(forked_from=workflow.id, top_level=False, limit=_MOST))
+        forks, _, _ = self.store.backend.find(Query(forked_from=workflow.id, top_level=False, limit=_MOST))
         for fork in reversed(forks):
             yield from self._tree(fork, "fork", depth + 1, workflow.id)
 
     def _children(self, workflow: Workflow, depth: int) -> Iterator[Relative]:
-        children, total, _ = self.store.find(Query(parent=workflow.id, limit=_MANY + 1))
+        children, total, _ = self.store.backend.find(Query(parent=workflow.id, limit=_MANY + 1))
         if total > _MANY:
             yield self._counted(workflow, children[0], depth, total)
             return
@@ -143,7 +143,9 @@ class _Family:
     def _statuses(self, workflow: Workflow) -> dict[str, int]:
         counts = {}
         for status in WorkflowStatus:
-            _, total, _ = self.store.find(Query(parent=workflow.id, statuses=frozenset([status]), limit=1))
+            _, total, _ = self.store.backend.find(
+                Query(parent=workflow.id, statuses=frozenset([status]), limit=1)
+            )
             if total:
                 counts[status.value] = total
         return counts

@@ -73,12 +73,11 @@ def mentioning(store: Checkpointer, text: str, *, limit: int = 50, **filters: An
     ids = (step.workflow_id for step in mentions(store, text, limit * _STEPS))
     if query.parent is None:
         ids = (workflow_id.split("/")[0] for workflow_id in ids)
-    found = [store.read_workflow(workflow_id) for workflow_id in dict.fromkeys(ids)]
+    found = [store.backend.read_workflow(workflow_id) for workflow_id in dict.fromkeys(ids)]
     items = [
         summary(fields_of(workflow))
         for workflow in found
-        if workflow is not None
-        and query.admits(workflow, partial(store.read_steps, workflow.id, values=False))
+        if workflow is not None and query.admits(workflow, partial(store.steps, workflow.id, values=False))
     ]
     return {
         "schema": "hypergraph.workflows/1",

@@ -74,7 +74,7 @@ def rows(store: SqlCheckpointer, statement: str, *, limit: int) -> Rows:
         return [column.name for column in found.description], found.fetchall()
 
     try:
-        names, found = store._database.read(look)
+        names, found = store.backend.database.read(look)
     except CheckpointError as error:
         raise _problem(error) from error
     return answer(names, found, limit)

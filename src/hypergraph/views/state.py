@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
 from hypergraph.checkpointers import Checkpointer, StepStatus, Workflow, WorkflowStatus
+from hypergraph.checkpointers.backend import StepTally
 from hypergraph.checkpointers.history import History
-from hypergraph.checkpointers.reader import StepTally
 from hypergraph.checkpointers.records import Payload
 from hypergraph.display import jsonable
 from hypergraph.views.base import known, last_superstep
@@ -83,13 +83,15 @@ def raw_value(store: Checkpointer, wf: str, key: str, *, at: int | None = None) 
     if key not in payloads:
         last_superstep(store, wf, at)
         raise _unknown(key, payloads, wf, at)
-    return store.decode(wf, payloads[key])
+    return store.encoding.value(wf, payloads[key])
 
 
 def state_payloads(store: Checkpointer, wf: str, at: int | None) -> Mapping[str, Payload]:
     """Return the newest payload of each name: inputs first, then outputs in the order they were made."""
-    made = sorted(store.state_payloads(wf, at), key=lambda payload: (payload.superstep, payload.idx))
-    found = {payload.name: payload for payload in store.input_payloads(wf, at)}
+    made = sorted(
+        store.backend.read_outputs(wf, upto=at), key=lambda payload: (payload.superstep, payload.idx)
+    )
+    found = {payload.name: payload for payload in store.backend.read_inputs(wf, upto=at)}
     for payload in made:
         # A later turn may give a name that a step made before: the higher version is the newer value.
         if payload.name not in found or found[payload.name].version <= payload.version:
@@ -100,11 +102,11 @@ def state_payloads(store: Checkpointer, wf: str, at: int | None) -> Mapping[str,
 
 def upcoming(store: Checkpointer, workflow: Workflow, at: int | None = None) -> list[str] | None:
     """Return the nodes that ran next or would, None where only a long history could tell."""
-    following = store.read_following(workflow.id, at) if at is not None else []
+    following = store.backend.read_following(workflow.id, at) if at is not None else []
     if following or workflow.status in (WorkflowStatus.COMPLETED, WorkflowStatus.PARTIAL):
         return [jsonable(name) for name in following]
     if workflow.status is WorkflowStatus.PAUSED:
-        return [jsonable(name) for name in _left_paused(store.tally_steps(workflow.id))]
+        return [jsonable(name) for name in _left_paused(store.backend.tally_steps(workflow.id))]
     if workflow.step_count > _LONG:
         return None
     return [jsonable(name) for name in History(store, workflow.id, at).next()]

@@ -82,7 +82,7 @@ def step(
     Raises:
         Problem: there is no such workflow or step.
     """
-    found = store.skimming().read_step(wf, index)
+    found = store.without_artifacts().step(wf, index)
     if found is None:
         count = known(store, wf).step_count
         hint = f"It has {count} steps, see hypergraph steps" if count else "It has no steps"
@@ -120,7 +120,7 @@ def _outputs(store: Checkpointer, found: StepRecord, limits: Limits) -> list[Ste
     values, wf = found.values or {}, found.workflow_id
     payloads = {
         payload.name: payload
-        for payload in store.state_payloads(wf, found.superstep)
+        for payload in store.backend.read_outputs(wf, upto=found.superstep)
         if payload.idx == found.index
     }
     names = dict.fromkeys([*found.output_versions, *values, *found.lost])
@@ -137,16 +137,18 @@ def _outputs(store: Checkpointer, found: StepRecord, limits: Limits) -> list[Ste
 def _inputs(store: Checkpointer, found: StepRecord, limits: Limits) -> list[StepValue]:
     """Return what a step took: mostly the newest there was before, else what its history tells."""
     wf, before = found.workflow_id, found.superstep
-    candidates = _by_version([*store.state_payloads(wf, before - 1), *store.input_payloads(wf, before)])
+    candidates = _by_version(
+        [*store.backend.read_outputs(wf, upto=before - 1), *store.backend.read_inputs(wf, upto=before)]
+    )
     makers, taken, history = Makers(store, wf), [], None
     for name, version in found.input_versions.items():
         payload = candidates.get((name, version))
         if payload is None:
-            history = history or History(store.skimming(), wf, before)
+            history = history or History(store.without_artifacts(), wf, before)
             taken.append(_from_history(history, found, name, version, limits))
             continue
         problem = None if is_at_hand(payload) else payload.format[1:] if payload.data is None else NOT_FETCHED
-        view = None if problem else describe(store.decode(wf, payload), **limits)
+        view = None if problem else describe(store.encoding.value(wf, payload), **limits)
         stored = payload.data is not None
         taken.append(_step_value(name, version, makers.of(payload), problem, view, stored=stored))
     return taken
@@ -209,7 +211,7 @@ def step_value(
     """
     if side not in SIDES:
         raise Problem(USAGE, f"side is input or output, not {side!r}")
-    found = store.read_step(wf, index)
+    found = store.step(wf, index)
     if found is None:
         known(store, wf)
         raise Problem(NOT_FOUND, f"Workflow {wf!r} has no step {index}", "hypergraph steps lists them")
@@ -231,9 +233,12 @@ def _taken(store: Checkpointer, step: StepRecord, key: str) -> Any:
     if key not in step.input_versions:
         raise _unknown(step, key, step.input_versions, "take")
     wf, before, version = step.workflow_id, step.superstep, step.input_versions[key]
-    for payload in (*store.state_payloads(wf, before - 1), *store.input_payloads(wf, before)):
+    for payload in (
+        *store.backend.read_outputs(wf, upto=before - 1),
+        *store.backend.read_inputs(wf, upto=before),
+    ):
         if (payload.name, payload.version) == (key, version):
-            return store.decode(wf, payload)
+            return store.encoding.value(wf, payload)
     taken = History(store, wf, before).inputs_of(step)
     if key not in taken:
         raise Problem(NOT_FOUND, f"{key!r} is not stored any more")

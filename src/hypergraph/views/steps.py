@@ -8,8 +8,8 @@ from fnmatch import fnmatchcase
 from typing import TypedDict
 
 from hypergraph.checkpointers import Checkpointer, StepRecord, StepStatus
+from hypergraph.checkpointers.backend import Position, StepOutline, position_of
 from hypergraph.checkpointers.query import Query, milliseconds
-from hypergraph.checkpointers.reader import Position, StepLine, position_of
 from hypergraph.checkpointers.sql.columns import micros
 from hypergraph.display import did_you_mean, iso, jsonable
 from hypergraph.views.base import StepSummary, cursor_after, known, position_in, step_summary
@@ -56,7 +56,7 @@ def columns(store: Checkpointer, id: str, *, after: str | None = None, limit: in
     """
     workflow = known(store, id)
     origin = micros(workflow.created_at) or 0
-    lines = store.read_lines(id, after=position_in(after), limit=limit + 1)
+    lines = store.backend.read_outlines(id, after=position_in(after), limit=limit + 1)
     more, lines = len(lines) > limit, lines[:limit]
     nodes: dict[str, int] = {}
     return {
@@ -83,7 +83,7 @@ def columns(store: Checkpointer, id: str, *, after: str | None = None, limit: in
     }
 
 
-def _start(line: StepLine, origin: int) -> float | None:
+def _start(line: StepOutline, origin: int) -> float | None:
     """Return when a step began; what a fork copied ran in another workflow."""
     if line.replayed:
         return None
@@ -113,7 +113,7 @@ _CHUNK = 5000  # steps read at once when only some of them are wanted
 _FAR = 2**62  # no index comes after it
 _FEW = 10  # ids that an error lists
 
-Test = Callable[[StepLine], bool]
+Test = Callable[[StepOutline], bool]
 
 
 class StepRow(StepSummary, total=False):
@@ -167,7 +167,7 @@ def steps(
         lines, ended = _matching(_walk(store, wf, after, last), tests, limit)
         kept = [record for line in lines for record in _at(store, wf, line)]
     else:
-        kept = store.read_page(wf, after=after, limit=limit + 1, upto=last)
+        kept = store.steps(wf, after=after, limit=limit + 1, superstep=last, values=False)
         kept, ended = kept[:limit], len(kept) <= limit
     is_all = not tests and superstep is None
     return {
@@ -192,10 +192,10 @@ def item_of(store: Checkpointer, wf: str, item: int) -> str:
         Problem: there is none, or there are several.
     """
     direct = f"{wf}/item-{item}"
-    if store.read_workflow(direct) is not None:
+    if store.backend.read_workflow(direct) is not None:
         return direct
-    maps, _, _ = store.find(Query(parent=wf, limit=1000))
-    inner = [found for m in maps if store.read_workflow(found := f"{m.id}/item-{item}") is not None]
+    maps, _, _ = store.backend.find(Query(parent=wf, limit=1000))
+    inner = [found for m in maps if store.backend.read_workflow(found := f"{m.id}/item-{item}") is not None]
     if len(inner) == 1:
         return inner[0]
     if inner:
@@ -203,9 +203,9 @@ def item_of(store: Checkpointer, wf: str, item: int) -> str:
     raise Problem(NOT_FOUND, f"{wf!r} has no item {item}", f"hypergraph ls --parent {wf} lists its children")
 
 
-def _walk(store: Checkpointer, wf: str, after: Position, last: int | None) -> Iterator[StepLine]:
+def _walk(store: Checkpointer, wf: str, after: Position, last: int | None) -> Iterator[StepOutline]:
     """Yield the outlines of the steps after a position; a long history is looked through in no time."""
-    while page := store.read_lines(wf, after=after, limit=_CHUNK):
+    while page := store.backend.read_outlines(wf, after=after, limit=_CHUNK):
         for line in page:
             if last is not None and line.superstep > last:
                 return
@@ -213,9 +213,9 @@ def _walk(store: Checkpointer, wf: str, after: Position, last: int | None) -> It
         after = page[-1].superstep, page[-1].idx
 
 
-def _matching(found: Iterator[StepLine], tests: list[Test], limit: int) -> tuple[list[StepLine], bool]:
+def _matching(found: Iterator[StepOutline], tests: list[Test], limit: int) -> tuple[list[StepOutline], bool]:
     """Return a page of those that pass all tests, and whether there are no more."""
-    kept: list[StepLine] = []
+    kept: list[StepOutline] = []
     for line in found:
         if all(test(line) for test in tests):
             if len(kept) == limit:
@@ -224,8 +224,8 @@ def _matching(found: Iterator[StepLine], tests: list[Test], limit: int) -> tuple
     return kept, True
 
 
-def _at(store: Checkpointer, wf: str, line: StepLine) -> list[StepRecord]:
-    return store.read_page(wf, after=(line.superstep, line.idx - 1), limit=1)
+def _at(store: Checkpointer, wf: str, line: StepOutline) -> list[StepRecord]:
+    return store.steps(wf, after=(line.superstep, line.idx - 1), limit=1, values=False)
 
 
 def _tests(

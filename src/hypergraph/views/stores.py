@@ -38,7 +38,7 @@ def sql_only(store: Checkpointer) -> SqlCheckpointer:
 
 def location_of(store: SqlCheckpointer) -> str:
     """Return where a store is, as people may see it: a file, or an address without its password."""
-    return store._database.path
+    return store.backend.database.path
 
 
 def import_here(name: str) -> ModuleType:
@@ -76,12 +76,12 @@ def resolve(store: Checkpointer, text: str) -> str:
     """
     if text in _LATEST:
         return _latest(store, text)
-    if store.read_workflow(text) is not None:
+    if store.backend.read_workflow(text) is not None:
         return text
     head, slash, rest = text.rpartition("/")
     parent = resolve(store, head) if slash else None
     prefix = f"{parent}/{rest}" if slash else text
-    matches = store.names(prefix, parent=parent, limit=_SHOWN + 1)
+    matches = store.backend.find_ids(prefix, parent=parent, limit=_SHOWN + 1)
     if len(matches) == 1:
         return matches[0]
     if not matches:

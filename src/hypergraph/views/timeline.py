@@ -8,10 +8,10 @@ from datetime import datetime
 from typing import Any, NamedTuple, TypedDict
 
 from hypergraph.checkpointers import Checkpointer, StepRecord, StepStatus, Workflow, WorkflowStatus
+from hypergraph.checkpointers.backend import Position, position_of
 from hypergraph.checkpointers.clock import now
 from hypergraph.checkpointers.history import History
 from hypergraph.checkpointers.query import Query
-from hypergraph.checkpointers.reader import Position, position_of
 from hypergraph.display import iso, jsonable
 from hypergraph.scheduling import Shape, shape_of
 from hypergraph.views.base import cursor_after, known, position_in
@@ -213,7 +213,7 @@ def critical_path(store: Checkpointer, workflow: Workflow) -> Critical:
 
 def items_of(store: Checkpointer, workflow: Workflow) -> list[Workflow]:
     """Return the items of a map, in order; none of a workflow that is no map."""
-    children, _, _ = store.find(Query(parent=workflow.id, limit=None))
+    children, _, _ = store.backend.find(Query(parent=workflow.id, limit=None))
     items = [child for child in children if child.item is not None]
     return sorted(items, key=lambda child: child.item or 0)
 
@@ -243,7 +243,7 @@ class _Walk:
             self.critical.left_out += 1
             return
         self.critical.followed += 1
-        child = self.store.read_workflow(step.child_workflow_id)
+        child = self.store.backend.read_workflow(step.child_workflow_id)
         if child is not None:
             self.into(child, f"{path}/")
 
@@ -340,7 +340,7 @@ def _page(
         later = [item for item in items if (item.item or 0, 0) > after]
         more = cursor_after((later[limit - 1].item or 0, 0)) if len(later) > limit else None
         return [row for item in later[:limit] for row in rows.item(item, 0)], len(items), more
-    page = rows.store.read_page(workflow.id, after=after, limit=limit + 1)
+    page = rows.store.steps(workflow.id, after=after, limit=limit + 1, values=False)
     found_rows = [row for step in page[:limit] for row in rows.step(workflow, step, 0)]
     if len(page) > limit:
         last = page[limit - 1]
@@ -403,15 +403,17 @@ class _Rows:
         """Yield rows of nested runs that go on now; their steps are recorded when they end."""
         if workflow.status is WorkflowStatus.ACTIVE:
             active = Query(parent=workflow.id, statuses=frozenset([WorkflowStatus.ACTIVE]), limit=_INSIDE)
-            for child in self.store.find(active)[0][::-1]:
+            for child in self.store.backend.find(active)[0][::-1]:
                 yield from self.item(child, 0)
 
     def _inside(self, child_id: str | None, depth: int) -> tuple[Sequence[TimelineRow], int]:
-        child = self.store.read_workflow(child_id) if child_id is not None and depth < _DEEPEST else None
+        child = (
+            self.store.backend.read_workflow(child_id) if child_id is not None and depth < _DEEPEST else None
+        )
         if child is None:
             return (), 0
         if child.step_count:
-            steps = self.store.read_page(child.id, limit=_INSIDE)
+            steps = self.store.steps(child.id, limit=_INSIDE, values=False)
             rows = [row for step in steps for row in self.step(child, step, depth + 1)]
             return rows, max(0, child.step_count - len(steps))
         items = items_of(self.store, child)

@@ -399,7 +399,7 @@ class Makers:
         return self._found[at]
 
     def _look_up(self, superstep: int, index: int) -> Maker | None:
-        page = self._store.read_page(self._wf, after=(superstep, index - 1), limit=1)
+        page = self._store.steps(self._wf, after=(superstep, index - 1), limit=1, values=False)
         if not page or page[0].index != index:
             return None
         return {"index": index, "node": jsonable(page[0].node_name), "superstep": superstep}
@@ -422,7 +422,7 @@ def stored_value(
         "problem": jsonable(payload.format[1:]) if payload.data is None else None,
     }
     if decode and is_at_hand(payload):
-        return {**made, **_looks(store.decode(wf, payload))}
+        return {**made, **_looks(store.encoding.value(wf, payload))}
     return made
 
 

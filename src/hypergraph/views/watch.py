@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TypedDict
 
 from hypergraph.checkpointers import Checkpointer
-from hypergraph.checkpointers.reader import START, Position, position_of
+from hypergraph.checkpointers.backend import START, Position, position_of
 from hypergraph.display import jsonable
 from hypergraph.views.base import StepSummary, known, step_summary
 from hypergraph.views.owners import is_alive
@@ -43,7 +43,7 @@ class Follower:
         found = known(store, wf)
         self.status = found.status.value
         earlier = found.step_count - _LATEST - 1  # the index of the last one that is not told
-        before = store.skimming().read_step(wf, earlier) if earlier >= 0 else None
+        before = store.without_artifacts().step(wf, earlier) if earlier >= 0 else None
         self._after: Position = position_of(before) if before is not None else START
 
     @property
@@ -69,7 +69,7 @@ class Follower:
         yield from self._changed_items()
 
     def _steps(self) -> Iterator[FollowedStep]:
-        while page := self._store.read_page(self._wf, after=self._after, limit=_CHUNK):
+        while page := self._store.steps(self._wf, after=self._after, limit=_CHUNK, values=False):
             for step in page:
                 yield {
                     **step_summary(step),
@@ -79,7 +79,7 @@ class Follower:
             self._after = position_of(page[-1])
 
     def _changed_items(self) -> Iterator[FollowedItem]:
-        for item in self._store.read_items(self._wf):
+        for item in self._store.backend.read_items(self._wf):
             if self._items.get(item.item) != item.status and item.status != AT_WORK:
                 self._items[item.item] = item.status
                 yield {

@@ -68,7 +68,7 @@ def why(
     """
     workflow = known(store, wf)
     last_superstep(store, workflow.id, at)
-    descent = _Descent(store.skimming(), workflow, at)
+    descent = _Descent(store.without_artifacts(), workflow, at)
     version = descent.history.newest(key)
     if version is None:
         raise _unknown(descent.history, workflow, key, at)
@@ -142,7 +142,7 @@ class _Descent:
             told["given"] = gift is not None
             told["value"] = brief(gift.value) if gift is not None else None
             return told
-        values = (self.store.read_step(self.workflow.id, maker.index) or maker).values or {}
+        values = (self.store.step(self.workflow.id, maker.index) or maker).values or {}
         gate = self.waits.gate(maker)
         told["value"] = brief(values[name]) if name in values else None
         told["made_by"] = step_name(maker)

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import TypedDict
 
 from hypergraph.checkpointers import Checkpointer, StepStatus, Workflow, WorkflowStatus
+from hypergraph.checkpointers.backend import StepTally
 from hypergraph.checkpointers.query import Query
-from hypergraph.checkpointers.reader import StepTally
 from hypergraph.display import jsonable
 from hypergraph.views.base import known
 from hypergraph.views.errors import ErrorGroup, ErrorPage, FirstError, errors, first_error
@@ -35,13 +35,15 @@ def few_children(store: Checkpointer, wf: str) -> tuple[list[Workflow], dict[str
     # Each status is one look at an index, however many items a map has.
     for status in ("failed", "partial", "paused", "active", "stopped", "completed"):
         query = Query(parent=wf, statuses=frozenset([WorkflowStatus(status)]), limit=LISTED)
-        page, count, _ = store.find(query)
+        page, count, _ = store.backend.find(query)
         if count:
             counts[status] = count
             listed += page[: LISTED - len(listed)]
     # Lists begin with the newest; of a map one wants to see where it begins.
-    items = sorted(store.read_items(wf), key=lambda item: (item.status != "failed", item.item))[:LISTED]
-    found = [store.read_workflow(item.id) for item in items] if items else listed
+    items = sorted(store.backend.read_items(wf), key=lambda item: (item.status != "failed", item.item))[
+        :LISTED
+    ]
+    found = [store.backend.read_workflow(item.id) for item in items] if items else listed
     return sorted(filter(None, found), key=_order), counts
 
 
@@ -149,8 +151,8 @@ def workflow(store: Checkpointer, wf: str) -> WorkflowDetail:
     Raises:
         Problem: there is none of that id.
     """
-    found, tallies = known(store, wf), store.tally_steps(wf)
-    forks, _, _ = store.find(Query(forked_from=wf, top_level=False, limit=_FORKS))
+    found, tallies = known(store, wf), store.backend.tally_steps(wf)
+    forks, _, _ = store.backend.find(Query(forked_from=wf, top_level=False, limit=_FORKS))
     children = _children(store, wf)
     return {
         **summary(fields_of(found)),
@@ -190,15 +192,15 @@ def _node_rows(tallies: Sequence[StepTally]) -> Iterator[NodeRow]:
 def _of_items(store: Checkpointer, children: ChildCounts, wf: str) -> list[StepTally]:
     if not children["is_map"] or children["total"] > _ITEMS:
         return []
-    items, _, _ = store.find(Query(parent=wf, limit=None))
-    return [tally for item in items[::-1] for tally in store.tally_steps(item.id)]
+    items, _, _ = store.backend.find(Query(parent=wf, limit=None))
+    return [tally for item in items[::-1] for tally in store.backend.tally_steps(item.id)]
 
 
 def _pause(store: Checkpointer, found: Workflow, tallies: Sequence[StepTally]) -> PauseView | None:
     if found.status is not WorkflowStatus.PAUSED:
         return None
     paused = [tally.last for tally in tallies if tally.status is StepStatus.PAUSED]
-    step = store.skimming().read_step(found.id, max(paused)) if paused else None
+    step = store.without_artifacts().step(found.id, max(paused)) if paused else None
     return None if step is None or step.pause is None else pause_view(step.pause)
 
 

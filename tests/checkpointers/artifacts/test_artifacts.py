@@ -549,7 +549,7 @@ def test_a_kill_anywhere_leaves_whole_artifacts_and_what_sweeping_removes(
 
 MANY = """
 import sys
-from hypergraph.checkpointers.artifact_files import FileArtifactStore
+from hypergraph.checkpointers.artifacts.files import FileArtifactStore
 store = FileArtifactStore(sys.argv[1])
 print(flush=True)
 sys.stdin.readline()

@@ -17,7 +17,7 @@ from hypergraph import FunctionNode, Graph, SyncRunner
 from hypergraph.checkpointers import PostgresCheckpointer, WorkflowStatus
 from hypergraph.checkpointers.records import NewWorkflow
 from hypergraph.exceptions import OwnershipLostError, StoreUnavailableError, WorkflowLockedError
-from hypergraph.testing.conformance.samples import commit, known, opened, step
+from hypergraph.testing.conformance.samples import commit, given, opened, step
 
 
 @pytest.fixture
@@ -35,12 +35,12 @@ def behind(tmp_path: Path, line: Line) -> Iterator[PostgresCheckpointer]:
     dsn = dsn_in(tmp_path).replace(server().folder, str(line.folder))
     made = PostgresCheckpointer(dsn)
     yield made
-    made.shut()
+    made.close()
 
 
 def sessions(store: Any, kill: bool = False) -> list[int]:
     """Return the sessions that hold an advisory lock, of which there is one for each owner; end them."""
-    with psycopg.connect(store._database.address.conninfo, autocommit=True) as connection:
+    with psycopg.connect(store.backend.database.address.conninfo, autocommit=True) as connection:
         end = "pg_terminate_backend(pid, 5000)" if kill else "true"
         found = connection.execute(
             f"SELECT pid, {end} FROM pg_locks JOIN pg_database ON pg_database.oid = database "
@@ -59,10 +59,10 @@ def test_a_commit_whose_connection_is_cut_counts_once(
     commit(behind, claim, step(1, values={"x": 1}), inputs={"q": (1, "?")})
     assert line.cuts == 1
     assert [found.values for found in behind.steps("w")] == [{"x": 0}, {"x": 1}]
-    assert behind.read_inputs("w") == {"q": (1, "?")}
+    assert given(behind, "w") == {"q": (1, "?")}
     line.arm(what)
     behind.commit(claim, status=WorkflowStatus.COMPLETED)
-    assert known(behind).status is WorkflowStatus.COMPLETED
+    assert behind.workflow("w").status is WorkflowStatus.COMPLETED
     behind.release(claim)
 
 
@@ -72,11 +72,13 @@ def test_commits_together_whose_connection_is_cut_count_once_each(
 ) -> None:
     claims = [opened(behind, name) for name in ("a", "b")]
     units = [
-        behind.prepare(claim, [behind.encode(step(0, values={"x": 1}, workflow_id=claim.workflow_id))])
+        behind.prepare(
+            claim, [behind.encoding.encode(step(0, values={"x": 1}, workflow_id=claim.workflow_id))]
+        )
         for claim in claims
     ]
     line.arm(what)
-    assert behind.write_all(units) == [None, None]
+    assert behind.backend.write_all(units) == [None, None]
     assert line.cuts == 1
     assert [len(behind.steps(name)) for name in ("a", "b")] == [1, 1]
 
@@ -87,7 +89,7 @@ def test_a_question_whose_connection_is_cut_is_asked_again(
 ) -> None:
     opened(behind)
     line.arm(what)
-    assert known(behind).id == "w"
+    assert behind.workflow("w").id == "w"
     assert line.cuts == 1
 
 
@@ -120,7 +122,7 @@ def test_an_owner_whose_session_was_ended_is_refused_once_somebody_took_over(tmp
 def test_an_owner_in_the_same_process_is_known_whatever_its_address(tmp_path: Path) -> None:
     store, other = store_in(tmp_path), store_in(tmp_path, application="other")
     claim = opened(store)
-    assert store_in(tmp_path)._database is store._database
+    assert store_in(tmp_path).backend.database is store.backend.database
     for rival in (store, other, store_in(tmp_path)):
         with pytest.raises(WorkflowLockedError) as caught:
             opened(rival)
@@ -166,7 +168,7 @@ def test_a_server_that_restarts_in_the_middle_loses_nothing(mode: str) -> None:
     for workflow in found:
         assert [s.node_name for s in store.steps(workflow.id)] == [f"n{i}" for i in range(LENGTH)]
     assert sum(ran.values()) <= WORKFLOWS * LENGTH + len(again)
-    store.shut()
+    store.close()
 
 
 def test_a_claim_that_is_new_has_a_fence_above_all_before(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import pickle
 import traceback
 from collections.abc import Iterator
@@ -29,7 +28,7 @@ from hypergraph.exceptions import (
     StoreReadOnlyError,
     StoreUnavailableError,
 )
-from hypergraph.testing.conformance.samples import commit, known, opened, step, told
+from hypergraph.testing.conformance.samples import commit, opened, recorded, step
 
 SECRET = "s3cr3t"
 
@@ -39,7 +38,7 @@ def store(tmp_path: Path) -> Iterator[PostgresCheckpointer]:
     """An empty store."""
     made: PostgresCheckpointer = store_in(tmp_path)
     yield made
-    made.shut()
+    made.close()
 
 
 def run_sql(folder: Path, *statements: str) -> None:
@@ -84,8 +83,8 @@ def test_a_database_or_user_that_is_not_there_is_said_to_be_missing() -> None:
 def test_the_password_is_masked_but_kept_for_other_processes() -> None:
     store = PostgresCheckpointer("postgresql://ann:s3cr3t@db.example:6543/app", schema="mine")
     assert repr(store) == "PostgresCheckpointer('postgresql://ann:***@db.example:6543/app', schema='mine')"
-    assert SECRET not in repr(store._database) + str(vars(store)) + store.location
-    assert pickle.loads(pickle.dumps(store._database)) is store._database
+    assert SECRET not in repr(store.backend.database) + str(vars(store)) + store.backend.location
+    assert pickle.loads(pickle.dumps(store.backend.database)) is store.backend.database
 
 
 def test_a_policy_and_a_shortcut_cannot_come_together(tmp_path: Path) -> None:
@@ -108,7 +107,7 @@ def test_who_may_not_create_tables_is_told_what_to_grant(tmp_path: Path) -> None
 def test_a_schema_of_a_newer_release_is_refused_and_left_as_it_is(
     store: PostgresCheckpointer, tmp_path: Path
 ) -> None:
-    told(store, step(0, values={"x": 1}))
+    recorded(store, step(0, values={"x": 1}))
     run_sql(tmp_path, "INSERT INTO hypergraph.migrations VALUES (99, now())")
     with pytest.raises(SchemaTooNewError) as caught:
         store_in(tmp_path, application="later").workflows()
@@ -123,8 +122,8 @@ def test_tables_of_another_program_are_left_alone(tmp_path: Path) -> None:
         store_in(tmp_path, schema="public").workflows()
     run_sql(tmp_path, "INSERT INTO public.workflows VALUES ('still there')")
     odd = store_in(tmp_path, schema='Odd "name"')
-    told(odd)
-    assert known(odd).id == "w"
+    recorded(odd)
+    assert odd.workflow("w").id == "w"
 
 
 @pytest.mark.parametrize(
@@ -139,10 +138,10 @@ def test_a_server_that_cannot_be_used_is_named(version: int, encoding: str, says
 
 def test_asking_whether_there_is_a_store_creates_nothing(tmp_path: Path) -> None:
     store = store_in(tmp_path)
-    assert not store.exists()
-    assert not store.exists()
-    told(store)
-    assert store.exists()
+    assert not store.backend.exists()
+    assert not store.backend.exists()
+    recorded(store)
+    assert store.backend.exists()
 
 
 def test_a_full_disk_leaves_the_commit_unwritten(store: PostgresCheckpointer, tmp_path: Path) -> None:
@@ -157,7 +156,7 @@ def test_a_full_disk_leaves_the_commit_unwritten(store: PostgresCheckpointer, tm
     with pytest.raises(StoreFullError, match="Nothing was written"):
         commit(store, claim, step(1, values={"x": 2}), status=WorkflowStatus.COMPLETED)
     run_sql(tmp_path, "DROP TRIGGER full_disk ON hypergraph.vals")
-    assert (len(store.steps("w")), known(store).status) == (1, WorkflowStatus.ACTIVE)
+    assert (len(store.steps("w")), store.workflow("w").status) == (1, WorkflowStatus.ACTIVE)
     commit(store, claim, step(1, values={"x": 2}))
     assert store.state("w") == {"x": 2}
 
@@ -181,14 +180,14 @@ def test_tags_values_errors_and_names_of_graphs_may_hold_anything(
         0, status=StepStatus.FAILED, error=text, error_type="E", traceback=text, attempt_errors=(text,)
     )
     name = text.replace("\ud800", "")
-    told(
+    recorded(
         store, failed, step(1, values={"x": text}), graph_name=name, tags={text: text, "other": "é\ud800\0\\"}
     )
-    told(store, workflow_id="without", tags={text + "x": text, "y": text})
+    recorded(store, workflow_id="without", tags={text + "x": text, "y": text})
     first, second = store.steps("w")
     assert (first.traceback, first.attempt_errors, second.values) == (text, (text,), {"x": text})
     assert first.error == text.encode("utf-8", "backslashreplace").decode()
-    assert (known(store).graph_name, known(store).tags[text]) == (name, text)
+    assert (store.workflow("w").graph_name, store.workflow("w").tags[text]) == (name, text)
     assert [found.id for found in store.workflows(tag={text: text})] == ["w"]
     assert [found.id for found in store.workflows(graph=name)] == ["w"]
 
@@ -249,7 +248,7 @@ def test_how_many_there_are_is_right_after_many_were_added_changed_and_removed(
         claim = opened(store, f"w{number}", graph_name="ab"[number % 2])
         store.commit(claim, status=WorkflowStatus.COMPLETED if number % 3 else WorkflowStatus.FAILED)
         store.release(claim)
-    asyncio.run(store.delete(*(f"w{number}" for number in range(0, 450, 9))))
+    store.delete(*(f"w{number}" for number in range(0, 450, 9)))
     for filters in ({}, {"status": "failed"}, {"graph": "a"}, {"status": "completed", "graph": "b"}):
         page: Any = store.workflows(limit=3, **filters)
         assert page.total == len(store.workflows(limit=None, **filters)), filters
@@ -260,11 +259,11 @@ def test_the_steps_of_a_long_workflow_are_counted_ahead(store: PostgresCheckpoin
     claim = opened(store)
     for start in range(0, 2500, 500):
         commit(store, claim, *(step(number) for number in range(start, start + 500)))
-    assert known(store).step_count == 2500
+    assert store.workflow("w").step_count == 2500
     store.release(claim)
     for superstep, index in ((3, 2500), (2600, 2501)):  # in place of one, and a new one
-        asyncio.run(store.save_step(step(superstep, index=index)))
-    assert known(store).step_count == 2501 == len(store.steps("w"))
+        store.save_step(step(superstep, index=index))
+    assert store.workflow("w").step_count == 2501 == len(store.steps("w"))
 
 
 def test_what_a_row_cannot_hold_is_an_error_of_ours(store: PostgresCheckpointer) -> None:

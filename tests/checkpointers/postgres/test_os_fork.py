@@ -34,7 +34,7 @@ def test_a_fork_in_the_middle_of_a_transaction_leaves_both_a_store_that_works(
         inside.set()
         forked.wait(30)
 
-    thread = threading.Thread(target=store._database.write, args=(work,))
+    thread = threading.Thread(target=store.backend.database.write, args=(work,))
     thread.start()
     inside.wait(30)
     run = SyncRunner(checkpointer=store).run

@@ -62,7 +62,7 @@ def test_the_child_of_a_fork_neither_owns_nor_frees_what_its_parent_claimed(
                 store.claim("w", NewWorkflow())
             except WorkflowLockedError:
                 store.release(claim)
-                store.shut()
+                store.close()
                 code = 0
         finally:
             os._exit(code)

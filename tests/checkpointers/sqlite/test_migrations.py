@@ -28,7 +28,7 @@ def old(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SqliteCheckp
     make_fixture.ran.clear()
     store = SqliteCheckpointer(tmp_path / "old.db")
     yield store
-    store.shut()
+    store.close()
 
 
 def run(store: SqliteCheckpointer, *args: Any, **options: Any) -> Any:
@@ -103,7 +103,7 @@ def test_a_growing_list_grows_on(old: SqliteCheckpointer) -> None:
 
 def test_it_is_brought_to_the_schema_of_today(old: SqliteCheckpointer) -> None:
     old.open()
-    assert old._database.read(lambda connection: number(connection, "user_version")) == len(MIGRATIONS)
+    assert old.backend.database.read(lambda connection: number(connection, "user_version")) == len(MIGRATIONS)
 
 
 def test_it_can_be_pruned_and_deleted(old: SqliteCheckpointer) -> None:

@@ -34,7 +34,7 @@ def test_a_fork_in_the_middle_of_a_transaction_leaves_the_child_a_store_that_wor
         inside.set()
         threading.Event().wait(0.05)  # the fork comes meanwhile
 
-    thread = threading.Thread(target=store._database.write, args=(work,))
+    thread = threading.Thread(target=store.backend.database.write, args=(work,))
     thread.start()
     inside.wait()
     monkeypatch.setattr(Database, "timeout", 2.0)

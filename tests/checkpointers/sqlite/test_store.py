@@ -1,6 +1,5 @@
 """The SQLite store: its file, its plans, its troubles, and what survives them."""
 
-import asyncio
 import os
 import sqlite3
 import stat
@@ -23,9 +22,10 @@ from hypergraph.checkpointers import (
 )
 from hypergraph.checkpointers.query import Query, parse
 from hypergraph.checkpointers.records import NewWorkflow
-from hypergraph.checkpointers.sql import queries, reads
+from hypergraph.checkpointers.sql import queries
 from hypergraph.checkpointers.sqlite import migrations
 from hypergraph.checkpointers.sqlite.database import Database
+from hypergraph.checkpointers.sqlite.dialect import SQLITE
 from hypergraph.exceptions import (
     CheckpointError,
     SchemaTooNewError,
@@ -49,7 +49,7 @@ def written(path: Path, count: int = 3) -> SqliteCheckpointer:
     """Return a store with a workflow of some steps."""
     store = SqliteCheckpointer(path)
     claim = store.claim("w", NewWorkflow())
-    store.commit(claim, [store.encode(step(i, {"x": i})) for i in range(count)])
+    store.commit(claim, [store.encoding.encode(step(i, {"x": i})) for i in range(count)])
     store.commit(claim, status=WorkflowStatus.COMPLETED)
     store.release(claim)
     return store
@@ -84,7 +84,7 @@ def test_files_are_private_whatever_the_umask(tmp_path: Path, umask: int) -> Non
 
 
 def test_the_file_says_what_it_is(tmp_path: Path) -> None:
-    written(tmp_path / "w.db").shut()
+    written(tmp_path / "w.db").close()
     connection = sqlite3.connect(tmp_path / "w.db")
     assert migrations.number(connection, "application_id") == migrations.APPLICATION_ID
     assert migrations.number(connection, "user_version") == len(migrations.MIGRATIONS)
@@ -94,10 +94,10 @@ def test_the_file_says_what_it_is(tmp_path: Path) -> None:
 
 
 def test_everything_is_there_after_closing_and_opening_again(tmp_path: Path) -> None:
-    written(tmp_path / "w.db").shut()
+    written(tmp_path / "w.db").close()
     store = SqliteCheckpointer(tmp_path / "w.db")
     assert store.state("w") == {"x": 2}
-    store.shut()
+    store.close()
     assert store.state("w") == {"x": 2}
 
 
@@ -105,9 +105,9 @@ def test_two_stores_on_one_file_are_one(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
     first, second = SqliteCheckpointer(tmp_path / "w.db"), SqliteCheckpointer(tmp_path / "link" / "w.db")
     claim = first.claim("w", NewWorkflow())
-    second.commit(claim, [second.encode(step(0, {"x": 1}))])
-    first.shut()
-    second.commit(claim, [second.encode(step(1, {"x": 2}))])
+    second.commit(claim, [second.encoding.encode(step(0, {"x": 1}))])
+    first.close()
+    second.commit(claim, [second.encoding.encode(step(1, {"x": 2}))])
     assert first.state("w") == {"x": 2}
 
 
@@ -123,21 +123,21 @@ def test_a_file_that_was_removed_is_not_written_on(tmp_path: Path) -> None:
 def test_a_backup_is_a_whole_private_store(tmp_path: Path) -> None:
     store = written(tmp_path / "w.db")
     copy = tmp_path / "copy's.db"
-    asyncio.run(store.backup(str(copy)))
+    store.backup(str(copy))
     assert SqliteCheckpointer(copy).state("w") == {"x": 2}
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
     with pytest.raises(CheckpointError, match="exists"):
-        asyncio.run(store.backup(str(copy)))
+        store.backup(str(copy))
     with pytest.raises(StoreUnavailableError):
-        asyncio.run(store.backup(str(tmp_path / "nowhere" / "copy.db")))
+        store.backup(str(tmp_path / "nowhere" / "copy.db"))
 
 
 def test_erasing_leaves_no_rows_and_gives_the_room_back(tmp_path: Path) -> None:
     store = written(tmp_path / "w.db", 600)
-    store.shut()
+    store.close()
     size = (tmp_path / "w.db").stat().st_size
-    store.erase(["w"])
-    store.shut()
+    store.backend.delete(["w"])
+    store.close()
     assert (tmp_path / "w.db").stat().st_size < size
     connection = sqlite3.connect(tmp_path / "w.db")
     left = {table: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in
@@ -152,7 +152,7 @@ def test_an_erasure_that_was_interrupted_is_finished_by_the_next(tmp_path: Path)
     connection.execute("INSERT INTO erased SELECT key FROM workflows")
     connection.execute("DELETE FROM workflows")
     connection.commit()
-    asyncio.run(store.gc())
+    store.gc()
     assert connection.execute("SELECT count(*) FROM steps").fetchone() == (0,)
     connection.close()
 
@@ -170,7 +170,7 @@ def plan(path: Path, statement: str, values: Any) -> str:
 
 def test_state_is_read_by_seeks_alone(tmp_path: Path) -> None:
     store = written(tmp_path / "w.db")
-    found = plan(Path(store.path), reads.STATE, {"key": 1, "kind": 0, "upto": 5})
+    found = plan(Path(store.path), SQLITE.state, {"key": 1, "kind": 0, "upto": 5})
     scans = [line for line in found.splitlines() if line.startswith("SCAN") and "names" not in line]
     assert [line for line in scans if "CONSTANT ROW" not in line] == [], found
     assert "(workflow=? AND kind=? AND name=? AND superstep<?)" in found
@@ -182,7 +182,7 @@ def test_state_costs_the_same_however_long_the_history(tmp_path: Path) -> None:
         rows = []
         connection = sqlite3.connect(store.path)
         connection.set_progress_handler(lambda: rows.append(1), 1)
-        connection.execute(reads.STATE, {"key": 1, "kind": 0, "upto": count // 2}).fetchall()
+        connection.execute(SQLITE.state, {"key": 1, "kind": 0, "upto": count // 2}).fetchall()
         connection.close()
         return len(rows)
 
@@ -203,7 +203,7 @@ def test_state_costs_the_same_however_long_the_history(tmp_path: Path) -> None:
 )
 def test_a_page_of_workflows_is_a_walk_along_an_index(tmp_path: Path, query: Query) -> None:
     store = written(tmp_path / "w.db")
-    found = plan(Path(store.path), *queries.page(query))
+    found = plan(Path(store.path), *queries.page(query, SQLITE.has_tag))
     assert "SEARCH workflows USING" in found, found
     assert "TEMP B-TREE" not in found, found
     assert "SCAN" not in found, found
@@ -218,7 +218,7 @@ def test_a_page_costs_the_same_among_few_and_among_many_workflows(tmp_path: Path
     def work() -> int:
         ticks = []
         connection.set_progress_handler(lambda: ticks.append(1), 1)
-        assert len(connection.execute(*queries.page(Query(limit=50))).fetchall()) == 51
+        assert len(connection.execute(*queries.page(Query(limit=50), SQLITE.has_tag)).fetchall()) == 51
         connection.set_progress_handler(None, 0)
         return len(ticks)
 
@@ -240,7 +240,7 @@ def test_a_page_costs_the_same_among_few_and_among_many_workflows(tmp_path: Path
 OPEN = """
 import sys
 from hypergraph.checkpointers import SqliteCheckpointer
-from hypergraph.checkpointers.types import NewWorkflow
+from hypergraph.checkpointers.records import NewWorkflow
 sys.stdin.readline()
 store = SqliteCheckpointer(sys.argv[1])
 store.claim(sys.argv[2], NewWorkflow())
@@ -270,8 +270,8 @@ import os
 import signal
 import sys
 from hypergraph.checkpointers import SqliteCheckpointer, StepRecord, StepStatus
-from hypergraph.checkpointers import points
-from hypergraph.checkpointers.types import NewWorkflow
+from hypergraph.checkpointers import fault_points
+from hypergraph.checkpointers.records import NewWorkflow
 store = SqliteCheckpointer(sys.argv[1])
 claim = store.claim("w", NewWorkflow())
 for i in range(10):
@@ -280,8 +280,8 @@ for i in range(10):
         def hook(name):
             if name == sys.argv[2]:
                 os.kill(os.getpid(), signal.SIGKILL)
-        points.hook = hook
-    store.commit(claim, [store.encode(record)])
+        fault_points.hook = hook
+    store.commit(claim, [store.encoding.encode(record)])
     print(i, flush=True)
 """
 
@@ -305,13 +305,13 @@ def test_what_is_queued_is_written_before_the_interpreter_ends(tmp_path: Path) -
     code = """if True:
         import sys
         from hypergraph.checkpointers import SqliteCheckpointer, StepRecord, StepStatus
-        from hypergraph.checkpointers.types import NewWorkflow
-        from hypergraph.checkpointers.writer import Writer
+        from hypergraph.checkpointers.records import NewWorkflow
+        from hypergraph.checkpointers.background import Writer
         store = SqliteCheckpointer(sys.argv[1])
-        writer, claim = Writer(store), store.claim("w", NewWorkflow())
+        writer, claim = Writer(store.backend), store.claim("w", NewWorkflow())
         for i in range(200):
             record = StepRecord("w", i, "n", i, StepStatus.COMPLETED, {})
-            writer.submit(store.prepare(claim, [store.encode(record)]))
+            writer.submit(store.prepare(claim, [store.encoding.encode(record)]))
     """
     in_fresh_python(code, tmp_path / "w.db")
     assert len(SqliteCheckpointer(tmp_path / "w.db").steps("w")) == 200
@@ -326,15 +326,15 @@ def test_the_child_of_a_fork_has_connections_of_its_own(tmp_path: Path) -> None:
         code = 1
         try:
             try:
-                store.commit(claim, [store.encode(step(0, workflow_id="mine"))])
+                store.commit(claim, [store.encoding.encode(step(0, workflow_id="mine"))])
             except CheckpointError:
                 told = store.claim("childs", NewWorkflow())
-                store.commit(told, [store.encode(step(0, workflow_id="childs"))])
+                store.commit(told, [store.encoding.encode(step(0, workflow_id="childs"))])
                 code = 0 if store.state("w") == {"x": 2} else 2
         finally:
             os._exit(code)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    store.commit(claim, [store.encode(step(0, workflow_id="mine"))])
+    store.commit(claim, [store.encoding.encode(step(0, workflow_id="mine"))])
     assert [len(store.steps(name)) for name in ("mine", "childs")] == [1, 1]
 
 
@@ -349,8 +349,8 @@ def everything(store: SqliteCheckpointer) -> list[Callable[[], object]]:
         lambda: store.steps("w"),
         store.workflows,
         store.open,
-        lambda: store.erase(["w"]),
-        lambda: asyncio.run(store.save_step(step(7))),
+        lambda: store.backend.delete(["w"]),
+        lambda: store.save_step(step(7)),
     ]
 
 
@@ -382,7 +382,7 @@ def test_a_damaged_file_is_refused_and_left_alone(tmp_path: Path, damage: bytes)
 
 def test_a_truncated_file_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "w.db"
-    written(path, 500).shut()
+    written(path, 500).close()
     os.truncate(path, path.stat().st_size // 2)
     store = SqliteCheckpointer(path)
     with pytest.raises(StoreCorruptError):
@@ -426,13 +426,13 @@ def test_a_row_that_makes_no_sense_is_reported_as_damage(tmp_path: Path, change:
         store.steps("w")
     with pytest.raises(StoreCorruptError):
         store.workflows()
-    store.erase(["w"])
+    store.backend.delete(["w"])
     assert store.workflows() == []
 
 
 def test_a_newer_schema_is_refused_untouched(tmp_path: Path) -> None:
     path = tmp_path / "w.db"
-    written(path).shut()
+    written(path).close()
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA journal_mode = DELETE")
     connection.execute("PRAGMA user_version = 99")
@@ -460,7 +460,7 @@ def test_the_database_of_another_program_is_refused_untouched(tmp_path: Path) ->
 def test_a_migration_that_fails_leaves_the_file_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    written(tmp_path / "w.db").shut()
+    written(tmp_path / "w.db").close()
 
     def broken(connection: sqlite3.Connection) -> None:
         connection.execute("CREATE TABLE half (x)")
@@ -479,7 +479,7 @@ def test_a_migration_that_fails_leaves_the_file_as_it_was(
 def test_an_older_file_is_migrated_by_whoever_opens_it_even_to_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    written(tmp_path / "w.db").shut()
+    written(tmp_path / "w.db").close()
 
     def add(connection: sqlite3.Connection) -> None:
         connection.execute("CREATE TABLE added (x)")
@@ -494,14 +494,14 @@ def test_an_older_file_is_migrated_by_whoever_opens_it_even_to_read(
 def test_a_full_disk_loses_the_commit_and_nothing_else(tmp_path: Path) -> None:
     store = written(tmp_path / "w.db")
     claim = store.claim("w", NewWorkflow())
-    writer = store._database._writer
+    writer = store.backend.database._writer
     assert writer is not None
     pages = migrations.number(writer, "page_count")
     writer.execute(f"PRAGMA max_page_count = {pages + 1}")
     with pytest.raises(StoreFullError, match="prune"):
-        store.commit(claim, [store.encode(step(7, {"x": "y" * 50_000}))], full=True)
+        store.commit(claim, [store.encoding.encode(step(7, {"x": "y" * 50_000}))], full=True)
     writer.execute("PRAGMA max_page_count = 1000000")
-    store.commit(claim, [store.encode(step(8, {"x": 8}))])
+    store.commit(claim, [store.encoding.encode(step(8, {"x": 8}))])
     assert [found.index for found in store.steps("w")] == [0, 1, 2, 8]
 
 
@@ -523,7 +523,7 @@ def test_a_locked_file_is_reported_after_the_patience_is_used_up(
 
 def test_a_read_only_connection_is_reported_as_such(tmp_path: Path) -> None:
     store = written(tmp_path / "w.db")
-    writer = store._database._writer
+    writer = store.backend.database._writer
     assert writer is not None
     writer.execute("PRAGMA query_only = ON")
     with pytest.raises(StoreReadOnlyError, match="permissions"):
@@ -532,7 +532,7 @@ def test_a_read_only_connection_is_reported_as_such(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(as_root, reason="permissions do not bind the superuser")
 def test_a_read_only_file_can_be_read(tmp_path: Path) -> None:
-    written(tmp_path / "w.db").shut()
+    written(tmp_path / "w.db").close()
     os.chmod(tmp_path / "w.db", 0o400)
     store = SqliteCheckpointer(tmp_path / "w.db")
     assert store.state("w") == {"x": 2}
@@ -544,10 +544,10 @@ def test_a_row_that_cannot_be_bound_fails_alone_in_its_group(tmp_path: Path) -> 
     store = SqliteCheckpointer(tmp_path / "w.db")
     good, bad = store.claim("good", NewWorkflow()), store.claim("bad", NewWorkflow())
     units = [
-        store.prepare(bad, [store.encode(step(2**70, workflow_id="bad"))]),
-        store.prepare(good, [store.encode(step(0, workflow_id="good"))]),
+        store.prepare(bad, [store.encoding.encode(step(2**70, workflow_id="bad"))]),
+        store.prepare(good, [store.encoding.encode(step(0, workflow_id="good"))]),
     ]
-    outcomes = store.write_all(units)
+    outcomes = store.backend.write_all(units)
     assert [type(error) for error in outcomes] != [type(None)] * 2
     assert outcomes[1] is None
     assert [len(store.steps(name)) for name in ("good", "bad")] == [1, 0]
@@ -561,16 +561,16 @@ def test_an_interrupted_commit_leaves_no_open_transaction(tmp_path: Path) -> Non
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        store._database.write(interrupt, full=True)
+        store.backend.database.write(interrupt, full=True)
     assert len(store.steps("w")) == 3
     store.claim("next", NewWorkflow())
-    writer = store._database._writer
+    writer = store.backend.database._writer
     assert writer is not None
     assert migrations.number(writer, "synchronous") == 1
 
 
 def test_only_a_full_commit_waits_for_the_disk(tmp_path: Path) -> None:
-    database = written(tmp_path / "w.db")._database
+    database = written(tmp_path / "w.db").backend.database
     levels = [
         database.write(lambda c: migrations.number(c, "synchronous"), full=full) for full in (True, False)
     ]
@@ -584,9 +584,9 @@ def test_readers_can_neither_write_nor_checkpoint(tmp_path: Path) -> None:
         connection.execute("DELETE FROM steps")
 
     with pytest.raises(StoreReadOnlyError):
-        store._database.read(write)
-    assert store._database.read(lambda reader: migrations.number(reader, "wal_autocheckpoint")) == 0
-    assert store._database.read(lambda reader: migrations.number(reader, "trusted_schema")) == 0
+        store.backend.database.read(write)
+    assert store.backend.database.read(lambda reader: migrations.number(reader, "wal_autocheckpoint")) == 0
+    assert store.backend.database.read(lambda reader: migrations.number(reader, "trusted_schema")) == 0
 
 
 def test_threads_may_write_and_read_at_once(tmp_path: Path) -> None:
@@ -599,7 +599,7 @@ def test_threads_may_write_and_read_at_once(tmp_path: Path) -> None:
             name = f"w{number}"
             claim = store.claim(name, NewWorkflow())
             for i in range(20):
-                store.commit(claim, [store.encode(step(i, {"x": i}, workflow_id=name))])
+                store.commit(claim, [store.encoding.encode(step(i, {"x": i}, workflow_id=name))])
                 assert store.state(name) == {"x": i}
             store.release(claim)
         except BaseException as error:
@@ -616,8 +616,8 @@ def test_threads_may_write_and_read_at_once(tmp_path: Path) -> None:
 
 def test_a_reader_finds_a_file_as_it_was_before_a_crash_cut_its_creation_short(tmp_path: Path) -> None:
     store = SqliteCheckpointer(tmp_path / "whole.db")
-    store.create("w", NewWorkflow())
-    store.shut()
+    store.create_workflow("w")
+    store.close()
     connection = sqlite3.connect(store.path, isolation_level=None)
     connection.execute("PRAGMA journal_mode = DELETE")  # as before the first table is there
     connection.execute("PRAGMA cache_size = 1")  # so that pages reach the file before the end

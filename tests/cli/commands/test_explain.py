@@ -107,14 +107,14 @@ import sys
 from hypergraph.checkpointers import SqliteCheckpointer, StepRecord, StepStatus
 async def main(path):
     store = SqliteCheckpointer(path)
-    await store.create_workflow("empty", graph_name="g")
-    await store.create_workflow("damaged", graph={"version": 1, "nodes": "none"})
-    await store.create_workflow("newer", graph={"version": 99})
-    await store.create_workflow(sys.argv[2], inputs={"x": 1})
+    store.create_workflow("empty", graph_name="g")
+    store.create_workflow("damaged", graph={"version": 1, "nodes": "none"})
+    store.create_workflow("newer", graph={"version": 99})
+    store.create_workflow(sys.argv[2], inputs={"x": 1})
     for index in range(3):
         step = StepRecord(sys.argv[2], index, f"n{index}", index, StepStatus.COMPLETED, {"x": 1},
                           values={f"v{index}": "<b>\\x1b[31m"}, duration_ms=10.0)
-        await store.save_step(step)
+        store.save_step(step)
 asyncio.run(main(sys.argv[1]))
 """
 

@@ -37,7 +37,7 @@ def test_an_import_restores_every_row(stories: Cli, tmp_path: Path, story: str, 
 
 
 def below(store: SqliteCheckpointer, workflow_id: str) -> list[Any]:
-    return [one for child in store.children(workflow_id) for one in (child, *below(store, child.id))]
+    return [one for child in store.backend.children(workflow_id) for one in (child, *below(store, child.id))]
 
 
 @node(output_name="odd")

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow  # every answer is a process of its own
         ("graph-map", ["graph", "batch-1"]),
         ("graph-paused", ["graph", "offer-1"]),
         ("graph-mermaid", ["graph", "support-1", "--format", "mermaid"]),
-        ("graph-module", ["graph", "cli_stories:refine"]),
+        ("graph-module", ["graph", "support.cli_stories:refine"]),
     ],
 )
 def test_a_screen_looks_as_it_must(stories: Cli, name: str, words: list[str]) -> None:

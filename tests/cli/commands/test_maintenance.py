@@ -14,7 +14,6 @@ from support.cli_stories import stories
 
 from hypergraph import Graph, SyncRunner, node
 from hypergraph.checkpointers import SqliteCheckpointer
-from hypergraph.checkpointers.records import NewWorkflow
 from hypergraph.views.check import check
 from hypergraph.views.database import database
 from hypergraph.views.doctor import health
@@ -28,7 +27,7 @@ pytestmark = pytest.mark.slow  # every call is a process
 @pytest.fixture
 def mine(stories: Cli, tmp_path: Path) -> Cli:
     """The command, about a copy of the stories that may be changed."""
-    SqliteCheckpointer(stories.database).save_copy(str(tmp_path / "mine.db"))
+    SqliteCheckpointer(stories.database).backup(str(tmp_path / "mine.db"))
     return Cli(tmp_path / "mine.db")
 
 
@@ -187,7 +186,7 @@ def test_bash_completes_commands_options_choices_and_ids(mine: Cli, tmp_path: Pa
     command = tmp_path / "hypergraph"
     command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m hypergraph "$@"\n')
     command.chmod(0o755)
-    SqliteCheckpointer(mine.database).create("$(touch owned)", NewWorkflow())
+    SqliteCheckpointer(mine.database).create_workflow("$(touch owned)")
     (tmp_path / "script").write_text(mine("completion", "bash").out)
     program = (
         'source ./script; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _hypergraph; echo "${COMPREPLY[*]}"'

@@ -66,7 +66,7 @@ def submit(cluster: TestCluster, gate: int, *names: str, **options: object) -> N
 
 
 def settle(cluster: TestCluster) -> None:
-    """Let other queues be looked into again and again: whoever wants to begin meanwhile, does."""
+    """Wait until other queues have been polled several times, so that a waiting run could have started."""
     for _ in range(4):
         assert cluster.runner.run("doubling", {"x": 1})["doubled"] == 2
 
@@ -124,7 +124,7 @@ def test_no_more_runs_begin_in_a_period_than_the_queue_says(cluster: TestCluster
     waited = cluster.all(
         "SELECT extract(epoch FROM began - %s)::float8 FROM held WHERE gate = 4 ORDER BY began", before
     )
-    # However late somebody is, the fourth comes a period after the first was submitted, the seventh two.
+    # However late a worker is, the fourth comes a period after the first was submitted, the seventh two.
     assert [int(seconds / 0.5) >= number // 3 for number, (seconds,) in enumerate(waited)] == [True] * 8
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -14,18 +16,19 @@ import pytest
 pytest.importorskip("dbos")
 
 from support import dbos_graphs
-from support.dbos_cluster import TestCluster
+from support.dbos_cluster import GRAPHS, TestCluster
 
 from hypergraph import Graph, node
 from hypergraph.checkpointers import AesGcmCodec, PostgresCheckpointer
 from hypergraph.cli import main
 from hypergraph.exceptions import CheckpointError, StoreUnavailableError, WorkflowError, WorkflowLockedError
-from hypergraph.integrations.dbos.runner import DBOSRunner
+from hypergraph.integrations.dbos import DBOSRunner
 from hypergraph.views.doctor import health
 
 pytestmark = pytest.mark.slow
 
 NOWHERE = "postgresql://ann:hidden@127.0.0.1:1/x"
+ON_POSTGRES = ("--db", "postgresql://x", "worker")
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +136,7 @@ def test_a_map_that_failed_in_part_runs_the_rest_when_submitted_again(cluster: T
 
 
 def test_the_same_submission_twice_is_one(cluster: TestCluster) -> None:
-    submit = partial(cluster.runner.submit, "doubling", queue="nobody", workflow_id="twice")
+    submit = partial(cluster.runner.submit, "doubling", queue="unserved", workflow_id="twice")
     first = submit({"x": 1})
     assert submit({"x": 1}).dbos_id == first.dbos_id == "twice"
     with pytest.raises(WorkflowLockedError, match="has not ended"):
@@ -143,7 +146,7 @@ def test_the_same_submission_twice_is_one(cluster: TestCluster) -> None:
 
 
 def test_what_waits_is_never_begun_after_it_was_cancelled(cluster: TestCluster) -> None:
-    submitted = cluster.runner.submit("doubling", {"x": 1}, queue="nobody", workflow_id="cancelled")
+    submitted = cluster.runner.submit("doubling", {"x": 1}, queue="unserved", workflow_id="cancelled")
     assert not submitted.done
     assert cluster.runner.cancel("cancelled")
     assert submitted.result().stopped
@@ -170,7 +173,7 @@ def test_a_graph_that_the_worker_lacks_is_named(cluster: TestCluster) -> None:
 def test_what_cannot_travel_is_refused_before_anything_is_submitted(cluster: TestCluster) -> None:
     with pytest.warns(UserWarning, match="x"), pytest.raises(TypeError, match="'x' cannot be stored"):
         cluster.runner.submit("doubling", {"x": object()})
-    with pytest.raises(TypeError, match="event_processors cannot be given"):
+    with pytest.raises(TypeError, match="Unsupported options of a submitted run: event_processors"):
         cluster.runner.submit("doubling", {"x": 1}, event_processors=[])
     with pytest.raises(ValueError, match="name"):
         cluster.runner.submit(Graph([node(output_name="y")(lambda x: x).with_name("f")]), {"x": 1})
@@ -179,7 +182,7 @@ def test_what_cannot_travel_is_refused_before_anything_is_submitted(cluster: Tes
 
 
 def test_waiting_ends_in_time_and_the_run_does_not(cluster: TestCluster) -> None:
-    submitted = cluster.runner.submit("doubling", {"x": 1}, queue="nobody", workflow_id="waiting")
+    submitted = cluster.runner.submit("doubling", {"x": 1}, queue="unserved", workflow_id="waiting")
     with pytest.raises(TimeoutError, match="ENQUEUED"):
         submitted.result(timeout=0.01)
     assert not submitted.done
@@ -193,12 +196,19 @@ def test_nothing_is_known_of_what_was_never_submitted(cluster: TestCluster) -> N
 
 def test_encrypted_values_are_encrypted_on_their_way_too(cluster: TestCluster) -> None:
     codec = AesGcmCodec(b"0" * 32)
-    runner = DBOSRunner(cluster.dsn, store=partial(PostgresCheckpointer, codec=codec), queue="nobody")
+    runner = DBOSRunner(cluster.dsn, store=partial(PostgresCheckpointer, codec=codec), queue="unserved")
     runner.submit("doubling", {"x": "secret"}, workflow_id="encrypted")
     runner.close()
     inputs = cluster.all("SELECT * FROM dbos.workflow_input WHERE workflow_uuid = 'encrypted'")
     assert inputs
     assert "secret" not in str(inputs)
+
+
+@pytest.mark.parametrize("missing", ["dbos", "psycopg"])
+def test_without_the_extra_the_import_says_how_to_install_it(missing: str) -> None:
+    program = f"import sys; sys.modules[{missing!r}] = None; from hypergraph.integrations import DBOSRunner"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert "ImportError: DBOSRunner needs DBOS. Install it: pip install 'hypergraph[dbos]'" in ended.stderr
 
 
 def test_a_store_that_writes_later_is_refused() -> None:
@@ -207,7 +217,7 @@ def test_a_store_that_writes_later_is_refused() -> None:
 
 
 def test_an_address_that_is_none_is_refused_without_showing_it() -> None:
-    with pytest.raises(ValueError, match="none of a Postgres database") as caught:
+    with pytest.raises(ValueError, match="postgresql://user@host/database") as caught:
         DBOSRunner("postgresql://user:hidden@host:port:1/x y")
     assert "hidden" not in str(caught.value)
 
@@ -233,10 +243,10 @@ def test_a_queue_is_changed_by_declaring_it_again(cluster: TestCluster) -> None:
 
 
 def test_the_doctor_tells_who_works_and_what_waits(cluster: TestCluster) -> None:
-    cluster.runner.submit("doubling", {"x": 1}, queue="nobody", workflow_id="patient")
+    cluster.runner.submit("doubling", {"x": 1}, queue="unserved", workflow_id="patient")
     found = {each["check"]: each["detail"] for each in health(cluster.dsn)["items"]}
     assert found["workers"] == "w1"
-    assert re.search(r"nobody: \d+ runs?, the oldest for \d+ s", found["queues"])
+    assert re.search(r"unserved: \d+ runs?, the oldest for \d+ s", found["queues"])
     assert re.fullmatch(r"tables of version \d+; the package is 3\..*", found["dbos"])
 
 
@@ -257,21 +267,21 @@ def test_a_worker_tells_how_it_is(cluster: TestCluster) -> None:
 def test_an_executor_id_in_use_is_refused(
     cluster: TestCluster, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hypergraph.integrations.dbos.presence._MOURNING", 0.1)
-    assert main(["--db", cluster.dsn, "worker", "dbos_graphs:graphs", "--executor-id", "w1"]) == 2
-    assert "A worker with the executor id 'w1' lives" in capsys.readouterr().err
+    monkeypatch.setattr("hypergraph.integrations.dbos.presence._TAKEOVER", 0.1)
+    assert main(["--db", cluster.dsn, "worker", GRAPHS, "--executor-id", "w1"]) == 2
+    assert "Executor id 'w1' is in use" in capsys.readouterr().err
     assert cluster.runner.run("doubling", {"x": 1})["doubled"] == 2
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("--db", "a.db", "worker", "dbos_graphs:graphs", "--executor-id", "x"), 3, "share a Postgres"),
-        (("--db", "postgresql://x", "worker", "dbos_graphs:grafs", "--executor-id", "x"), 1, "no 'grafs'"),
-        (("--db", "postgresql://x", "worker", "dbos_graphs:NODES", "--executor-id", "x"), 2, "int"),
-        (("--db", "postgresql://x", "worker", "dbos_graphs:graphs", "--executor-id", "x" * 41), 2, "1 to 40"),
-        (("--db", NOWHERE, "worker", "dbos_graphs:graphs", "--executor-id", "x"), 3, "cannot be reached"),
-        (("--db", "postgresql://x", "worker", "dbos_graphs:graphs"), 2, "--executor-id must be given"),
+        (("--db", "a.db", "worker", GRAPHS, "--executor-id", "x"), 3, "share a Postgres"),
+        ((*ON_POSTGRES, "support.dbos_graphs:grafs", "--executor-id", "x"), 1, "no 'grafs'"),
+        ((*ON_POSTGRES, "support.dbos_graphs:NODES", "--executor-id", "x"), 2, "int"),
+        ((*ON_POSTGRES, GRAPHS, "--executor-id", "x" * 41), 2, "1 to 40"),
+        (("--db", NOWHERE, "worker", GRAPHS, "--executor-id", "x"), 3, "cannot be reached"),
+        ((*ON_POSTGRES, GRAPHS), 2, "--executor-id must be given"),
     ],
 )
 def test_a_worker_that_cannot_work_says_why(

@@ -90,7 +90,7 @@ def test_a_worker_that_was_stopped_is_taken_over_and_refused_when_it_wakes_up(cl
     more = submit(cluster, 4)
     assert_all_ended(cluster, more, most_repeated=3)
     stopped.leave()
-    assert re.search("goes on as soon as it can: .*taken over|OwnershipLost", stopped.words())
+    assert re.search("was interrupted and is tried again: .*(taken over|OwnershipLost)", stopped.words())
 
 
 def test_a_worker_can_come_back_under_its_id_and_goes_on_with_maps_too(cluster: TestCluster) -> None:

@@ -13,7 +13,7 @@ from support.agent_graphs import BIG, MANY_ITEMS, MANY_KEYS, ORDER
 from support.agents import LIMIT, Agent, agent
 from support.processes import Elsewhere, elsewhere  # noqa: F401 - a fixture
 
-from hypergraph.integrations.mcp.server import fitted, page_of, readable
+from hypergraph.integrations.mcp.bounds import fitted, page_of, readable
 
 UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff\U000e0000-\U000e01ef]"

@@ -89,7 +89,7 @@ class ArtifactStore(Protocol):
 
 @runtime_checkable
 class SweepableStore(ArtifactStore, Protocol):
-    """An artifact store that can tell what it holds and drop what nobody names."""
+    """An artifact store that can drop what no value refers to."""
 
     def keys(self) -> Iterator[str]:
         """Yield the key of every artifact, in no particular order."""
@@ -97,7 +97,7 @@ class SweepableStore(ArtifactStore, Protocol):
     def sweep(
         self, keep: Iterable[str] | Container[str], *, older_than_seconds: float = GRACE_SECONDS
     ) -> int:
-        """Delete the artifacts not in `keep` that nobody put within the grace period; return how many."""
+        """Delete the artifacts not in `keep` that were not put within the grace period; return how many."""
 
 
 class MemoryArtifactStore:

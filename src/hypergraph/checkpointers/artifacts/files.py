@@ -41,7 +41,7 @@ _RELATIVE = os.open in os.supports_dir_fd
 _SAFE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
 
-# Opening a planted pipe must not wait for somebody at its other end.
+# Opening a planted pipe must not wait for its other end.
 _READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _SAFE
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFE
 _LOCK_FLAGS = os.O_RDWR | _SAFE
@@ -100,7 +100,7 @@ class Folder:
         try:
             os.unlink(self._name(name), dir_fd=self._handle)
         except FileNotFoundError:
-            pass  # somebody else wanted the same
+            pass  # another process did the same
 
     def status(self, name: str) -> os.stat_result | None:
         """Return the status of what is there, itself and not what it may link to; None if nothing is."""
@@ -214,7 +214,7 @@ class FileArtifactStore:
             with self._made() as root, self._made_below(root, ref.key) as leaf:
                 if not self._again(root, leaf, ref):
                     self._write(root, leaf, ref.key, view)
-                # Even if the file was there: whoever renamed it may not have come to this line.
+                # Even if the file was there: the process that renamed it may not have come to this line.
                 leaf.sync()
             if fault_points.hook is not None:
                 fault_points.point("artifact.after_directory_fsync")
@@ -283,7 +283,7 @@ class FileArtifactStore:
     def sweep(
         self, keep: Iterable[str] | Container[str], *, older_than_seconds: float = GRACE_SECONDS
     ) -> int:
-        """Delete the artifacts not in `keep` that nobody put for `older_than_seconds`; return how many.
+        """Delete the artifacts not in `keep` that were not put for `older_than_seconds`; return how many.
 
         What dead processes left unfinished goes too, and is not counted.
 
@@ -301,7 +301,7 @@ class FileArtifactStore:
         return swept
 
     def _dropped(self, leaf: Folder, name: str, limit: float) -> bool:
-        """Delete a file unless it was put since; nobody can put it again between the two."""
+        """Delete a file unless it was put since; it cannot be put again between the two."""
         with self._opened() as root, root.locked(_LOCK, alone=True):
             found = leaf.status(name)
             if found is None or found.st_mtime >= limit:
@@ -365,7 +365,7 @@ class FileArtifactStore:
             yield leaf
 
     def _made_in(self, folder: Folder, name: str) -> Folder:
-        """Open a folder in another; its name is on disk then, whoever made it."""
+        """Open a folder in another; its name is on disk then, also if another process made it."""
         path = os.path.join(folder.path, name)
         if folder.make(name) or path not in self._synced:
             folder.sync()

@@ -147,7 +147,7 @@ class ObjectArtifactStore:
     def sweep(
         self, keep: Iterable[str] | Container[str], *, older_than_seconds: float = GRACE_SECONDS
     ) -> int:
-        """Delete the artifacts not in `keep` that nobody put for `older_than_seconds`; return how many.
+        """Delete the artifacts not in `keep` that were not put for `older_than_seconds`; return how many.
 
         Raises:
             TypeError, ValueError: `keep` holds something else than keys, or the period is negative.

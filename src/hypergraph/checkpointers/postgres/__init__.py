@@ -1,1 +1,16 @@
-"""Postgres backend."""
+"""Postgres backend; its driver is loaded on first use, because it comes with an extra."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hypergraph.checkpointers.postgres.backend import backend_at
+
+__all__ = ["backend_at"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from hypergraph.checkpointers.postgres import backend
+
+    return getattr(backend, name)

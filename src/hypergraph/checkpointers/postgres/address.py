@@ -1,4 +1,4 @@
-"""The address of a database: checked, completed with what notices a dead line, shown without its password."""
+"""The address of a database: checked, with keepalive settings, shown without its password."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from hypergraph.checkpointers.postgres.driver import conninfo_to_dict, make_conninfo, psycopg
 
-# A cut line must be noticed on both sides: by who waits for an answer, and by the server, which keeps the
+# A cut connection must be noticed on both sides: by the client, and by the server, which keeps the
 # lock of an owner. Seconds, except for the user timeout, which is in milliseconds.
 _DEFAULTS: dict[str, Any] = {
     "connect_timeout": 10,
@@ -41,16 +41,16 @@ def address_of(dsn: str, schema: str) -> Address:
     """Return the address of a store.
 
     Raises:
-        ValueError: it is no address of a Postgres database, or the schema has no name.
+        ValueError: the address is not one of a Postgres database, or the schema has no name.
     """
     if not isinstance(schema, str) or not schema.strip() or "\0" in schema:
-        raise ValueError(f"schema={schema!r} is no name of a schema")
+        raise ValueError(f"schema={schema!r} is not a valid name of a schema")
     try:
         given = conninfo_to_dict(dsn)
     except psycopg.Error:
         # The driver's text repeats the address with its password.
         raise ValueError(
-            'the address is none of a Postgres database; write "postgresql://user@host/database"'
+            'not an address of a Postgres database; write "postgresql://user@host/database"'
         ) from None
     secret = str(given.get("password") or "")
     whole = {**_DEFAULTS, **given}

@@ -1,4 +1,4 @@
-"""Commits of runs as one statement each, which is one round trip and one transaction, or one of a few more.
+"""Commits of runs as statements: mostly one each, which is one round trip and one transaction.
 
 A statement checks the fence, adds the steps and values, changes the status, and ends with an error if the
 claim is not the newest any more or a step was recorded already: then nothing of it is written.
@@ -20,7 +20,6 @@ from hypergraph.checkpointers.sql.columns import micros
 from hypergraph.checkpointers.sql.connection import Connection
 from hypergraph.checkpointers.sql.tables import (
     COMPLETING,
-    OWNED,
     STATUS,
     STEP_COLUMNS,
     VALUE_COLUMNS,
@@ -152,15 +151,15 @@ def _rows(table: str, columns: tuple[str, ...], count: int, used: int) -> str:
 
 
 def confirm(connection: Connection, unit: Commit, clock: writes.Clock) -> None:
-    """Write a unit of which nobody knows whether it is written, unless it is.
+    """Write a unit after a lost connection, unless it was written before.
 
-    Under the fence nobody else can have written its steps, and all of a unit is written or nothing.
+    Under the fence no other process can have written its steps, and all of a unit is written or nothing.
 
     Raises:
         OwnershipLostError: the claim is not the newest.
     """
     key = unit.claim.key
-    if connection.execute(OWNED, (key, unit.claim.fence)).fetchone() is None:
+    if connection.execute(connection.dialect.owned, (key, unit.claim.fence)).fetchone() is None:
         raise taken_over(unit.claim.workflow_id)
     rows = [step_row(key, step.record) for step in unit.steps]
     if not rows or not all(connection.execute(_SAME, row[:6]).fetchone() for row in rows):

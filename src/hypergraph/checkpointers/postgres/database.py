@@ -75,7 +75,7 @@ class OwnerSession:
             driver = self._open()
             if number == self._number:
                 return (key, fence) in self._held
-            # Held until the statement ends, and shared: who asks does not disturb who else asks.
+            # Held until the statement ends, and shared: processes that ask do not disturb each other.
             row = driver.execute("SELECT pg_try_advisory_xact_lock_shared($1)", [number]).fetchone()
             return not (row and row[0])
 
@@ -93,12 +93,12 @@ class OwnerSession:
                 self._driver = None
 
     def end(self) -> None:
-        """End the session, whoever needs it."""
+        """End the session, with all claims."""
         self._held.clear()
         self.close()
 
     def forget(self) -> Driver | None:
-        """Begin anew in the child of a fork; return what belongs to the parent."""
+        """Start over in the child of a fork; return what belongs to the parent."""
         driver, self._driver = self._driver, None
         self._held.clear()
         self._lock = threading.Lock()
@@ -242,7 +242,7 @@ class Connections:
         return translated(error, location or self.path, self.address.secret)
 
     def forget(self) -> None:
-        """Begin anew in the child of a fork, without touching what belongs to the parent."""
+        """Start over in the child of a fork, without touching what belongs to the parent."""
         _PARENTS.extend((*self._readers, *self._writers, self.locks.forget()))
         self._readers.clear()
         self._writers.clear()
@@ -250,7 +250,7 @@ class Connections:
         self._permits = _permits()
 
     def drop_idle(self) -> None:
-        """Close the connections that nobody uses."""
+        """Close the idle connections."""
         _close_all(self._readers)
         _close_all(self._writers)
 
@@ -284,7 +284,7 @@ def _close_all(drivers: list[Driver]) -> None:
 
 
 def _end(readers: list[Driver], writers: list[Driver], session: OwnerSession) -> None:
-    """Close what nobody uses any more."""
+    """Close the idle connections and the session."""
     _close_all(readers)
     _close_all(writers)
     session.end()
@@ -472,7 +472,7 @@ class Database(Connections):
 
     @contextmanager
     def _ours(self) -> Iterator[None]:
-        """Let nothing but our errors out."""
+        """Raise only errors of the package."""
         try:
             yield
         except _Unknown as unknown:
@@ -500,7 +500,7 @@ def _execute(driver: Driver, statements: Sequence[commits.Statement]) -> None:
 
 
 def database_at(address: Address) -> Database:
-    """Return this process's database for the address, the same one as long as somebody uses it."""
+    """Return this process's database for the address, the same one as long as it is in use."""
     with _REGISTRY_LOCK:
         found = _BY_ADDRESS.get(address)
         if found is None:

@@ -1,4 +1,4 @@
-"""The shared statements as Postgres reads them: other placeholders, and a few other ways to say it."""
+"""The dialect of Postgres, and its connections: statements with numbered placeholders."""
 
 from __future__ import annotations
 
@@ -10,21 +10,36 @@ from typing import Any
 
 from hypergraph.checkpointers.postgres.driver import psycopg
 from hypergraph.checkpointers.query import Query
-from hypergraph.checkpointers.sql import queries, reads
+from hypergraph.checkpointers.sql.dialect import NAMES, PAYLOAD, Dialect
 
-# A text, a comment for Postgres, a cast, or a placeholder.
-_TOKEN = re.compile(r"('(?:[^']|'')*')|/\*\+(.*?)\*/|(::\w+)|(\?)|:([a-z_]+)", re.DOTALL)
+# A text, a cast, or a placeholder.
+_TOKEN = re.compile(r"('(?:[^']|'')*')|(::\w+)|(\?)|:([a-z_]+)")
 # Escapes of tags are compared as they are written: Postgres cannot make texts of all of them.
 _PLAIN_TAGS = r"replace(replace(workflows.tags, '\\', '\u005c'), '\u', '\\u')::json"
-_DIFFERENT = {
-    queries.TAGGED: f"({_PLAIN_TAGS} ->> ?) = ?",
-    # The newest row of each name is one seek from above, which Postgres must be told.
-    reads.STATE: f"""{reads.NAMES}
-    SELECT {reads.PAYLOAD} FROM names CROSS JOIN LATERAL (
+
+POSTGRES = Dialect(
+    owned="SELECT 1 FROM workflows WHERE key = ? AND fence = ? FOR UPDATE",
+    owner=(
+        "SELECT key, status, fence, owner_pid, owner_host, owner_since, crashes FROM workflows WHERE id = ? "
+        "FOR UPDATE"
+    ),
+    key="SELECT key FROM workflows WHERE id = ? FOR UPDATE",
+    tags="SELECT key, tags FROM workflows WHERE id = ? FOR UPDATE",
+    # This need not wait for the disk: an owner whose release was lost is found dead.
+    release=(
+        "UPDATE workflows SET owner_pid = NULL WHERE key = ? AND fence = ? AND owner_pid IS NOT NULL "
+        "AND set_config('synchronous_commit', 'off', true) IS NOT NULL"
+    ),
+    next_erased="SELECT key FROM erased LIMIT 1 FOR UPDATE SKIP LOCKED",
+    lock_structures="LOCK TABLE structures IN SHARE ROW EXCLUSIVE MODE",
+    has_tag=f"({_PLAIN_TAGS} ->> ?) = ?",
+    # The newest row of each name is one seek from above, which needs LATERAL here.
+    state=f"""{NAMES}
+    SELECT {PAYLOAD} FROM names CROSS JOIN LATERAL (
         SELECT * FROM vals WHERE workflow = :key AND kind = :kind AND name = names.name AND superstep <= :upto
         ORDER BY superstep DESC, idx DESC, node DESC LIMIT 1) AS v
     """,  # noqa: S608 - fixed names
-}
+)
 
 
 def asked(query: Query) -> Query:
@@ -39,17 +54,13 @@ def _plain(text: str) -> str:
 
 @lru_cache(maxsize=1024)
 def translated(sql: str) -> tuple[str, tuple[str, ...] | None]:
-    """Return a statement for Postgres, and the names of its parameters by number, None if they have none."""
-    for shared, different in _DIFFERENT.items():
-        sql = sql.replace(shared, different)
+    """Return a statement with numbered placeholders, and the names of its parameters, None without any."""
     names: dict[str, int] = {}
     count = 0
 
     def change(found: re.Match[str]) -> str:
         nonlocal count
-        _, comment, _, mark, name = found.groups()
-        if comment is not None:
-            return str(comment)
+        _, _, mark, name = found.groups()
         if mark:
             count += 1
             return f"${count}"
@@ -64,8 +75,10 @@ def translated(sql: str) -> tuple[str, tuple[str, ...] | None]:
 class Connection:
     """A connection that executes the shared statements; the first one begins the transaction.
 
-    Statements of which nobody sees the outcome wait for the next one, or for the end, and go with it.
+    Statements without a result wait for the next one, or for the end, and are sent with it.
     """
+
+    dialect = POSTGRES
 
     def __init__(self, driver: psycopg.Connection[Any], begin: str) -> None:
         self.driver = driver

@@ -1,4 +1,4 @@
-"""The driver of Postgres, which comes with the extra `postgres`, and how values pass through it.
+"""The driver of Postgres, which comes with the extra `postgres`, and its conversion of values.
 
 Numbers go as 8 bytes whatever their size, so that a statement is prepared once. A text may hold any
 character: Postgres refuses NUL, so it is written as two others, and so is the first of these.

@@ -1,4 +1,4 @@
-"""Turn what the driver of Postgres raises into our errors, each with its remedy."""
+"""Errors of the Postgres driver as errors of the package, each with its remedy."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from hypergraph.exceptions import (
 )
 
 TROUBLE = (psycopg.Error, OSError, OverflowError, UnicodeError, struct.error)
-# Trouble with what is written; anything else is trouble with the server, and concerns everybody.
+# Errors in what is written; any other is an error of the server, and concerns all writers.
 BAD_ROW: tuple[type[Exception], ...] = (
     *(psycopg.IntegrityError, psycopg.DataError, psycopg.ProgrammingError, psycopg.NotSupportedError),
     *(OverflowError, UnicodeError, struct.error),
 )
-# Somebody else was faster, and nothing is wrong: unique_violation, serialization_failure, deadlock_detected.
+# Another transaction was faster: unique_violation, serialization_failure, deadlock_detected.
 CLASHES = frozenset({"23505", "40001", "40P01"})
 
 _UNREACHABLE = "cannot be reached: check that the server runs and that the address is right"

@@ -1,11 +1,11 @@
-"""The tables of a store in Postgres, in a schema of their own, and how older ones become today's.
+"""The tables of a store in Postgres, in a schema of their own, and their migrations.
 
 They are those of `schema`, where the columns are explained. Texts are compared by their bytes. Migrations run
 one by one in a transaction each, under a lock, and are listed in the table `migrations`; a store of a newer
 release is refused and left as it is. Three things differ from SQLite, where a file has one writer:
 
-tallies     rows of changes, which are folded now and then: nobody waits for a row that everybody counts in
-lengths     forgotten by who puts steps out of order, not by a trigger on every row
+tallies     rows of changes, which are folded now and then, so that no writer waits for another
+lengths     dropped when steps are put out of order, not by a trigger on every row
 refuse_unless  ends a statement that may not be carried out, so that a commit is one round trip
 """
 
@@ -20,7 +20,7 @@ from hypergraph.exceptions import SchemaTooNewError, StoreUnavailableError
 OLDEST = 14  # the major release of the server
 LOST, RECORDED = "HG001", "HG002"  # why a commit is refused: another owner, a step that is there already
 _FOLDED_EVERY = 200  # workflows: so many times a few rows are added up by a list
-_MEASURED_EVERY = 1000  # steps: about so many are counted whenever somebody asks
+_MEASURED_EVERY = 1000  # steps: about so many are counted for each question
 _LOCK = "hypergraph migrations of "
 _THERE = """
 SELECT 1 FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace

@@ -1,1 +1,1 @@
-"""What the SQL backends share: tables, statements and the store over them."""
+"""SQL backends: their tables, statements and the store over them."""

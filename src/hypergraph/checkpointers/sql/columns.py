@@ -1,4 +1,4 @@
-"""The columns of the table of workflows, and how times stand in it: microseconds since 1970, in UTC.
+"""Columns of the table of workflows; times are microseconds since 1970, in UTC.
 
 What a list shows can be read with these alone: no record is built and no value is touched.
 """
@@ -37,7 +37,7 @@ def time_of(stored: int | None) -> datetime | None:
 
 
 def or_corrupt(build: Callable[P, T]) -> Callable[P, T]:
-    """Let a function that reads a row call nonsense by its name."""
+    """Turn errors in a row into StoreCorruptError."""
 
     @wraps(build)
     def read(*args: P.args, **kwargs: P.kwargs) -> T:

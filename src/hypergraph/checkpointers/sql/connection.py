@@ -1,9 +1,4 @@
-"""What the statements of a store ask of its database, whichever it is.
-
-Statements are written once, with `?` or `:name` for parameters, in the SQL that SQLite and Postgres share.
-What stands between `/*+` and `*/` is a comment to SQLite; Postgres reads it: there, a transaction does
-not have the whole database to itself, so rows that must stay as they are have to be locked.
-"""
+"""Protocols of a database, its connections and locks, as the shared statements use them."""
 
 from __future__ import annotations
 
@@ -11,13 +6,14 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
+from hypergraph.checkpointers.sql.dialect import Dialect
 from hypergraph.exceptions import CheckpointError
 
 T = TypeVar("T")
 
 
 class Rows(Protocol):
-    """What a statement found."""
+    """The result of a statement."""
 
     @property
     def rowcount(self) -> int:
@@ -35,6 +31,8 @@ class Rows(Protocol):
 class Connection(Protocol):
     """A connection inside of a transaction."""
 
+    dialect: Dialect  # the statements that differ
+
     def execute(self, sql: str, parameters: Any = ..., /) -> Rows:
         """Execute one statement."""
 
@@ -43,23 +41,23 @@ class Connection(Protocol):
 
 
 class Locks(Protocol):
-    """Who lives."""
+    """The claims that this process holds, and the liveness of others."""
 
     @property
     def address(self) -> str:
-        """What the row of a workflow says about an owner in this process, beside its number."""
+        """The text by which the row of a workflow names this process, beside its number."""
 
     def hold(self, key: int, fence: int) -> None:
-        """Let others know that the owner of a new claim lives."""
+        """Show other processes that the owner of a new claim is alive."""
 
     def free(self, key: int, fence: int) -> None:
-        """Take that back."""
+        """Drop a claim."""
 
     def holds(self, key: int, fence: int) -> bool:
         """Return whether the claim is one of this process."""
 
     def lives(self, key: int, fence: int, pid: int, address: str) -> bool:
-        """Return whether the owner of that claim is still there."""
+        """Return whether the owner of that claim is alive."""
 
 
 class Database(Protocol):
@@ -67,7 +65,7 @@ class Database(Protocol):
 
     path: str  # the file, or the address without its password
     settled: set[tuple[int, int]]  # claims whose workflow has an end on record
-    bad_row: tuple[type[Exception], ...]  # trouble with what is written, not with the database
+    bad_row: tuple[type[Exception], ...]  # errors in what is written, not in the database
 
     @property
     def locks(self) -> Locks:

@@ -1,4 +1,4 @@
-"""Queries in SQL: the same choice as `Query.admits`, walked along an index, values always as parameters."""
+"""Queries as SQL: the same choice as `Query.admits`, along an index, values always as parameters."""
 
 from __future__ import annotations
 
@@ -31,9 +31,6 @@ _STEP_FIELDS = {
     for name in ("status", "duration_ms", "superstep", "attempt", "cached", "error", "error_type")
 }
 
-TAGGED = (
-    "EXISTS (SELECT 1 FROM json_each(workflows.tags) AS tag WHERE tag.key = ? AND tag.value = ?)"  # SQLite's
-)
 SELECT = (
     f"SELECT {', '.join('workflows.' + name for name in WORKFLOW_COLUMNS)}, {STEP_COUNT}, "  # noqa: S608 - fixed names
     "(SELECT node_hashes FROM structures WHERE digest = workflows.structure), workflows.key FROM workflows"
@@ -42,14 +39,15 @@ SELECT = (
 
 def rows(connection: Connection, query: Query) -> tuple[list[Row], int, str | None]:
     """Return one row of SELECT for each workflow of a page, the number of all, and the next cursor."""
-    found = connection.execute(*page(query)).fetchall()
-    (count,) = connection.execute(*total(query)).fetchone()
+    has_tag = connection.dialect.has_tag
+    found = connection.execute(*page(query, has_tag)).fetchall()
+    (count,) = connection.execute(*total(query, has_tag)).fetchone()
     more = query.limit is not None and len(found) > query.limit
     found = found[: query.limit] if more else found
     return [row[:-1] for row in found], count, str(found[-1][-1]) if more else None
 
 
-def conditions(query: Query) -> tuple[str, list[Any]]:
+def conditions(query: Query, has_tag: str) -> tuple[str, list[Any]]:
     """Return the WHERE clause of a query, without its cursor, and the parameters."""
     parts: list[tuple[str, list[Any]]] = []
     if query.parent is not None:
@@ -65,7 +63,7 @@ def conditions(query: Query) -> tuple[str, list[Any]]:
         if time is not None:
             parts.append((f"workflows.created_at {sign} ?", [micros(time)]))
     for key, value in query.tags.items():
-        parts.append((TAGGED, [key, value]))
+        parts.append((has_tag, [key, value]))
     parts += map(_clause, query.where)
     return _joined(parts)
 
@@ -74,17 +72,17 @@ def _one_of(statuses: Collection[WorkflowStatus]) -> tuple[str, list[Any]]:
     return f"status IN ({', '.join('?' * len(statuses))})", sorted(status.value for status in statuses)
 
 
-def page(query: Query) -> tuple[str, list[Any]]:
-    """Return the statement for one page, newest first, and one row more that tells whether more follow.
+def page(query: Query, has_tag: str) -> tuple[str, list[Any]]:
+    """Return the statement for one page, newest first, and one row more that shows whether more follow.
 
     Raises:
-        ValueError: the cursor is none that a store gave out.
+        ValueError: no store gave out the cursor.
     """
     if len(query.statuses) < 2:
-        rest, values = _newest(query)
+        rest, values = _newest(query, has_tag)
         return f"{SELECT} {rest}", values
     # An index is in order for one status only: the newest of each contain the newest of all.
-    each = [_newest(query._replace(statuses=frozenset([status]))) for status in query.statuses]
+    each = [_newest(query._replace(statuses=frozenset([status])), has_tag) for status in query.statuses]
     each_part = "SELECT * FROM (SELECT key FROM workflows {}) AS newest"
     keys = " UNION ALL ".join(each_part.format(rest) for rest, _ in each)
     return (
@@ -93,12 +91,12 @@ def page(query: Query) -> tuple[str, list[Any]]:
     )
 
 
-def _newest(query: Query) -> tuple[str, list[Any]]:
+def _newest(query: Query, has_tag: str) -> tuple[str, list[Any]]:
     """Return the part of a statement that chooses the rows of one page."""
-    where, values = conditions(query)
+    where, values = conditions(query, has_tag)
     if query.cursor is not None:
         if not re.fullmatch(r"[0-9]{1,18}", query.cursor):
-            raise ValueError(f"cursor={query.cursor!r} is no next_cursor of an earlier list")
+            raise ValueError(f"Invalid cursor: {query.cursor!r} is not the next_cursor of an earlier list")
         where, values = f"{where} AND workflows.key < ?", [*values, int(query.cursor)]
     return f"WHERE {where} ORDER BY workflows.key DESC LIMIT ?", [*values, _limit(query)]
 
@@ -107,7 +105,7 @@ def _limit(query: Query) -> int:
     return _ALL if query.limit is None else query.limit + 1
 
 
-def total(query: Query) -> tuple[str, list[Any]]:
+def total(query: Query, has_tag: str) -> tuple[str, list[Any]]:
     """Return the statement that counts all matches, on whatever page they are."""
     if query._replace(statuses=frozenset(), graph=None, limit=None, cursor=None) == _TALLIED:
         parts = [_one_of(query.statuses)] if query.statuses else []
@@ -115,7 +113,7 @@ def total(query: Query) -> tuple[str, list[Any]]:
             parts.append(("graph = ?", ["=" + query.graph]))
         where, values = _joined(parts)
         return f"SELECT CAST(coalesce(sum(workflows), 0) AS BIGINT) FROM tallies WHERE {where}", values  # noqa: S608 - as below
-    where, values = conditions(query)
+    where, values = conditions(query, has_tag)
     return f"SELECT count(*) FROM workflows WHERE {where}", values  # noqa: S608 - fixed names, bound values
 
 

@@ -1,4 +1,4 @@
-"""Read statements."""
+"""Reading: the statements that read tables, and the records they give."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import Any
 
 import msgspec
 
+from hypergraph.checkpointers.backend import ItemOutline, Position, StepOutline, StepTally, position_of
 from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.query import Query
-from hypergraph.checkpointers.reader import ItemLine, Position, StepLine, StepTally, position_of
 from hypergraph.checkpointers.records import Payload, StepRecord, Turn, Workflow, since_whole, turns_of
 from hypergraph.checkpointers.sql import queries
 from hypergraph.checkpointers.sql.columns import Row, or_corrupt
 from hypergraph.checkpointers.sql.connection import Connection
+from hypergraph.checkpointers.sql.dialect import NAMES, PAYLOAD
 from hypergraph.checkpointers.sql.tables import STEP_COLUMNS, record_of, workflow_of
 from hypergraph.checkpointers.sqlite.migrations import INPUT, OTHER, OUTPUT
 from hypergraph.checkpointers.status import StepStatus
@@ -23,16 +24,6 @@ from hypergraph.checkpointers.status import StepStatus
 _LAST = 2**62  # no superstep comes after it
 _STEPS = f"SELECT {', '.join(STEP_COLUMNS)} FROM steps WHERE workflow = :key AND superstep <= :upto"  # noqa: S608 - fixed names
 
-# The names are found by jumping from one to the next.
-NAMES = """
-WITH RECURSIVE names (name) AS (
-    SELECT (SELECT name FROM vals WHERE workflow = :key AND kind = :kind ORDER BY name LIMIT 1)
-    UNION ALL
-    SELECT (SELECT name FROM vals WHERE workflow = :key AND kind = :kind AND name > names.name
-            ORDER BY name LIMIT 1)
-    FROM names WHERE names.name IS NOT NULL)
-"""
-PAYLOAD = "v.name, v.version, v.format, v.checksum, v.data, v.superstep, v.idx, v.base"
 _PAYLOADS = f"SELECT v.node, {PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = :kind"  # noqa: S608 - fixed names
 
 # Of a part of the history nothing later is touched.
@@ -41,16 +32,7 @@ SELECT v.node, {PAYLOAD} FROM names JOIN vals AS v
     ON v.workflow = :key AND v.kind = :kind AND v.name = names.name AND v.superstep <= :upto
 """  # noqa: S608 - fixed names
 
-# The newest row of each name is one seek from above.
-STATE = f"""{NAMES}
-SELECT {PAYLOAD} FROM names JOIN vals AS v
-    ON v.workflow = :key AND v.kind = :kind AND v.name = names.name AND (v.superstep, v.idx, v.node) = (
-        SELECT superstep, idx, node FROM vals
-        WHERE workflow = :key AND kind = :kind AND name = names.name AND superstep <= :upto
-        ORDER BY superstep DESC, idx DESC, node DESC LIMIT 1)
-"""  # noqa: S608 - fixed names
-
-# The same where indexes do not grow with supersteps: every row is looked at.
+# The state where indexes do not grow with supersteps: every row is read.
 _FOLD = """
 SELECT name, version, format, checksum, data, superstep, idx, base FROM (
     SELECT *, row_number() OVER (PARTITION BY name ORDER BY idx DESC, superstep DESC, node DESC) AS place
@@ -72,7 +54,7 @@ ORDER BY v.superstep DESC, v.idx DESC LIMIT 1
 """  # noqa: S608 - fixed names
 _POSITIONS = """
 SELECT superstep, idx FROM steps WHERE workflow = :key AND superstep <= :upto
-AND superstep >= :since AND (superstep > :since OR idx > :after) ORDER BY superstep, idx LIMIT :limit
+AND superstep >= :since AND (superstep > :since OR idx > :after) {only} ORDER BY superstep, idx LIMIT :limit
 """
 _TALLIES = """
 SELECT node, status, cached, count(*), coalesce(sum(duration_ms), 0.0), min(idx), max(idx), max(superstep)
@@ -86,11 +68,14 @@ ORDER BY idx
 _IDS = """
 SELECT id FROM workflows WHERE id >= ? AND id < ? AND coalesce(parent_id, '') = ? ORDER BY id LIMIT ?
 """
+_OWNED_BY = """
+SELECT key, fence, owner_pid, owner_host, owner_since FROM workflows WHERE id = ? AND owner_pid IS NOT NULL
+"""
 _KEY = "SELECT key, scrambled FROM workflows WHERE id = ?"
 
 
 def findable(workflow_id: str) -> str | None:
-    """Return the id, None for one that no workflow can have: half surrogate pairs have no bytes."""
+    """Return the id, None for one that no workflow can have: a lone surrogate has no bytes."""
     try:
         workflow_id.encode()
     except UnicodeEncodeError:
@@ -104,11 +89,19 @@ def key_of(connection: Connection, workflow_id: str) -> int | None:
     return None if row is None else int(row[0])
 
 
+def turns(connection: Connection, workflow_id: str) -> list[Turn]:
+    """Return when inputs entered, and which, in order."""
+    given = connection.execute(
+        "SELECT superstep, name FROM vals WHERE workflow = ? AND kind = ?",
+        (key_of(connection, workflow_id), INPUT),
+    ).fetchall()
+    return turns_of(given)
+
+
+
 def locked_key(connection: Connection, workflow_id: str) -> int | None:
-    """Return the key of a workflow, to which nobody commits anything before this transaction ends."""
-    row = connection.execute(
-        "SELECT key FROM workflows WHERE id = ? /*+ FOR UPDATE */", (workflow_id,)
-    ).fetchone()
+    """Return the key of a workflow, to which nothing is committed before this transaction ends."""
+    row = connection.execute(connection.dialect.key, (workflow_id,)).fetchone()
     return None if row is None else int(row[0])
 
 
@@ -118,19 +111,26 @@ def workflow(connection: Connection, workflow_id: str) -> Workflow | None:
     return None if row is None else workflow_of(row[:-1])
 
 
+def fence(connection: Connection, workflow_id: str) -> int:
+    """Return the fence of the newest claim."""
+    row = connection.execute("SELECT fence FROM workflows WHERE id = ?", (findable(workflow_id),)).fetchone()
+    return 0 if row is None else int(row[0])
+
+
+def owners(connection: Connection, workflow_ids: Iterable[str]) -> dict[str, Row]:
+    """Return key, fence, process, address and since when, of workflows that have an owner on record."""
+    found: dict[str, Row] = {}
+    for workflow_id in workflow_ids:
+        row = connection.execute(_OWNED_BY, (findable(workflow_id),)).fetchone()
+        if row is not None:
+            found[workflow_id] = row
+    return found
+
+
 def artifact_references(connection: Connection) -> list[str]:
     """Return the references to artifacts that values hold."""
     rows = connection.execute("SELECT data FROM vals WHERE format LIKE '%@' AND data IS NOT NULL")
     return [data.decode("utf-8", "replace") for (data,) in rows if isinstance(data, bytes)]
-
-
-def turns(connection: Connection, workflow_id: str) -> list[Turn]:
-    """Return when inputs entered, and which, in order."""
-    given = connection.execute(
-        "SELECT superstep, name FROM vals WHERE workflow = ? AND kind = ?",
-        (key_of(connection, workflow_id), INPUT),
-    ).fetchall()
-    return turns_of(given)
 
 
 def graph(connection: Connection, workflow_id: str) -> dict[str, Any] | None:
@@ -154,13 +154,13 @@ def payloads(connection: Connection, workflow_id: str, kind: int, upto: int | No
     if found is None:
         return []
     bounds = {"key": found[0], "kind": kind, "upto": _LAST if upto is None else upto}
-    statement = _FOLD if found[1] and kind == OUTPUT else STATE
+    statement = _FOLD if found[1] and kind == OUTPUT else connection.dialect.state
     rows = connection.execute(statement, bounds).fetchall()
     return [linked(connection, found[0], kind, payload_of(kind, row)) for row in rows if row[0]]
 
 
 def payload_of(kind: int, row: Sequence[Any]) -> Payload:
-    """Return the payload of a row; an input is told from an output by the sign of its index."""
+    """Return the payload of a row; the index of an input is negative."""
     payload = Payload(*row)
     return payload._replace(idx=-payload.idx) if kind == INPUT else payload
 
@@ -181,7 +181,7 @@ def all_payloads(connection: Connection, key: int) -> list[tuple[int, Payload]]:
 
 
 def extending(connection: Connection, key: int, name: str, superstep: int) -> list[Payload]:
-    """Return the payloads of an output that extend what was there at a superstep."""
+    """Return the payloads of an output that extend what was stored at a superstep."""
     where = {"key": key, "kind": OUTPUT, "name": name, "superstep": superstep}
     rows = connection.execute(_NEXT, where).fetchall()
     return [linked(connection, key, OUTPUT, Payload(*row)) for row in rows]
@@ -214,7 +214,7 @@ def steps(
     rows: list[Row] = connection.execute(_STEPS + only, given).fetchall()
     rows.sort(key=lambda row: int(row[3]))
     contents = (_PAYLOADS if upto is None else _EARLIER) + only.replace("AND ", "AND v.")
-    if not values:  # pauses and gaps belong to the record even when nobody wants the values
+    if not values:  # pauses and gaps belong to the record, with values and without
         contents += " AND (v.data IS NULL OR v.name = '')"
     found: dict[tuple[int, str], list[tuple[int, Payload]]] = defaultdict(list)
     for kind in (OUTPUT, OTHER):  # inputs belong to no step
@@ -232,39 +232,44 @@ def page_of_steps(
     encoding: Encoding,
     *,
     after: Position,
-    limit: int,
+    limit: int | None,
     upto: int | None,
+    node: str | None,
+    values: bool,
 ) -> list[StepRecord]:
-    """Return the next steps after a position, without their values, and nothing of the others."""
-    key = key_of(connection, workflow_id)
-    bounds = {"key": key, "since": after[0], "after": after[1], "upto": _LAST if upto is None else upto}
-    positions = connection.execute(_POSITIONS, {**bounds, "limit": limit}).fetchall()
+    """Return the next steps after a position, by superstep and index, and nothing of the others."""
+    bounds = {"key": key_of(connection, workflow_id), "since": after[0], "after": after[1], "node": node}
+    bounds |= {"upto": _LAST if upto is None else upto, "limit": _LAST if limit is None else limit}
+    only = "" if node is None else "AND node = :node"
+    positions = connection.execute(_POSITIONS.format(only=only), bounds).fetchall()
     if not positions:
         return []
     first, last = positions[0], positions[-1]
-    found = steps(connection, workflow_id, encoding, upto=last[0], node=None, values=False, since=first[0])
+    found = steps(connection, workflow_id, encoding, upto=last[0], node=node, values=values, since=first[0])
     return sorted((step for step in found if first <= position_of(step) <= last), key=position_of)
 
 
-def step(connection: Connection, workflow_id: str, encoding: Encoding, index: int) -> StepRecord | None:
-    """Return one step with its values."""
+def step(
+    connection: Connection, workflow_id: str, encoding: Encoding, index: int, *, values: bool
+) -> list[StepRecord]:
+    """Return the step with an index, if there is one."""
     found = connection.execute(
         "SELECT superstep, node FROM steps WHERE workflow = ? AND idx = ?",
         (key_of(connection, workflow_id), index),
     ).fetchone()
     if found is None:
-        return None
+        return []
     at, node = found
-    return steps(connection, workflow_id, encoding, upto=at, node=node, values=True, since=at)[0]
+    return steps(connection, workflow_id, encoding, upto=at, node=node, values=values, since=at)
 
 
 def tallies(connection: Connection, workflow_id: str) -> list[StepTally]:
-    """Return how often the steps of each node ended how."""
+    """Return the number of steps by node, status and cached."""
     rows = connection.execute(_TALLIES, (key_of(connection, workflow_id),)).fetchall()
     return [StepTally(node, StepStatus(status), bool(cached), *rest) for node, status, cached, *rest in rows]
 
 
-def names(connection: Connection, prefix: str, parent: str | None, limit: int) -> list[str]:
+def find_ids(connection: Connection, prefix: str, parent: str | None, limit: int) -> list[str]:
     """Return ids that begin with a text; a range of them, because an id may look like any pattern."""
     first = findable(prefix)
     if first is None:
@@ -287,7 +292,7 @@ def following(connection: Connection, workflow_id: str, superstep: int) -> list[
 
 
 def _own(row: Row, found: dict[tuple[int, str], list[tuple[int, Payload]]]) -> list[Payload]:
-    """Return the payloads of a step; those of a pause that was completed in place are no longer its own."""
+    """Return the payloads of a step; those of a pause that was completed in place are not."""
     stored = found.get((row[1], row[2]))
     if not stored:
         return []
@@ -295,7 +300,7 @@ def _own(row: Row, found: dict[tuple[int, str], list[tuple[int, Payload]]]) -> l
     return [payload for of_kind, payload in stored if of_kind == kind]
 
 
-_LINES = """
+_OUTLINES = """
 SELECT superstep, idx, node, status, coalesce(completed_at, created_at), duration_ms, cached, attempt, extra
 FROM steps WHERE workflow = :key AND superstep >= :since AND (superstep > :since OR idx > :after)
 ORDER BY superstep, idx LIMIT :limit
@@ -305,7 +310,7 @@ SELECT item, id, status, duration_ms FROM workflows WHERE parent_id = ? AND item
 """
 
 # Every part is a seek: a claim raises the fence, a commit adds to the last superstep or begins another.
-_MARKS = """
+_MARKERS = """
 WITH chosen (key) AS (
     SELECT * FROM (SELECT key FROM workflows ORDER BY key DESC LIMIT :limit) AS newest UNION
     SELECT * FROM (SELECT key FROM workflows WHERE parent_id IS NULL AND status = 'active'
@@ -327,31 +332,34 @@ class _Extra(msgspec.Struct):
 _decode = msgspec.json.Decoder(_Extra).decode
 
 
-def lines(connection: Connection, workflow_id: str, after: Position, limit: int) -> list[StepLine]:
-    """Return what a drawing shows of the next steps after a position."""
-    bounds = {"key": key_of(connection, workflow_id), "since": after[0], "after": after[1], "limit": limit}
-    return _outlined(connection.execute(_LINES, bounds).fetchall())
+def outlines(
+    connection: Connection, workflow_id: str, after: Position, limit: int | None
+) -> list[StepOutline]:
+    """Return the outlines of the next steps after a position."""
+    bounds = {"key": key_of(connection, workflow_id), "since": after[0], "after": after[1]}
+    bounds["limit"] = _LAST if limit is None else limit
+    return _outlined(connection.execute(_OUTLINES, bounds).fetchall())
 
 
-def items(connection: Connection, workflow_id: str) -> list[ItemLine]:
+def items(connection: Connection, workflow_id: str) -> list[ItemOutline]:
     """Return the items of a map, in their order."""
-    return [ItemLine(*row) for row in connection.execute(_ITEMS, (findable(workflow_id),))]
+    return [ItemOutline(*row) for row in connection.execute(_ITEMS, (findable(workflow_id),))]
 
 
-def marks(connection: Connection, limit: int) -> dict[str, Any]:
+def change_markers(connection: Connection, limit: int) -> dict[str, Any]:
     """Return what differs whenever one of the newest workflows, or of those at work, has changed."""
-    return {workflow_id: mark for workflow_id, *mark in connection.execute(_MARKS, {"limit": limit})}
+    return {workflow_id: marker for workflow_id, *marker in connection.execute(_MARKERS, {"limit": limit})}
 
 
 @or_corrupt
-def _outlined(rows: Iterable[tuple[Any, ...]]) -> list[StepLine]:
-    make, plain = StepLine._make, (1, None, False)
+def _outlined(rows: Iterable[tuple[Any, ...]]) -> list[StepOutline]:
+    make, plain = StepOutline._make, (1, None, False)
     return [make((*row[:8], *(_extra(row[8]) if row[8] else plain))) for row in rows]
 
 
 def _extra(text: str) -> tuple[int, str | None, bool]:
     try:
         found = _decode(text)
-    except msgspec.DecodeError:  # half surrogate pairs in an error, which msgspec refuses
+    except msgspec.DecodeError:  # a lone surrogate in an error, which msgspec refuses
         found = msgspec.convert(json.loads(text), _Extra)
     return found.visit, found.child_workflow_id, found.replayed

@@ -1,4 +1,4 @@
-"""Rows of the tables, the records they stand for, and the statements that write them."""
+"""Rows of the tables, their records, and the statements that write them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,14 @@ import msgspec
 
 from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.names import moved
-from hypergraph.checkpointers.records import EncodedStep, NewWorkflow, Payload, StepRecord, Workflow, maker_of
+from hypergraph.checkpointers.records import (
+    EncodedStep,
+    NewWorkflow,
+    Payload,
+    StepRecord,
+    Workflow,
+    fast_constructor,
+)
 from hypergraph.checkpointers.sql.columns import (
     EPOCH,
     MICROSECOND,
@@ -27,14 +34,14 @@ from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.records import Decision
 
 _dumps = json.JSONEncoder(separators=(",", ":"), default=list).encode
-_encode = msgspec.json.Encoder().encode  # several times faster, but it refuses half surrogate pairs
+_encode = msgspec.json.Encoder().encode  # several times faster, but it refuses lone surrogates
 _decode = msgspec.json.Decoder().decode
 _KEPT = 256
 _STRUCTURES: dict[
     int, tuple[Any, Any, Any]
 ] = {}  # by the id of the hashes, which are kept so that it is theirs
 
-_new_record = maker_of(StepRecord)
+_new_record = fast_constructor(StepRecord)
 _STATUSES = {status.value: status for status in StepStatus}
 
 STEP_COLUMNS = (
@@ -74,7 +81,7 @@ NEW_COLUMNS = (
 
 
 def text(value: str | None) -> str | None:
-    """Return a text that can be stored: half surrogate pairs, which UTF-8 has no bytes for, are escaped."""
+    """Return a text that can be stored: lone surrogates, which UTF-8 has no bytes for, are escaped."""
     if value is None or value.isascii():
         return value
     return value.encode("utf-8", "backslashreplace").decode()
@@ -229,7 +236,7 @@ def record_of(
 
 
 def _fields(extra: str) -> dict[str, Any]:
-    """Return the extra fields of a step: quickly, unless a text in them is none in UTF-8."""
+    """Return the extra fields of a step: quickly, unless a text in them is not valid UTF-8."""
     try:
         return _decode(extra)  # type: ignore[no-any-return]  # what `_extra` has written
     except ValueError:
@@ -254,7 +261,6 @@ VALUE_KEY = ("workflow", "kind", "name", "superstep", "idx", "node")
 COMPLETING = f"{replacing(STEP_COLUMNS, STEP_KEY)} WHERE steps.status = '{StepStatus.PAUSED.value}'"
 NEW = f"{inserting('workflows', NEW_COLUMNS)} RETURNING key"
 STRUCTURE = f"{inserting('structures', ('digest', 'graph', 'node_hashes'))} ON CONFLICT DO NOTHING"
-OWNED = "SELECT 1 FROM workflows WHERE key = ? AND fence = ? /*+ FOR UPDATE */"
 STEP = f"{inserting('steps', STEP_COLUMNS)} {COMPLETING}"
 PUT = f"{inserting('steps', STEP_COLUMNS)} {replacing(STEP_COLUMNS, STEP_KEY)}"
 VALUE = f"{inserting('vals', VALUE_COLUMNS)} {replacing(VALUE_COLUMNS, VALUE_KEY)}"
@@ -284,17 +290,7 @@ TAKE = (
     "UPDATE workflows SET fence = ?, owner_pid = ?, owner_host = ?, owner_since = ?, crashes = ? "
     "WHERE key = ?"
 )
-OWNER = (
-    "SELECT key, status, fence, owner_pid, owner_host, owner_since, crashes FROM workflows WHERE id = ? "
-    "/*+ FOR UPDATE */"
-)
 OPEN_INTENTS = (
     "SELECT superstep, node, fence FROM intents WHERE workflow = ? AND NOT EXISTS (SELECT 1 FROM steps WHERE "
     "steps.workflow = intents.workflow AND steps.superstep = intents.superstep AND steps.node = intents.node)"
-)
-
-# Nobody needs to wait for the disk: an owner whose farewell was lost is found dead.
-RELEASE = (
-    "UPDATE workflows SET owner_pid = NULL WHERE key = ? AND fence = ? AND owner_pid IS NOT NULL "
-    "/*+ AND set_config('synchronous_commit', 'off', true) IS NOT NULL */"
 )

@@ -1,4 +1,4 @@
-"""Transfer of workflows between stores, and out of them into files."""
+"""Transfer of workflows between stores and files, as lists of parts that are dumped and loaded."""
 
 from __future__ import annotations
 
@@ -6,22 +6,21 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from operator import itemgetter
-from typing import Annotated, Any, Literal, NamedTuple, cast
+from typing import Annotated, Any, Literal, cast
 from zlib import crc32
 
 import msgspec
 
 from hypergraph.checkpointers.artifacts import ArtifactRef
+from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.names import check_workflow_id, moved
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import NewWorkflow, taken
-from hypergraph.checkpointers.sql import reads
+from hypergraph.checkpointers.sql.backend import SqlBackend
 from hypergraph.checkpointers.sql.columns import WORKFLOW_COLUMNS, micros, or_corrupt, time_of
 from hypergraph.checkpointers.sql.connection import Connection
-from hypergraph.checkpointers.sql.store import SqlCheckpointer
 from hypergraph.checkpointers.sql.tables import (
-    NEW_COLUMNS,
     STEP_COLUMNS,
     STEP_KEY,
     STRUCTURE,
@@ -29,38 +28,19 @@ from hypergraph.checkpointers.sql.tables import (
     inserting,
     structure,
 )
-from hypergraph.checkpointers.sql.writes import copy_artifacts, recode
+from hypergraph.checkpointers.sql.writes import recode
 from hypergraph.checkpointers.sqlite.migrations import INPUT, OTHER, OUTPUT
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.display import jsonable
 from hypergraph.exceptions import ArtifactMissingError, CheckpointError
 
-_OWNERS = ("owner_pid", "owner_host", "owner_since")  # nobody is at work on the copy
-_WORKFLOW_COLUMNS = (
-    *(name for name in NEW_COLUMNS if name not in _OWNERS),
-    *("completed_at", "duration_ms", "scrambled", "crashes"),
-)
 _PARTS = {"steps": STEP_COLUMNS, "vals": VALUE_COLUMNS, "intents": (*STEP_KEY, "fence")}
 _PAGE = 500
 
 
-class _Rows(NamedTuple):
-    """All rows of one workflow; those of its parts have no key."""
-
-    workflow: tuple[Any, ...]
-    structure: tuple[Any, ...] | None
-    parts: dict[str, list[tuple[Any, ...]]]
-
-    def references(self) -> list[str]:
-        """Return the references to artifacts that its values hold."""
-        format_at, data_at = (VALUE_COLUMNS.index(name) - 1 for name in ("format", "data"))
-        found = (row[data_at] for row in self.parts["vals"] if row[format_at].endswith("@"))
-        return [bytes(data).decode() for data in found if data is not None]
-
-
 def copy_store(
-    source: SqlCheckpointer,
-    target: SqlCheckpointer,
+    source: Checkpointer,
+    target: Checkpointer,
     ids: Iterable[str] | None = None,
     *,
     skip_existing: bool = False,
@@ -68,111 +48,70 @@ def copy_store(
     """Copy workflows with their children, by default all of them, and return the ids of those copied.
 
     Each workflow is copied as of one moment, and is in the target whole or not at all. The source stays as
-    it is. After an interruption, `skip_existing` goes on with what is missing. Values that the source has in
-    artifacts go into rows where the target has no artifact store.
+    it is. Values that the source has in artifacts go into rows where the target has no artifact store.
+
+    Args:
+        source: A store in a database.
+        target: Another one, of the same or another kind.
+        ids: The workflows to copy.
+        skip_existing: Copy only what is missing, as after an interruption.
 
     Raises:
-        CheckpointError: there is no such workflow, the target has one of that id, or lacks its parent.
+        WorkflowNotFoundError: there is no such workflow.
+        CheckpointError: the target has one of that id, or lacks its parent, or a store is not in a database.
     """
+    _in_database(source), _in_database(target)
     wanted = _all_ids(source) if ids is None else _families(source, ids)
-    there = {workflow_id for workflow_id in wanted if target.read_workflow(workflow_id) is not None}
+    there = {workflow_id for workflow_id in wanted if target.backend.read_workflow(workflow_id) is not None}
     if there and not skip_existing:
         raise taken(min(there))
     missing = [workflow_id for workflow_id in wanted if workflow_id not in there]
     if ids is not None:
         _check_parents(source, target, missing)
-    return [workflow_id for workflow_id in missing if _copy(source, target, workflow_id)]
+    copied = []
+    for workflow_id in missing:
+        parts = dump(source, workflow_id, children=False)
+        if parts:  # else it was deleted meanwhile
+            copied += load(target, parts)
+    return copied
 
 
-def _all_ids(source: SqlCheckpointer) -> list[str]:
+def _in_database(store: Checkpointer) -> SqlBackend:
+    if not isinstance(store.backend, SqlBackend):
+        raise CheckpointError(f"{store!r} is not in a database; only such a store can be copied.")
+    return store.backend
+
+
+def _all_ids(source: Checkpointer) -> list[str]:
     """Return all ids, oldest first."""
     found: list[str] = []
     query = Query(top_level=False, limit=_PAGE)
     while True:
-        page, _, cursor = source.find(query)
+        page, _, cursor = source.backend.find(query)
         found += [workflow.id for workflow in page]
         if cursor is None:
             return found[::-1]
         query = query._replace(cursor=cursor)
 
 
-def _families(source: SqlCheckpointer, ids: Iterable[str]) -> list[str]:
+def _families(source: Checkpointer, ids: Iterable[str]) -> list[str]:
     """Return these ids, each followed by those below it."""
     found: dict[str, None] = {}
     left = list(ids)[::-1]
     while left:
         workflow_id = left.pop()
-        if source.read_workflow(workflow_id) is None:
-            raise CheckpointError(f"There is no workflow {workflow_id!r} to copy.")
-        found[workflow_id] = None
-        left += [child.id for child in source.children(workflow_id)][::-1]
+        found[source.workflow(workflow_id).id] = None
+        left += [child.id for child in source.backend.children(workflow_id)][::-1]
     return list(found)
 
 
-def _check_parents(source: SqlCheckpointer, target: SqlCheckpointer, ids: list[str]) -> None:
+def _check_parents(source: Checkpointer, target: Checkpointer, ids: list[str]) -> None:
     chosen = set(ids)
     for workflow_id in ids:
-        found = source.read_workflow(workflow_id)
+        found = source.backend.read_workflow(workflow_id)
         parent = found.parent_id if found else None
-        if parent is not None and parent not in chosen and target.read_workflow(parent) is None:
+        if parent is not None and parent not in chosen and target.backend.read_workflow(parent) is None:
             raise CheckpointError(f"Workflow {workflow_id!r} is a part of {parent!r}: copy that one.")
-
-
-def _copy(source: SqlCheckpointer, target: SqlCheckpointer, workflow_id: str) -> bool:
-    rows = source._database.read(lambda connection: _read(connection, workflow_id))
-    if rows is None:  # deleted meanwhile
-        return False
-    if target._encoding.artifacts is None:
-        rows.parts["vals"][:] = (_inside(source._encoding, row) for row in rows.parts["vals"])
-    else:
-        copy_artifacts(source._encoding, target._encoding, rows.references())
-    target._database.write(lambda connection: _write(connection, rows))
-    return True
-
-
-def _inside(encoding: Encoding, row: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return a row of a value with its content in it; what is gone stays a reference to what is gone."""
-    fields = dict(zip(VALUE_COLUMNS[1:], row, strict=True))
-    if encoding.artifacts is None or fields["data"] is None or not fields["format"].endswith("@"):
-        return row
-    try:
-        data = encoding.artifacts.get(ArtifactRef.from_text(bytes(fields["data"]).decode()))
-    except ArtifactMissingError:
-        return row
-    changes = {"format": fields["format"].removesuffix("@"), "checksum": crc32(data), "data": data}
-    return tuple({**fields, **changes}.values())
-
-
-def _read(connection: Connection, workflow_id: str) -> _Rows | None:
-    key = reads.key_of(connection, workflow_id)
-    if key is None:
-        return None
-
-    def found(columns: tuple[str, ...], rest: str) -> list[tuple[Any, ...]]:
-        rows = connection.execute(f"SELECT {', '.join(columns)} FROM {rest} = ?", (key,))  # noqa: S608 - fixed names
-        return [tuple(row) for row in rows.fetchall()]
-
-    (workflow,) = found(_WORKFLOW_COLUMNS, "workflows WHERE key")
-    structures = found(
-        ("digest", "graph", "structures.node_hashes"),
-        "structures JOIN workflows ON digest = structure WHERE key",
-    )
-    parts = {table: found(columns[1:], f"{table} WHERE workflow") for table, columns in _PARTS.items()}
-    cached = STEP_COLUMNS.index("cached") - 1
-    # A store counts steps as they come, superstep by superstep.
-    parts["steps"] = [
-        (*row[:cached], bool(row[cached]), *row[cached + 1 :]) for row in sorted(parts["steps"])
-    ]
-    return _Rows(workflow, structures[0] if structures else None, parts)
-
-
-def _write(connection: Connection, rows: _Rows) -> None:
-    if rows.structure is not None:
-        connection.execute(STRUCTURE, rows.structure)
-    added = connection.execute(f"{inserting('workflows', _WORKFLOW_COLUMNS)} RETURNING key", rows.workflow)
-    ((key,),) = added.fetchall()
-    for table, columns in _PARTS.items():
-        connection.executemany(inserting(table, columns), ((key, *row) for row in rows.parts[table]))
 
 
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
@@ -292,17 +231,18 @@ _LOADED = (*WORKFLOW_COLUMNS, "scrambled", "structure", "fence")
 _ADD = f"{inserting('workflows', _LOADED)} ON CONFLICT (id) DO NOTHING RETURNING key"
 
 
-def dump(store: SqlCheckpointer, workflow_id: str) -> list[Part]:
-    """Return a workflow and everything below it, as of one moment; artifacts that are gone are left out.
+def dump(store: Checkpointer, workflow_id: str, *, children: bool = True) -> list[Part]:
+    """Return a workflow with its children, as of one moment; artifacts that are gone are left out.
 
     Raises:
         CheckpointError: the store fails, or a row makes no sense.
     """
-    parts = store._database.read(lambda connection: list(_tree(connection, workflow_id)))
-    return [*parts, *_artifacts(store._encoding, parts)]
+    database = _in_database(store).database
+    parts = database.read(lambda connection: list(_tree(connection, workflow_id, children)))
+    return [*parts, *_artifacts(store.encoding, parts)]
 
 
-def _tree(connection: Connection, workflow_id: str) -> Iterator[Part]:
+def _tree(connection: Connection, workflow_id: str, children: bool) -> Iterator[Part]:
     row = connection.execute(_WORKFLOW, (workflow_id,)).fetchone()
     if row is None:
         return
@@ -317,8 +257,8 @@ def _tree(connection: Connection, workflow_id: str) -> Iterator[Part]:
         yield ValuePart(role=_ROLES[kind], format=kept, checksum=checksum, data=data, base=base, **place)
     for superstep, node in connection.execute(_INTENTS, (key,)):
         yield AnnouncedPart(superstep=superstep, node=node)
-    for (child,) in connection.execute(_CHILDREN, (workflow_id,)).fetchall():
-        yield from _tree(connection, child)
+    for (child,) in connection.execute(_CHILDREN, (workflow_id,)).fetchall() if children else ():
+        yield from _tree(connection, child, children)
 
 
 @or_corrupt
@@ -365,7 +305,7 @@ def _artifacts(encoding: Encoding, parts: Iterable[Part]) -> Iterator[ArtifactPa
             continue  # the value cannot be read there, as it cannot be read here
 
 
-def load(store: SqlCheckpointer, parts: Sequence[Part], *, name: str | None = None) -> list[str]:
+def load(store: Checkpointer, parts: Sequence[Part], *, name: str | None = None) -> list[str]:
     """Put parts into a store, all or none, and return the ids; the first is that of the root, or `name`.
 
     Raises:
@@ -375,19 +315,20 @@ def load(store: SqlCheckpointer, parts: Sequence[Part], *, name: str | None = No
     root = parts[0] if parts else None
     if not isinstance(root, WorkflowPart):
         raise ValueError("it does not begin with a workflow")
-    inside = dict(_kept_artifacts(store._encoding, parts))
+    database = _in_database(store).database
+    inside = dict(_kept_artifacts(store.encoding, parts))
     _check_values(store, parts, renamed=name not in (None, root.id))
 
     def work(connection: Connection) -> list[str]:
         try:
-            return list(_loaded(connection, store._encoding, parts, name or root.id, inside))
-        except store._database.bad_row as error:
+            return list(_loaded(connection, store.encoding, parts, name or root.id, inside))
+        except database.bad_row as error:
             reason = str(error).partition("\n")[0]
             raise ValueError(
                 f"something is in it twice, or is nothing that can be stored ({reason})"
             ) from error
 
-    return store._database.write(work, full=True)
+    return database.write(work, full=True)
 
 
 def _kept_artifacts(encoding: Encoding, parts: Iterable[Part]) -> Iterator[tuple[bytes, bytes]]:
@@ -404,9 +345,9 @@ def _kept_artifacts(encoding: Encoding, parts: Iterable[Part]) -> Iterator[tuple
             encoding.artifacts.put(part.data, content_type=ref.content_type)
 
 
-def _check_values(store: SqlCheckpointer, parts: Iterable[Part], *, renamed: bool) -> None:
+def _check_values(store: Checkpointer, parts: Iterable[Part], *, renamed: bool) -> None:
     bound = any(isinstance(part, ValuePart) and "+aesgcm/" in part.format for part in parts)
-    if renamed and bound and not store._encoding.chain.encrypts:
+    if renamed and bound and not store.encoding.chain.encrypts:
         raise ValueError(
             "its values are encrypted and bound to its id; give the store the key, or leave the id as it is"
         )

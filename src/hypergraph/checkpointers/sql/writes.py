@@ -1,4 +1,4 @@
-"""Write statements."""
+"""Writing: claims, commits, forks, deletions and retention, each inside of one transaction."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 
 from hypergraph.checkpointers import fault_points
-from hypergraph.checkpointers.artifacts import ArtifactRef
+from hypergraph.checkpointers.artifacts import ArtifactRef, ArtifactStore
 from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.names import changed
 from hypergraph.checkpointers.records import (
@@ -37,11 +37,8 @@ from hypergraph.checkpointers.sql.tables import (
     NEW,
     NO_VALUES,
     OPEN_INTENTS,
-    OWNED,
-    OWNER,
     PUT,
     RECORDED,
-    RELEASE,
     SCRAMBLED,
     STATUS,
     STEP,
@@ -62,6 +59,7 @@ from hypergraph.checkpointers.sqlite.migrations import OTHER, OUTPUT
 from hypergraph.checkpointers.status import WorkflowStatus
 from hypergraph.exceptions import ArtifactMissingError, CheckpointError, StoreError
 
+_RAISE = "UPDATE workflows SET fence = fence + 1 WHERE key = ?"  # what was read before is outdated
 _LAST = 2**62  # no superstep comes after it
 _PLACE = "workflow = ? AND kind = ? AND name = ? AND superstep = ? AND idx = ?"
 _NAMES = "SELECT name FROM vals WHERE workflow = ? AND kind = ? AND superstep = ? AND node = ?"
@@ -105,7 +103,7 @@ def recode(connection: Connection, key: int, origin: str, workflow_id: str, enco
 def make_whole(
     connection: Connection, key: int, workflow_id: str, encoding: Encoding, payload: Payload
 ) -> None:
-    """Let a value stand by itself, because what it extends is about to change or to go."""
+    """Store a value whole, because what it extends is about to change or to be dropped."""
     try:
         whole = encoding.made_whole(workflow_id, payload)
     except StoreError:
@@ -117,7 +115,7 @@ def make_whole(
 
 
 def make_later_whole(connection: Connection, key: int, record: StepRecord, encoding: Encoding) -> None:
-    """Let values stand by themselves that extend those of a step which is about to be written or replaced."""
+    """Store values whole that extend those of a step which is about to be written or replaced."""
     replaced = connection.execute(_NAMES, (key, OUTPUT, record.superstep, record.node_name)).fetchall()
     for name in {name for (name,) in replaced} | {*record.output_versions, *(record.values or ())}:
         for later in reads.extending(connection, key, name, record.superstep):
@@ -146,8 +144,8 @@ def claim(
     *,
     force: bool,
 ) -> Ownership:
-    """Take a workflow; others know that its owner lives when this returns."""
-    row = connection.execute(OWNER, (workflow_id,)).fetchone()
+    """Take a workflow; other processes see a live owner when this returns."""
+    row = connection.execute(connection.dialect.owner, (workflow_id,)).fetchone()
     if row is None:
         time, locks = database.now(), database.locks
         owner = (1, os.getpid(), locks.address, micros(time))
@@ -192,8 +190,8 @@ def refuse_if_owned(locks: Locks, workflow_id: str, row: Row) -> None:
 
 
 def release(connection: Connection, claim: Ownership) -> None:
-    """Say that the owner left in peace."""
-    connection.executemany(RELEASE, [(claim.key, claim.fence)])
+    """Record that the owner has released the workflow."""
+    connection.executemany(connection.dialect.release, [(claim.key, claim.fence)])
 
 
 def commit(connection: Connection, unit: Commit, clock: Clock) -> None:
@@ -201,7 +199,9 @@ def commit(connection: Connection, unit: Commit, clock: Clock) -> None:
     claim, steps, inputs, at, status, duration, _, running, code = unit
     key, fence = claim.key, claim.fence
     execute = connection.execute
-    if execute(OWNED, (key, fence)).fetchone() is None:  # it stays ours until the transaction ends
+    if (
+        execute(connection.dialect.owned, (key, fence)).fetchone() is None
+    ):  # it stays ours until the transaction ends
         raise taken_over(claim.workflow_id)
     for step in steps:
         if execute(STEP, step_row(key, step.record)).rowcount != 1:
@@ -229,7 +229,7 @@ def commit(connection: Connection, unit: Commit, clock: Clock) -> None:
 
 
 def _blame(connection: Connection, key: int, node: str) -> None:
-    """Count a crash of which nobody knows the place as one of this node, the first that runs after it."""
+    """Count a crash at an unknown place as one of this node, the first that runs after it."""
     (stored,) = connection.execute("SELECT crashes FROM workflows WHERE key = ?", (key,)).fetchone()
     counts = json.loads(stored or "{}")
     unknown = counts.pop("", 0)
@@ -255,7 +255,7 @@ def commit_inside(connection: Connection, unit: Commit, database: Database) -> C
 def set_status(
     connection: Connection, key: int, status: WorkflowStatus, duration: float | None, clock: Clock
 ) -> None:
-    """Change the status; a workflow that completed is forgiven its crashes."""
+    """Change the status; a workflow that completed has its crashes reset."""
     ended = micros(clock()) if status in FINISHED else None
     changes = {"status": status.value, "ended": ended, "duration": duration, "key": key}
     connection.execute(STATUS, changes)
@@ -266,17 +266,17 @@ def set_status(
 def change_status(
     connection: Connection, database: Database, workflow_id: str, status: WorkflowStatus
 ) -> None:
-    """Change the status of a workflow that nobody owns."""
+    """Change the status of a workflow without an owner."""
     key = unowned(connection, database.locks, workflow_id)
     if key is None:
         raise unknown(workflow_id)
     set_status(connection, key, status, None, database.now)
+    connection.execute(_RAISE, (key,))
 
 
 def set_tags(connection: Connection, workflow_id: str, changes: Mapping[str, str | None]) -> dict[str, str]:
     """Set and remove tags; return those that the workflow has then."""
-    statement = "SELECT key, tags FROM workflows WHERE id = ? /*+ FOR UPDATE */"
-    row = connection.execute(statement, (workflow_id,)).fetchone()
+    row = connection.execute(connection.dialect.tags, (workflow_id,)).fetchone()
     if row is None:
         raise unknown(workflow_id)
     tags = changed(json.loads(row[1] or "{}"), changes)
@@ -312,8 +312,8 @@ def insert(
 
 
 def unowned(connection: Connection, locks: Locks, workflow_id: str) -> int | None:
-    """Return the key of a workflow nobody owns, None if there is none; raises WorkflowLockedError."""
-    row = connection.execute(OWNER, (workflow_id,)).fetchone()
+    """Return the key of a workflow without an owner, None if there is none; raises WorkflowLockedError."""
+    row = connection.execute(connection.dialect.owner, (workflow_id,)).fetchone()
     if row is None:
         return None
     refuse_if_owned(locks, workflow_id, row)
@@ -334,6 +334,7 @@ def put(connection: Connection, database: Database, step: EncodedStep, encoding:
     connection.execute(PUT, step_row(key, record))
     connection.execute(COUNT_AGAIN, (key, record.superstep))
     connection.executemany(VALUE, value_rows(key, step))
+    connection.execute(_RAISE, (key,))
 
 
 def create(
@@ -364,7 +365,7 @@ AND (kind = {OTHER} OR EXISTS (
 """  # noqa: S608 - fixed names
 
 
-def erase(database: Database, workflow_ids: Iterable[str]) -> int:
+def delete(database: Database, workflow_ids: Iterable[str]) -> int:
     """Remove workflows and their children; their ids are free once the first transaction is over."""
     wanted = list(workflow_ids)
 
@@ -395,11 +396,10 @@ def _family(connection: Connection, database: Database, ids: list[str]) -> list[
 
 def _sweep(connection: Connection) -> bool:
     """Remove some rows of an erased workflow; return whether more may be left, also by a crash."""
-    row = connection.execute("SELECT key FROM erased LIMIT 1 /*+ FOR UPDATE SKIP LOCKED */").fetchone()
+    row = connection.execute(connection.dialect.next_erased).fetchone()
     if row is None:
-        connection.execute(
-            "/*+ LOCK TABLE structures IN SHARE ROW EXCLUSIVE MODE */"
-        )  # until they are in use
+        if connection.dialect.lock_structures is not None:  # a new workflow may be about to use one
+            connection.execute(connection.dialect.lock_structures)
         connection.execute(
             "DELETE FROM structures WHERE digest NOT IN "
             "(SELECT structure FROM workflows WHERE structure IS NOT NULL)"
@@ -434,12 +434,14 @@ def trim(connection: Connection, workflow_id: str, encoding: Encoding, before: i
     connection.execute(_TRIM, {"key": key, "before": before})
 
 
-def copy_artifacts(source: Encoding, target: Encoding, references: Iterable[str]) -> None:
+def copy_artifacts(
+    source: ArtifactStore | None, target: ArtifactStore | None, references: Iterable[str]
+) -> None:
     """Put what these references mean into another artifact store; what is gone already is gone there too."""
     for reference in references:
         ref = ArtifactRef.from_text(reference)
-        if source.artifacts is not None and target.artifacts is not None:
+        if source is not None and target is not None:
             try:
-                target.artifacts.put(source.artifacts.get(ref), content_type=ref.content_type)
+                target.put(source.get(ref), content_type=ref.content_type)
             except ArtifactMissingError:
                 continue

@@ -15,15 +15,21 @@ from hypergraph.checkpointers.clock import now
 from hypergraph.checkpointers.errors import BAD_ROW, translated
 from hypergraph.checkpointers.os_fork import watch
 from hypergraph.checkpointers.query import contains
+from hypergraph.checkpointers.sqlite.dialect import SQLITE
 from hypergraph.checkpointers.sqlite.locks import LockFile
 from hypergraph.checkpointers.sqlite.migrations import migrate, missing_migrations
 from hypergraph.exceptions import CheckpointError, StoreUnavailableError
 
 T = TypeVar("T")
-Connection = sqlite3.Connection
 
 _IDLE_READERS = 4
 _TROUBLE = (sqlite3.Error, OSError, OverflowError, UnicodeError)
+
+
+class Connection(sqlite3.Connection):
+    """A connection that knows the dialect of the shared statements."""
+
+    dialect = SQLITE
 
 
 class Database:
@@ -139,7 +145,7 @@ class Database:
             connection.close()
 
     def refresh(self) -> None:
-        """Let go of a file that is no longer the one at our path: what is written to it would be lost.
+        """Close a file that is no longer the one at this path: what is written to it would be lost.
 
         Raises:
             StoreUnavailableError: a claim on that file is under way.
@@ -163,7 +169,7 @@ class Database:
         return log if is_written and self._log != identity(log) else None
 
     def forget(self) -> None:
-        """Begin anew in the child of a fork, without touching what belongs to the parent."""
+        """Start over in the child of a fork, without touching what belongs to the parent."""
         self.lock = threading.RLock()
         _PARENTS.extend(self._idle)
         if self._writer is not None:
@@ -227,7 +233,12 @@ class Database:
 
     def _connect(self, name: str, *, uri: bool) -> Connection:
         connection = sqlite3.connect(
-            name, timeout=self.timeout, isolation_level=None, check_same_thread=False, uri=uri
+            name,
+            timeout=self.timeout,
+            isolation_level=None,
+            check_same_thread=False,
+            factory=Connection,
+            uri=uri,
         )
         connection.execute("PRAGMA trusted_schema = OFF")
         return connection
@@ -251,11 +262,11 @@ class Database:
         try:
             self.close()
         except (CheckpointError, *_TROUBLE):
-            pass  # nobody is left to tell
+            pass  # the interpreter is about to end
 
 
 def database_at(path: str) -> Database:
-    """Return this process's database for the file, the same one as long as somebody uses it."""
+    """Return this process's database for the file, the same one as long as it is in use."""
     real = os.path.realpath(path)
     with _REGISTRY_LOCK:
         found = _BY_PATH.get(real)
@@ -281,7 +292,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def create_private(path: str, *, exist_ok: bool = True) -> None:
-    """Create a file that nobody else can read; raises FileExistsError unless it may exist."""
+    """Create a file that only its user can read; raises FileExistsError unless it may exist."""
     try:
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600)
     except FileExistsError:
@@ -314,14 +325,16 @@ def identity(path: str) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def read_only(path: str) -> sqlite3.Connection:
+def read_only(path: str) -> Connection:
     """Return a connection; a file of an older release can be read as far as its tables go.
 
     Raises:
         CheckpointError: there is no such file, or it is another program's or of a newer release.
     """
     try:
-        connection = sqlite3.connect(f"file:{in_uri(path)}?mode=ro", uri=True, isolation_level=None)
+        connection = sqlite3.connect(
+            f"file:{in_uri(path)}?mode=ro", uri=True, isolation_level=None, factory=Connection
+        )
     except sqlite3.Error as error:
         raise translated(error, path) from error
     try:

@@ -1,6 +1,6 @@
-"""Which workflows a SQLite file holds, without a store: no record is built, no encoder is loaded.
+"""Lists of the workflows in a SQLite file, without a store: no record is built, no encoder is loaded.
 
-Listing is what people do most, and they wait for it; what a list shows are a few columns.
+Listing is the most frequent command, and a list shows a few columns only.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class SqliteLists:
         """Return the fields of each workflow on a page, the number of all, and the next cursor.
 
         Raises:
-            CheckpointError: the file cannot be read, or is no store.
-            ValueError: the cursor is none that a store gave out.
+            CheckpointError: the file cannot be read, or is not a store.
+            ValueError: no store gave out the cursor.
         """
 
         def work(connection: Connection) -> tuple[list[dict[str, Any]], int, str | None]:

@@ -1,4 +1,4 @@
-"""Who lives: every claim locks one byte of a file beside the database, which the kernel frees on any death.
+"""Locks of claims: one byte each of a file beside the database, freed by the kernel when a process dies.
 
 The byte belongs to (workflow, fence), so a claim taken by force has a lock of its own, and whether an owner
 lives is whether its byte is locked. These locks are per process, so bytes of our own are kept in a set
@@ -61,6 +61,8 @@ class LockFile:
             return True
         if fcntl is None:
             return host != HOST or _process_lives(pid)
+        if self._file is None and not os.path.exists(self._path):
+            return False  # no process ever claimed anything, and to look does not make the file
         file, byte = self._open(), _byte(key, fence)
         try:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
@@ -72,7 +74,7 @@ class LockFile:
         return False
 
     def forget(self) -> None:
-        """Begin anew in the child of a fork, which inherits the handle but none of the locks."""
+        """Start over in the child of a fork, which inherits the handle but none of the locks."""
         self._held.clear()
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The tables of a SQLite store and how older ones become today's.
+"""The tables of a SQLite store and their migrations.
 
 Every migration is a named function that runs in one transaction together with the new `user_version`,
 which counts the migrations applied; of two processes that open an old file at once, the second finds
@@ -32,7 +32,7 @@ OUTPUT, INPUT, OTHER = 0, 1, 2
 _TALLY = """INSERT INTO tallies VALUES ({row}.status, coalesce('=' || {row}.graph_name, ''), {by})
     ON CONFLICT DO UPDATE SET workflows = workflows + {by};"""
 _ADD, _TAKE_OFF = _TALLY.format(row="NEW", by=1), _TALLY.format(row="OLD", by=-1)
-_MEASURED_EVERY = 1000  # steps: about so many are counted whenever somebody asks
+_MEASURED_EVERY = 1000  # steps: about so many are counted for each question
 
 _FIRST = (
     """CREATE TABLE workflows (
@@ -78,7 +78,7 @@ _FIRST = (
             SELECT steps FROM lengths WHERE workflow = NEW.workflow), 0) FROM steps
         WHERE workflow = NEW.workflow AND superstep < NEW.superstep AND superstep >= coalesce((
             SELECT counted FROM lengths WHERE workflow = NEW.workflow), 0); END""",  # noqa: S608 - a fixed number
-    # Everybody else may put a step anywhere.
+    # Other writers may put a step anywhere.
     """CREATE TRIGGER inserted_before AFTER INSERT ON steps
         WHEN EXISTS (SELECT 1 FROM lengths WHERE workflow = NEW.workflow AND counted > NEW.superstep)
         BEGIN DELETE FROM lengths WHERE workflow = NEW.workflow; END""",

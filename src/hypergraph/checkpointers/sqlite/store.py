@@ -5,33 +5,52 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from contextlib import closing
+from typing import Any, TypeVar
 
 from hypergraph.checkpointers import fault_points
 from hypergraph.checkpointers.artifacts import ArtifactStore
 from hypergraph.checkpointers.artifacts.files import FileArtifactStore
-from hypergraph.checkpointers.base import explained_store
-from hypergraph.checkpointers.encoding import Redact
+from hypergraph.checkpointers.encoding import Encoding, Redact
 from hypergraph.checkpointers.errors import translated
 from hypergraph.checkpointers.policy import CheckpointPolicy, Durability, Retention
-from hypergraph.checkpointers.sql.store import SqlCheckpointer, policy_of
+from hypergraph.checkpointers.sql.backend import SqlBackend
+from hypergraph.checkpointers.sql.store import SqlCheckpointer
 from hypergraph.checkpointers.sql.writes import copy_artifacts
-from hypergraph.checkpointers.sqlite.database import Connection, Database, database_at
-from hypergraph.checkpointers.sqlite.migrations import number
+from hypergraph.checkpointers.sqlite.database import Connection, Database, database_at, read_only
+from hypergraph.checkpointers.sqlite.migrations import MIGRATIONS, number
 from hypergraph.exceptions import CheckpointError
 from hypergraph.values.codecs import Codec, CodecChain
 from hypergraph.values.serializers import Serializer
 
+T = TypeVar("T")
 
-@explained_store
+
 class SqliteCheckpointer(SqlCheckpointer):
     """Keep workflows in a SQLite file, which is opened on first use and made private to its user.
 
+    Args:
+        path: The file; it is created on first use.
+        durability: A shortcut for a policy with this durability.
+        retention: A shortcut for a policy with this retention.
+        policy: When steps are written and how long they are kept; CheckpointPolicy() by default.
+        serializer: Turns values into bytes; JsonSerializer() by default.
+        codec: Compresses or encrypts these bytes: one codec, or several in order.
+        artifact_store: The place for large values; a folder beside the file by default.
+        artifact_threshold: Encoded bytes above which a value is large; 128 KiB by default.
+        redact: A function (node, name, value) -> value, called before a value is encoded.
+
     Raises:
         ValueError: `policy` together with a shortcut for one of its parts, or ":memory:" as path.
+
+    Example:
+        >>> from hypergraph.checkpointers import SqliteCheckpointer
+        >>> store = SqliteCheckpointer("workflows.db")
+        >>> store.state("order-1")
+        {}
     """
 
-    _database: Database
+    backend: SqliteBackend
 
     def __init__(
         self,
@@ -48,13 +67,16 @@ class SqliteCheckpointer(SqlCheckpointer):
     ) -> None:
         if os.fspath(path) in ("", ":memory:"):
             raise ValueError("SqliteCheckpointer needs a file; MemoryCheckpointer keeps workflows in memory")
-        self._database = database_at(os.fspath(path))
-        self._has_own_artifacts = artifact_store is None
+        backend = SqliteBackend(database_at(os.fspath(path)))
+        beside = artifacts_beside(backend.location) if artifact_store is None else artifact_store
         super().__init__(
-            policy=policy_of(policy, durability, retention),
+            backend,
+            durability=durability,
+            retention=retention,
+            policy=policy,
             serializer=serializer,
             codec=codec,
-            artifact_store=artifact_store or FileArtifactStore(self._database.path + "-artifacts"),
+            artifact_store=beside,
             artifact_threshold=artifact_threshold,
             redact=redact,
         )
@@ -62,36 +84,76 @@ class SqliteCheckpointer(SqlCheckpointer):
     @property
     def path(self) -> str:
         """The file, as an absolute path."""
-        return self._database.path
+        return self.backend.location
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.path!r})"
+
+def artifacts_beside(path: str) -> FileArtifactStore:
+    """Return the folder for large values beside a file."""
+    return FileArtifactStore(path + "-artifacts")
+
+
+class SqliteBackend(SqlBackend):
+    """Workflows in a SQLite file."""
+
+    kind = "sqlite"
+    database: Database
 
     def watch(self) -> Callable[[], Any]:
-        """Return a function whose answer differs whenever something was written to the file."""
-        return Watch(self._database).version
+        """Return a function whose result differs whenever something was written to the file."""
+        return Watch(self.database).version
 
-    def erase(self, workflow_ids: Iterable[str]) -> int:
-        """Remove these workflows and their children; return how many went.
+    def delete(self, workflow_ids: Iterable[str]) -> int:
+        """Remove these workflows and their children; return how many.
 
         They do not come back after a power loss, when artifacts that they named may be gone.
         """
-        count = super().erase(workflow_ids)
-        shrink(self._database)
-        self._database.write(change_nothing, full=True)
+        count = super().delete(workflow_ids)
+        shrink(self.database)
+        self.database.write(change_nothing, full=True)
         return count
 
-    def save_copy(self, path: str) -> None:
+    def inspect(self, work: Callable[[Connection], T]) -> T:
+        """Return what `work` reads from the file as it is, on a connection of its own that cannot write."""
+        try:
+            with closing(read_only(self.location)) as connection:
+                connection.execute("PRAGMA query_only = ON")
+                return work(connection)
+        except (sqlite3.Error, OSError) as error:
+            raise translated(error, self.location) from error
+
+    def schema_versions(self) -> tuple[int, int]:
+        """Return the version of the tables, 0 without any, and the one this release writes."""
+        return self.inspect(lambda connection: number(connection, "user_version")), len(MIGRATIONS)
+
+    def size(self) -> int:
+        """Return the bytes of the file, with what is still in its log."""
+        files = [self.location + end for end in ("", "-wal")]
+        return sum(os.path.getsize(file) for file in files if os.path.exists(file))
+
+    def is_writable(self) -> bool:
+        """Return whether this user may write the file and the folder around it."""
+        return all(os.access(path, os.W_OK) for path in (self.location, os.path.dirname(self.location)))
+
+    def find_damage(self) -> list[str]:
+        """Return what is wrong with the pages of the file."""
+        found = self.inspect(lambda connection: connection.execute("PRAGMA integrity_check").fetchall())
+        return [text for (text,) in found if text != "ok"]
+
+    def backup(self, path: str, encoding: Encoding) -> None:
         """Write a consistent, compact copy of the file to a new one, and of the artifacts beside it."""
-        save_copy(self._database, path)
-        if self._has_own_artifacts:
-            copy = type(self)(path)
-            copy_artifacts(self._encoding, copy._encoding, copy.artifact_references())
-            copy.shut()
+        save_copy(self.database, path)
+        artifacts = encoding.artifacts
+        if (
+            isinstance(artifacts, FileArtifactStore)
+            and artifacts.root == artifacts_beside(self.location).root
+        ):
+            copy = SqliteBackend(database_at(path))
+            copy_artifacts(artifacts, artifacts_beside(copy.location), copy.artifact_references())
+            copy.close()
 
 
 class Watch:
-    """Tell whether a file has changed since the last question, with a connection of its own."""
+    """A marker of changes to a file, read with a connection of its own."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -99,7 +161,7 @@ class Watch:
         self._file: tuple[int, int] | None = None
 
     def version(self) -> tuple[object, ...]:
-        """Return what differs from the last answer whenever anybody has written to the file.
+        """Return a value that differs from the last one whenever something was written to the file.
 
         Raises:
             CheckpointError: the file cannot be read.
@@ -117,7 +179,7 @@ class Watch:
             raise translated(error, self._database.path) from error
 
     def close(self) -> None:
-        """Let go of the connection; the next question opens another."""
+        """Close the connection; the next call opens another."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None

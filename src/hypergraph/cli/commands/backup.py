@@ -7,7 +7,7 @@ import os
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import quoted
-from hypergraph.cli.stores import finished, opened
+from hypergraph.cli.stores import opened
 from hypergraph.display import jsonable
 from hypergraph.views.changes import Written
 from hypergraph.views.problems import REFUSED, Problem
@@ -20,7 +20,7 @@ def backup(call: Call) -> Reply:
     path = call.options.file
     if os.path.lexists(path):
         raise Problem(REFUSED, f"{path} exists; a backup never overwrites", "Choose another name")
-    finished(opened(call).backup(path))
+    opened(call).backup(path)
     document: Written = {
         "schema": "hypergraph.written/1",
         "file": jsonable(path),

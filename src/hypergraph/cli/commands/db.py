@@ -12,7 +12,7 @@ from hypergraph.exceptions import CheckpointError
 from hypergraph.views.address import is_postgres, without_password
 from hypergraph.views.changes import Written
 from hypergraph.views.check import check
-from hypergraph.views.database import MigratedView, database, schema_versions
+from hypergraph.views.database import MigratedView, Versions, database
 from hypergraph.views.problems import REFUSED, Problem
 from hypergraph.views.stores import location_of, resolve, sql_only, store_at
 
@@ -62,14 +62,14 @@ def db_check(call: Call) -> Reply:
 def db_migrate(call: Call) -> Reply:
     """Bring a store to the schema of this release."""
     store = sql_only(store_at(call.address))
-    path, before = location_of(store), schema_versions(store).found
+    path, before = location_of(store), Versions(*store.backend.schema_versions()).found
     store.open()
-    store.shut()
+    store.close()
     document: MigratedView = {
         "schema": "hypergraph.migrated/1",
         "path": jsonable(path),
         "before": before,
-        "after": schema_versions(store).found,
+        "after": Versions(*store.backend.schema_versions()).found,
     }
     change = "nothing to do" if before == document["after"] else f"was {before}"
     return Reply(document, tuple, [f"Database: {path}", f"schema {document['after']}", change])

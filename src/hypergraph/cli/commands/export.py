@@ -29,11 +29,6 @@ export_options = (
     Option("--out", "the file to write; - for stdout", "FILE", needed=True, short="-o"),
     Option("--force", "overwrite the file if there is one"),
 )
-import__options = (
-    Option("FILE", "an export in JSON or JSON lines; - for stdin", needed=True),
-    Option("--as", "the id that the workflow gets here", "NEW"),
-    Option("--allow-pickle", "take pickled values, which can run any code once they are read"),
-)
 
 
 def export(call: Call) -> Reply:

@@ -16,7 +16,6 @@ from hypergraph.cli.stores import WF, asked
 from hypergraph.cli.targets import TARGET, graph_at
 from hypergraph.display import plural
 from hypergraph.durability.fork import Origin, begin
-from hypergraph.durability.options import NO_WISHES
 from hypergraph.views.changes import Forked
 from hypergraph.views.problems import NOT_FOUND, REFUSED, USAGE, Problem
 from hypergraph.views.workflows import summary
@@ -39,7 +38,7 @@ def fork(call: Call) -> Reply:
     store, origin = asked(call)
     edits = {key: json_of(text, f"--set {key}") for key, text in map(pair_of, given.set)}
     new = given.id or _free_name(store, origin)
-    if store.read_workflow(new) is not None:
+    if store.backend.read_workflow(new) is not None:
         raise Problem(REFUSED, f"Workflow {new!r} exists already; a fork needs an id of its own")
     if given.target is None:
         return _only_made(store, (origin, given.at), new, edits)
@@ -55,13 +54,13 @@ def _only_made(
     if edits:
         raise Problem(USAGE, "--set needs TARGET: a changed value counts once the graph takes it up")
     _check_point(store, *point)
-    source = store.read_workflow(point[0])
+    source = store.backend.read_workflow(point[0])
     assert source is not None  # noqa: S101 - its name was resolved
     like = NewWorkflow(source.graph_name, source.graph_hash, source.graph, source.node_hashes)
-    last = max((tally.superstep for tally in store.tally_steps(point[0])), default=None)
+    last = max((tally.superstep for tally in store.backend.tally_steps(point[0])), default=None)
     at = last if point[1] is None else point[1]
-    begin(store, new, like, Origin(point[0], at, (), {}, handed_over=False), NO_WISHES)
-    made = store.read_workflow(new)
+    begin(store, new, like, Origin(point[0], at, (), {}, handed_over=False))
+    made = store.backend.read_workflow(new)
     assert made is not None  # noqa: S101 - as above
     fields = {name: getattr(made, name) for name in type(made).__slots__}
     document: Forked = {"schema": "hypergraph.fork/1", "workflow": summary(fields)}
@@ -80,13 +79,13 @@ def _only_made(
 
 
 def _check_point(store: Checkpointer, origin: str, at: int | None) -> None:
-    if at is not None and not store.read_page(origin, after=(at - 1, _FAR), limit=1):
+    if at is not None and not store.steps(origin, after=(at - 1, _FAR), limit=1, values=False):
         hint = quoted("hypergraph", "steps", origin) + " lists its supersteps"
         raise Problem(NOT_FOUND, f"Superstep {at} of workflow {origin!r} not found", hint)
 
 
 def _free_name(store: Checkpointer, origin: str) -> str:
     stem, count = f"{origin.replace('/', '-')}-fork", 1
-    while store.read_workflow(name := f"{stem}-{count}") is not None:
+    while store.backend.read_workflow(name := f"{stem}-{count}") is not None:
         count += 1
     return name

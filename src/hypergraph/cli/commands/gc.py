@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
-from hypergraph.cli.stores import finished, opened
+from hypergraph.cli.stores import opened
 from hypergraph.display import plural
 from hypergraph.views.changes import Collected
 
@@ -21,7 +21,7 @@ gc_options = (
 
 def gc(call: Call) -> Reply:
     """Finish interrupted deletions, and remove artifacts that no value refers to."""
-    count = finished(opened(call).gc(older_than=call.options.older_than))
+    count = opened(call).gc(older_than=call.options.older_than)
     header = [f"Removed {plural(count, 'leftover')}: artifacts, and what interrupted deletions left"]
     document: Collected = {"schema": "hypergraph.gc/1", "removed": count}
     return Reply(document, tuple, header)

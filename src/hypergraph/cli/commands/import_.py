@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import sys
 
+from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import quoted
 from hypergraph.display import plural
 from hypergraph.views.export import imported
 from hypergraph.views.problems import USAGE, Problem
 from hypergraph.views.stores import store_at
+
+import__options = (
+    Option("FILE", "an export in JSON or JSON lines; - for stdin", needed=True),
+    Option("--as", "the id that the workflow gets here", "NEW"),
+    Option("--allow-pickle", "take pickled values, which can run any code once they are read"),
+)
 
 
 def import_(call: Call) -> Reply:

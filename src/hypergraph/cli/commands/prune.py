@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import quoted
-from hypergraph.cli.stores import finished, opened
+from hypergraph.cli.stores import opened
 from hypergraph.display import Table, jsonable, plural
 from hypergraph.views.changes import Pruned
 from hypergraph.views.problems import USAGE, Problem
@@ -23,7 +23,7 @@ def prune(call: Call) -> Reply:
     """Delete workflows that ended long ago."""
     store, given = opened(call), call.options
     try:
-        ids = finished(store.prune(given.older_than, keep_failed=given.keep_failed, dry_run=given.dry_run))
+        ids = store.prune(given.older_than, keep_failed=given.keep_failed, dry_run=given.dry_run)
     except ValueError as error:
         raise Problem(USAGE, str(error).replace("older_than=", "--older-than ")) from error
     document: Pruned = {"schema": "hypergraph.pruned/1", "ids": jsonable(ids), "dry_run": given.dry_run}

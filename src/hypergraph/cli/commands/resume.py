@@ -18,7 +18,7 @@ def resume(call: Call) -> Reply:
     store, workflow_id = asked(call)
     order = _order(call)
     order.options["workflow_id"] = workflow_id
-    if not order.is_map and store.names(f"{workflow_id}/item-", parent=workflow_id, limit=1):
+    if not order.is_map and store.backend.find_ids(f"{workflow_id}/item-", parent=workflow_id, limit=1):
         hint = f"{order.resuming('--map-over', 'KEY', 'KEY=VALUES')}: items that completed do not run again"
         raise Problem(USAGE, f"Workflow {workflow_id!r} is a map; it goes on with its list of items", hint)
     return reply_to(outcome(order, store), order)

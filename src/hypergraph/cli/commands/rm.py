@@ -7,7 +7,7 @@ import sys
 from hypergraph.checkpointers import Checkpointer
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
-from hypergraph.cli.stores import WF, finished, opened
+from hypergraph.cli.stores import WF, opened
 from hypergraph.display import escape, jsonable, plural
 from hypergraph.views.changes import Deleted
 from hypergraph.views.problems import REFUSED, Problem
@@ -25,7 +25,7 @@ def rm(call: Call) -> Reply:
     ids = list(dict.fromkeys(resolve(store, text) for text in call.options.wf))
     if not call.options.yes:
         _ask(store, ids)
-    count = finished(store.delete(*ids))
+    count = store.delete(*ids)
     document: Deleted = {"schema": "hypergraph.deleted/1", "ids": jsonable(ids), "deleted": count}
     return Reply(document, tuple, [f"Deleted {plural(count, 'workflow')}, children included"])
 
@@ -35,7 +35,7 @@ def _ask(store: Checkpointer, ids: list[str]) -> None:
     what = ids[0] if len(ids) == 1 else plural(len(ids), "workflow")
     if not sys.stdin.isatty():
         raise Problem(REFUSED, f"Nothing was deleted: {what} may go only with --yes", "Add --yes")
-    count = sum(len(store.children(workflow_id)) for workflow_id in ids)
+    count = sum(len(store.backend.children(workflow_id)) for workflow_id in ids)
     below = f" and {'its' if len(ids) == 1 else 'their'} {plural(count, 'child run')}" if count else ""
     print(f"Delete {escape(what)}{below}? This cannot be undone. [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):

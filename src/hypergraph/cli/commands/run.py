@@ -50,7 +50,7 @@ def run(call: Call) -> Reply:
         _refuse_without_store(call)
         return reply_to(outcome(order, None), order)
     store = store_at(call.address, create=True)
-    if given.id and not given.resume and store.read_workflow(given.id) is not None:
+    if given.id and not given.resume and store.backend.read_workflow(given.id) is not None:
         hint = "Go on with it: --resume. Or leave --id out"
         raise Problem(REFUSED, f"Workflow {given.id!r} exists already", hint)
     if given.resume and not given.id:

@@ -6,7 +6,6 @@ import csv
 import sys
 from typing import Any
 
-from hypergraph.checkpointers import SqliteCheckpointer
 from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import say
@@ -40,8 +39,8 @@ def sql(call: Call) -> Reply:
     if given.csv and (given.json or given.jsonl):
         raise Problem(USAGE, "--csv and --json exclude each other")
     store = sql_only(store_at(call.address))
-    if isinstance(store, SqliteCheckpointer):
-        found = rows(store.path, given.statement, limit=limit)
+    if store.backend.kind == "sqlite":
+        found = rows(store.backend.location, given.statement, limit=limit)
     else:
         found = sql_postgres.rows(store, given.statement, limit=limit)
     note = f"More than {plural(limit, 'row')}; --limit N shows more" if found["truncated"] else ""

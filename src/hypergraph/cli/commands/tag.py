@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypergraph.cli.arguments import Option, pair_of
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import quoted
-from hypergraph.cli.stores import WF, asked, finished
+from hypergraph.cli.stores import WF, asked
 from hypergraph.display import Table, jsonable, plural
 from hypergraph.views.changes import Tags
 from hypergraph.views.problems import USAGE, Problem
@@ -23,7 +23,7 @@ def tag(call: Call) -> Reply:
     pairs = dict(map(pair_of, getattr(call.options, "key=value")))
     if not pairs and not call.options.remove:
         raise Problem(USAGE, "Give tags as KEY=VALUE, or --remove KEY")
-    tags = finished(store.tag(workflow_id, pairs, remove=call.options.remove))
+    tags = store.tag(workflow_id, pairs, remove=call.options.remove)
     document: Tags = {"schema": "hypergraph.tags/1", "id": jsonable(workflow_id), "tags": jsonable(tags)}
     table = Table(("Tag", "Value"), sorted(tags.items()))
     header = [f"Workflow: {workflow_id}", plural(len(tags), "tag")]

@@ -40,7 +40,7 @@ def ui(call: Call) -> Reply:
     """Serve the page until interrupted; the address is printed, and opened in a browser."""
     server, process = _modules()
     given, store, graphs = call.options, opened(call), _graphs(call.options.app)
-    store.read_workflow("")  # what is no store is better refused now than by every answer
+    store.backend.read_workflow("")  # what is no store is better refused now than by every answer
     with process.listening_socket(given.port) as listening:
         port, token = listening.getsockname()[1], secrets.token_urlsafe(32)
         shown = without_password(call.address).partition("?")[0]

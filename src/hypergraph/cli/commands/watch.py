@@ -58,11 +58,11 @@ def watch(call: Call) -> Reply:
 
 def _list(store: Checkpointer, call: Call) -> Reply:
     if call.options.once or call.options.json:
-        page = with_owners(store, workflows(store, status=AT_WORK, limit=None))
+        page = with_owners(store, workflows(store.backend, status=AT_WORK, limit=None))
         return Reply(page, lambda: [ls_table(page)] if page["items"] else [], _at_work(page))
     shown: Any = None
     for _ in _looks(store, once=False):
-        page = with_owners(store, workflows(store, status=AT_WORK, limit=None))
+        page = with_owners(store, workflows(store.backend, status=AT_WORK, limit=None))
         seen = [(item["id"], item["steps"], item["alive"]) for item in page["items"]]
         if seen != shown:
             shown = seen
@@ -80,7 +80,7 @@ def _at_work(page: Any) -> list[str]:
 
 def _looks(store: Checkpointer, *, once: bool) -> Iterator[None]:
     """Yield now, then whenever something was written to the store, and at times when nothing was."""
-    version = store.watch()
+    version = store.backend.watch()
     seen, pause = version(), _SHORTEST
     yield
     while not once:

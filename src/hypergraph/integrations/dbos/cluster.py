@@ -1,6 +1,6 @@
-"""What those who submit and those who work have in common: where the database is, and how DBOS is used on it.
+"""The database of a cluster, and the DBOS client on it: queues, listings, requeueing.
 
-The tables of DBOS are made when they are first needed. Only its public calls are used.
+Clients and workers share it. The tables of DBOS are created on first use. Only public calls of DBOS are used.
 """
 
 from __future__ import annotations
@@ -11,15 +11,37 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+import dbos
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from hypergraph.checkpointers import PostgresCheckpointer
+from hypergraph.checkpointers.postgres.address import address_of
 from hypergraph.exceptions import CheckpointError, StoreUnavailableError
-from hypergraph.integrations.dbos.calls import dbos, maps_of, named, url_of
 
-VERSION = "hypergraph"  # which code may go on with which run, the store decides (`code_change`), not DBOS
-WORKER_CONCURRENCY = 10  # runs of one queue at once in one worker; as many connections as a store opens
+VERSION = "hypergraph"  # one for all: the store decides which code may resume a run (`code_change`), not DBOS
+WORKER_CONCURRENCY = 10  # default limit of runs per queue and worker; a store opens as many connections
 _BARE = {"load_input": False, "load_output": False}
+
+
+def session_address(dsn: str, session: str) -> str:
+    """Return the address of a database, for sessions of that name. Raises ValueError for a wrong address."""
+    return make_conninfo(address_of(dsn, "hypergraph").conninfo, application_name=session)
+
+
+def url_of(conninfo: str) -> str:
+    """Return an address as the URL that DBOS expects."""
+    parts: dict[str, Any] = dict(conninfo_to_dict(conninfo))
+    user, password, database = (parts.pop(name, None) for name in ("user", "password", "dbname"))
+    query = {name: str(value) for name, value in parts.items() if name != "application_name"}
+    url = URL.create("postgresql", username=user, password=password or None, database=database, query=query)
+    return url.render_as_string(hide_password=False)
+
+
+def map_queue(queue: str) -> str:
+    """Return the queue of the maps whose items go to `queue`: a map that waits must not occupy it."""
+    return f"{queue} maps"
 
 
 @dataclass
@@ -33,21 +55,23 @@ class Cluster:
     _client: Any = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
+    # -- connections -----------------------------------------------------------------------------------
+
     @property
     def url(self) -> str:
         """The address for DBOS."""
-        return url_of(named(self.dsn, "hypergraph"))
+        return url_of(session_address(self.dsn, "hypergraph"))
 
-    def store(self, name: str = "hypergraph") -> PostgresCheckpointer:
-        """Return the store, its sessions named so.
+    def store(self, session: str = "hypergraph") -> PostgresCheckpointer:
+        """Return a store whose sessions have that name.
 
         Raises:
-            ValueError: it does not write every step at once, so others could not go on from it.
+            ValueError: the store does not commit every step at once, so no other worker could resume.
         """
-        store = self.make_store(named(self.dsn, name))
+        store = self.make_store(session_address(self.dsn, session))
         if store.policy.durability != "sync":
             raise ValueError(
-                f'A run that others may take over needs durability="sync", got {store.policy.durability!r}'
+                f'DBOSRunner needs a store with durability="sync", got {store.policy.durability!r}'
             )
         return store
 
@@ -56,14 +80,14 @@ class Cluster:
         """The client of DBOS, connected on first use.
 
         Raises:
-            CheckpointError: the database cannot be reached, or refuses to have the tables of DBOS.
+            CheckpointError: the database cannot be reached, or rejects the tables of DBOS.
         """
         with self._lock:
             if self._client is None:
-                self._client = self._connected()
+                self._client = self._connect()
             return self._client
 
-    def _connected(self) -> Any:
+    def _connect(self) -> Any:
         try:
             dbos.DBOS.migrate(self.url)
             return dbos.DBOSClient(
@@ -75,8 +99,8 @@ class Cluster:
             raise StoreUnavailableError(f"The database cannot be reached: {error.orig}") from error
         except DBAPIError as error:
             raise CheckpointError(
-                f"The database refuses the tables of DBOS: {error.orig}. Grant this user CREATE on the "
-                "database, or the use of the schema dbos and its tables."
+                f"The database rejected the tables of DBOS: {error.orig}. Grant this user CREATE on the "
+                "database, or USAGE on the schema dbos and its tables."
             ) from error
 
     def close(self) -> None:
@@ -86,33 +110,37 @@ class Cluster:
                 self._client.destroy()
                 self._client = None
 
-    def declare(self, queue: str, **limits: Any) -> None:
-        """Create or change a queue, and that of the maps whose items go there."""
+    # -- queues ----------------------------------------------------------------------------------------
+
+    def set_queue(self, queue: str, **limits: Any) -> None:
+        """Create or change a queue, and create the queue of its maps."""
         client, given = self.client, {"polling_interval_sec": self.polling, **limits}
         client.register_queue(queue, **given)
-        quick = {"polling_interval_sec": given["polling_interval_sec"]}
-        client.register_queue(maps_of(queue), **quick, on_conflict="never_update")
+        polling = {"polling_interval_sec": given["polling_interval_sec"]}
+        client.register_queue(map_queue(queue), **polling, on_conflict="never_update")
 
-    def declare_if_missing(self, queue: str) -> None:
-        """Create a queue with the usual limits, unless there is one of that name."""
+    def ensure_queue(self, queue: str) -> None:
+        """Create a queue with the default limits, unless it exists."""
         if self.client.retrieve_queue(queue) is None:
-            self.declare(queue, worker_concurrency=WORKER_CONCURRENCY, on_conflict="never_update")
+            self.set_queue(queue, worker_concurrency=WORKER_CONCURRENCY, on_conflict="never_update")
 
-    def found(self, dbos_ids: Iterable[str], **filters: Any) -> dict[str, Any]:
-        """Return what DBOS knows of some of its workflows, by their ids, without inputs and outputs."""
+    # -- submitted workflows ---------------------------------------------------------------------------
+
+    def statuses(self, dbos_ids: Iterable[str], **filters: Any) -> dict[str, Any]:
+        """Return the statuses of DBOS workflows by id, without inputs and outputs."""
         ids = list(dbos_ids)
         listed = self.client.list_workflows(workflow_ids=ids, **{**_BARE, **filters}) if ids else []
         return {status.workflow_id: status for status in listed}
 
     def pending(self, **filters: Any) -> list[Any]:
-        """Return the runs of this application that some worker has taken."""
+        """Return the statuses of this application's workflows that a worker has claimed."""
         found: list[Any] = self.client.list_workflows(
             status="PENDING", application_name=self.application, **_BARE, **filters
         )
         return found
 
     def waiting(self, queue: str) -> int:
-        """Return how many runs wait in a queue, counted up to a thousand."""
+        """Return the number of workflows that wait in a queue, at most 1000."""
         found = self.client.list_workflows(
             status=["ENQUEUED", "DELAYED"],
             queue_name=queue,
@@ -122,11 +150,11 @@ class Cluster:
         )
         return len(found)
 
-    def put_back(self, statuses: Iterable[Any]) -> int:
-        """Put runs that were taken back into their queues; return how many there were."""
+    def requeue(self, statuses: Iterable[Any]) -> int:
+        """Return claimed workflows to their queues; return their number."""
         by_queue: dict[str, list[str]] = defaultdict(list)
         for status in statuses:
-            if status.status == "PENDING":  # a run that was cancelled stays so
+            if status.status == "PENDING":  # a cancelled one stays cancelled
                 by_queue[status.queue_name].append(status.workflow_id)
         for queue, ids in by_queue.items():
             self.client.resume_workflows(ids, queue_name=queue)

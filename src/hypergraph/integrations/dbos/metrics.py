@@ -1,7 +1,7 @@
-"""What a worker says about itself over HTTP: `/health` for whoever restarts it, `/metrics` for Prometheus.
+"""The HTTP endpoints of a worker: `/health` for a supervisor, `/metrics` for Prometheus.
 
-`/health` answers 200 as long as the worker holds its lock and takes work, 503 otherwise; both answer GET and
-HEAD only, and read nothing that was sent.
+`/health` responds with 200 while the worker holds its lock and claims runs, else with 503. Both accept GET
+and HEAD only, and ignore the body of a request.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 _HELP = {
-    "hypergraph_runs_total": ("counter", "runs that ended here, by status"),
+    "hypergraph_runs_total": ("counter", "runs that ended in this worker, by status"),
     "hypergraph_runs_interrupted_total": ("counter", "times a run lost its store or its ownership"),
-    "hypergraph_runs_live": ("gauge", "runs under way"),
-    "hypergraph_recovered_total": ("counter", "runs of dead workers that were put back into their queue"),
-    "hypergraph_handed_over_total": ("counter", "runs given to others while draining"),
-    "hypergraph_lock_losses_total": ("counter", "times the session of this worker was lost"),
-    "hypergraph_watch_errors_total": ("counter", "rounds of looking after others that failed"),
-    "hypergraph_heartbeat_age_seconds": ("gauge", "time since the worker was last seen to live"),
-    "hypergraph_draining": ("gauge", "1 while the worker takes no more work"),
-    "hypergraph_queue_waiting": ("gauge", "runs that wait in a queue, counted up to 1000"),
+    "hypergraph_runs_live": ("gauge", "runs in progress"),
+    "hypergraph_recovered_total": ("counter", "runs of dead workers that were returned to their queue"),
+    "hypergraph_handed_over_total": ("counter", "runs returned to their queue while draining"),
+    "hypergraph_lock_losses_total": ("counter", "times the worker lost its database session"),
+    "hypergraph_watch_errors_total": ("counter", "failed rounds of heartbeat and recovery"),
+    "hypergraph_heartbeat_age_seconds": ("gauge", "time since the last heartbeat"),
+    "hypergraph_draining": ("gauge", "1 while the worker claims no more runs"),
+    "hypergraph_queue_waiting": ("gauge", "runs waiting in a queue, counted up to 1000"),
 }
 
 
 class Metrics:
-    """Counters, and gauges that are read when somebody asks."""
+    """Counters, and gauges that are read on request."""
 
     def __init__(self, gauges: Callable[[], Mapping[str, float]] = dict) -> None:
         self._counts: dict[str, float] = {}
@@ -35,21 +35,21 @@ class Metrics:
         self.gauges = gauges
 
     def count(self, name: str, by: float = 1, **labels: str) -> None:
-        """Raise a counter."""
+        """Increase a counter."""
         with self._lock:
             key = series(name, **labels)
             self._counts[key] = self._counts.get(key, 0) + by
 
     def text(self) -> str:
-        """Return all of them in the text format of Prometheus."""
+        """Return all metrics in the text format of Prometheus."""
         with self._lock:
             found = {**self._counts}
         found.update(self.gauges())
         lines: list[str] = []
-        for name, (kind, explained) in _HELP.items():
+        for name, (kind, meaning) in _HELP.items():
             own = {key: value for key, value in found.items() if key.partition("{")[0] == name}
             if own:
-                lines += [f"# HELP {name} {explained}", f"# TYPE {name} {kind}"]
+                lines += [f"# HELP {name} {meaning}", f"# TYPE {name} {kind}"]
                 lines += [f"{key} {value:g}" for key, value in sorted(own.items())]
         return "\n".join(lines) + "\n"
 
@@ -70,21 +70,21 @@ def _quoted(value: str) -> str:
 def serve(
     host: str, port: int, metrics: Metrics, health: Callable[[], dict[str, Any]]
 ) -> ThreadingHTTPServer:
-    """Answer in a thread; `health` returns what to say, with "ok" in it. Raises OSError for a port in use."""
+    """Start the server in a thread; `health` returns a document with "ok". Raises OSError for a used port."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             if self.path == "/metrics":
-                self._answer(200, "text/plain; version=0.0.4; charset=utf-8", metrics.text())
+                self._respond(200, "text/plain; version=0.0.4; charset=utf-8", metrics.text())
             elif self.path == "/health":
                 found = health()
-                self._answer(200 if found["ok"] else 503, "application/json", json.dumps(found) + "\n")
+                self._respond(200 if found["ok"] else 503, "application/json", json.dumps(found) + "\n")
             else:
-                self._answer(404, "text/plain; charset=utf-8", "/health and /metrics\n")
+                self._respond(404, "text/plain; charset=utf-8", "/health and /metrics\n")
 
         do_HEAD = do_GET
 
-        def _answer(self, code: int, kind: str, text: str) -> None:
+        def _respond(self, code: int, kind: str, text: str) -> None:
             body = text.encode()
             self.send_response(code)
             self.send_header("Content-Type", kind)
@@ -94,7 +94,7 @@ def serve(
                 self.wfile.write(body)
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Keep the log for what happens to runs."""
+            """Log nothing: the log is for runs."""
 
     server = ThreadingHTTPServer((host, port), Handler)
     server.daemon_threads = True

@@ -1,8 +1,8 @@
-"""Who lives: a session of the server with one advisory lock for each worker, taken before it takes work.
+"""Presence of workers: one database session and one advisory lock per worker, taken before its first claim.
 
-The server frees the lock of a worker that was killed at once. One that was stopped, or cut off, keeps its
-lock and says nothing: whoever finds that out ends all its sessions, and what it still writes is refused by
-the fence of the store. The server's clock tells how long somebody has been silent.
+The server releases the lock of a killed worker at once. A worker that is suspended or cut off keeps its lock
+but sends no heartbeat: another worker then ends all its sessions, and the fence of the store rejects its
+later writes. Silence is measured by the clock of the server.
 """
 
 from __future__ import annotations
@@ -14,16 +14,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import psycopg
+
 from hypergraph.checkpointers.postgres.address import address_of
 from hypergraph.checkpointers.postgres.errors import translated
 from hypergraph.exceptions import HypergraphError
-from hypergraph.integrations.dbos.calls import named, psycopg
+from hypergraph.integrations.dbos.cluster import session_address
 from hypergraph.views.doctor import lock_of
 
 logger = logging.getLogger("hypergraph.worker")
 
-MAX_ID = 40  # Postgres keeps 63 bytes of the name of a session
-_MOURNING = 3.0  # seconds in which whoever takes over may hold the lock of a worker that comes back
+MAX_ID = 40  # characters; Postgres keeps 63 bytes of the name of a session
+_TAKEOVER = 3.0  # seconds a returning worker waits for a takeover that holds its lock
 
 _HOLDER = """
 SELECT a.pid, a.client_addr, extract(epoch FROM clock_timestamp() - a.state_change)::float8
@@ -38,26 +40,28 @@ WHERE application_name = %s AND datname = current_database() AND pid <> pg_backe
 
 
 class ExecutorInUseError(HypergraphError):
-    """Another worker with this executor id lives; give every worker an id of its own."""
+    """A live worker has this executor id; give each worker its own."""
 
 
 def session_name(executor_id: str) -> str:
-    """Return the name of all sessions of a worker.
+    """Return the name of all database sessions of a worker.
 
     Raises:
-        ValueError: it cannot be the id of a worker.
+        ValueError: the executor id is invalid.
     """
     fits = executor_id.isascii() and executor_id.isprintable() and executor_id == executor_id.strip()
     if not executor_id or not fits or len(executor_id) > MAX_ID:
-        raise ValueError(f"An executor id is 1 to {MAX_ID} printable ASCII characters, got {executor_id!r}")
+        raise ValueError(
+            f"An executor id must be 1 to {MAX_ID} printable ASCII characters, got {executor_id!r}"
+        )
     return f"hypergraph worker {executor_id}"
 
 
 class Presence:
-    """The lock of one worker, and what it can find out about the others of the same application."""
+    """The lock and heartbeat of one worker, and takeovers from other workers of its application."""
 
     def __init__(self, dsn: str, application: str, executor_id: str, *, patience: float) -> None:
-        self._conninfo = named(dsn, session_name(executor_id))
+        self._conninfo = session_address(dsn, session_name(executor_id))
         self._application = application
         self.executor_id = executor_id
         self.patience = patience
@@ -71,8 +75,8 @@ class Presence:
         """Take the lock.
 
         Raises:
-            ExecutorInUseError: another worker has it.
-            CheckpointError: the server cannot be reached, or refuses.
+            ExecutorInUseError: another worker holds it.
+            CheckpointError: the server cannot be reached, or rejects the session.
         """
         try:
             with self._lock:
@@ -82,10 +86,10 @@ class Presence:
             raise translated(error, address.shown, address.secret) from error
 
     def beat(self) -> None:
-        """Say that this worker lives, in a new session if the last one was lost.
+        """Send a heartbeat, in a new session if the last one was lost.
 
         Raises:
-            ExecutorInUseError: another worker has the lock by now.
+            ExecutorInUseError: another worker holds the lock now.
             psycopg.Error: the server cannot be reached.
         """
         with self._lock:
@@ -99,12 +103,15 @@ class Presence:
 
     @property
     def age(self) -> float:
-        """Seconds since this worker was last seen to live."""
+        """Seconds since the last heartbeat."""
         return time.monotonic() - self._beaten
 
     @contextmanager
-    def mourning(self, executor_id: str) -> Iterator[bool]:
-        """Tell whether a worker is dead; if so, nobody else mourns it, and it cannot come back meanwhile."""
+    def takeover(self, executor_id: str) -> Iterator[bool]:
+        """Yield whether a worker is dead.
+
+        A dead worker's lock is held meanwhile: no other worker takes over, and the dead one cannot return.
+        """
         key = lock_of(self._application, executor_id)
         with self._lock:
             driver = self._open()
@@ -122,14 +129,14 @@ class Presence:
         holder = _holder(driver, key)
         if holder is None or holder[2] < self.patience:
             return
-        logger.warning("worker %s has been silent for %.1f s: ending its sessions", executor_id, holder[2])
+        logger.warning("worker %s sent no heartbeat for %.1f s: ending its sessions", executor_id, holder[2])
         driver.execute(_END, [session_name(executor_id)])
         deadline = time.monotonic() + 1
         while _holder(driver, key) is not None and time.monotonic() < deadline:
             time.sleep(0.01)
 
     def end(self) -> None:
-        """Free the lock, for good."""
+        """Release the lock for good."""
         with self._lock:
             self._is_over = True
             self._close()
@@ -138,10 +145,10 @@ class Presence:
         if self._driver is not None and not self._driver.closed:
             return self._driver
         if self._is_over:
-            raise RuntimeError("this worker has ended")
+            raise RuntimeError("the worker has stopped")
         driver = psycopg.connect(self._conninfo, autocommit=True)
         try:
-            key, give_up = lock_of(self._application, self.executor_id), time.monotonic() + _MOURNING
+            key, give_up = lock_of(self._application, self.executor_id), time.monotonic() + _TAKEOVER
             while not _try_lock(driver, key):
                 if time.monotonic() > give_up:
                     raise _in_use(driver, key, self.executor_id)
@@ -170,8 +177,8 @@ def _holder(driver: psycopg.Connection[Any], key: int) -> tuple[int, Any, float]
 
 def _in_use(driver: psycopg.Connection[Any], key: int, executor_id: str) -> ExecutorInUseError:
     holder = _holder(driver, key)
-    where = f" (from {holder[1] or 'this host'}, seen {holder[2]:.1f} s ago)" if holder else ""
+    where = f" (from {holder[1] or 'this host'}, last seen {holder[2]:.1f} s ago)" if holder else ""
     return ExecutorInUseError(
-        f"A worker with the executor id {executor_id!r} lives{where}. Give every worker an id of its own; "
-        "a worker that died can be started again under its old one."
+        f"Executor id {executor_id!r} is in use by a live worker{where}. Give each worker its own id; the "
+        "id of a dead worker can be used again."
     )

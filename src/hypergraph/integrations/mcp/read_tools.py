@@ -1,7 +1,7 @@
-"""What an agent may ask about stored workflows. Nothing here changes anything, or runs code of a user.
+"""Tools that read stored workflows. They change nothing and run no user code.
 
-The docstrings are what an agent reads to choose a tool. Of an answer that has all its items, whoever asks
-makes the page that `limit` and `cursor` mean.
+An agent reads the docstrings to choose a tool. Where a view returns all its items, the server cuts the page
+of `limit` and `cursor`.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from hypergraph.views.why import why
 from hypergraph.views.workflow import workflow
 from hypergraph.views.workflows import workflows
 
-_TEXT_PART = 80  # characters of a text that count as one part of it
+_TEXT_PART = 80  # characters of a text that count as one item of it
 _STEP_VALUE = 2000  # characters of each value of a step
-_FEW = 40  # values whose looks are told along with their names,
-_SMALL = 1_000_000  # if they have no more bytes than this altogether
-_MOST = 10_000  # groups of failures that are collected to page through
+_FEW = 40  # values that are listed with type and preview,
+_SMALL = 1_000_000  # if they have no more bytes in total
+_MOST = 10_000  # groups of failures to page through
 
-FAR = 10**12  # no step or superstep comes after it
+FAR = 10**12  # more than any index of a step or superstep
 
 Answer = Mapping[str, Any]
 Wf = Annotated[
     str,
-    Field(description="A workflow: its id, a unique beginning of it, @last, @last-failed, or parent/child"),
+    Field(description="A workflow: its id, a unique prefix of it, @last, @last-failed, or parent/child"),
 ]
-Limit = Annotated[int, Field(description="At most so many items; fewer come if they are long", ge=1, le=200)]
+Limit = Annotated[int, Field(description="The most items to return; fewer if they are long", ge=1, le=200)]
 Cursor = Annotated[str | None, Field(description="The next_cursor of the page before")]
 Key = Annotated[str, Field(description="The name of a value, as get_state lists it")]
 At = Annotated[int | None, Field(description="After this superstep; by default the latest", ge=0, le=FAR)]
@@ -53,29 +53,29 @@ Index = Annotated[int, Field(description="The index of the step, as list_steps g
 
 
 class Source:
-    """Where the workflows are. The store is opened when it is first asked for, and may come later."""
+    """The store at an address, opened on first use; the file may be created later."""
 
     def __init__(self, address: str) -> None:
         self.address = address
         self._opened: Checkpointer | None = None
 
     def store(self) -> Checkpointer:
-        """Return the store. Raises Problem while there is none."""
+        """Return the store. Raises Problem while it does not exist."""
         if self._opened is None:
             self._opened = store_at(self.address)
         path = getattr(self._opened, "path", None)
         if path is not None and not os.path.isfile(path):
-            file_of(path)  # a store would make an empty file where one was removed
+            file_of(path)  # raises: a store would create an empty file in place of one that was removed
         return self._opened
 
     def known(self, text: str) -> tuple[Checkpointer, str]:
-        """Return the store and the id that a text means. Raises Problem."""
+        """Return the store and the workflow id that a text stands for. Raises Problem."""
         store = self.store()
         return store, resolve(store, text)
 
 
-class Looking:
-    """The questions, each a tool of its own."""
+class ReadTools:
+    """The tools that only read."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -101,15 +101,15 @@ class Looking:
         limit: Limit = 20,
         cursor: Cursor = None,
     ) -> Answer:
-        """List workflows, newest first. Call this first; every other tool wants an id from here.
+        """List workflows, newest first. Call this first; every other tool needs an id from here.
 
-        Only top-level workflows are listed unless `parent` is given. `total` counts all that match, whatever
-        the page; pass `next_cursor` as `cursor` for the next page, until it is null.
+        Only top-level workflows are listed unless `parent` is given. `total` counts all matches, not only
+        this page; pass `next_cursor` as `cursor` for the next page, until it is null.
         """
         store = self._source.store()
         within = None if parent is None else resolve(store, parent)
         filters = {"status": status, "graph": graph, "since": since, "until": until, "tag": tag}
-        page = workflows(store, **filters, parent=within, where=where, limit=limit, cursor=cursor)
+        page = workflows(store.backend, **filters, parent=within, where=where, limit=limit, cursor=cursor)
         return with_owners(store, page)
 
     def show_workflow(self, workflow_id: Wf) -> Answer:
@@ -132,21 +132,21 @@ class Looking:
         superstep: Annotated[str | None, Field(description="A number like 3, or a range like 3..7")] = None,
         item: Annotated[int | None, Field(description="The item of a map, from 0", ge=0, le=FAR)] = None,
         iteration: Annotated[int | None, Field(description="The visit of a node, from 1", ge=1)] = None,
-        slow: Annotated[str | None, Field(description="Took at least as long, like 250ms or 1s")] = None,
+        slow: Annotated[str | None, Field(description="The minimum duration, like 250ms or 1s")] = None,
         limit: Limit = 20,
         cursor: Cursor = None,
     ) -> Answer:
         """List the steps of a workflow in order, without values: node, status, time, decision, error.
 
-        A step is one execution of one node; its `index` is what show_step takes. `child` is the workflow of
-        a nested graph: list its steps to look inside. Pass `next_cursor` as `cursor` until it is null.
+        A step is one execution of one node; pass its `index` to show_step. `child` is the workflow of
+        a nested graph: list its steps to see inside. Pass `next_cursor` as `cursor` until it is null.
         """
         store, wf = self._source.known(workflow_id)
         filters: dict[str, Any] = {"node": node, "status": status, "superstep": superstep, "slow": slow}
         return steps(store, wf, **filters, item=item, iteration=iteration, limit=limit, cursor=cursor)
 
     def show_step(self, workflow_id: Wf, index: Index) -> Answer:
-        """Show one step in full: what it took and from which step that came, what it made, how it failed.
+        """Show one step in full: its inputs and the steps they came from, its outputs, its error.
 
         Long values are cut. For all of an output call get_value with `at` = its superstep; for all of an
         input, with `at` = the superstep of the step in its made_by.
@@ -157,7 +157,7 @@ class Looking:
     def get_state(
         self, workflow_id: Wf, *, at: At = None, limit: Limit = 40, cursor: Cursor = None
     ) -> Answer:
-        """List the values a workflow had after a superstep, inputs included: name, type, size, who made it.
+        """List the values a workflow had after a superstep, inputs included: name, type, size, source.
 
         Call get_value for one of them. Where there are many or large ones, type and preview are null.
         """
@@ -211,7 +211,7 @@ class Looking:
     ) -> Answer:
         """Compare two workflows (a and b), or two supersteps of one (a, first and second).
 
-        Of two workflows: the first step at which they part, the steps around it, times per node, and the
+        Of two workflows: the first step at which they differ, the steps around it, times per node, and the
         values that differ. Of two supersteps: the steps between them and the values these changed.
         """
         store, ours = self._source.known(a)
@@ -227,11 +227,11 @@ class Looking:
         key: Key,
         *,
         at: At = None,
-        depth: Annotated[int | None, Field(description="Go only so many steps back", ge=0)] = None,
+        depth: Annotated[int | None, Field(description="The most steps to go back", ge=0)] = None,
         limit: Limit = 40,
         cursor: Cursor = None,
     ) -> Answer:
-        """Tell how a value came about: the step that made it, what that took, and so on to the given inputs.
+        """Explain a value: the step that made it, the inputs of that step, and so on to the given inputs.
 
         A list in which every value has an `id`, and `sources` name the ids it was made of; nearest first.
         """
@@ -247,13 +247,13 @@ class Looking:
         limit: Limit = 40,
         cursor: Cursor = None,
     ) -> Answer:
-        """Tell how nodes do over all workflows: count, median and 95th percentile, errors, cache hits."""
+        """Show figures per node over all workflows: count, median and 95th percentile, errors, cache hits."""
         return stats(self._source.store(), graph=graph, node=node, since=since)
 
     def errors(
         self, *, graph: GraphName = None, since: Since = None, limit: Limit = 20, cursor: Cursor = None
     ) -> Answer:
-        """List what failed in all workflows, alike failures together, newest first, with ids to look at."""
+        """List the failures of all workflows, grouped by similarity, newest first, with workflow ids."""
         return errors(self._source.store(), graph=graph, since=since, limit=_MOST)
 
     def timeline(
@@ -261,17 +261,17 @@ class Looking:
         workflow_id: Wf,
         *,
         critical: Annotated[
-            bool | None, Field(description="Find the critical path; unasked only up to 20,000 steps")
+            bool | None, Field(description="Compute the critical path; by default only up to 20,000 steps")
         ] = None,
         limit: Limit = 40,
         cursor: Cursor = None,
     ) -> Answer:
-        """Tell when steps ran and what made the workflow slow: the critical path, with each node's share."""
+        """Show when steps ran and what made the workflow slow: the critical path, with each node's share."""
         store, wf = self._source.known(workflow_id)
         return timeline(store, wf, limit=limit, cursor=cursor, critical=critical)
 
     def lineage(self, workflow_id: Wf, *, limit: Limit = 40, cursor: Cursor = None) -> Answer:
-        """Tell which workflow this one was forked from, which forks it has, and which nested runs it has."""
+        """Show the workflow this one was forked from, its own forks, and its nested runs."""
         return lineage(*self._source.known(workflow_id))
 
     def search(
@@ -283,6 +283,6 @@ class Looking:
     ) -> Answer:
         """Find steps that mention a text in a name, an error or a value, in all workflows, newest first.
 
-        Every step is looked through, which takes a while in a large store.
+        It reads every step, which takes a while in a large store.
         """
         return search(self._source.store(), text, limit=limit, cursor=cursor)

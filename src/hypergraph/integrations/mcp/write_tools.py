@@ -1,6 +1,6 @@
-"""What an agent may change, if the server was started for it; with graphs it can also run them.
+"""Tools that change a store, and tools that run a graph; the server offers them on request only.
 
-The docstrings are what an agent reads to choose a tool.
+An agent reads the docstrings to choose a tool.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from hypergraph.views.workflow import workflow
 Values = Annotated[dict[str, Any] | None, Field(description="Values by name, as JSON")]
 
 
-class Keeping:
-    """Changes that run no code."""
+class EditTools:
+    """The tools that change a store and run no user code."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -34,35 +34,35 @@ class Keeping:
         self,
         workflow_id: Wf,
         tags: Annotated[dict[str, str] | None, Field(description="Tags to set")] = None,
-        remove: Annotated[list[str] | None, Field(description="Tags to take off")] = None,
+        remove: Annotated[list[str] | None, Field(description="Names of tags to remove")] = None,
     ) -> Answer:
-        """Set tags of a workflow, or take some off; list_workflows finds workflows by their tags."""
+        """Set or remove tags of a workflow; list_workflows filters by tags."""
         store, wf = self._source.known(workflow_id)
         changes: dict[str, str | None] = {**dict.fromkeys(remove or ()), **(tags or {})}
         if not changes:
-            raise Problem(USAGE, "Give tags to set, or names to remove")
-        return {"schema": "hypergraph.tags/1", "workflow": wf, "tags": store.set_tags(wf, changes)}
+            raise Problem(USAGE, "Pass tags to set, or names to remove")
+        return {"schema": "hypergraph.tags/1", "workflow": wf, "tags": store.backend.set_tags(wf, changes)}
 
     def delete_workflow(
-        self, workflow_id: Annotated[str, Field(description="The whole id; no beginning of one, no @last")]
+        self, workflow_id: Annotated[str, Field(description="The whole id, not a prefix or @last")]
     ) -> Answer:
-        """Delete a workflow with its nested runs and items, for good. Ask your user first."""
+        """Delete a workflow with its nested runs and items. This cannot be undone: ask your user first."""
         store = self._source.store()
-        if store.read_workflow(workflow_id) is None:
+        if store.backend.read_workflow(workflow_id) is None:
             raise Problem(
                 NOT_FOUND,
                 f"Workflow {workflow_id!r} not found",
-                "Give the whole id, as list_workflows has it",
+                "Pass the whole id, as list_workflows shows it",
             )
         return {
             "schema": "hypergraph.deleted/1",
             "workflow": workflow_id,
-            "deleted": store.erase([workflow_id]),
+            "deleted": store.backend.delete([workflow_id]),
         }
 
 
-class Running:
-    """Changes that call the nodes of a graph."""
+class RunTools:
+    """The tools that run a graph."""
 
     def __init__(self, source: Source, graphs: Sequence[Graph]) -> None:
         self._source = source
@@ -73,23 +73,24 @@ class Running:
         workflow_id: Wf,
         new_id: Annotated[str, Field(description="The id of the fork; it must not exist yet")],
         at: Annotated[
-            int | None, Field(description="The last superstep to take along; by default all", ge=0, le=FAR)
+            int | None, Field(description="The last superstep to copy; by default all", ge=0, le=FAR)
         ] = None,
         values: Values = None,
     ) -> Answer:
-        """Run on from a past superstep, with other values, as a new workflow; the original stays as it is.
+        """Fork a workflow: continue from a past superstep, with other values, under a new id.
 
-        Only what depends on the values runs again. Returns the fork as show_workflow does.
+        The original stays as it is. Only nodes that depend on the new values run again.
+        Returns the fork as show_workflow does.
         """
         store, wf = self._source.known(workflow_id)
-        if store.read_workflow(new_id) is not None:
-            raise Problem(REFUSED, f"Workflow {new_id!r} exists already", "Give the fork another id")
+        if store.backend.read_workflow(new_id) is not None:
+            raise Problem(REFUSED, f"Workflow {new_id!r} already exists", "Pass another new_id")
         return self._run(store, known(store, wf), new_id, values, fork_from=(wf, at))
 
     def resume_workflow(self, workflow_id: Wf, values: Values = None) -> Answer:
-        """Go on with a workflow that failed, was stopped or died; finished steps do not run again.
+        """Resume a workflow that failed, was stopped or crashed; finished steps do not run again.
 
-        With values, what depends on them runs again. Returns the workflow as show_workflow does.
+        With values, the nodes that depend on them run again. Returns the workflow as show_workflow does.
         """
         store, wf = self._source.known(workflow_id)
         return self._run(store, known(store, wf), wf, values)
@@ -97,16 +98,16 @@ class Running:
     def answer_pause(
         self,
         workflow_id: Wf,
-        answer: Annotated[Any, Field(description="What the workflow waits for, as JSON")],
+        answer: Annotated[Any, Field(description="The answer, as JSON")],
         response_key: Annotated[
-            str | None, Field(description="Under which name; by default the one that show_workflow gives")
+            str | None, Field(description="The name of the answer; by default that of show_workflow")
         ] = None,
     ) -> Answer:
-        """Answer the question of a paused workflow, and let it go on. See `pause` of show_workflow first."""
+        """Answer the question of a paused workflow and resume it. See `pause` of show_workflow first."""
         store, wf = self._source.known(workflow_id)
         pause = workflow(store, wf)["pause"]
         if pause is None:
-            raise Problem(REFUSED, f"Workflow {wf!r} waits for no answer", "show_workflow tells its status")
+            raise Problem(REFUSED, f"Workflow {wf!r} is not paused", "show_workflow shows its status")
         return self._run(store, known(store, wf), wf, {response_key or pause["response_key"]: answer})
 
     def _run(
@@ -124,26 +125,26 @@ class Running:
         return workflow(store, wf)
 
     def _graph_of(self, origin: Workflow) -> Graph:
-        """Return the graph that a workflow is a run of. Raises Problem."""
+        """Return the graph of a workflow. Raises Problem."""
         if origin.parent_id is not None:
-            hint = f"Go on with the workflow it is part of: {origin.parent_id}"
-            raise Problem(REFUSED, f"Workflow {origin.id!r} is a part of another one", hint)
+            hint = f"Resume its parent: {origin.parent_id}"
+            raise Problem(REFUSED, f"Workflow {origin.id!r} is part of another workflow", hint)
         for graph in self._graphs:
             if graph.name == origin.graph_name:
                 return graph
-        names = [graph.name or "(a graph without name)" for graph in self._graphs]
+        names = [graph.name or "(unnamed graph)" for graph in self._graphs]
         raise Problem(
             REFUSED,
-            f"Workflow {origin.id!r} is a run of a graph that this server was not given",
+            f"This server does not have the graph of workflow {origin.id!r}",
             "It has:",
             names,
         )
 
 
 def _check_names(graph: Graph, values: Mapping[str, Any]) -> None:
-    """Refuse values that nothing takes: a runner only warns of them, which no agent hears."""
+    """Raise Problem for unknown inputs: a runner only warns, and no agent sees the warning."""
     known = [*graph.inputs.all, *graph.outputs]
     for name in values:
         if name not in known and name.partition(".")[0] not in graph.nodes:
-            hint = did_you_mean(name, known) or "These are known:"
-            raise Problem(USAGE, f"Nothing in the graph takes a value called {name!r}", hint, known)
+            hint = did_you_mean(name, known) or "Known names:"
+            raise Problem(USAGE, f"Unexpected input {name!r}", hint, known)

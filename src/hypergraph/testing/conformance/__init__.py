@@ -1,4 +1,4 @@
-"""The suite that every store must pass, memory and third parties alike."""
+"""The conformance suite of stores."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from hypergraph.checkpointers import Checkpointer
 from hypergraph.testing.conformance.crashes import CrashTests, FenceTests
-from hypergraph.testing.conformance.outlines import GlanceTests
+from hypergraph.testing.conformance.outlines import OutlineTests, OverviewTests
 from hypergraph.testing.conformance.ownership import BackgroundTests, CommitTests, OwnershipTests
 from hypergraph.testing.conformance.process import Another
 from hypergraph.testing.conformance.races import ClockTests, ProcessTests, ThreadTests
@@ -21,7 +21,8 @@ from hypergraph.testing.conformance.upkeep import AwaitableTests, IdTests, ListT
 
 class CheckpointerConformance(
     StepTests,
-    GlanceTests,
+    OutlineTests,
+    OverviewTests,
     ValueTests,
     CommitTests,
     OwnershipTests,
@@ -58,7 +59,7 @@ class CheckpointerConformance(
         """The store to be tested."""
         made = self.make_store(tmp_path)
         yield made
-        made.shut()
+        made.close()
 
     @pytest.fixture
     def other(self, tmp_path: Path) -> Iterator[Callable[[], Another]]:

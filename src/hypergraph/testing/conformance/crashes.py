@@ -1,4 +1,4 @@
-"""What must hold of a store when processes die at work: for stores that outlive one."""
+"""Tests of stores whose processes are killed."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from hypergraph.checkpointers import Checkpointer, WorkflowStatus
 from hypergraph.checkpointers.records import NewWorkflow
 from hypergraph.exceptions import WorkflowLockedError
 from hypergraph.testing.conformance.process import Another
-from hypergraph.testing.conformance.samples import commit, known, opened, step
+from hypergraph.testing.conformance.samples import commit, opened, step
 
 Other = Callable[[], Another]
 
 
 class CrashTests:
-    """What a killed process was told is stored, is stored; what it held is free."""
+    """What was acknowledged to a killed process is stored; what it held is free."""
 
     def test_a_live_owner_in_another_process_is_named(self, store: Checkpointer, other: Other) -> None:
         owner = other()
@@ -67,7 +67,7 @@ class CrashTests:
         claim = opened(store)
         commit(store, claim, step(3, values={"y": 1}), status=WorkflowStatus.COMPLETED)
         assert [record.superstep for record in store.steps("w")] == [0, 1, 2, 3]
-        assert known(store).status is WorkflowStatus.COMPLETED
+        assert store.workflow("w").status is WorkflowStatus.COMPLETED
 
     def test_an_owner_that_left_in_peace_did_not_crash(self, store: Checkpointer, other: Other) -> None:
         owner = other()
@@ -118,7 +118,7 @@ class CrashTests:
 
 
 class FenceTests:
-    """Who was succeeded while it slept is refused when it wakes."""
+    """An owner that was succeeded while it slept is refused when it wakes."""
 
     def test_a_stopped_owner_that_was_succeeded_by_force_is_refused_when_it_wakes(
         self, store: Checkpointer, other: Other
@@ -136,7 +136,7 @@ class FenceTests:
         assert zombie.ask("status failed") == "OwnershipLostError"
         commit(store, claim, step(1, values={"x": "mine"}))
         assert store.state("w") == {"x": "mine"}
-        assert known(store).status is WorkflowStatus.ACTIVE
+        assert store.workflow("w").status is WorkflowStatus.ACTIVE
 
     def test_who_took_over_by_force_is_protected_after_the_zombie_is_gone(
         self, store: Checkpointer, other: Other
@@ -150,7 +150,7 @@ class FenceTests:
 
     def test_closing_the_store_keeps_what_it_claimed(self, store: Checkpointer, other: Other) -> None:
         claim = opened(store)
-        store.shut()
+        store.close()
         rival = other()
         assert rival.ask("claim w") == "WorkflowLockedError"
         store.release(claim)

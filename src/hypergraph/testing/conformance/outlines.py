@@ -1,74 +1,162 @@
-"""What a store must tell who looks from afar: outlines of steps and items, and that something changed."""
+"""Tests of outlines of steps and items, and of change markers."""
 
 from __future__ import annotations
 
+import os
+import threading
+
+from hypergraph import PauseInfo
 from hypergraph.checkpointers import Checkpointer, StepStatus, WorkflowStatus
-from hypergraph.checkpointers.reader import START, line_of
-from hypergraph.testing.conformance.samples import commit, opened, step, told
+from hypergraph.checkpointers.backend import START, StepOutline
+from hypergraph.testing.conformance.samples import commit, opened, recorded, step
 
 
-class GlanceTests:
+class OutlineTests:
     """Outlines say the same as the records, and nothing changes unseen."""
 
     def test_lines_say_of_steps_what_the_records_say(self, store: Checkpointer) -> None:
-        told(
+        recorded(
             store,
             step(0, "b", {"x": 1}, index=1, duration_ms=2.5, cached=True),
             step(0, "a", {"y": 1}, index=0, child_workflow_id="w/a", visit=3, replayed=True),
             step(2, "c", index=2, status=StepStatus.FAILED, error="\ud800", traceback="\ud800", attempt=4),
         )
-        whole = store.read_lines("w")
-        assert whole == [line_of(record) for record in store.read_page("w")]
+        whole = store.backend.read_outlines("w")
+        assert whole == [StepOutline.of(record) for record in store.steps("w", limit=100, values=False)]
         assert [(line.superstep, line.idx, line.node) for line in whole] == [
             (0, 0, "a"),
             (0, 1, "b"),
             (2, 2, "c"),
         ]
         found, after = [], START
-        while page := store.read_lines("w", after=after, limit=1):
+        while page := store.backend.read_outlines("w", after=after, limit=1):
             found += page
             after = page[-1].superstep, page[-1].idx
         assert found == whole
-        assert store.read_lines("nobody") == []
+        assert store.backend.read_outlines("unknown") == []
 
     def test_items_of_a_map_come_in_their_order(self, store: Checkpointer) -> None:
-        told(store, workflow_id="m")
+        recorded(store, workflow_id="m")
         for item in (2, 0, 1):
-            told(store, workflow_id=f"m/item-{item}", parent_id="m", item=item)
-        told(store, workflow_id="m/other", parent_id="m", node_name="other")
-        assert [(line.item, line.id, line.status) for line in store.read_items("m")] == [
+            recorded(store, workflow_id=f"m/item-{item}", parent_id="m", item=item)
+        recorded(store, workflow_id="m/other", parent_id="m", node_name="other")
+        assert [(line.item, line.id, line.status) for line in store.backend.read_items("m")] == [
             (item, f"m/item-{item}", "completed") for item in range(3)
         ]
-        assert store.read_items("nobody") == []
+        assert store.backend.read_items("unknown") == []
 
     def test_whatever_is_written_is_seen_by_who_watches(self, store: Checkpointer) -> None:
-        told(store, step(0), workflow_id="w")
-        version = store.watch()
+        recorded(store, step(0), workflow_id="w")
+        version = store.backend.watch()
         assert version() == version()
-        seen, marks = version(), store.marks()
+        seen, marks = version(), store.backend.change_markers()
         for write in (
-            lambda: told(store, workflow_id="new"),
+            lambda: recorded(store, workflow_id="new"),
             lambda: commit(store, opened(store), step(1), status=WorkflowStatus.ACTIVE),
-            lambda: store.set_tags("w", {"a": "b"}),
-            lambda: store.erase(["new"]),
+            lambda: store.backend.set_tags("w", {"a": "b"}),
+            lambda: store.backend.delete(["new"]),
         ):
             write()
-            now, later = version(), store.marks()
+            now, later = version(), store.backend.change_markers()
             assert now != seen
             assert version() == now
             assert later != marks
             seen, marks = now, later
 
     def test_marks_differ_for_what_has_changed_alone(self, store: Checkpointer) -> None:
-        told(store, workflow_id="still")
-        told(store, workflow_id="w")
-        before = store.marks()
+        recorded(store, workflow_id="still")
+        recorded(store, workflow_id="w")
+        before = store.backend.change_markers()
         commit(store, opened(store), step(0), status=WorkflowStatus.FAILED)
-        after = store.marks()
+        after = store.backend.change_markers()
         assert {name for name in after if before.get(name) != after[name]} == {"w"}
 
-    def test_the_oldest_is_marked_while_somebody_is_at_work_on_it(self, store: Checkpointer) -> None:
+    def test_the_oldest_is_marked_while_it_is_active(self, store: Checkpointer) -> None:
         opened(store, "old")
         for number in range(4):
-            told(store, workflow_id=f"new-{number}")
-        assert set(store.marks(2)) == {"old", "new-2", "new-3"}
+            recorded(store, workflow_id=f"new-{number}")
+        assert set(store.backend.change_markers(2)) == {"old", "new-2", "new-3"}
+
+
+class OverviewTests:
+    """An overview and a history are of one moment and agree with the single questions."""
+
+    def test_an_overview_has_steps_counts_error_and_forks(self, store: Checkpointer) -> None:
+        failed = step(1, "b", index=1, status=StepStatus.FAILED, error="no", error_type="builtins.ValueError")
+        claim = opened(store)
+        commit(store, claim, step(0, "a", {"x": 1}), failed, status=WorkflowStatus.FAILED)
+        store.release(claim)
+        recorded(store, workflow_id="fork", forked_from="w", forked_at=0)
+        found = store.read_overview("w", steps=1)
+        assert found is not None
+        assert found.workflow == store.workflow("w")
+        assert [step.node_name for step in found.steps] == ["a"]
+        assert [(tally.node, tally.steps) for tally in found.tallies] == [("a", 1), ("b", 1)]
+        assert found.first_error == store.step("w", 1)
+        assert (found.forks, found.owner, found.is_map) == (["fork"], None, False)
+        assert store.read_overview("unknown") is None
+
+    def test_an_overview_of_a_map_lists_failed_items_first(self, store: Checkpointer) -> None:
+        recorded(store, workflow_id="m")
+        for item in range(3):
+            name = f"m/item-{item}"
+            claim = opened(store, name, parent_id="m", item=item)
+            is_bad = item == 1
+            status = StepStatus.FAILED if is_bad else StepStatus.COMPLETED
+            commit(
+                store,
+                claim,
+                step(0, workflow_id=name, status=status, error="no" if is_bad else None),
+                status=WorkflowStatus.FAILED if is_bad else WorkflowStatus.COMPLETED,
+            )
+            store.release(claim)
+        found = store.read_overview("m")
+        assert found is not None
+        assert [child.item for child in found.children] == [1, 0, 2]
+        assert found.child_counts == {"failed": 1, "completed": 2}
+        assert (found.is_map, len(found.item_tallies)) == (True, 3)
+        assert found.first_error == found.child_errors["m/item-1"] == store.step("m/item-1", 0)
+
+    def test_an_overview_names_the_owner_and_the_open_question(self, store: Checkpointer) -> None:
+        pause = PauseInfo("ask", "answer", value="?")
+        claim = opened(store)
+        commit(store, claim, step(0, "ask", status=StepStatus.PAUSED, pause=pause))
+        found = store.read_overview("w")
+        assert found is not None
+        assert found.owner is not None
+        assert (found.owner.pid, found.owner.alive) == (os.getpid(), True)
+        store.commit(claim, status=WorkflowStatus.PAUSED)
+        store.release(claim)
+        paused = store.read_overview("w")
+        assert paused is not None
+        assert (paused.owner, paused.pause, paused.next) == (None, pause, ("ask",))
+
+    def test_a_snapshot_does_not_see_what_is_written_meanwhile(self, store: Checkpointer) -> None:
+        recorded(store, step(0, values={"x": 1}))
+
+        def read(view: Checkpointer) -> tuple[object, ...]:
+            before = view.state("w")
+            writer = threading.Thread(target=store.save_step, args=[step(1, values={"x": 2})])
+            writer.start()
+            if store.backend.kind != "memory":  # there, a writer waits for the snapshot to end
+                writer.join()
+            return before, view.state("w"), len(view.steps("w")), writer
+
+        before, after, steps, writer = store.snapshot(read)
+        assert (before, after, steps) == ({"x": 1}, {"x": 1}, 1)
+        assert isinstance(writer, threading.Thread)
+        writer.join()
+        assert store.state("w") == {"x": 2}
+
+    def test_a_history_counts_claims_and_changes_without_one(self, store: Checkpointer) -> None:
+        recorded(store, step(0, values={"x": 1}), inputs={"q": 7})
+        first = store.read_history("w")
+        assert first is not None
+        assert (first.inputs, dict(first.state), len(first.steps)) == ({"q": (1, 7)}, {"x": 1}, 1)
+        assert opened(store).fence == first.claims + 1
+        assert store.read_history("unknown") is None
+        recorded(store, workflow_id="other")
+        before = store.backend.count_claims("other")
+        store.save_step(step(5, workflow_id="other"))
+        store.update_workflow_status("other", WorkflowStatus.FAILED)
+        assert store.backend.count_claims("other") > before

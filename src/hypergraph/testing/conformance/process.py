@@ -1,4 +1,4 @@
-"""Another process with a store over the same data, which does what it is told by lines and can be killed.
+"""A second process with a store over the same data, which takes orders by lines and can be killed.
 
 python -m hypergraph.testing.conformance.process FILE CLASS FOLDER
 
@@ -67,7 +67,7 @@ class Another:
 
 
 class _Worker:
-    """Who carries out the orders: the names of the methods are the first words of lines."""
+    """The orders of the second process: the names of methods are the first words of lines."""
 
     def __init__(self, store: Checkpointer) -> None:
         self.store = store
@@ -85,7 +85,7 @@ class _Worker:
         self.store.commit(self.held, running=node, at=int(superstep))
 
     def step(self, superstep: str) -> None:
-        """Commit a step whose value tells its number, in full."""
+        """Commit a step whose value is its number, in full."""
         number = int(superstep)
         record = step(number, values={"x": [number] * 100}, workflow_id=self.held.workflow_id)
         commit(self.store, self.held, record)

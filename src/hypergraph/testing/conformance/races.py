@@ -1,8 +1,7 @@
-"""What must hold of a store that many threads and processes use at once, and whatever the clock says."""
+"""Tests of stores under many threads and processes, and under any clock."""
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Callable
 from datetime import timedelta
@@ -15,7 +14,7 @@ from hypergraph.checkpointers import Checkpointer, WorkflowStatus
 from hypergraph.exceptions import WorkflowLockedError
 from hypergraph.testing.clock import FakeClock
 from hypergraph.testing.conformance.process import Another
-from hypergraph.testing.conformance.samples import commit, known, opened, step, told
+from hypergraph.testing.conformance.samples import commit, opened, recorded, step
 
 CENTURY = timedelta(days=36525)
 CLOCKS: list[dict[str, Any]] = [{}, {"tick": -1.0}, {"tick": CENTURY / 100}]
@@ -107,15 +106,18 @@ class ThreadTests:
     def test_deleting_and_writing_at_once_leave_all_or_nothing(self, store: Checkpointer) -> None:
         def erase(name: str) -> None:
             try:
-                store.erase([name])
+                store.backend.delete([name])
             except WorkflowLockedError:
                 pass  # it came while the other one was at work
 
         for number in range(10):
             name = f"w{number}"
             record = step(0, values={"x": 1}, workflow_id=name)
-            at_once(partial(told, store, record, workflow_id=name), partial(erase, name))
-            assert (len(store.steps(name)), store.workflow(name) is None) in [(1, False), (0, True)]
+            at_once(partial(recorded, store, record, workflow_id=name), partial(erase, name))
+            assert (len(store.steps(name)), store.backend.read_workflow(name) is None) in [
+                (1, False),
+                (0, True),
+            ]
 
 
 class ProcessTests:
@@ -149,7 +151,7 @@ class ClockTests:
         with FakeClock(**options):
             for name in ("first", "second", "third"):
                 records = [step(n, values={"x": n}, workflow_id=name) for n in range(3)]
-                told(store, *records, workflow_id=name)
+                recorded(store, *records, workflow_id=name)
             assert [found.id for found in store.workflows()] == ["third", "second", "first"]
             assert [found.superstep for found in store.steps("second")] == [0, 1, 2]
             assert store.state("second") == {"x": 2}
@@ -170,13 +172,13 @@ class ClockTests:
 
     def test_prune_goes_by_the_clock(self, store: Checkpointer) -> None:
         with FakeClock() as clock:
-            told(store)
-            ended = known(store).completed_at
+            recorded(store)
+            ended = store.workflow("w").completed_at
             assert ended is not None
             assert abs(ended - clock.time) < timedelta(milliseconds=1)
             clock.jump(timedelta(hours=23))
-            assert asyncio.run(store.prune("1d")) == []
+            assert store.prune("1d") == []
             clock.jump(-CENTURY)
-            assert asyncio.run(store.prune("1d")) == []
+            assert store.prune("1d") == []
             clock.jump(2 * CENTURY)
-            assert asyncio.run(store.prune("1d")) == ["w"]
+            assert store.prune("1d") == ["w"]

@@ -1,10 +1,10 @@
-"""Short ways to put something into a store and to look at it, for the tests of stores."""
+"""Sample steps and workflows for the tests of stores."""
 
 from __future__ import annotations
 
 from typing import Any, Unpack
 
-from hypergraph.checkpointers import Checkpointer, StepRecord, StepStatus, Workflow, WorkflowStatus
+from hypergraph.checkpointers import Checkpointer, StepRecord, StepStatus, WorkflowStatus
 from hypergraph.checkpointers.records import CommitOptions, NewWorkflow, Ownership
 
 
@@ -23,18 +23,16 @@ def commit(
     store: Checkpointer, claim: Ownership, *records: StepRecord, **more: Unpack[CommitOptions]
 ) -> None:
     """Commit steps together."""
-    store.commit(claim, [store.encode(record) for record in records], **more)
+    store.commit(claim, [store.encoding.encode(record) for record in records], **more)
 
 
-def told(store: Checkpointer, *records: StepRecord, workflow_id: str = "w", **about: Any) -> None:
+def recorded(store: Checkpointer, *records: StepRecord, workflow_id: str = "w", **about: Any) -> None:
     """Store a whole workflow that completes."""
     claim = opened(store, workflow_id, **about)
     commit(store, claim, *records, status=WorkflowStatus.COMPLETED)
     store.release(claim)
 
 
-def known(store: Checkpointer, workflow_id: str = "w") -> Workflow:
-    """Return a workflow that must be there."""
-    found = store.workflow(workflow_id)
-    assert found is not None, f"there is no workflow {workflow_id!r}"
-    return found
+def given(store: Checkpointer, workflow_id: str = "w", upto: int | None = None) -> dict[str, Any]:
+    """Return version and value of each input given at or before a superstep."""
+    return store.encoding.versioned(workflow_id, store.backend.read_inputs(workflow_id, upto=upto))

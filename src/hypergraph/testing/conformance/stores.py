@@ -1,15 +1,13 @@
-"""What a store must keep of steps and values, and how it gives them back."""
+"""Tests of steps and values."""
 
 from __future__ import annotations
-
-import asyncio
 
 import pytest
 
 from hypergraph import PauseInfo
 from hypergraph.checkpointers import Checkpointer, MsgpackSerializer, StepStatus, Undecodable
-from hypergraph.checkpointers.reader import START
-from hypergraph.testing.conformance.samples import commit, opened, step, told
+from hypergraph.checkpointers.backend import START
+from hypergraph.testing.conformance.samples import commit, given, opened, recorded, step
 
 
 class StepTests:
@@ -32,7 +30,7 @@ class StepTests:
             wait_versions={"ready": 1},
             visit=2,
         )
-        told(store, record)
+        recorded(store, record)
         (found,) = store.steps("w")
         assert found == record
         assert list(found.values or {}) == ["b", "a"]
@@ -45,7 +43,7 @@ class StepTests:
             error_type="ValueError",
             traceback="line 1 \ud800",
         )
-        told(store, record)
+        recorded(store, record)
         (found,) = store.steps("w")
         assert (found.error_type, found.traceback, found.values) == ("ValueError", "line 1 \ud800", None)
         assert found.error is not None
@@ -53,88 +51,96 @@ class StepTests:
 
     def test_a_pause_comes_back_with_its_value(self, store: Checkpointer) -> None:
         pause = PauseInfo("ask", "answer", value={"q": (1,)}, path=("outer",))
-        told(store, step(0, "ask", status=StepStatus.PAUSED, pause=pause))
+        recorded(store, step(0, "ask", status=StepStatus.PAUSED, pause=pause))
         assert [found.pause for found in store.steps("w")] == [pause]
         assert store.state("w") == {}
 
     def test_pages_of_steps_hold_each_step_once_by_superstep_and_index(self, store: Checkpointer) -> None:
         # The second superstep is recorded first, and one superstep has more steps than a page.
         placed = [(1, "late", 5), (0, "b", 1), (0, "a", 0), (0, "c", 2), (4, "last", 6)]
-        told(store, *(step(at, node, {node: at}, index=index) for at, node, index in placed))
+        recorded(store, *(step(at, node, {node: at}, index=index) for at, node, index in placed))
         found, after = [], START
-        while page := store.read_page("w", after=after, limit=2):
+        while page := store.steps("w", after=after, limit=2, values=False):
             assert len(page) <= 2
             found += page
             after = page[-1].superstep, page[-1].index
         assert [record.node_name for record in found] == ["a", "b", "c", "late", "last"]
         assert {record.values for record in found} == {None}
-        assert [record.node_name for record in store.read_page("w", upto=0)] == ["a", "b", "c"]
-        assert (store.last_superstep("w"), store.last_superstep("nobody")) == (4, None)
-        assert store.read_page("nobody") == []
+        assert [record.node_name for record in store.steps("w", superstep=0, limit=100, values=False)] == [
+            "a",
+            "b",
+            "c",
+        ]
+        assert (store.backend.last_superstep("w"), store.backend.last_superstep("unknown")) == (4, None)
+        assert store.steps("unknown", limit=100, values=False) == []
 
     def test_one_step_comes_with_its_values(self, store: Checkpointer) -> None:
-        told(store, *(step(at, "loop", {"x": at}, index=at, visit=at + 1) for at in range(4)))
-        found = store.read_step("w", 2)
+        recorded(store, *(step(at, "loop", {"x": at}, index=at, visit=at + 1) for at in range(4)))
+        found = store.step("w", 2)
         assert found is not None
         assert (found.index, found.values) == (2, {"x": 2})
-        assert store.read_step("w", 9) is store.read_step("nobody", 0) is None
+        assert store.step("w", 9) is store.step("unknown", 0) is None
 
     def test_steps_are_counted_by_node_and_how_they_ended(self, store: Checkpointer) -> None:
         failed = step(3, "a", None, status=StepStatus.FAILED, duration_ms=None)
-        told(
+        recorded(
             store,
             *(step(at, "a", {"x": at}, index=at, duration_ms=2.0) for at in range(2)),
             step(2, "b"),
             failed,
         )
-        found = store.tally_steps("w")
+        found = store.backend.tally_steps("w")
         assert [(t.node, t.status.value, t.steps, t.first, t.last, t.superstep) for t in found] == [
             ("a", "completed", 2, 0, 1, 1),
             ("b", "completed", 1, 2, 2, 2),
             ("a", "failed", 1, 3, 3, 3),
         ]
-        assert (found[0].total_ms, found[2].total_ms, store.tally_steps("nobody")) == (4.0, 0.0, [])
+        assert (found[0].total_ms, found[2].total_ms, store.backend.tally_steps("unknown")) == (4.0, 0.0, [])
 
     def test_no_values_and_empty_values_stay_apart(self, store: Checkpointer) -> None:
-        told(store, step(0, "none", None), step(1, "empty", {}))
+        recorded(store, step(0, "none", None), step(1, "empty", {}))
         assert [found.values for found in store.steps("w")] == [None, {}]
 
     def test_steps_come_in_order_of_their_index(self, store: Checkpointer) -> None:
-        told(store, step(0, "z", index=1), step(0, "a", index=2), step(0, "m", index=0))
+        recorded(store, step(0, "z", index=1), step(0, "a", index=2), step(0, "m", index=0))
         assert [found.node_name for found in store.steps("w")] == ["m", "z", "a"]
 
     def test_steps_can_be_asked_for_by_superstep_and_node(self, store: Checkpointer) -> None:
-        told(store, *(step(i, f"n{i % 2}", {"x": i}) for i in range(6)))
-        assert [found.superstep for found in store.read_steps("w", upto=3, node="n1")] == [1, 3]
-        assert [found.values for found in store.read_steps("w", upto=1)] == [{"x": 0}, {"x": 1}]
+        recorded(store, *(step(i, f"n{i % 2}", {"x": i}) for i in range(6)))
+        assert [found.superstep for found in store.steps("w", superstep=3, node="n1")] == [1, 3]
+        assert [found.values for found in store.steps("w", superstep=1)] == [{"x": 0}, {"x": 1}]
 
     def test_without_values_gaps_and_pauses_are_still_known(self, store: Checkpointer) -> None:
         pause = PauseInfo("p", "x")
-        told(store, step(0, values={"x": 1}, lost={"y": "asked for"}), step(1, "p", pause=pause))
-        first, second = store.read_steps("w", values=False)
+        recorded(store, step(0, values={"x": 1}, lost={"y": "asked for"}), step(1, "p", pause=pause))
+        first, second = store.steps("w", values=False)
         assert (first.values, first.lost, second.pause) == (None, {"y": "asked for"}, pause)
 
     def test_unknown_ids_give_nothing(self, store: Checkpointer) -> None:
-        assert (store.state("?"), store.steps("?"), store.workflow("?")) == ({}, [], None)
-        assert (store.read_inputs("?"), store.children("?"), store.erase(["?"])) == ({}, [], 0)
+        assert (store.state("?"), store.steps("?"), store.backend.read_workflow("?")) == ({}, [], None)
+        assert (given(store, "?"), store.backend.children("?"), store.backend.delete(["?"])) == (
+            {},
+            [],
+            0,
+        )
 
 
 class ValueTests:
     """Values are exact, those of the time they were handed over, and never mixed up."""
 
     def test_state_is_the_latest_of_each_name_up_to_a_superstep(self, store: Checkpointer) -> None:
-        told(store, step(0, "a", {"x": 0, "y": 0}), *(step(i, "b", {"x": i}) for i in range(1, 5)))
+        recorded(store, step(0, "a", {"x": 0, "y": 0}), *(step(i, "b", {"x": i}) for i in range(1, 5)))
         assert store.state("w") == {"x": 4, "y": 0}
         assert store.state("w", superstep=2) == {"x": 2, "y": 0}
         assert store.state("w", superstep=99) == {"x": 4, "y": 0}
 
     def test_of_one_superstep_the_higher_index_counts(self, store: Checkpointer) -> None:
-        told(store, step(0, "late", {"x": "late"}, index=9), step(0, "a", {"x": "early"}, index=8))
+        recorded(store, step(0, "late", {"x": "late"}, index=9), step(0, "a", {"x": "early"}, index=8))
         assert store.state("w") == {"x": "late"}
 
     def test_state_follows_indexes_even_where_supersteps_disagree(self, store: Checkpointer) -> None:
         for superstep, index in ((3, 1), (1, 5), (2, 4), (0, 9)):
-            asyncio.run(store.save_step(step(superstep, values={"x": index}, index=index)))
+            store.save_step(step(superstep, values={"x": index}, index=index))
         assert store.state("w") == {"x": 9}
         assert store.state("w", superstep=3) == {"x": 9}
         opened(store, "fork", forked_from="w", copies=True)
@@ -142,7 +148,7 @@ class ValueTests:
 
     def test_only_completed_steps_make_state(self, store: Checkpointer) -> None:
         others = [s for s in StepStatus if s is not StepStatus.COMPLETED]
-        told(
+        recorded(
             store,
             step(0, values={"x": 1}),
             *(step(i, values={"x": "no"}, status=s) for i, s in enumerate(others, 1)),
@@ -153,7 +159,7 @@ class ValueTests:
     def test_values_are_those_at_the_time_of_encoding(self, store: Checkpointer) -> None:
         value = [1]
         claim = opened(store)
-        encoded = store.encode(step(0, values={"x": value}))
+        encoded = store.encoding.encode(step(0, values={"x": value}))
         value.append(2)
         store.commit(claim, [encoded])
         store.state("w")["x"].append(3)
@@ -170,14 +176,14 @@ class ValueTests:
         assert (found.values, found.durable, list(found.lost)) == ({"y": 1}, False, ["x"])
 
     def test_an_older_value_does_not_pass_for_one_that_is_not_stored(self, store: Checkpointer) -> None:
-        told(store, step(0, values={"x": 1}), step(1, lost={"x": "persist=False"}))
+        recorded(store, step(0, values={"x": 1}), step(1, lost={"x": "persist=False"}))
         assert store.state("w") == {}
         assert store.state("w", superstep=0) == {"x": 1}
 
     def test_a_value_of_another_serializer_is_undecodable_and_hides_nothing(
         self, store: Checkpointer
     ) -> None:
-        other = store.reading(MsgpackSerializer())
+        other = store.with_serializer(MsgpackSerializer())
         claim = opened(store)
         commit(other, claim, step(0, values={"x": (1, 2)}))
         commit(store, claim, step(1, values={"y": 1}))
@@ -189,6 +195,6 @@ class ValueTests:
         claim = opened(store)
         store.commit(claim, inputs={"q": (1, "a"), "k": (1, 5)})
         store.commit(claim, inputs={"q": (2, "b")}, at=4)
-        assert store.read_inputs("w") == {"q": (2, "b"), "k": (1, 5)}
-        assert store.read_inputs("w", upto=3) == {"q": (1, "a"), "k": (1, 5)}
+        assert given(store, "w") == {"q": (2, "b"), "k": (1, 5)}
+        assert given(store, "w", 3) == {"q": (1, "a"), "k": (1, 5)}
         assert store.state("w") == {}

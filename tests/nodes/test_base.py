@@ -1,4 +1,4 @@
-"""Renames: simultaneous in one call, chained over several, never touching the original."""
+"""Renames: simultaneous in one call, chained over several, without changing the original."""
 
 import pytest
 

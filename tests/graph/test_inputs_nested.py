@@ -1,4 +1,4 @@
-"""What a nested graph asks of the graph around it, and what it lends to its neighbours."""
+"""InputSpec of nested graphs: the inputs they require, and the defaults they share."""
 
 from __future__ import annotations
 

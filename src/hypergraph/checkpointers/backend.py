@@ -1,0 +1,361 @@
+"""The verbs of a backend: what a place for workflows implements, and what the conformance suite tests.
+
+A backend keeps records and encoded values; it knows no serializer. Verbs that read or rewrite values are
+handed the `Encoding` of the store. All verbs are synchronous and may be called from any thread. Reading an
+unknown id gives nothing, never an error. Trouble with the place itself is a CheckpointError.
+
+Twenty verbs are abstract. Those below "with a default" are answered from them, and overridden where a
+backend has a shorter way.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
+
+from hypergraph.checkpointers.query import Query
+from hypergraph.checkpointers.records import (
+    Claim,
+    Commit,
+    EncodedStep,
+    NewWorkflow,
+    Ownership,
+    Payload,
+    StepRecord,
+    Turn,
+    Workflow,
+    each_of,
+    no_copy,
+)
+from hypergraph.checkpointers.sql.columns import micros
+from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
+from hypergraph.exceptions import CheckpointError
+
+if TYPE_CHECKING:
+    from hypergraph.checkpointers.background import Writer
+    from hypergraph.checkpointers.encoding import Encoding
+
+T = TypeVar("T")
+
+Position = tuple[int, int]  # the superstep and the index of a step
+START: Position = (-1, -1)  # before all of them
+Page = tuple[list[Workflow], int, str | None]  # workflows, the number of all matches, the next cursor
+_FAR = 2**62  # no index comes after it
+_FIELDS = [item.name for item in fields(Workflow)]
+
+
+class StepTally(NamedTuple):
+    """The number of steps of one node that ended with the same status."""
+
+    node: str
+    status: StepStatus
+    cached: bool
+    steps: int
+    total_ms: float
+    first: int  # index of the first of them
+    last: int  # and of the last
+    superstep: int  # the highest one
+
+
+class StepOutline(NamedTuple):
+    """The columns of one step that a drawing of a whole history shows."""
+
+    superstep: int
+    idx: int
+    node: str
+    status: str
+    ended: int  # microseconds since 1970
+    duration_ms: float | None
+    cached: bool
+    attempt: int
+    visit: int = 1
+    child: str | None = None  # the workflow of a nested graph
+    replayed: bool = False
+
+    @classmethod
+    def of(cls, step: StepRecord) -> StepOutline:
+        """Return the outline of a record."""
+        return cls(
+            *(step.superstep, step.index, step.node_name, step.status.value),
+            *(micros(step.completed_at or step.created_at) or 0, step.duration_ms, step.cached, step.attempt),
+            *(step.visit, step.child_workflow_id, step.replayed),
+        )
+
+
+class ItemOutline(NamedTuple):
+    """The columns of one item of a map that a list shows."""
+
+    item: int
+    id: str
+    status: str
+    duration_ms: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The process that holds the claim on a workflow."""
+
+    pid: int
+    host: str
+    since: datetime  # when it took the claim
+    alive: bool  # False: the process is gone, and the claim with it
+
+
+def position_of(step: StepRecord) -> Position:
+    """Return the position of a step."""
+    return step.superstep, step.index
+
+
+class Backend(ABC):
+    """A place where workflows are kept."""
+
+    kind: ClassVar[str]  # as in "sqlite"
+    writer: Writer | None = None  # writes in the background, once a run asks for that
+    commit_seconds: float = 0.0  # the time that the last fully synced commit took
+
+    @property
+    def location(self) -> str:
+        """The file, or the address without its password; empty for memory."""
+        return ""
+
+    # --- opening and closing ------------------------------------------------------------------
+
+    @abstractmethod
+    def open(self) -> None:
+        """Prepare the place now instead of on first use."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close files and connections; a later call opens them again."""
+
+    # --- writing as the owner of a workflow ---------------------------------------------------
+
+    @abstractmethod
+    def claim(
+        self, workflow_id: str, new: NewWorkflow, encoding: Encoding, *, force: bool = False
+    ) -> Ownership:
+        """Take the workflow, creating it ACTIVE if there is none.
+
+        `force` takes it even from an owner that is alive, and resets its count of crashes.
+
+        Raises:
+            InvalidWorkflowIdError: a new workflow cannot have this id.
+            WorkflowLockedError: the owner is alive.
+        """
+
+    @abstractmethod
+    def write(self, commit: Commit) -> None:
+        """Make one commit durable.
+
+        Raises:
+            OwnershipLostError: the claim is not the newest, or a step is recorded already.
+        """
+
+    @abstractmethod
+    def release(self, claim: Claim) -> None:
+        """Give the workflow back; a claim that another process has taken over is left alone."""
+
+    # --- writing without a claim --------------------------------------------------------------
+
+    @abstractmethod
+    def create(self, workflow_id: str, new: NewWorkflow, encoding: Encoding) -> None:
+        """Add an ACTIVE workflow without an owner. Raises CheckpointError if the id exists."""
+
+    @abstractmethod
+    def put_step(self, step: EncodedStep, encoding: Encoding) -> None:
+        """Record a step, in place of one of the same superstep and node; an unknown workflow is created.
+
+        Raises:
+            WorkflowLockedError: the workflow has an owner.
+        """
+
+    @abstractmethod
+    def set_status(self, workflow_id: str, status: WorkflowStatus) -> None:
+        """Change the status.
+
+        Raises:
+            WorkflowLockedError: the workflow has an owner.
+            WorkflowNotFoundError: there is no such workflow.
+        """
+
+    @abstractmethod
+    def set_tags(self, workflow_id: str, changes: Mapping[str, str | None]) -> dict[str, str]:
+        """Set tags, also of a workflow with an owner, remove those under None, and return the result.
+
+        Raises:
+            WorkflowNotFoundError: there is no such workflow.
+        """
+
+    @abstractmethod
+    def delete(self, workflow_ids: Iterable[str]) -> int:
+        """Remove these workflows and their children; return how many. Forks of them stay whole.
+
+        Deletions that a crash has interrupted are finished, also without any ids.
+
+        Raises:
+            WorkflowLockedError: one of them has an owner.
+        """
+
+    @abstractmethod
+    def trim(self, workflow_id: str, encoding: Encoding, *, before: int) -> None:
+        """Drop values that no state at or after superstep `before` contains; the records stay."""
+
+    # --- reading ------------------------------------------------------------------------------
+
+    @abstractmethod
+    def snapshot(self, work: Callable[[Self], T]) -> T:
+        """Return what `work` returns, called with a view of this backend that reads in one transaction."""
+
+    @abstractmethod
+    def read_workflow(self, workflow_id: str) -> Workflow | None:
+        """Return the workflow, None if there is none."""
+
+    @abstractmethod
+    def count_claims(self, workflow_id: str) -> int:
+        """Return the fence of the newest claim; it rises with every claim and every change without one."""
+
+    @abstractmethod
+    def find(self, query: Query) -> Page:
+        """Return the workflows asked for, newest first, the number of all, and the next cursor.
+
+        Raises:
+            ValueError: this backend did not give out the cursor.
+        """
+
+    @abstractmethod
+    def read_steps(
+        self,
+        workflow_id: str,
+        encoding: Encoding,
+        *,
+        upto: int | None = None,
+        node: str | None = None,
+        index: int | None = None,
+        after: Position | None = None,
+        limit: int | None = None,
+        values: bool = True,
+    ) -> list[StepRecord]:
+        """Return the steps in order of their index, up to and including superstep `upto`.
+
+        Only those of one `node`, or the one of an `index`. With `after` or `limit` it is a page: the next
+        `limit` steps after a position, by superstep and index. Without `values` no value is decoded.
+        """
+
+    @abstractmethod
+    def read_outlines(
+        self, workflow_id: str, *, after: Position = START, limit: int | None = None
+    ) -> list[StepOutline]:
+        """Return the outlines of the next `limit` steps `after` a position, by superstep and index."""
+
+    @abstractmethod
+    def read_outputs(self, workflow_id: str, *, upto: int | None = None) -> list[Payload]:
+        """Return the latest encoded value of each output of completed steps up to superstep `upto`."""
+
+    @abstractmethod
+    def read_inputs(self, workflow_id: str, *, upto: int | None = None) -> list[Payload]:
+        """Return the latest encoded value of each input given at or before superstep `upto`."""
+
+    @abstractmethod
+    def read_turns(self, workflow_id: str) -> list[Turn]:
+        """Return when inputs entered, and which, in order."""
+
+    @abstractmethod
+    def read_owners(self, workflow_ids: Iterable[str]) -> dict[str, Owner]:
+        """Return the processes that hold claims on these workflows; those without an owner are left out."""
+
+    # --- with a default -----------------------------------------------------------------------
+
+    def write_all(self, commits: Sequence[Commit]) -> list[CheckpointError | None]:
+        """Make commits durable together, each on its own; return the error of each, None for success.
+
+        After one that failed, the others of the same claim fail with it.
+        """
+
+        def outcome(commit: Commit) -> CheckpointError | None:
+            try:
+                self.write(commit)
+            except CheckpointError as error:
+                return error
+            return None
+
+        return each_of(commits, outcome)
+
+    def children(self, workflow_id: str) -> list[Workflow]:
+        """Return the workflows below this one, oldest first."""
+        return self.find(Query(parent=workflow_id, limit=None))[0][::-1]
+
+    def read_output(self, workflow_id: str, name: str) -> Payload | None:
+        """Return the latest encoded value of one output, with the chain that it extends."""
+        found = self.read_outputs(workflow_id)
+        return next((payload for payload in found if payload.name == name), None)
+
+    def tally_steps(self, workflow_id: str) -> list[StepTally]:
+        """Return the number of steps by node, status and cached, in order of their first index."""
+        groups: dict[tuple[str, StepStatus, bool], list[StepOutline]] = {}
+        for step in sorted(self.read_outlines(workflow_id), key=lambda step: step.idx):
+            groups.setdefault((step.node, StepStatus(step.status), step.cached), []).append(step)
+        return [
+            StepTally(
+                *(*alike, len(found), sum(step.duration_ms or 0 for step in found)),
+                *(found[0].idx, found[-1].idx, max(step.superstep for step in found)),
+            )
+            for alike, found in groups.items()
+        ]
+
+    def last_superstep(self, workflow_id: str) -> int | None:
+        """Return the highest superstep that has a step, None if there is none."""
+        return max((tally.superstep for tally in self.tally_steps(workflow_id)), default=None)
+
+    def read_following(self, workflow_id: str, superstep: int) -> list[str]:
+        """Return the nodes of the first superstep after this one that has any, in order of their index."""
+        later = self.read_outlines(workflow_id, after=(superstep, _FAR))
+        return [step.node for step in later if step.superstep == later[0].superstep]
+
+    def read_items(self, workflow_id: str) -> list[ItemOutline]:
+        """Return the items of a map, in their order."""
+        return sorted(
+            ItemOutline(child.item, child.id, child.status.value, child.duration_ms)
+            for child in self.children(workflow_id)
+            if child.item is not None
+        )
+
+    def find_ids(self, prefix: str, *, parent: str | None = None, limit: int = 20) -> list[str]:
+        """Return up to `limit` ids that begin with a text: of children of `parent`, or without a parent."""
+        found, _, _ = self.find(Query(parent=parent, limit=None))
+        return sorted(workflow.id for workflow in found if workflow.id.startswith(prefix))[:limit]
+
+    def summaries(self, query: Query) -> tuple[list[dict[str, Any]], int, str | None]:
+        """Return the result of `find` with the fields of each workflow instead of the workflow."""
+        found, total, cursor = self.find(query)
+        return [{name: getattr(workflow, name) for name in _FIELDS} for workflow in found], total, cursor
+
+    def change_markers(self, limit: int = 100) -> dict[str, Any]:
+        """Return a marker of each of the newest and the active workflows, at most `limit` of either."""
+        newest, _, _ = self.find(Query(top_level=False, limit=limit))
+        active, _, _ = self.find(Query(statuses=frozenset({WorkflowStatus.ACTIVE}), limit=limit))
+        return {
+            found.id: (found.status.value, found.step_count, found.completed_at, dict(found.tags))
+            for found in (*newest, *active)
+        }
+
+    def watch(self) -> Callable[[], Any]:
+        """Return a cheap function whose result differs from the last one whenever something was written.
+
+        It is called from one thread at a time.
+        """
+        return self.change_markers
+
+    def artifact_references(self) -> list[str]:
+        """Return the references to artifacts that stored values hold, as texts."""
+        return []
+
+    def backup(self, path: str, encoding: Encoding) -> None:
+        """Write a consistent copy of all workflows to a new SQLite file.
+
+        Raises:
+            CheckpointError: the file exists, or this kind of backend has no backup.
+        """
+        raise no_copy(path)

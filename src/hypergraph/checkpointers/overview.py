@@ -1,0 +1,149 @@
+"""Overview of one workflow: its record, owner, first steps, counts, children, first error and pause."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hypergraph.checkpointers.backend import Owner, StepTally
+from hypergraph.checkpointers.history import History
+from hypergraph.checkpointers.query import Query
+from hypergraph.checkpointers.records import StepRecord, Workflow
+from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
+from hypergraph.records import PauseInfo
+
+if TYPE_CHECKING:
+    from hypergraph.checkpointers.base import Checkpointer
+
+CHILDREN = 20  # listed, those that failed first
+FORKS = 20  # listed
+ITEMS = 2000  # of a map whose steps are counted
+LONG = 20_000  # steps; to find the next nodes takes all of them
+_BROKEN = frozenset({WorkflowStatus.FAILED, WorkflowStatus.PARTIAL})
+# Those of interest first; each status is one seek in an index, however many items a map has.
+_STATUSES = ("failed", "partial", "paused", "active", "stopped", "completed")
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """A workflow at a glance, as of one moment."""
+
+    workflow: Workflow
+    owner: Owner | None  # None: no process holds it
+    steps: list[StepRecord]  # the first ones by superstep and index, without values
+    tallies: list[StepTally]  # executions by node, status and cached
+    item_tallies: list[StepTally]  # the same of the items of a map; empty beyond ITEMS of them
+    children: list[Workflow]  # at most CHILDREN: those that failed first, then by item
+    child_counts: dict[str, int]  # status -> how many children have it
+    is_map: bool  # the children are items of a map
+    first_error: StepRecord | None  # in the nested run or item where it happened
+    child_errors: dict[str, StepRecord]  # of listed children that failed: id -> the step that failed
+    pause: PauseInfo | None  # of a PAUSED workflow; values in artifacts are not fetched
+    next: tuple[str, ...] | None  # nodes that would run next; None if the history is longer than LONG
+    forks: list[str]  # ids, at most FORKS
+
+
+def overview_of(store: Checkpointer, workflow_id: str, steps: int) -> Overview | None:
+    """Return the overview of a workflow, None if there is none; `store` is one snapshot."""
+    workflow = store.backend.read_workflow(workflow_id)
+    if workflow is None:
+        return None
+    tallies = store.backend.tally_steps(workflow_id)
+    children, counts = _children(store, workflow_id)
+    is_map = any(child.item is not None for child in children)
+    forks, _, _ = store.backend.find(Query(forked_from=workflow_id, top_level=False, limit=FORKS))
+    errors = {child.id: _first_error(store, child.id) for child in children if child.status in _BROKEN}
+    return Overview(
+        workflow=workflow,
+        owner=_owner(store, workflow),
+        steps=store.steps(workflow_id, limit=steps, values=False) if steps else [],
+        tallies=tallies,
+        item_tallies=_of_items(store, workflow_id, sum(counts.values())) if is_map else [],
+        children=children,
+        child_counts=counts,
+        is_map=is_map,
+        first_error=_first_error(store, workflow_id, tallies),
+        child_errors={child: step for child, step in errors.items() if step is not None},
+        pause=_pause(store, workflow, tallies),
+        next=() if is_map else _next(store, workflow, tallies),
+        forks=[fork.id for fork in forks],
+    )
+
+
+def _owner(store: Checkpointer, workflow: Workflow) -> Owner | None:
+    """Return the owner; one that is gone matters only where there is work left."""
+    owner = store.backend.read_owners([workflow.id]).get(workflow.id)
+    return owner if owner is not None and (owner.alive or workflow.status is WorkflowStatus.ACTIVE) else None
+
+
+def _children(store: Checkpointer, workflow_id: str) -> tuple[list[Workflow], dict[str, int]]:
+    """Return some children, and how many there are by status."""
+    counts: dict[str, int] = {}
+    listed: list[Workflow] = []
+    for status in _STATUSES:
+        query = Query(frozenset({WorkflowStatus(status)}), parent=workflow_id, limit=CHILDREN)
+        page, count, _ = store.backend.find(query)
+        if count:
+            counts[status] = count
+            listed += page[: CHILDREN - len(listed)]
+    if any(child.item is not None for child in listed):
+        # Lists begin with the newest, and a map is read from its first item on.
+        items = sorted(
+            store.backend.read_items(workflow_id), key=lambda item: (item.status != "failed", item.item)
+        )
+        listed = [
+            found for item in items[:CHILDREN] if (found := store.backend.read_workflow(item.id)) is not None
+        ]
+    return sorted(listed, key=_order), counts
+
+
+def _order(child: Workflow) -> tuple[bool, int, str]:
+    return child.status is not WorkflowStatus.FAILED, child.item or 0, child.id
+
+
+def _of_items(store: Checkpointer, workflow_id: str, count: int) -> list[StepTally]:
+    if count > ITEMS:
+        return []
+    return [
+        tally
+        for item in store.backend.read_items(workflow_id)
+        for tally in store.backend.tally_steps(item.id)
+    ]
+
+
+def _first_error(
+    store: Checkpointer, workflow_id: str, tallies: Sequence[StepTally] | None = None
+) -> StepRecord | None:
+    """Return the first step that failed; failures of nested graphs are followed to where they happened."""
+    tallies = store.backend.tally_steps(workflow_id) if tallies is None else tallies
+    failed = [tally.first for tally in tallies if tally.status is StepStatus.FAILED]
+    if failed:
+        step = store.step(workflow_id, min(failed))
+        inner = _first_error(store, step.child_workflow_id) if step and step.child_workflow_id else None
+        return inner or step
+    broken, _, _ = store.backend.find(Query(_BROKEN, parent=workflow_id, limit=ITEMS))
+    for child in sorted(broken, key=lambda child: child.item or 0):
+        found = _first_error(store, child.id)
+        if found is not None:
+            return found
+    return None
+
+
+def _pause(store: Checkpointer, workflow: Workflow, tallies: Sequence[StepTally]) -> PauseInfo | None:
+    if workflow.status is not WorkflowStatus.PAUSED:
+        return None
+    paused = [tally.last for tally in tallies if tally.status is StepStatus.PAUSED]
+    step = store.step(workflow.id, max(paused)) if paused else None
+    return None if step is None else step.pause
+
+
+def _next(store: Checkpointer, workflow: Workflow, tallies: Sequence[StepTally]) -> tuple[str, ...] | None:
+    if workflow.status in (WorkflowStatus.COMPLETED, WorkflowStatus.PARTIAL):
+        return ()
+    if workflow.status is WorkflowStatus.PAUSED:
+        last = {tally.node: tally for tally in sorted(tallies, key=lambda tally: tally.last)}
+        return tuple(name for name, tally in last.items() if tally.status is StepStatus.PAUSED)
+    if workflow.step_count > LONG:
+        return None
+    return History(store, workflow.id).next()

@@ -1,0 +1,112 @@
+"""PostgresBackend: workflows in a schema of a Postgres database.
+
+What is acknowledged is on the disk of the server. An owner lives as long as its session, so a workflow is
+free as soon as its process is killed, and half a minute after its connection is cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hypergraph.checkpointers.backend import Page
+from hypergraph.checkpointers.base import Checkpointer
+from hypergraph.checkpointers.clock import now
+from hypergraph.checkpointers.encoding import Encoding
+from hypergraph.checkpointers.postgres.address import address_of
+from hypergraph.checkpointers.postgres.database import Database, database_at
+from hypergraph.checkpointers.postgres.dialect import asked
+from hypergraph.checkpointers.postgres.migrations import MIGRATIONS
+from hypergraph.checkpointers.query import Query
+from hypergraph.checkpointers.records import Commit, each_of
+from hypergraph.checkpointers.sql.backend import SqlBackend
+from hypergraph.checkpointers.sql.transfer import copy_store
+from hypergraph.checkpointers.sqlite.store import SqliteCheckpointer
+from hypergraph.exceptions import CheckpointError
+
+_SIZE = """
+SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class
+WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r'
+"""
+_MAY_WRITE = "SELECT NOT pg_is_in_recovery() AND has_table_privilege('workflows', 'INSERT')"
+
+
+def backend_at(dsn: str, schema: str) -> PostgresBackend:
+    """Return the backend at an address.
+
+    Raises:
+        ValueError: the address is not valid, or the schema has no name.
+    """
+    return PostgresBackend(database_at(address_of(dsn, schema)))
+
+
+class PostgresBackend(SqlBackend):
+    """Workflows in a schema of a Postgres database."""
+
+    kind = "postgres"
+    database: Database
+
+    def exists(self) -> bool:
+        """Return whether there is a store at the address; nothing is created.
+
+        Raises:
+            CheckpointError: the server cannot be reached, or is too old.
+        """
+        return self.database.version() is not None
+
+    def schema_versions(self) -> tuple[int, int]:
+        """Return the version of the tables, 0 without any, and the one this release writes.
+
+        Nothing is created or changed. Raises CheckpointError as `exists` does.
+        """
+        return self.database.version() or 0, len(MIGRATIONS)
+
+    def size(self) -> int:
+        """Return the bytes of the tables and their indexes."""
+        return int(self.inspect(lambda connection: connection.execute(_SIZE).fetchone()[0]))
+
+    def is_writable(self) -> bool:
+        """Return whether this user may write the tables."""
+        return bool(self.inspect(lambda connection: connection.execute(_MAY_WRITE).fetchone()[0]))
+
+    def clock_skew(self) -> float | None:
+        """Return the seconds by which the server's clock is ahead of this machine's."""
+        return (self.database.now() - now()).total_seconds()
+
+    def find(self, query: Query) -> Page:
+        """Return the workflows asked for, newest first, the number of all, and the next cursor."""
+        return super().find(asked(query))
+
+    def write(self, commit: Commit) -> None:
+        """Make one commit durable, in one round trip; see `Backend.write`."""
+        self._check_held(commit.claim)
+        self.database.commit(commit)
+
+    def write_all(self, commits: Sequence[Commit]) -> list[CheckpointError | None]:
+        """Make commits durable in one transaction, in which each stands or falls by itself."""
+        database = self.database
+        is_written: bool | None = False
+        if all(database.locks.holds(commit.claim.key, commit.claim.fence) for commit in commits):
+            try:
+                is_written = database.commit_together(commits)
+            except CheckpointError:
+                pass  # written one by one, each has its own error
+        if is_written:
+            return [None] * len(commits)
+        write = database.find_out if is_written is None else database.commit
+
+        def outcome(commit: Commit) -> CheckpointError | None:
+            try:
+                self._check_held(commit.claim)
+                write(commit)
+            except CheckpointError as error:
+                return error
+            return None
+
+        return each_of(commits, outcome)
+
+    def backup(self, path: str, encoding: Encoding) -> None:
+        """Write a copy of all workflows to a new SQLite file."""
+        source, copy = Checkpointer(self), SqliteCheckpointer(path)
+        source.encoding = encoding
+        copy_store(source, copy)
+        copy.close()

@@ -1,0 +1,353 @@
+"""SqlBackend: workflows in the tables of an SQL database."""
+
+from __future__ import annotations
+
+import copy
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+
+from hypergraph.checkpointers import fault_points
+from hypergraph.checkpointers.backend import (
+    START,
+    Backend,
+    ItemOutline,
+    Owner,
+    Page,
+    Position,
+    StepOutline,
+    StepTally,
+)
+from hypergraph.checkpointers.encoding import Encoding
+from hypergraph.checkpointers.names import check_workflow_id
+from hypergraph.checkpointers.query import Query
+from hypergraph.checkpointers.records import (
+    Claim,
+    Commit,
+    EncodedStep,
+    NewWorkflow,
+    Ownership,
+    Payload,
+    StepRecord,
+    Turn,
+    Workflow,
+    each_of,
+    owned,
+    taken_over,
+)
+from hypergraph.checkpointers.sql import reads, writes
+from hypergraph.checkpointers.sql.columns import EPOCH, time_of
+from hypergraph.checkpointers.sql.connection import Connection, Database
+from hypergraph.checkpointers.sql.writes import recode
+from hypergraph.checkpointers.sqlite.migrations import INPUT, OUTPUT
+from hypergraph.checkpointers.status import WorkflowStatus
+from hypergraph.exceptions import CheckpointError
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class SqlBackend(Backend):
+    """Workflows in the tables of an SQL database."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database  # the connections of this process
+        self._connection: Connection | None = None  # of a snapshot, as long as that lasts
+
+    @property
+    def location(self) -> str:
+        """The file, or the address without its password."""
+        return self.database.path
+
+    def open(self) -> None:
+        """Open the database now, creating or migrating its tables."""
+        self.database.open()
+
+    def close(self) -> None:
+        """Close the connections; a later call opens them again."""
+        self.database.close()
+
+    # --- reading ------------------------------------------------------------------------------
+
+    def snapshot(self, work: Callable[[Self], T]) -> T:
+        """Return what `work` returns, called with a view of this backend that reads in one transaction."""
+        if self._connection is not None:
+            return work(self)
+
+        def read(connection: Connection) -> T:
+            view = copy.copy(self)
+            view._connection = connection
+            try:
+                return work(view)
+            finally:
+                view._connection = None  # what reads on demand later has a transaction of its own
+
+        return self.database.read(read)
+
+    def _read(self, read: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        if self._connection is not None:
+            return read(self._connection, *args, **kwargs)
+        return self.database.read(lambda connection: read(connection, *args, **kwargs))
+
+    def read_workflow(self, workflow_id: str) -> Workflow | None:
+        """Return the workflow, None if there is none."""
+        found = self._read(reads.workflow, workflow_id)
+        return found and self._with_graph(found)
+
+    def count_claims(self, workflow_id: str) -> int:
+        """Return the fence of the newest claim."""
+        return self._read(reads.fence, workflow_id)
+
+    def read_owners(self, workflow_ids: Iterable[str]) -> dict[str, Owner]:
+        """Return the processes that hold claims on these workflows; those without an owner are left out."""
+        rows = self._read(reads.owners, workflow_ids)
+        return {
+            workflow_id: Owner(
+                row[2], row[3].partition(" ")[0], time_of(row[4]) or EPOCH, self._lives(*row[:4])
+            )
+            for workflow_id, row in rows.items()
+        }
+
+    def _lives(self, key: int, fence: int, pid: int, address: str) -> bool:
+        try:
+            return self.database.locks.lives(key, fence, pid, address)
+        except Exception as error:  # of the system, or of a driver that is not always installed
+            raise self.database.translated(error) from error
+
+    def read_steps(
+        self,
+        workflow_id: str,
+        encoding: Encoding,
+        *,
+        upto: int | None = None,
+        node: str | None = None,
+        index: int | None = None,
+        after: Position | None = None,
+        limit: int | None = None,
+        values: bool = True,
+    ) -> list[StepRecord]:
+        """Return the steps in order of their index, or a page of them; see `Backend.read_steps`."""
+        if index is not None:
+            return self._read(reads.step, workflow_id, encoding, index, values=values)
+        if after is None and limit is None:
+            return self._read(reads.steps, workflow_id, encoding, upto=upto, node=node, values=values)
+        return self._read(
+            reads.page_of_steps,
+            workflow_id,
+            encoding,
+            after=after or START,
+            limit=limit,
+            upto=upto,
+            node=node,
+            values=values,
+        )
+
+    def last_superstep(self, workflow_id: str) -> int | None:
+        """Return the highest superstep that has a step, None if there is none."""
+        return self._read(reads.last_superstep, workflow_id)
+
+    def tally_steps(self, workflow_id: str) -> list[StepTally]:
+        """Return how the steps of each node ended; see `Backend.tally_steps`."""
+        return self._read(reads.tallies, workflow_id)
+
+    def read_outlines(
+        self, workflow_id: str, *, after: Position = START, limit: int | None = None
+    ) -> list[StepOutline]:
+        """Return the outlines of the next steps after a position; no record is built."""
+        return self._read(reads.outlines, workflow_id, after, limit)
+
+    def read_items(self, workflow_id: str) -> list[ItemOutline]:
+        """Return the items of a map, in their order; no record is built."""
+        return self._read(reads.items, workflow_id)
+
+    def change_markers(self, limit: int = 100) -> dict[str, Any]:
+        """Return a marker of each of the newest and the active workflows."""
+        return self._read(reads.change_markers, limit)
+
+    def find_ids(self, prefix: str, *, parent: str | None = None, limit: int = 20) -> list[str]:
+        """Return ids that begin with a text, of children of a workflow or of those without parent."""
+        return self._read(reads.find_ids, prefix, parent, limit)
+
+    def read_outputs(self, workflow_id: str, *, upto: int | None = None) -> list[Payload]:
+        """Return the latest encoded value of each output; one seek per name."""
+        return self._read(reads.payloads, workflow_id, OUTPUT, upto)
+
+    def read_inputs(self, workflow_id: str, *, upto: int | None = None) -> list[Payload]:
+        """Return the latest encoded value of each input; one seek per name."""
+        return self._read(reads.payloads, workflow_id, INPUT, upto)
+
+    def read_turns(self, workflow_id: str) -> list[Turn]:
+        """Return when inputs entered, and which, in order."""
+        return self._read(reads.turns, workflow_id)
+
+    def read_following(self, workflow_id: str, superstep: int) -> list[str]:
+        """Return the nodes of the first superstep after this one, in order of their index."""
+        return self._read(reads.following, workflow_id, superstep)
+
+    def read_output(self, workflow_id: str, name: str) -> Payload | None:
+        """Return the latest encoded value of an output, with the chain that it extends."""
+        return self._read(reads.newest, workflow_id, name)
+
+    def artifact_references(self) -> list[str]:
+        """Return the references to artifacts that stored values hold."""
+        return self._read(reads.artifact_references)
+
+    def find(self, query: Query) -> Page:
+        """Return the workflows asked for, newest first, the number of all, and the next cursor."""
+        found, total, cursor = self._read(reads.page, query)
+        return [self._with_graph(workflow) for workflow in found], total, cursor
+
+    def _with_graph(self, workflow: Workflow) -> Workflow:
+        # It was made for this call and is not shared yet; a copy would take as long as the rest.
+        object.__setattr__(workflow, "load_graph", lambda: self._read(reads.graph, workflow.id))
+        return workflow
+
+    # --- writing ------------------------------------------------------------------------------
+
+    def claim(
+        self, workflow_id: str, new: NewWorkflow, encoding: Encoding, *, force: bool = False
+    ) -> Ownership:
+        """Take the workflow, creating it ACTIVE if there is none; see `Backend.claim`."""
+        check_workflow_id(workflow_id, child=new.parent_id is not None)
+        database = self.database
+        inputs = encoding.inputs(workflow_id, new.inputs)
+        taken: list[Ownership] = []
+
+        def work(connection: Connection) -> Ownership:
+            taken.append(writes.claim(connection, database, workflow_id, new, inputs, force=force))
+            claim = taken[-1]
+            if new.copies and claim.existing is None and encoding.chain.encrypts:
+                recode(connection, claim.key, new.forked_from or "", workflow_id, encoding)
+            return claim
+
+        try:
+            claim = database.write(work)
+        except BaseException:
+            for claim in taken:  # the lock is ours, but the commit failed
+                database.locks.free(claim.key, claim.fence)
+            raise
+        for other in taken:  # a transaction that clashed with another's was tried again
+            if (other.key, other.fence) != (claim.key, claim.fence):
+                database.locks.free(other.key, other.fence)
+        if fault_points.hook is not None:
+            fault_points.point("claim.taken")
+        if claim.existing is None:
+            return claim
+        return replace(claim, existing=self._with_graph(claim.existing))
+
+    def write(self, commit: Commit) -> None:
+        """Make one commit durable; see `Backend.write`."""
+        self._check_held(commit.claim)
+        database = self.database
+        database.write(partial(writes.commit, unit=commit, clock=database.now), full=commit.full)
+        if commit.status is not None:
+            self._settle(commit)
+
+    def write_all(self, commits: Sequence[Commit]) -> list[CheckpointError | None]:
+        """Make commits durable in one transaction, in which each stands or falls by itself."""
+
+        def work(connection: Connection) -> list[CheckpointError | None]:
+            return each_of(commits, partial(self._write_inside, connection))
+
+        try:
+            outcomes = self.database.write(work, full=any(commit.full for commit in commits))
+        except CheckpointError as error:
+            return [error] * len(commits)
+        for commit, wrong in zip(commits, outcomes, strict=True):
+            if wrong is None and commit.status is not None:
+                self._settle(commit)
+        return outcomes
+
+    def _write_inside(self, connection: Connection, commit: Commit) -> CheckpointError | None:
+        try:
+            self._check_held(commit.claim)
+        except CheckpointError as error:
+            return error
+        return writes.commit_inside(connection, commit, self.database)
+
+    def release(self, claim: Claim) -> None:
+        """Give the workflow back; a claim that another process has taken over is left alone."""
+        mine = owned(claim)
+        database, held = self.database, (mine.key, mine.fence)
+        if not database.locks.holds(*held):
+            return
+        if fault_points.hook is not None:
+            fault_points.point("release.before")
+        try:
+            if held not in database.settled:
+                database.write(partial(writes.release, claim=mine))
+        finally:
+            database.settled.discard(held)
+            database.locks.free(*held)
+        if fault_points.hook is not None:
+            fault_points.point("release.after")
+
+    def _check_held(self, claim: Ownership) -> None:
+        if not self.database.locks.holds(claim.key, claim.fence):  # released, or the parent's before a fork
+            raise taken_over(claim.workflow_id)
+
+    def _settle(self, commit: Commit) -> None:
+        held = (commit.claim.key, commit.claim.fence)
+        if commit.status is WorkflowStatus.ACTIVE:
+            self.database.settled.discard(held)
+        else:
+            self.database.settled.add(held)
+
+    def create(self, workflow_id: str, new: NewWorkflow, encoding: Encoding) -> None:
+        """Add an ACTIVE workflow without an owner."""
+        inputs = encoding.inputs(workflow_id, new.inputs)
+        create, database = writes.create, self.database
+        database.write(lambda connection: create(connection, workflow_id, new, database.now(), inputs))
+
+    def set_status(self, workflow_id: str, status: WorkflowStatus) -> None:
+        """Change the status of a workflow without an owner."""
+        change, database = writes.change_status, self.database
+        database.write(lambda connection: change(connection, database, workflow_id, status))
+
+    def set_tags(self, workflow_id: str, changes: Mapping[str, str | None]) -> dict[str, str]:
+        """Set tags of a workflow, remove those under None, and return what it has then."""
+        return self.database.write(lambda connection: writes.set_tags(connection, workflow_id, changes))
+
+    def put_step(self, step: EncodedStep, encoding: Encoding) -> None:
+        """Record a step of a workflow without an owner, in place of one of the same superstep and node."""
+        put, database = writes.put, self.database
+        database.write(lambda connection: put(connection, database, step, encoding))
+
+    # --- maintenance --------------------------------------------------------------------------
+
+    def inspect(self, work: Callable[[Connection], T]) -> T:
+        """Return what `work` reads from the tables as they are; nothing is created or migrated."""
+        return self.database.read(work)
+
+    @abstractmethod
+    def schema_versions(self) -> tuple[int, int]:
+        """Return the version of the tables, 0 without any, and the one this release writes.
+
+        Nothing is created or changed. Raises CheckpointError when they cannot be read.
+        """
+
+    @abstractmethod
+    def size(self) -> int:
+        """Return the bytes that the tables take on disk."""
+
+    @abstractmethod
+    def is_writable(self) -> bool:
+        """Return whether this user may write."""
+
+    def find_damage(self) -> list[str]:
+        """Return what is wrong with the pages on disk; empty where the database checks them itself."""
+        return []
+
+    def clock_skew(self) -> float | None:
+        """Return the seconds by which the clock of a server is ahead of ours, None without one."""
+        return None
+
+    def delete(self, workflow_ids: Iterable[str]) -> int:
+        """Remove these workflows and their children; return how many went."""
+        return writes.delete(self.database, workflow_ids)
+
+    def trim(self, workflow_id: str, encoding: Encoding, *, before: int) -> None:
+        """Drop values that no state at or after superstep `before` contains; the records stay."""
+        self.database.write(lambda connection: writes.trim(connection, workflow_id, encoding, before))

@@ -1,0 +1,37 @@
+"""Dialect: the statements that differ between SQLite and Postgres, written out for each.
+
+All other statements are shared: written once, with `?` or `:name` for parameters.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+# The names are found by jumping from one to the next.
+NAMES = """
+WITH RECURSIVE names (name) AS (
+    SELECT (SELECT name FROM vals WHERE workflow = :key AND kind = :kind ORDER BY name LIMIT 1)
+    UNION ALL
+    SELECT (SELECT name FROM vals WHERE workflow = :key AND kind = :kind AND name > names.name
+            ORDER BY name LIMIT 1)
+    FROM names WHERE names.name IS NOT NULL)
+"""
+PAYLOAD = "v.name, v.version, v.format, v.checksum, v.data, v.superstep, v.idx, v.base"
+
+
+class Dialect(NamedTuple):
+    """The statements in which databases differ.
+
+    A transaction of SQLite has the whole database to itself. In Postgres, rows that must not change before
+    the transaction ends are locked.
+    """
+
+    owned: str  # (key, fence) -> a row if the claim is the newest
+    owner: str  # (id) -> key, status, fence, process, address, since, crashes
+    key: str  # (id) -> key
+    tags: str  # (id) -> key, tags
+    release: str  # (key, fence): forget the owner
+    next_erased: str  # -> the key of a workflow whose rows are being deleted
+    lock_structures: str | None  # let no structure be added before the transaction ends
+    has_tag: str  # a condition on workflows with two parameters, the key and the value of a tag
+    state: str  # (key, kind, upto) -> the newest payload of each name
