@@ -280,7 +280,8 @@ def turns(lines: list[Part], news: str, present: Iterable[str], *scripts: dict[s
     for number, script in enumerate(scripts):
         drive.decisions = script
         if number:
-            drive.standing.enter_turn(drive.layout.reached_from([news]), [news, *present])
+            drive.layout = Layout(lines, [news, *present])
+            drive.standing = drive.standing.turn(drive.layout, drive.layout.reached_from([news]))
         found.append(" ".join(name for batch in drive.go() for name in batch))
     return found
 

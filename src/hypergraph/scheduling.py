@@ -533,6 +533,10 @@ class _Places:
         last |= {i for gate, i in self.choices if gate in gates}
         return {i for i in last if not any(self._stands_between(i, other) for other in last - {i})}
 
+    def _leads_to_a_gate(self, index: int) -> bool:
+        """Say whether a way leads from a node to a gate of the loop without a choice of the loop."""
+        return self._leads_freely(index, self.deciding)
+
     def _inner(self, begins: set[int]) -> dict[int, int | None]:
         """Return the number of the loop that each node is in when all edges to the beginning are cut."""
         links = {i: self.links[i] - begins for i in self.component}
@@ -577,9 +581,10 @@ class _Places:
         able = {i for i in self.component if self._is_able(i, set())}
         able = able & self.outer or able  # where the loop around begins inside of this one
         free = {i for i in able if not layout.controllers[i]}
-        plain = {i for i in free if not layout.gates >> i & 1}
-        if plain or (free and self.heads):
-            return self._as_one(plain or free), set()
+        plain = {i for i in free if not layout.gates >> i & 1 and (not self.heads or self._leads_to_a_gate(i))}
+        gates = free & self.deciding
+        if plain or gates:
+            return self._as_one(plain or gates), set()
         if not self.heads:
             return self._as_one(able), set()
         return self._controlled(able)

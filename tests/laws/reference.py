@@ -57,6 +57,8 @@ D17 Answers that a turn did not use are dropped when a new turn begins, and name
 D19 A last choice (D2) reaches the beginning without passing another node that a gate of the loop controls.
 D20 With declared edges a given value does not count for an ordinary node of a loop that an edge of the loop
     feeds: the node begins nothing.
+D21 A node that no gate controls begins a loop only if it leads to a gate of the loop without a choice: else the
+    loop would be at rest before a gate was asked.
 D18 max_rounds counts the rounds of an entry, the first one included.
 """
 
@@ -271,7 +273,7 @@ class Interpreter:
         for x in news:
             self.written.setdefault(x, []).append((GIVEN, given[x]))
         try:
-            self._places = {}  # decided anew for each turn (D5)
+            self._places, self._unlocked = {}, {}  # decided anew for each turn (D5)
             self._levels(refuse=True)
         except Refused as refusal:
             out.ended, out.places = "refused", sorted(refusal.args[0])
@@ -390,7 +392,10 @@ class Interpreter:
             free = {n for n in able if not self.gates[n]}
             return frozenset(sorted(free or able, key=self.order.__getitem__)[:1])
         free = {n for n in able if not self.gates[n]}
-        free = {n for n in free if self.parts[n].kind != "gate"} or free
+        deciding = {e[0] for e in edges if e[2] == "control"}
+        plain, chosen = {e for e in edges if e[2] != "control"}, {n for n in members if inner_gates[n]}
+        asking = {n for n in free if reach([n], plain, without=chosen) & deciding - {n}}  # D21
+        free = {n for n in asking if self.parts[n].kind != "gate"} or free & deciding
         if free:  # "the uncontrolled node that has what it needs", D5
             if refuse and len({frozenset(self._heads({n}, edges)) for n in free}) > 1:
                 raise Refused(free)

@@ -102,6 +102,7 @@ class Journal:
         self.spent = spent  # milliseconds that the workflow has worked before
         self.next_index = 0 if run.past is None else run.past.next_index
         self.turn = 0 if run.past is None else run.past.first  # the superstep in which it began
+        self.remade: set[int] = set()  # what was made again, after which it runs as usual
         self.visits: dict[int, int] = {} if run.past is None else dict(run.past.visits)
         self.versions = (
             dict.fromkeys(run.admission.given, 1) if run.past is None else dict(run.past.versions)
@@ -134,7 +135,12 @@ class Journal:
         return saved
 
     def _is_remade(self, step: Step) -> bool:
-        return self.run.past is not None and step in self.run.past.remade
+        """Say whether a step only makes again what was not kept."""
+        return self.run.past is not None and step in self.run.past.remade and step.index not in self.remade
+
+    def taken(self, name: str, version: int, value: Any) -> None:
+        """Record an answer that was taken as an input, among those that came with this turn."""
+        self.store.commit(self.claim, inputs={name: (version, value)}, at=self.turn)
 
     def known_result(self, step: Step, superstep: int) -> Any:
         """Return what a call that must not be repeated has returned, if that is known; else NOT_KNOWN."""
@@ -192,6 +198,8 @@ class Journal:
         taken, made, awaited = _fixed_versions(run, step) if run.fixed else self._versions(step, value)
         if status is StepStatus.COMPLETED:
             facts["output_versions"] = made
+            if self._is_remade(step):
+                self.remade.add(step.index)
             if not run.fixed:
                 self.versions |= made
                 for name in step.signals:
@@ -199,7 +207,7 @@ class Journal:
         if awaited:
             facts["wait_versions"] = awaited
         past = run.past
-        if past is not None and past.shift and past.last < superstep <= past.last + past.shift:
+        if past is not None and past.last < superstep <= past.last + past.shift - len(past.remade):
             facts["retry_of"] = superstep - past.shift
         record = _new_record(
             self.claim.workflow_id,

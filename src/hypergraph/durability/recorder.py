@@ -189,7 +189,7 @@ class WorkflowRecorder:
             return False
         if not stored.records and run.plan.steps:
             return False  # nothing was written down, so nothing can be restored
-        if _has_answers(run) or self._news(run, stored) or has_grown(run.admission.graph, stored):
+        if self._has_answers(run, stored) or self._news(run, stored) or has_grown(run.admission.graph, stored):
             return False
         code_change = self.options.code_change
         told = _is_outermost(run) or code_change == "rerun"  # one warning for a map, not one for each item
@@ -198,9 +198,17 @@ class WorkflowRecorder:
         recall(run, stored, self.store)
         return True
 
+    @staticmethod
+    def _has_answers(run: Run, stored: Stored) -> bool:
+        """Say whether answers are given, rather than inputs of the same name."""
+        answers = () if run.fixed else run.answers
+        return any(name not in stored.inputs or name in stored.asked for name in answers)
+
     def _news(self, run: Run, stored: Stored) -> dict[str, int]:
         """Return the given values that are new or changed, with the version they get."""
         given = {name: value for name, value in run.values.items() if name in run.admission.given}
+        if not run.fixed:  # what was taken as an input once is one, unless it is asked for
+            given |= {n: v for n, v in run.answers.items() if n in stored.inputs and n not in stored.asked}
         if _is_outermost(run):
             given |= self.edits
         again = self.named if self.options.new_turn and _is_outermost(run) else ()
@@ -212,7 +220,7 @@ class WorkflowRecorder:
         stored = self._stored(run, claim)
         if stored is None:
             raise taken_over(claim.workflow_id)
-        if _has_answers(run) and _is_outermost(run):
+        if self._has_answers(run, stored) and _is_outermost(run):
             refuse_late_answer(run, self.questions, stored)
             if not self.options.new_turn:
                 refuse_second_answer(run.admission.graph, stored, run.answers)
@@ -224,6 +232,9 @@ class WorkflowRecorder:
         if outdated:
             self.reruns[run] = stored
         code = code_to_record(graph, stored, stored.finished)
+        if not run.fixed:
+            for name in [n for n in run.answers if n in stored.inputs and n not in stored.asked]:
+                run.values[name] = run.answers.pop(name)
         run.values.update({name: self.edits[name] for name in news if name in self.edits})
         given = {name: (version, run.values[name]) for name, version in news.items()}
         take_up(run, stored, given, outdated, self.store)
@@ -278,10 +289,6 @@ class WorkflowRecorder:
         return replace(
             new, inputs=inputs, parent_id=run.map_run.workflow_id, item=number, fingerprint=key, tags={}
         )
-
-
-def _has_answers(run: Run) -> bool:
-    return not run.fixed and bool(run.answers)
 
 
 def _is_outermost(run: Run) -> bool:

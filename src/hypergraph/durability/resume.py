@@ -131,9 +131,9 @@ def take_up(
     _add_new_nodes(run, stored, outdated)
     _restore_values(run, stored, replay, store)
     latest = {record.node_name: record for record in current}
-    if any(record.status is StepStatus.FAILED for record in latest.values()):
+    if past.remade or any(record.status is StepStatus.FAILED for record in latest.values()):
         ready = [standing.after(i, past.levels, past.first) for i in standing.copy().ready()]
-        past.shift = max(past.last + 1 - min(ready, default=past.last + 1), 0)
+        past.shift = max(past.last + 1 - min(ready, default=past.last + 1), 0) + len(past.remade)
     past.waiting = {(r.superstep, r.node_name): r.index for r in current if r.status is StepStatus.PAUSED}
     past.rows = [(r.superstep, s, r.child_workflow_id, r.decision) for s, r in completed(plan, current)]
     run.records += past.raw_records()

@@ -266,7 +266,7 @@ class Admission:
 
         Raises ValueError for a loop that could begin at several places.
         """
-        given = frozenset(names) - self.answers
+        given = frozenset(names)
         if given not in self.layouts:
             known = self.layout
             self.layouts[given] = compile_layout(

@@ -21,6 +21,7 @@ def course_of(run: Run) -> Iterable[tuple[int, Any]]:
     admission, kernel = run.admission, run.scope.kernel
     overlaps = kernel.concurrent and run.plan.could_overlap(kernel.overlaps)
     if not run.fixed:
+        _take_answers(run)
         if overlaps and not run.layout.is_line:
             return [(0, LiveFlow(run))]
         return _follow(run)
@@ -32,6 +33,19 @@ def course_of(run: Run) -> Iterable[tuple[int, Any]]:
         if admission.flow and admission.flow.can_overlap():
             return [(0, admission.flow)]
     return admission.course  # type: ignore[no-any-return]  # put there above
+
+
+def _take_answers(run: Run) -> None:
+    """Let answers count as inputs of a run that could not begin without them."""
+    names = [name for name in run.answers if name in run.plan.wiring.consumers]
+    if not names or run.past is not None or Standing(run.layout).due:
+        return
+    run.use(run.admission.layout_for(run.admission.given.union(names)))
+    for name in names:
+        run.values[name] = run.answers.pop(name)
+        if run.journal is not None:
+            run.journal.versions[name] = 1
+            run.journal.taken(name, 1, run.values[name])
 
 
 def _rehearsed(admission: Admission) -> Course:
@@ -81,8 +95,8 @@ def _follow(run: Run) -> Iterator[tuple[int, Any]]:
 def _catch_up(run: Run, past: Any) -> Iterator[tuple[int, Step]]:
     """Yield what the recorded supersteps lack: values that were not kept, then their unfinished steps."""
     standing, steps = run.standing, run.plan.steps
-    for step in past.remade:
-        yield past.last + 1 + past.shift, step
+    for number, step in enumerate(past.remade):
+        yield past.last + 1 + number, step
         if run.failure is not None:
             return
         past.remade_done(run, step)
@@ -216,9 +230,9 @@ class LiveFlow:
         """Perform steps until there is nothing left that could start."""
         kernel, scope = run.scope.kernel, run.scope
         breath = clock() + kernel.stride
-        for step in self.remade:
+        for number, step in enumerate(self.remade):
             run.live = None
-            await perform(run, step, run.past.last + 1 + self.shift)
+            await perform(run, step, run.past.last + 1 + number)
             if run.failure is not None:
                 return
             run.past.remade_done(run, step)
