@@ -72,6 +72,7 @@ class Loop:
     ahead: int = 0  # mask of what leads to it from outside
     inside: int = 0  # its members, and the bits of the loops inside it
     begins: int = 0  # where it begins
+    early: int = 0  # what it comes by from there before any choice
     opened: int = 0  # controlled nodes that are open when it begins
     unaided: int = 0  # those of them that no gate outside controls
     cut: int = 0  # where its rounds start
@@ -349,14 +350,12 @@ class Layout:
             self.at_start |= sum(slots.get((i, name, True), 0) for name in self.parts[i].waits)
 
     def _counts(self, index: int, name: str) -> bool:
-        """Say whether a given value counts here: not for what a loop makes on its way to an ordinary node."""
+        """Say whether a given value counts: not for an ordinary node to which a loop brings it before any choice."""
         begun = _union(self.loops[k].begins | self.loops[k].opened for k in self.home[index])
         if (self.gates | self.heads | begun) >> index & 1 or not self.home[index]:
             return True
-        return not any(
-            name in self.flows[i].get(index, ()) and (i, index) not in self.severed
-            for i in bits(self.loops[self.home[index][0]].members)
-        )
+        early = _union(self.loops[k].early for k in self.home[index])
+        return not any(name in self.flows[i].get(index, ()) and (i, index) not in self.severed for i in bits(early))
 
     def _settle_entries(self) -> None:
         """Sum up what happens when a node is done without anything out of the ordinary."""
@@ -498,6 +497,7 @@ class _Places:
             if target in inside
         }
         self.heads = {target for _, target in self.choices}
+        self.strict = layout.declared and bool(self.heads)  # what is given does not count for ordinary nodes
         self.deciding = {gate for gate, _ in self.choices}
         # The ways that need no choice: all edges but those that only a decision of the loop takes.
         self.ways: dict[int, set[int]] = {
@@ -511,6 +511,7 @@ class _Places:
         loop = self.loop
         begins, opened = self._beginnings()
         loop.begins = _mask(begins)
+        loop.early = _mask(begins) | _mask(self._free_ways(begins))
         loop.opened = _mask(opened)
         loop.unaided = _mask(i for i in opened if i not in self.outside or self.layout.named >> i & 1)
         heads = self._starts(begins)
@@ -559,6 +560,17 @@ class _Places:
                     coming.append(j)
         return True
 
+    def _free_ways(self, begins: Iterable[int]) -> set[int]:
+        """Return where ways lead from the beginning without a choice of the loop."""
+        found: set[int] = set()
+        coming = list(begins)
+        while coming:
+            for j in self.ways[coming.pop()]:
+                if j not in found and j not in self.heads:
+                    found.add(j)
+                    coming.append(j)
+        return found
+
     def _leads_freely(self, head: int, begins: Collection[int], without: Collection[int] = ()) -> bool:
         """Say whether a way leads from a head to the beginning without another choice of the loop."""
         if head in without:
@@ -579,6 +591,9 @@ class _Places:
         if named:
             return named, {i for i in named if layout.controllers[i]}
         able = {i for i in self.component if self._is_able(i, set())}
+        if self.strict and not able:  # then what is given counts after all
+            self.strict = False
+            able = {i for i in self.component if self._is_able(i, set())}
         able = able & self.outer or able  # where the loop around begins inside of this one
         free = {i for i in able if not layout.controllers[i]}
         plain = {i for i in free if not layout.gates >> i & 1 and (not self.heads or self._leads_to_a_gate(i))}
@@ -643,7 +658,7 @@ class _Places:
             if name in part.optional or name in layout.lists:
                 continue
             sources = [layout.index[feeder] for feeder in part.feeders.get(name, ())]
-            if name in layout.given and not (layout.declared and self._is_ordinary(index, sources)):
+            if name in layout.given and not (self.strict and self._is_ordinary(index, sources)):
                 continue
             if not any(
                 source in ran or (layout.scope >> source & 1 and not inside >> source & 1)

@@ -55,10 +55,12 @@ D15 Remembered names are handed like inputs (the letter of L5). So a gate that r
 D16 A given value that R8 does not count is as good as absent: default or binding, else not available.
 D17 Answers that a turn did not use are dropped when a new turn begins, and named in `unused`.
 D19 A last choice (D2) reaches the beginning without passing another node that a gate of the loop controls.
-D20 With declared edges a given value does not count for an ordinary node of a loop that an edge of the loop
-    feeds: the node begins nothing.
+D20 With declared edges a given value does not count for an ordinary node of a loop with a gate that an edge of
+    the loop feeds: the node begins nothing, unless nothing else can.
 D21 A node that no gate controls begins a loop only if it leads to a gate of the loop without a choice: else the
     loop would be at rest before a gate was asked.
+D22 R8: a given value counts for an ordinary node of a loop if what the loop makes of it cannot come before the
+    first choice (`save(n)` begins, `tell(n)` waits for save, `up` makes n by choice: tell takes the given n).
 D18 max_rounds counts the rounds of an entry, the first one included.
 """
 
@@ -377,7 +379,7 @@ class Interpreter:
             made = any(e[1] == n and e[3] == x and e[2] == "data" and e[0] not in members for e in self.edges)
             fed = any(e[1] == n and e[3] == x and e[2] == "data" for e in edges)
             counts = x in handed
-            if self.net.declared is not None and fed and not inner_gates[n] and part.kind != "gate":
+            if strict and fed and not inner_gates[n] and part.kind != "gate":
                 counts = False  # R8, D20
             return made or counts or x in self.net.bound or x in part.defaults or x in self.lists
 
@@ -386,7 +388,11 @@ class Interpreter:
             return not awaits and all(outside(n, x) for x in self.parts[n].inputs)
 
         inner_gates = {n: {e[0] for e in edges if e[1] == n and e[2] == "control"} for n in members}
+        strict = self.net.declared is not None and any(inner_gates.values())
         able = {n for n in members if has_all(n)}
+        if strict and not able:
+            strict = False
+            able = {n for n in members if has_all(n)}
         able = able & set(around) or able
         if not any(e[2] == "control" for e in edges):  # D12
             free = {n for n in able if not self.gates[n]}
@@ -534,7 +540,9 @@ class Interpreter:
             beginning = any(n in level.begin for level in self.path[n][1:])
             fed = [e for e in self.edges if e[1] == n and e[3] == x and e[2] == "data"]
             inside = [(e, self._common(e[0], n)) for e in fed]
-            if not beginning and any(level.is_loop and e in level.edges for e, level in inside):
+            if not beginning and any(
+                level.is_loop and e in level.edges and e[0] in self._early(level) for e, level in inside
+            ):
                 writes = []  # D16
         if writes:
             return True, writes[-1][1]
@@ -543,6 +551,12 @@ class Interpreter:
         if x in part.defaults:
             return True, part.defaults[x]
         return (True, []) if x in self.lists else (False, None)  # D13
+
+    def _early(self, level: Level) -> set[str]:
+        """D22: what a loop comes by from its beginning before any choice."""
+        plain = [e for e in level.edges if e[2] != "control"]
+        found = reach(level.begin, plain, without=self.heads - level.begin)
+        return found - (self.heads - level.begin)
 
     def _awaited(self, n: str, name: str) -> bool:
         """R3: is an awaited name made?"""

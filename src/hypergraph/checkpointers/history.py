@@ -222,7 +222,7 @@ def next_nodes(workflow: Workflow, steps: Sequence[StepRecord], turns: Sequence[
     if workflow.status is WorkflowStatus.PAUSED:
         return _left_at(StepStatus.PAUSED, steps)
     shape = shape_of(workflow.graph)
-    return (shape and _ready(shape, steps, turns)) or _left_at(StepStatus.FAILED, steps)
+    return (shape and ready_nodes(shape, steps, turns)) or _left_at(StepStatus.FAILED, steps)
 
 
 def _left_at(status: StepStatus, steps: Sequence[StepRecord]) -> tuple[str, ...]:
@@ -231,52 +231,66 @@ def _left_at(status: StepStatus, steps: Sequence[StepRecord]) -> tuple[str, ...]
     return tuple(name for name, step in last.items() if step.status is status)
 
 
-def _ready(shape: Shape, steps: Sequence[StepRecord], turns: Sequence[Turn]) -> tuple[str, ...]:
-    """Return the nodes of a graph that would run after these steps, in graph order."""
+def ready_nodes(shape: Shape, steps: Sequence[StepRecord], turns: Sequence[Turn]) -> tuple[str, ...]:
+    """Return the nodes of a graph that would run after these steps, in graph order.
+
+    Where a recorded superstep is not finished, these are the nodes that it lacks.
+    """
     try:
-        standing = _standing(shape, steps, turns)
-    except Ambiguity:  # as no run of this graph could have been
+        found = _Progress(shape, steps, turns)
+    except Ambiguity:  # no run of this graph can have begun like this
         return ()
-    return tuple(shape.parts[index].name for index in standing.ready())
+    standing, last = found.standing, max((step.superstep for step in steps), default=-1)
+    ready = {index: standing.after(index, found.levels, turns[-1].superstep) for index in standing.ready()}
+    first = min(ready.values(), default=0)
+    late = [index for index, superstep in ready.items() if superstep == first and first <= last]
+    return tuple(shape.parts[index].name for index in late or ready)
 
 
-def _standing(shape: Shape, steps: Sequence[StepRecord], turns: Sequence[Turn]) -> Standing:
-    given: set[str] = set()
-    written: dict[str, int] = {}
-    visits: dict[str, int] = {}
-    standing: Standing | None = None
-    for number, turn in enumerate(turns):
-        given |= turn.names
-        if standing is None:
-            standing = Standing(shape.layout(given))
+class _Progress:
+    """How far a workflow has come, by its completed steps."""
+
+    def __init__(self, shape: Shape, steps: Sequence[StepRecord], turns: Sequence[Turn]) -> None:
+        self.levels: dict[int, int] = {}  # by node: its last superstep
+        self._written: dict[str, int] = {}
+        visits: dict[str, int] = {}
+        given = set(turns[0].names)
+        self.standing = Standing(shape.layout(given))
+        for number, turn in enumerate(turns):
+            if number:
+                given |= turn.names
+                present = given | shape.accumulated.intersection(self._written)
+                reached = self.standing.layout.reached_from(turn.names)
+                self.standing = self.standing.turn(shape.layout(present), reached)
+            until = turns[number + 1].superstep if number + 1 < len(turns) else None
+            for step in steps:
+                if step.superstep < turn.superstep or (until is not None and step.superstep >= until):
+                    continue
+                if step.status is StepStatus.COMPLETED and not self._is_repeated(step, visits):
+                    visits[step.node_name] = step.visit
+                    self._replay(step)
+
+    def _is_repeated(self, step: StepRecord, visits: Mapping[str, int]) -> bool:
+        """Say whether a step only made again what had not been kept."""
+        known = all(version <= self._written.get(name, 0) for name, version in step.output_versions.items())
+        return known and step.visit <= visits.get(step.node_name, 0)
+
+    def _replay(self, step: StepRecord) -> None:
+        standing, written = self.standing, self._written
+        layout = standing.layout
+        index = layout.index.get(step.node_name)
+        if index is None or not layout.scope >> index & 1:
+            return
+        self.levels[index] = step.round
+        made = step.output_versions or dict.fromkeys(step.values or (), 0)
+        equal = [name for name, version in made.items() if 0 < version <= written.get(name, 0)]
+        for name, version in made.items():
+            written[name] = max(version, written.get(name, 0))
+        if layout.gates >> index & 1:
+            decided = step.decision
+            names = decided if isinstance(decided, list) else () if decided is None else (decided,)
+            targets = layout.targets[index]
+            standing.replay(index, [targets[name] for name in names if name in targets], _END in names)
         else:
-            present = given | shape.accumulated.intersection(written)
-            standing = standing.turn(shape.layout(present), standing.layout.reached_from(turn.names))
-        until = turns[number + 1].superstep if number + 1 < len(turns) else None
-        for step in steps:
-            if step.superstep < turn.superstep or (until is not None and step.superstep >= until):
-                continue
-            if step.status is StepStatus.COMPLETED and visits.get(step.node_name, 0) < step.visit:
-                visits[step.node_name] = step.visit
-                _replay(standing, step, written)
-    assert standing is not None
-    return standing
-
-
-def _replay(standing: Standing, step: StepRecord, written: dict[str, int]) -> None:
-    layout = standing.layout
-    index = layout.index.get(step.node_name)
-    if index is None or not layout.scope >> index & 1:
-        return
-    made = step.output_versions or dict.fromkeys(step.values or (), 0)
-    equal = [name for name, version in made.items() if 0 < version <= written.get(name, 0)]
-    for name, version in made.items():
-        written[name] = max(version, written.get(name, 0))
-    if layout.gates >> index & 1:
-        decided = step.decision
-        names = decided if isinstance(decided, list) else () if decided is None else (decided,)
-        targets = layout.targets[index]
-        standing.replay(index, [targets[name] for name in names if name in targets], _END in names)
-    else:
-        absent = [name for name in layout.parts[index].makes if name not in made]
-        standing.replay(index, absent=absent, equal=equal)
+            absent = [name for name in layout.parts[index].makes if name not in made]
+            standing.replay(index, absent=absent, equal=equal)

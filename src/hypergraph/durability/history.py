@@ -164,7 +164,8 @@ class Replay:
     def _replay(self, step: Step, record: StepRecord) -> None:
         assert self.standing is not None
         made = record.output_versions
-        if record.visit <= self.visits.get(step.index, 0):  # it only made again what had not been kept
+        known = all(version <= self.versions.get(name, 0) for name, version in made.items())
+        if known and record.visit <= self.visits.get(step.index, 0):  # it made again what had not been kept
             for name in made:
                 self._write(name, record)
             return

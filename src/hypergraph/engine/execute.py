@@ -420,12 +420,11 @@ def _left_undone(run: Run) -> list[str]:
         for gate, target in standing.unmet()
         if standing.lacks(target)
     ]
-    if unmet or run.outcome() or not all(step.is_gate for step in run.records[1::RECORD_SIZE]):
+    if unmet or run.outcome() or run.records:
         return unmet
-    idle = {parts[i].name: _quoted(standing.lacks(i)) for i in bits(standing.layout.scope & standing.fresh)}
+    idle = {parts[i].name: _quoted(standing.lacks(i)) for i in bits(standing.layout.scope & standing.idle)}
     listed = "; ".join(f"{name!r} lacks {names}" for name, names in idle.items() if names)
-    what = "Nothing but gates" if run.records else "Nothing"
-    return [f"{what} ran in graph {_name(run)}: {listed}. Give one of them what it lacks."] if listed else []
+    return [f"Nothing ran in graph {_name(run)}: {listed}. Give one of them what it lacks."] if listed else []
 
 
 def _quoted(names: Iterable[str]) -> str:
