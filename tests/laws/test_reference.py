@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from laws.reference import END, Interpreter, Net, Outcome, Part
+from laws.reference import END, Interpreter, Net, Part
 
 
 def fn(signature: str, does: Any, **options: Any) -> Part:
