@@ -959,7 +959,7 @@ class Standing:
         new, rest = Standing(layout), ~reached
         outside = _union(slot for (i, _, _), slot in layout.slots.items() if rest >> i & 1)
         made = _union(layout.gives_all[i] for i in bits(self.ran & rest & layout.scope))
-        new.have = new.have & ~outside | self.have & outside | made
+        new.have = (new.have | made) & ~outside | self.have & outside
         for name in ("fresh", "idle", "entered", "ended", "owed", "running", "asking", "ran"):
             setattr(new, name, getattr(new, name) & reached | getattr(self, name) & rest)
         new.decisions = {gate: mask for gate, mask in self.decisions.items() if rest >> gate & 1}

@@ -255,10 +255,13 @@ class _Progress:
         self._written: dict[str, int] = {}
         visits: dict[str, int] = {}
         given = set(turns[0].names)
+        self._written.update(dict.fromkeys(given, 1))
         self.standing = Standing(shape.layout(given))
         for number, turn in enumerate(turns):
             if number:
                 given |= turn.names
+                for name in turn.names:
+                    self._written[name] = self._written.get(name, 0) + 1
                 present = given | shape.accumulated.intersection(self._written)
                 reached = self.standing.layout.reached_from(turn.names)
                 self.standing = self.standing.turn(shape.layout(present), reached)

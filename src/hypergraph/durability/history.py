@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import lru_cache, partial
@@ -135,6 +135,7 @@ class Replay:
             self.standing = before.turn(self.admission.layout_for(present), reached)
         for name in turn.names:
             self._write(name, None)
+            self.versions[name] = self.versions.get(name, 0) + 1
 
     def _accumulated(self) -> set[str]:
         """Return the names that a turn remembers even if they were never given."""
@@ -256,17 +257,19 @@ class Stored:
         pauses = [record.pause for record in self.questions if record.pause is not None]
         return {key for pause in pauses for key in pause.response_keys.values()}
 
-    def news(self, given: Mapping[str, Any], again: Iterable[str] = ()) -> dict[str, int]:
+    def news(
+        self, given: Mapping[str, Any], edits: Collection[str] = (), again: Iterable[str] = ()
+    ) -> dict[str, int]:
         """Return which of the given values are new or changed, with the version they get.
 
-        Neither the input as it was stored nor the value as it is now counts as new, and what could not be
+        An input as it was given last is not new, nor is an edit of what it is now, and what could not be
         stored is taken to be what it was. Those in `again` count as new in any case.
         """
         news = {}
         for name, value in given.items():
             version, before = self.inputs.get(name, (0, None))
             as_stored = version > 0 and (isinstance(before, Undecodable) or not is_other(before, value))
-            as_now = name in self.state and not is_other(self.state[name], value)
+            as_now = name in edits and name in self.state and not is_other(self.state[name], value)
             if name in again or not (as_stored or as_now):
                 news[name] = _next_version(self, name)
         return news

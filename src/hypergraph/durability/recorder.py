@@ -212,7 +212,7 @@ class WorkflowRecorder:
         if _is_outermost(run):
             given |= self.edits
         again = self.named if self.options.new_turn and _is_outermost(run) else ()
-        return stored.news(given, again)
+        return stored.news(given, self.edits if _is_outermost(run) else (), again)
 
     def _go_on(self, run: Run, claim: Ownership) -> bool:
         """Put a run where the claimed workflow stopped; return whether there is anything left to do."""
