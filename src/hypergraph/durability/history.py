@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -107,32 +108,55 @@ class Replay:
         self.versions: dict[str, int] = {}
         self.levels: dict[int, int] = {}
         self.visits: dict[int, int] = {}
-        self.standing: Standing | None = None
+        self.standing = Standing(admission.layout)
 
     def run(self, turns: Sequence[Turn]) -> Standing:
         """Run through all turns and return where the last one stands."""
-        records = list(completed(self.plan, self.stored.records))
+        starts = [turn.superstep for turn in turns]
+        found: list[list[tuple[Step, StepRecord]]] = [[] for _ in turns]
+        for step, record in completed(self.plan, self.stored.records):
+            found[bisect_right(starts, record.superstep) - 1].append((step, record))
+        whole = self._last_whole(turns)
         for number, turn in enumerate(turns):
-            self.begin(turn)
-            until = turns[number + 1].superstep if number + 1 < len(turns) else None
-            for step, record in records:
-                if record.superstep >= turn.superstep and (until is None or record.superstep < until):
-                    self._replay(step, record)
-        assert self.standing is not None
+            if number < whole:
+                self._pass_over(turn, found[number])
+                continue
+            self.begin(turn, None if number > whole else self.admission.layout.scope)
+            for step, record in found[number]:
+                self._replay(step, record)
         return self.standing
+
+    def _last_whole(self, turns: Sequence[Turn]) -> int:
+        """Return the last turn that began everything anew: what was before matters by its values only."""
+        layout = self.admission.layout
+        for number in range(len(turns) - 1, 0, -1):
+            if layout.reached_from(turns[number].names) == layout.scope:
+                return number
+        return 0
+
+    def _pass_over(self, turn: Turn, records: Iterable[tuple[Step, StepRecord]]) -> None:
+        """Note what a turn was given and wrote, and no more."""
+        self.given |= turn.names
+        for name in turn.names:
+            self._write(name, None)
+            self.versions[name] = self.versions.get(name, 0) + 1
+        for step, record in records:
+            for name, version in record.output_versions.items():
+                self._write(name, record)
+                self.versions[name] = max(version, self.versions.get(name, 0))
+            self.levels[step.index] = record.round
+            self.visits[step.index] = record.visit
 
     def begin(self, turn: Turn, reached: int | None = None) -> None:
         """Begin a turn with news, or with steps that must run again."""
         self.given |= turn.names
-        before = self.standing
-        if before is None:
-            self.standing = Standing(self.admission.layout_for(self.given))
-        else:
-            if reached is None:
-                reached = before.layout.reached_from(turn.names)
-            self._forget(reached)
-            present = {*self.given, *(name for name in self._accumulated() if name in self.sources)}
-            self.standing = before.turn(self.admission.layout_for(present), reached)
+        if reached is None:
+            reached = self.standing.layout.reached_from(turn.names)
+        self._forget(reached)
+        layout = self.admission.layout_for(
+            {*self.given, *(name for name in self._accumulated() if name in self.sources)}
+        )
+        self.standing = Standing(layout) if reached == layout.scope else self.standing.turn(layout, reached)
         for name in turn.names:
             self._write(name, None)
             self.versions[name] = self.versions.get(name, 0) + 1
@@ -163,7 +187,6 @@ class Replay:
         self.writes.setdefault(name, []).append(record)
 
     def _replay(self, step: Step, record: StepRecord) -> None:
-        assert self.standing is not None
         made = record.output_versions
         known = all(version <= self.versions.get(name, 0) for name, version in made.items())
         if known and record.visit <= self.visits.get(step.index, 0):  # it made again what had not been kept

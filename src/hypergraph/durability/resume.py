@@ -121,7 +121,6 @@ def take_up(
         again = [plan.index[name] for name in outdated if name in plan.index]
         replay.begin(Turn(past.first, names), run.admission.layout.reached_from(names, again))
     standing = replay.standing
-    assert standing is not None
     run.use(standing.layout, standing)
     past.look_up = partial(recalled, store, run)
     past.levels, past.visits, past.versions = replay.levels, replay.visits, dict(replay.versions)
