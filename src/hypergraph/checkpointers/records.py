@@ -274,6 +274,8 @@ class StoredHistory(NamedTuple):
     turns: list[Turn]  # when inputs entered, and which, in order
     state: Any  # a LazyState: the latest value of every output, decoded on demand
     is_map: bool = False  # it has items instead of steps
+    first: int = 0  # the superstep from which on `steps` has all steps
+    versions: Mapping[str, int] = {}  # the latest version of every output
     claims: int = 0  # the fence of the newest claim
 
 

@@ -18,8 +18,10 @@ from hypergraph.engine.plan import Plan, Step
 from hypergraph.engine.run import Run, StepOutcome
 from hypergraph.engine.scheduler import differs, write
 from hypergraph.graph.graph import Graph
+from hypergraph.graph.inputs import scope_of
 from hypergraph.nodes.function import FunctionNode
 from hypergraph.scheduling import Standing
+from hypergraph.structure import walk
 from hypergraph.values.serializers import JsonSerializer
 from hypergraph.values.undecodable import Undecodable
 
@@ -92,6 +94,9 @@ def completed(plan: Plan, records: Iterable[StepRecord]) -> Iterable[tuple[Step,
             yield plan.steps[plan.index[record.node_name]], record
 
 
+EARLIER: Any = object()  # the source of a value that was made before the records begin
+
+
 class Replay:
     """The history of a workflow, run through the scheduler turn by turn: no step is called.
 
@@ -117,6 +122,9 @@ class Replay:
         for step, record in completed(self.plan, self.stored.records):
             found[bisect_right(starts, record.superstep) - 1].append((step, record))
         whole = self._last_whole(turns)
+        if self.stored.first:
+            whole = starts.index(self.stored.first)
+            self._recall_earlier(found[whole:])
         for number, turn in enumerate(turns):
             if number < whole:
                 self._pass_over(turn, found[number])
@@ -125,6 +133,16 @@ class Replay:
             for step, record in found[number]:
                 self._replay(step, record)
         return self.standing
+
+    def _recall_earlier(self, found: Sequence[Sequence[tuple[Step, StepRecord]]]) -> None:
+        """Note which values there were before the records begin, and how often they had been written."""
+        written: dict[str, int] = {}
+        for _, record in (pair for records in found for pair in records):
+            for name, version in record.output_versions.items():
+                written.setdefault(name, version)
+        for name, version in self.stored.versions.items():
+            self._write(name, EARLIER)
+            self.versions[name] = written.get(name, version + 1) - 1
 
     def _last_whole(self, turns: Sequence[Turn]) -> int:
         """Return the last turn that began everything anew: what was before matters by its values only."""
@@ -137,7 +155,7 @@ class Replay:
     def _pass_over(self, turn: Turn, records: Iterable[tuple[Step, StepRecord]]) -> None:
         """Note what a turn was given and wrote, and no more."""
         self.given |= turn.names
-        for name in turn.names:
+        for name in turn.names if not self.stored.first else ():
             self._write(name, None)
             self.versions[name] = self.versions.get(name, 0) + 1
         for step, record in records:
@@ -172,15 +190,18 @@ class Replay:
         remembered = self._accumulated() | self.given
         for name, writes in self.writes.items():
             last = writes[-1]
-            if last is not None and name not in remembered and self._is_reached(last, reached):
-                older = [w for w in writes if w is None or not self._is_reached(w, reached)]
+            if last is EARLIER:
+                if name not in remembered:
+                    self.sources.pop(name, None)
+            elif last is not None and name not in remembered and self._is_reached(last, reached):
+                older = [w for w in writes if w is not EARLIER and not self._is_reached(w, reached)]
                 if older:
                     self.sources[name] = older[-1]
                 else:
                     self.sources.pop(name, None)
 
-    def _is_reached(self, record: StepRecord, reached: int) -> bool:
-        return bool(reached >> self.plan.index[record.node_name] & 1)
+    def _is_reached(self, record: StepRecord | None, reached: int) -> bool:
+        return record is not None and bool(reached >> self.plan.index[record.node_name] & 1)
 
     def _write(self, name: str, record: StepRecord | None) -> None:
         self.sources[name] = record
@@ -245,6 +266,8 @@ class Stored:
     state: LazyState = field(default_factory=LazyState)  # the latest value of every output
     is_map: bool = False  # it has items instead of steps
     claims: int = 0  # the fence of the newest claim when it was read
+    first: int = 0  # the superstep from which on there are records
+    versions: Mapping[str, int] = field(default_factory=dict)  # the latest version of every output
 
     @property
     def given(self) -> dict[str, int]:
@@ -263,8 +286,8 @@ class Stored:
 
     @property
     def outputs(self) -> set[str]:
-        """The names that recorded steps produced."""
-        return produced(self.records)
+        """The names that recorded steps produced, but for those asked for right now: these are answers."""
+        return produced(self.records) | (self.versions.keys() - self.asked if self.first else set())
 
     @property
     def questions(self) -> list[StepRecord]:
@@ -298,10 +321,27 @@ class Stored:
         return news
 
 
-def stored_in(store: Checkpointer, workflow_id: str) -> Stored | None:
-    """Return what is stored under an id, None if nothing is, as of one moment."""
-    found = store.read_history(workflow_id)
-    return None if found is None else Stored(*found)
+def stored_in(store: Checkpointer, workflow_id: str, graph: Graph | None = None) -> Stored | None:
+    """Return what is stored under an id, None if nothing is, as of one moment.
+
+    With a graph, steps are read that a resume of this graph needs.
+    """
+    found = store.read_history(workflow_id, None if graph is None else partial(_since, graph))
+    if found is None:
+        return None
+    facts = found._asdict()
+    return Stored(records=facts.pop("steps"), **facts)
+
+
+def _since(graph: Graph, turns: Sequence[Turn]) -> int:
+    """Return the superstep of the last turn that began everything anew: earlier steps do not matter."""
+    wiring = graph.wiring
+    scope = set(scope_of(wiring, graph.entrypoints_config, None))
+    for turn in reversed(turns[1:]):
+        takers = [node for name in turn.names for node in wiring.consumers.get(name, ()) if node in scope]
+        if scope.issubset(walk(takers, wiring.ways)):
+            return turn.superstep
+    return 0
 
 
 def marked(records: list[StepRecord], state: Mapping[str, Any]) -> list[StepRecord]:
@@ -336,7 +376,7 @@ def grown(stored: Stored, graph: Graph) -> list[StepRecord]:
 
 def _next_version(stored: Stored, name: str) -> int:
     written = [r.output_versions[name] for r in stored.records if name in r.output_versions]
-    return max([stored.inputs.get(name, (0, None))[0], *written]) + 1
+    return max([stored.inputs.get(name, (0, None))[0], stored.versions.get(name, 0), *written]) + 1
 
 
 def is_other(stored: Any, given: Any) -> bool:

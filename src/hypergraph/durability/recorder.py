@@ -82,7 +82,7 @@ class WorkflowRecorder:
             given = self.origin.beyond(given)
             given = without_answered(self.store, self.origin.workflow_id, given)
         else:
-            stored = self.seen = stored_in(self.store, workflow_id)
+            stored = self.seen = stored_in(self.store, workflow_id, graph)
             recorded, known = (stored.outputs, stored.inputs) if stored is not None else (set(), {})
             if stored is not None:
                 self.questions = stored.questions
@@ -164,7 +164,7 @@ class WorkflowRecorder:
         """Return what is stored of a run, as it was read before unless another claim was taken since."""
         seen = self.seen if _is_outermost(run) else None
         if seen is None or (claim is not None and claim.fence != seen.claims + 1):
-            seen = stored_in(self.store, run.workflow_id or "")
+            seen = stored_in(self.store, run.workflow_id or "", run.admission.graph)
         return seen
 
     def _keeps(self, run: Run) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.records import StepRecord, Turn, Workflow
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
-from hypergraph.durability.history import Past, Replay, Stored, completed, grown, is_other, stored_in
+from hypergraph.durability.history import EARLIER, Past, Replay, Stored, completed, grown, is_other, stored_in
 from hypergraph.engine.admission import admit
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.plan import Step
@@ -124,6 +124,12 @@ def take_up(
     run.use(standing.layout, standing)
     past.look_up = partial(recalled, store, run)
     past.levels, past.visits, past.versions = replay.levels, replay.visits, dict(replay.versions)
+    known = set(past.visits)
+    if stored.first and len(known) < len(plan.steps):
+        for tally in store.backend.tally_steps(stored.workflow.id):
+            index = plan.index.get(tally.node)
+            if index is not None and index not in known and tally.status is StepStatus.COMPLETED:
+                past.visits[index] = past.visits.get(index, 0) + tally.steps
     for name, (version, _) in stored.inputs.items():
         past.versions[name] = max(version, past.versions.get(name, 0))
     current = [record for record in stored.records if record.superstep >= past.first]
@@ -176,6 +182,10 @@ def _restore_values(run: Run, stored: Stored, replay: Replay, store: Checkpointe
     for name, record in replay.sources.items():
         if record is None:
             value = stored.inputs[name][1] if name in stored.inputs else _UNKNOWN
+            if value is not _UNKNOWN and not isinstance(value, Undecodable):
+                run.values[name] = value
+        elif record is EARLIER:
+            value = stored.state.get(name, _UNKNOWN)
             if value is not _UNKNOWN and not isinstance(value, Undecodable):
                 run.values[name] = value
         elif name in needed:
