@@ -115,13 +115,18 @@ def test_a_refinement_loop() -> None:
 
 def test_corrective_retrieval() -> None:
     lines = parts(
-        "retrieve(q) -> docs", "summarize(docs, web=) -> s", "?grounded(s) : rewrite, END", "rewrite(q) -> web"
+        "retrieve(q) -> docs",
+        "summarize(docs, web=) -> s",
+        "?grounded(s) : rewrite, END",
+        "rewrite(q) -> web",
     )
     check("retrieve summarize grounded rewrite summarize grounded", lines, "q", grounded=["rewrite", END])
 
 
 def test_a_diamond_in_a_loop() -> None:
-    lines = parts("plan(goal) -> t", "work(t) -> o", "combine(t, o, rows=) -> rows", "?done(rows) : plan, END")
+    lines = parts(
+        "plan(goal) -> t", "work(t) -> o", "combine(t, o, rows=) -> rows", "?done(rows) : plan, END"
+    )
     check("plan work combine done plan work combine done", lines, "goal", done=["plan", END])
 
 
@@ -163,7 +168,9 @@ def test_an_accumulator_beside_a_loop_runs_once() -> None:
 
 
 def test_an_accumulator_that_the_gate_waits_for_runs_in_every_round() -> None:
-    lines = parts("up(n) -> n", "?check(n) ; wait traced ; : up, END", "trace(n, trail=) -> trail ; emit traced")
+    lines = parts(
+        "up(n) -> n", "?check(n) ; wait traced ; : up, END", "trace(n, trail=) -> trail ; emit traced"
+    )
     check("trace check up trace check up trace check", lines, "n", check=["up", "up", END])
 
 
@@ -185,9 +192,7 @@ def test_nested_loops_left_by_target() -> None:
 
 
 def test_nested_loops_with_a_slow_branch_beside_the_inner_one() -> None:
-    lines = parts(
-        "a(x) -> p", "b(p) -> q", "?ig(q) : b, c", "s(p) -> t", "c(q) -> r", "?og(r, t) : a, END"
-    )
+    lines = parts("a(x) -> p", "b(p) -> q", "?ig(q) : b, c", "s(p) -> t", "c(q) -> r", "?og(r, t) : a, END")
     check("a b s ig b ig c og a b s ig c og", lines, "x", ig=["b", "c", "c"], og=["a", END])
 
 
@@ -254,7 +259,10 @@ def test_branches_of_a_round_begin_together() -> None:
 
 def test_a_join_behind_a_gate_waits_for_the_decision() -> None:
     lines = parts(
-        "?gate(said) : answer, refuse", "answer(said) -> reply", "refuse(said) -> no", "send(said, reply) -> sent"
+        "?gate(said) : answer, refuse",
+        "answer(said) -> reply",
+        "refuse(said) -> no",
+        "send(said, reply) -> sent",
     )
     check("gate answer send", lines, "said", gate=["answer"])
     check("gate refuse", lines, "said", gate=["refuse"])
@@ -288,7 +296,10 @@ def turns(lines: list[Part], news: str, present: Iterable[str], *scripts: dict[s
 
 def test_the_second_turn_behind_a_gate() -> None:
     lines = parts(
-        "?gate(said) : answer, refuse", "answer(said) -> reply", "refuse(said) -> no", "send(said, reply) -> sent"
+        "?gate(said) : answer, refuse",
+        "answer(said) -> reply",
+        "refuse(said) -> no",
+        "send(said, reply) -> sent",
     )
     found = turns(lines, "said", [], {"gate": ["answer"]}, {"gate": ["answer"]}, {"gate": ["refuse"]})
     assert found == ["gate answer send", "gate answer send", "gate refuse"]
@@ -301,13 +312,22 @@ def test_the_second_turn_of_an_agent() -> None:
         "?decide(calls) : act, END",
         "+act(calls, messages) -> messages",
     )
-    found = turns(lines, "said", ["messages"], {"decide": ["act", END]}, {"decide": [END]}, {"decide": ["act", END]})
-    assert found == ["listen ask decide act ask decide", "listen ask decide", "listen ask decide act ask decide"]
+    found = turns(
+        lines, "said", ["messages"], {"decide": ["act", END]}, {"decide": [END]}, {"decide": ["act", END]}
+    )
+    assert found == [
+        "listen ask decide act ask decide",
+        "listen ask decide",
+        "listen ask decide act ask decide",
+    ]
 
 
 def test_the_second_turn_of_corrective_retrieval_has_no_old_page() -> None:
     lines = parts(
-        "retrieve(q) -> docs", "summarize(docs, web) -> s", "?grounded(s) : rewrite, END", "rewrite(q) -> web",
+        "retrieve(q) -> docs",
+        "summarize(docs, web) -> s",
+        "?grounded(s) : rewrite, END",
+        "rewrite(q) -> web",
         defaults=["web"],
     )
     found = turns(lines, "q", [], {"grounded": ["rewrite", END]}, {"grounded": [END]})

@@ -123,6 +123,10 @@ class IncompatibleRunnerError(HypergraphError):
 # -- runs ----------------------------------------------------------------------------------------------
 
 
+class GraphWarning(UserWarning):
+    """A graph that is sound, but may not run as it looks."""
+
+
 class InfiniteLoopError(HypergraphError):
     """The run exceeded maximum iterations; check the loop's gate or raise max_iterations."""
 

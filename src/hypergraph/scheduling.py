@@ -26,8 +26,8 @@ Wait. A due node waits while a due or running node leads to it. Heads that a gat
 Open. A decision opens a head for one run, and any other node until its gate decides anew or is given
     something new. One of several gates is enough.
 
-Entry. A value or decision from outside begins a loop anew: decisions inside are dropped, an END is undone, the
-    beginning is open again. A turn does this with everything that the new inputs can reach.
+Entry. A value or decision from outside begins a loop anew: decisions inside are dropped, an END is undone,
+    the beginning is open again. A turn does this with everything that the new inputs can reach.
 
 New. What a node writes is new to those who take it, equal or not: a round goes on to its gate. Only where a
     loop goes round without a gate an equal value is not new, and an appended one never is.
@@ -107,7 +107,7 @@ class Layout:
     Raises Ambiguity for a loop with a gate that could begin at several places.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0917 - the structure, and what a run brings along
         self,
         parts: Sequence[Part],
         given: Collection[str] = (),
@@ -183,7 +183,7 @@ class Layout:
         self._hear_through_loops()
 
     def _hear_through_loops(self) -> None:
-        """Let gates that take an appended list be fed by the appenders of their loop that no gate controls."""
+        """Let gates that take an appended list hear the appenders of their loop that no gate controls."""
         lists = self.lists
         if not lists:
             return
@@ -271,7 +271,7 @@ class Layout:
     ) -> dict[int, set[int]]:
         """Cut the edges that begin the next round, and return those that are left.
 
-        These are the choices of the heads and, as far as cycles are left without them, other edges into heads.
+        These are the choices of heads and, as far as cycles are left without them, other edges into heads.
         """
         inside = set(component)
         left = {
@@ -350,12 +350,14 @@ class Layout:
             self.at_start |= sum(slots.get((i, name, True), 0) for name in self.parts[i].waits)
 
     def _counts(self, index: int, name: str) -> bool:
-        """Say whether a given value counts: not for an ordinary node to which a loop brings it before any choice."""
+        """Say whether a given value counts: not if a loop brings another one before any choice."""
         begun = _union(self.loops[k].begins | self.loops[k].opened for k in self.home[index])
         if (self.gates | self.heads | begun) >> index & 1 or not self.home[index]:
             return True
         early = _union(self.loops[k].early for k in self.home[index])
-        return not any(name in self.flows[i].get(index, ()) and (i, index) not in self.severed for i in bits(early))
+        return not any(
+            name in self.flows[i].get(index, ()) and (i, index) not in self.severed for i in bits(early)
+        )
 
     def _settle_entries(self) -> None:
         """Sum up what happens when a node is done without anything out of the ordinary."""
@@ -384,6 +386,10 @@ class Layout:
                 k = self._entered(i, j)
                 if k is not None:
                     self.calling[i] |= 1 << j
+        self._settle_holds()
+
+    def _settle_holds(self) -> None:
+        """Find which choices start a round, and whose outcome decides the course."""
         self.holds: list[dict[int, int]] = []  # by gate and target: the loop whose next round a choice starts
         for gate in range(self.size):
             held = {}
@@ -402,6 +408,11 @@ class Layout:
                     self.eventful |= loop.cut
 
     @cached_property
+    def watched(self) -> frozenset[int]:
+        """The nodes other than gates of which the scheduler must know what they made."""
+        return frozenset(bits(self.eventful & ~self.gates))
+
+    @cached_property
     def is_line(self) -> bool:
         """Whether no two nodes could ever run at the same time."""
         nodes = (1 << self.size) - 1
@@ -418,7 +429,7 @@ class Layout:
         return next((k for k in self.home[target] if k not in self.home[source]), None)
 
     def reached_from(self, names: Collection[str], nodes: Iterable[int] = ()) -> int:
-        """Return everything that new values of these names, or these nodes, reach over edges of every type."""
+        """Return all that new values of these names, or these nodes, reach over edges of every type."""
         coming = [i for i in self._active() if not set(names).isdisjoint(self.parts[i].takes)]
         coming += [i for i in nodes if self.scope >> i & 1]
         found = set(coming)
@@ -471,7 +482,7 @@ class _Places:
     It begins, by the first of these that gives anything:
     1. at the entry points that were named;
     2. at the nodes no gate controls which have what they take from outside, from defaults or from bindings:
-       of those that lead to each other in one direction at the first, at a gate only if there is nothing else;
+       if they lead to a gate without a choice; at a gate only if there is nothing else;
     3. at the controlled nodes without which no gate of the loop could be asked;
     4. at the controlled node that can run with what is there.
     """
@@ -596,7 +607,9 @@ class _Places:
             able = {i for i in self.component if self._is_able(i, set())}
         able = able & self.outer or able  # where the loop around begins inside of this one
         free = {i for i in able if not layout.controllers[i]}
-        plain = {i for i in free if not layout.gates >> i & 1 and (not self.heads or self._leads_to_a_gate(i))}
+        plain = {
+            i for i in free if not layout.gates >> i & 1 and (not self.heads or self._leads_to_a_gate(i))
+        }
         gates = free & self.deciding
         if plain or gates:
             return self._as_one(plain or gates), set()
@@ -644,10 +657,10 @@ class _Places:
         while grown:
             grown = False
             for i in self.component:
-                if i not in found and i != without and self._is_able(i, found):
-                    if not self.layout.controllers[i] or self._may_open(i):
-                        found.add(i)
-                        grown = True
+                may_open = not self.layout.controllers[i] or self._may_open(i)
+                if i not in found and i != without and may_open and self._is_able(i, found):
+                    found.add(i)
+                    grown = True
         return found
 
     def _is_able(self, index: int, ran: Collection[int]) -> bool:
@@ -666,8 +679,8 @@ class _Places:
             ):
                 return False
         for name in part.waits:
-            sources = (i for i in bits(layout.scope) if name in layout.signalled[i].get(index, ()))
-            if not any(source in ran or not inside >> source & 1 for source in sources):
+            emitters = (i for i in bits(layout.scope) if name in layout.signalled[i].get(index, ()))
+            if not any(source in ran or not inside >> source & 1 for source in emitters):
                 return False
         return True
 
@@ -977,7 +990,7 @@ class Standing:
         self.quiet = dict.fromkeys(bits(sources), self.ran & ~sources)
 
     def after(self, index: int, levels: Mapping[int, int], first: int) -> int:
-        """Return the superstep of a node, given the last superstep of others: one more than what led to it."""
+        """Return the superstep of a node, given the last ones of others: one more than what led to it."""
         layout = self.layout
         ahead = layout.before[index]
         for k in layout.home[index]:

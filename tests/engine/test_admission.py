@@ -256,7 +256,7 @@ def test_a_loop_that_could_begin_at_two_places_is_refused_before_anything_runs(r
         return END
 
     graph = Graph([alternative("search"), alternative("ask"), enough])
-    with pytest.raises(ValueError, match="could begin at 'search' or 'ask'.*with_entrypoint"):
+    with pytest.raises(ValueError, match=r"could begin at 'search' or 'ask'.*with_entrypoint"):
         run(graph, {"question": "?"})
     assert run(graph.with_entrypoint("ask"), {"question": "?"}).log.steps[0].node_name == "ask"
 

@@ -50,7 +50,9 @@ def test_the_engine_does_what_the_laws_say(seed: int, runner: str) -> None:
 def test_async_runs_of_sync_nodes_do_the_same(seed: int) -> None:
     case = drawn_case(seed, *KINDS, "interrupt")
     plain = run_sync(case.ready_graph(), case.inputs(), **OPTIONS)
-    assert shown(outcome_of(run_async(case.ready_graph(), case.inputs(), **OPTIONS))) == shown(outcome_of(plain))
+    assert shown(outcome_of(run_async(case.ready_graph(), case.inputs(), **OPTIONS))) == shown(
+        outcome_of(plain)
+    )
 
 
 @given(seeds, st.randoms(use_true_random=False))

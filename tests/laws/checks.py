@@ -89,7 +89,12 @@ def nothing_unchosen(net: Net, steps: Sequence[Sequence[str]], out: Outcome, bef
                 continue
             if not gates[n] & own and not named[n]:
                 return f"{n} ran unchosen"
-            if gates[n] & own and not named[n] and (gates[n] - own or runs[n] > 1) and len(gates_in(net, own)) == 1:
+            if (
+                gates[n] & own
+                and not named[n]
+                and (gates[n] - own or runs[n] > 1)
+                and len(gates_in(net, own)) == 1
+            ):
                 return f"{n} ran unchosen"
         for n in step:
             if parts[n].kind == "gate":

@@ -1,7 +1,7 @@
 """The engine against the reference interpreter, on the same random graphs; and a shrinker for differences.
 
-    python -m laws.compare 0 500            # look for differences, from the folder of the tests
-    python -m laws.compare --shrink 137     # make the graph of a seed as small as it can be
+python -m laws.compare 0 500            # look for differences, from the folder of the tests
+python -m laws.compare --shrink 137     # make the graph of a seed as small as it can be
 """
 
 from __future__ import annotations
@@ -80,7 +80,9 @@ def reference_runs(case: Case, *, rounds: int = LIMIT) -> Iterator[tuple[dict[st
             return
 
 
-def check(seed: int, features: Iterable[str] = FEATURES, runners: Iterable[str] = RUNNERS) -> Difference | None:
+def check(
+    seed: int, features: Iterable[str] = FEATURES, runners: Iterable[str] = RUNNERS
+) -> Difference | None:
     """Compare the engine with the reference on the graph of a seed: None, or what differs first."""
     return check_case(make(seed, features), runners)
 
@@ -127,7 +129,11 @@ def _compare(case: Case, runner: str, runs: list[tuple[dict[str, Any], Outcome]]
             elif values_found != out.values:
                 both = out.values.keys() | values_found.keys()
                 odd = [x for x in sorted(both) if out.values.get(x, ...) != values_found.get(x, ...)]
-                difference = ("values", {x: out.values.get(x) for x in odd}, {x: values_found.get(x) for x in odd})
+                difference = (
+                    "values",
+                    {x: out.values.get(x) for x in odd},
+                    {x: values_found.get(x) for x in odd},
+                )
             elif out.ended == "paused" and _questions(result) != set(out.questions):
                 difference = ("questions", set(out.questions), _questions(result))
         if difference is not None:
@@ -148,7 +154,9 @@ def _questions(result: Any) -> set[str]:
     return {p.response_key for p in pauses}
 
 
-def _run(graph: Any, runner: str, store: Any, values: dict[str, Any], number: int, case: Case) -> tuple[Any, str]:
+def _run(
+    graph: Any, runner: str, store: Any, values: dict[str, Any], number: int, case: Case
+) -> tuple[Any, str]:
     options: dict[str, Any] = {
         "workflow_id": "w",
         "max_iterations": LIMIT,
@@ -194,10 +202,15 @@ def repaired(case: Case) -> Case | None:
         for p in parts
     )
     if any(p.kind == "gate" and not p.targets for p in parts):
-        return repaired(replace(case, net=replace(case.net, parts=tuple(p for p in parts if p.kind != "gate" or p.targets))))
+        return repaired(
+            replace(
+                case, net=replace(case.net, parts=tuple(p for p in parts if p.kind != "gate" or p.targets))
+            )
+        )
     if any(isinstance(p.call, Chooser) and p.call.leave not in (*p.targets, "END") for p in parts):
         parts = tuple(
-            replace(p, call=replace(p.call, leave="END", ends=True)) if isinstance(p.call, Chooser) else p for p in parts
+            replace(p, call=replace(p.call, leave="END", ends=True)) if isinstance(p.call, Chooser) else p
+            for p in parts
         )
     made = {x for p in parts for x in (*p.outputs, *p.emit)}
     parts = tuple(replace(p, wait_for=tuple(x for x in p.wait_for if x in made)) for p in parts)
@@ -243,7 +256,9 @@ def smaller(case: Case) -> Iterator[Case]:
 def _less(p: graphs.Part) -> Iterator[graphs.Part]:
     if p.kind == "graph":
         assert p.inner is not None
-        yield replace(p, kind="node", call=Body(p.name, p.outputs, lists=bool(p.map_over)), inner=None, map_over=())
+        yield replace(
+            p, kind="node", call=Body(p.name, p.outputs, lists=bool(p.map_over)), inner=None, map_over=()
+        )
         if not p.map_over and len(p.inner.parts) > 1:
             for i in range(len(p.inner.parts)):
                 inner = replace(p.inner, parts=p.inner.parts[:i] + p.inner.parts[i + 1 :])
@@ -306,7 +321,9 @@ def main(arguments: list[str]) -> None:
         except Unfit as error:
             kinds.setdefault("unfit: " + " ".join(str(error).split()[:4]), []).append(seed)
             continue
-        kinds.setdefault(f"{difference.what} ({difference.runner})" if difference else "agree", []).append(seed)
+        kinds.setdefault(f"{difference.what} ({difference.runner})" if difference else "agree", []).append(
+            seed
+        )
     for kind, seeds in sorted(kinds.items(), key=lambda item: -len(item[1])):
         print(f"{len(seeds):5}  {kind}: {seeds[:12]}")
 

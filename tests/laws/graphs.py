@@ -95,7 +95,11 @@ class Handler:
 
     def __call__(self, inputs: dict[str, Any]) -> Any:
         mark = digest(self.name, sorted(inputs.items()))
-        return f"{self.name}.{self.output}@{deepest(inputs) + 1}#{mark % 0xFFFF:x}" if mark % self.knows == 0 else None
+        return (
+            f"{self.name}.{self.output}@{deepest(inputs) + 1}#{mark % 0xFFFF:x}"
+            if mark % self.knows == 0
+            else None
+        )
 
 
 @dataclass(frozen=True)
@@ -168,7 +172,20 @@ def _real(part: Part, record: Record, prefix: str) -> Any:
 
 # -------------------------------------------------------------------- random descriptions
 
-FEATURES = ("gates", "loops", "cycles", "asks", "append", "nested", "maps", "waits", "declared", "odd", "entry", "bound")
+FEATURES = (
+    "gates",
+    "loops",
+    "cycles",
+    "asks",
+    "append",
+    "nested",
+    "maps",
+    "waits",
+    "declared",
+    "odd",
+    "entry",
+    "bound",
+)
 
 
 @dataclass
@@ -195,7 +212,9 @@ class Writer:
     def has(self, feature: str, chance: float = 1.0) -> bool:
         return feature in self.features and self.rnd.random() < chance
 
-    def node(self, inputs: Iterable[str], outputs: Iterable[str] = (), optional: Iterable[str] = (), **more: Any) -> Part:
+    def node(
+        self, inputs: Iterable[str], outputs: Iterable[str] = (), optional: Iterable[str] = (), **more: Any
+    ) -> Part:
         name, outputs = more.pop("name", None) or self.fresh("n"), tuple(outputs)
         outputs = outputs or (self.fresh("v"),)
         taken, defaults = list(dict.fromkeys(inputs)), {}
@@ -213,7 +232,9 @@ class Writer:
         default_open = more.pop("default_open", self.rnd.random() < 0.9)
         bound = deepest_path(self.parts) + self.rnd.randint(1, 6)
         call = Chooser(name, targets, **{"bound": bound, **more})
-        part = Part(name, tuple(dict.fromkeys(inputs)), (), "gate", call, targets=targets, default_open=default_open)
+        part = Part(
+            name, tuple(dict.fromkeys(inputs)), (), "gate", call, targets=targets, default_open=default_open
+        )
         self.parts.append(part)
         return part
 
@@ -297,7 +318,9 @@ class Writer:
         made = [x for x in self.known if x not in before and x not in feed]
         self.known = before
         last = self.fresh("v")
-        self.node([self.rnd.choice(made), *([self.rnd.choice(made)] if self.rnd.random() < 0.4 else [])], [last])
+        self.node(
+            [self.rnd.choice(made), *([self.rnd.choice(made)] if self.rnd.random() < 0.4 else [])], [last]
+        )
         return [*made, last]
 
     def do_while(self) -> None:
@@ -436,7 +459,9 @@ class Writer:
         if not wanted or any(x in inner.seeds for x in wanted):
             self.plain()
             return
-        names = {x: map_over[0] if map_over and i == 0 else self.rnd.choice(outer) for i, x in enumerate(wanted)}
+        names = {
+            x: map_over[0] if map_over and i == 0 else self.rnd.choice(outer) for i, x in enumerate(wanted)
+        }
         renamed = tuple(_renamed(p, names) for p in net.parts)
         outputs = tuple(dict.fromkeys(x for p in renamed for x in p.outputs))
         inputs = tuple(needed(Net(renamed)))
@@ -444,7 +469,9 @@ class Writer:
         defaults = {x: p.defaults[x] for p in renamed for x in optional if x in p.defaults}
         name = self.fresh("sub")
         inputs = (*inputs, *sorted(optional - set(inputs)))
-        self.parts.append(Part(name, inputs, outputs, "graph", defaults=defaults, inner=Net(renamed), map_over=map_over))
+        self.parts.append(
+            Part(name, inputs, outputs, "graph", defaults=defaults, inner=Net(renamed), map_over=map_over)
+        )
         self.known.append(self.rnd.choice(outputs))
 
 
@@ -500,7 +527,9 @@ def make(seed: int, features: Iterable[str] = FEATURES) -> Case:
         net = replace(net, bound={rnd.choice(wanted): f"bound@{BASE}"})
         wanted = needed(net)
     if "entry" in picked and rnd.random() < 0.5:
-        heads = {t for p in parts for t in p.targets if not any(q.name == t and q.kind == "gate" for q in parts)}
+        heads = {
+            t for p in parts for t in p.targets if not any(q.name == t and q.kind == "gate" for q in parts)
+        }
         if heads:
             net = replace(net, entrypoints=(rnd.choice(sorted(heads)),))
             wanted = needed(net)
@@ -575,7 +604,9 @@ def _declared(net: Net, rnd: Random) -> tuple[tuple[str, str], ...]:
 def program(case: Case) -> str:
     """Write a case as a short listing that a person can read."""
     lines = [f"seed {case.seed}", *_listing(case.net, "")]
-    lines += [f"turn {i + 1}: " + ", ".join(f"{x}={v!r}" for x, v in t.items()) for i, t in enumerate(case.turns)]
+    lines += [
+        f"turn {i + 1}: " + ", ".join(f"{x}={v!r}" for x, v in t.items()) for i, t in enumerate(case.turns)
+    ]
     return "\n".join(lines)
 
 
@@ -583,7 +614,16 @@ def _listing(net: Net, indent: str) -> list[str]:
     lines = []
     for p in net.parts:
         inputs = ", ".join(f"{x}=." if x in p.defaults else x for x in p.inputs)
-        more = "".join(f"  {k}={' '.join(v)}" for k, v in (("emit", p.emit), ("wait_for", p.wait_for), ("append", p.append), ("map_over", p.map_over)) if v)
+        more = "".join(
+            f"  {k}={' '.join(v)}"
+            for k, v in (
+                ("emit", p.emit),
+                ("wait_for", p.wait_for),
+                ("append", p.append),
+                ("map_over", p.map_over),
+            )
+            if v
+        )
         if isinstance(p.call, Chooser):
             arrow = "=>> " if p.call.multi else "=> "
             ends = ["END"] if p.call.ends else []

@@ -245,7 +245,9 @@ class Interpreter:
         self.replaced: set[str] = set()  # lists that were started anew
         self.path: dict[str, list[Level]] = {}
         self._places: dict[frozenset[str], frozenset[str]] = {}
-        self._unlocked: dict[frozenset[str], set[str]] = {}  # controlled nodes that are open when a loop begins
+        self._unlocked: dict[
+            frozenset[str], set[str]
+        ] = {}  # controlled nodes that are open when a loop begins
 
     # ---------------------------------------------------------------- turns
 
@@ -282,10 +284,7 @@ class Interpreter:
             return out
         self._run(out)
         out.values = {
-            x: self.written[x][-1][1]
-            for p in self.parts.values()
-            for x in p.outputs
-            if self.written.get(x)
+            x: self.written[x][-1][1] for p in self.parts.values() for x in p.outputs if self.written.get(x)
         }
         return out
 
@@ -319,7 +318,9 @@ class Interpreter:
 
     def _levels(self, refuse: bool = False) -> Level:
         def inside(names: Iterable[str], edges: set[Edge], around: Iterable[str] = ()) -> list[Level]:
-            return [level(c, {e for e in edges if {e[0], e[1]} <= c}, around) for c in components(names, edges)]
+            return [
+                level(c, {e for e in edges if {e[0], e[1]} <= c}, around) for c in components(names, edges)
+            ]
 
         def level(members: frozenset[str], edges: set[Edge], around: Iterable[str]) -> Level:
             standing = self.loops.get(members)
@@ -355,14 +356,14 @@ class Interpreter:
         controlled = {e[1] for e in control}
         free = begin - controlled
         last = {
-            e
-            for e in control
-            if e[1] in begin or reach([e[1]], plain, without=controlled - {e[1]}) & free
+            e for e in control if e[1] in begin or reach([e[1]], plain, without=controlled - {e[1]}) & free
         }
         heads = {e[1] for e in last if not any({e[0], e[1]} <= c for c in inner)} or {e[1] for e in last}
         gates = {e[0] for e in control}
         heads |= {t for g, t, *_ in control if g in {e[0] for e in control if e[1] in heads}}
-        between = {t for t in heads for h in heads - {t} if not reach([h], plain, without={t}) & (gates - {t})}
+        between = {
+            t for t in heads for h in heads - {t} if not reach([h], plain, without={t}) & (gates - {t})
+        }
         return heads - between
 
     def _begin(
@@ -610,7 +611,9 @@ class Interpreter:
         return {
             n
             for n in due
-            if n in level.heads and n not in loop.places and (n in chosen if level.gated else self._has_run(n))
+            if n in level.heads
+            and n not in loop.places
+            and (n in chosen if level.gated else self._has_run(n))
         }
 
     def _advance(self, due: set[str]) -> frozenset[str]:
@@ -721,8 +724,10 @@ class Interpreter:
             made = {x: v for x, v in outcomes[0].values.items() if x in part.outputs}
         for x in part.append:  # Appending: what the run (or the items, in order) appended
             begun = len(taken.get(x, ()))
-            added = [o.values.get(x, []) if x in run.replaced else o.values.get(x, [])[begun:]
-                     for run, o in zip(runs, outcomes, strict=True)]
+            added = [
+                o.values.get(x, []) if x in run.replaced else o.values.get(x, [])[begun:]
+                for run, o in zip(runs, outcomes, strict=True)
+            ]
             items = [item for some in added for item in some]
             made[x] = Replace(items) if any(x in run.replaced for run in runs) else items
         return (made,)
@@ -783,7 +788,9 @@ def describe(graph: Any, declared: Sequence[tuple[str, str]] | None = None) -> N
         if isinstance(node, GraphNode):
             mapped = tuple(node.map_config[0]) if node.map_config else ()
             inner = describe(node.nested_graph)
-            return Part(node.name, node.inputs, node.outputs, "graph", None, defaults, inner=inner, map_over=mapped)
+            return Part(
+                node.name, node.inputs, node.outputs, "graph", None, defaults, inner=inner, map_over=mapped
+            )
 
         def call(values: dict[str, Any]) -> Any:
             return node.func(**node.map_inputs_to_params(values))
@@ -810,4 +817,6 @@ def describe(graph: Any, declared: Sequence[tuple[str, str]] | None = None) -> N
 
     parts = tuple(part(node) for node in graph.iter_nodes())
     bound = {x: v for x, v in graph.inputs.bound.items()}
-    return Net(parts, tuple(declared) if declared is not None else None, bound, graph.entrypoints_config or ())
+    return Net(
+        parts, tuple(declared) if declared is not None else None, bound, graph.entrypoints_config or ()
+    )

@@ -50,7 +50,9 @@ def plus(name: str) -> Any:
     return lambda v: name + "+" + "".join(str(x) for x in v.values())
 
 
-WHILE = net(fn("up(n) -> n", lambda v: v["n"] + 1), fn("check(n) => up", lambda v: "up" if v["n"] < 2 else END))
+WHILE = net(
+    fn("up(n) -> n", lambda v: v["n"] + 1), fn("check(n) => up", lambda v: "up" if v["n"] < 2 else END)
+)
 
 
 def test_a_loop_whose_seed_is_given_is_a_while_loop() -> None:
@@ -116,7 +118,9 @@ def test_a_join_takes_what_a_round_does_not_make_anew_at_its_latest_value() -> N
 
 def agent(looks_at: str = "messages") -> Net:
     def ask(v: dict[str, Any]) -> Any:
-        calls = ["call"] if not v["messages"][-1].startswith("tool") and "act" in str(v["messages"][-1]) else []
+        calls = (
+            ["call"] if not v["messages"][-1].startswith("tool") and "act" in str(v["messages"][-1]) else []
+        )
         return [f"ai {len(v['messages'])}{calls}"], calls
 
     def decide(v: dict[str, Any]) -> Any:
@@ -165,7 +169,10 @@ def nested(left_by: str) -> Net:
     return net(
         fn("topic(goal, post='') -> t", lambda v: v["goal"] + v["post"]),
         fn("write(t, c='') -> d", lambda v: (v["t"], v["c"])),
-        fn("review(d) -> c", lambda v: (v["d"][0], (v["d"][1][1] + 1) if v["d"][1] and v["d"][1][0] == v["d"][0] else 1)),
+        fn(
+            "review(d) -> c",
+            lambda v: (v["d"][0], (v["d"][1][1] + 1) if v["d"][1] and v["d"][1][0] == v["d"][0] else 1),
+        ),
         fn(ok, lambda v: leave if v["c"][1] > 1 else "write"),
         fn("publish(d) -> post", lambda v: v["d"][0] + "+"),
         fn("more(post) => topic", lambda v: END if rounds(v["post"]) > 1 else "topic"),
@@ -218,8 +225,15 @@ def test_a_turn_after_a_turn_that_was_cut_off() -> None:
 
     graph = net(
         fn("listen(said, messages=()) -> messages", lambda v: [*v["messages"], "user: " + v["said"]]),
-        fn("ask(messages) -> messages", lambda v: [*v["messages"], "ai: CALL" if v["messages"][-1] == "user: weather" else "ai: ok"]),
-        fn("decide(messages) => act", lambda v: "act" if v["messages"][-1].endswith("CALL") else END, default_open=False),
+        fn(
+            "ask(messages) -> messages",
+            lambda v: [*v["messages"], "ai: CALL" if v["messages"][-1] == "user: weather" else "ai: ok"],
+        ),
+        fn(
+            "decide(messages) => act",
+            lambda v: "act" if v["messages"][-1].endswith("CALL") else END,
+            default_open=False,
+        ),
         fn("act(messages) -> messages", act),
         declared=(("listen", "ask"), ("ask", "decide"), ("ask", "act"), ("act", "ask")),
     )

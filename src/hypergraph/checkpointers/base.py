@@ -38,6 +38,7 @@ from hypergraph.checkpointers.records import (
     Place,
     StepRecord,
     StoredHistory,
+    Turn,
     Workflow,
     WorkflowList,
     owned,

@@ -27,6 +27,7 @@ from hypergraph.durability.journal import Journal, refuse_crash_loop
 from hypergraph.durability.resume import (
     ended_elsewhere,
     recall,
+    refuse_given_up_answer,
     refuse_late_answer,
     refuse_second_answer,
     take_up,
@@ -189,7 +190,11 @@ class WorkflowRecorder:
             return False
         if not stored.records and run.plan.steps:
             return False  # nothing was written down, so nothing can be restored
-        if self._has_answers(run, stored) or self._news(run, stored) or has_grown(run.admission.graph, stored):
+        if (
+            self._has_answers(run, stored)
+            or self._news(run, stored)
+            or has_grown(run.admission.graph, stored)
+        ):
             return False
         code_change = self.options.code_change
         told = _is_outermost(run) or code_change == "rerun"  # one warning for a map, not one for each item
@@ -229,6 +234,7 @@ class WorkflowRecorder:
             return False
         graph, news = run.admission.graph, self._news(run, stored)
         outdated = outdated_nodes(graph, stored, self.options.code_change)
+        refuse_given_up_answer(run, stored, news, outdated)
         if outdated:
             self.reruns[run] = stored
         code = code_to_record(graph, stored, stored.finished)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -302,6 +302,24 @@ def refuse_late_answer(run: Run, seen: Sequence[StepRecord], stored: Stored) -> 
             workflow_id=stored.workflow.id,
         )
     run.answers.clear()
+
+
+def refuse_given_up_answer(run: Run, stored: Stored, news: Collection[str], outdated: Sequence[str]) -> None:
+    """Raise WorkflowError for an answer to a question that the same call gives up by new values or code."""
+    answers = () if run.fixed else run.answers
+    if not answers or not (news or outdated):
+        return
+    index = run.plan.index
+    again = [index[name] for name in outdated if name in index]
+    reached = run.admission.layout.reached_from(news, again)
+    for record in stored.questions:
+        if _is_answered(record, run.answers) and reached >> index.get(record.node_name, 0) & 1:
+            cause = ", ".join(map(repr, news)) or "changed code"
+            raise WorkflowError(
+                f"Node {record.node_name!r} of workflow {stored.workflow.id!r} will ask again because of "
+                f"{cause}, so this answer was not used. Pass the new values first, then answer the question.",
+                workflow_id=stored.workflow.id,
+            )
 
 
 def _is_answered(record: StepRecord, answers: Mapping[str, Any]) -> bool:

@@ -63,7 +63,7 @@ def _rehearsed(admission: Admission) -> Course:
 
 
 def _follow(run: Run) -> Iterator[tuple[int, Any]]:
-    """Yield one step after the other; gates, and what else decides the course, must have landed in between."""
+    """Yield one step after the other; what decides the course must have landed in between."""
     layout = run.layout
     track = layout.track
     if not isinstance(track, Track):
@@ -83,8 +83,7 @@ def _follow(run: Run) -> Iterator[tuple[int, Any]]:
         if stretch.events and (last := rounds.until(stretch)) < NEVER:
             yield from _exhausted(run, stretch, superstep, last)
             return
-        for offset, step in stretch.steps:
-            yield superstep + offset, step
+        yield from stretch.at(superstep)
         if run.failure is not None or not stretch.batch:
             return
         superstep += stretch.length
@@ -220,7 +219,8 @@ class LiveFlow:
         self.standing = Standing(self.layout) if run.standing is None else run.standing
         run.standing, run.live = self.standing, self
         self.rounds = Rounds(run)
-        self.first, self.shift = (0, 0) if run.past is None else (run.past.first, run.past.shift)
+        self.first: int = 0 if run.past is None else run.past.first
+        self.shift: int = 0 if run.past is None else run.past.shift
         self.levels: dict[int, int] = {} if run.past is None else run.past.levels
         self.remade = [] if run.past is None else list(run.past.remade)
         self.tangled: list[list[int]] = []  # heads that feed each other: what they make lands together

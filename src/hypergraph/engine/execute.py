@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from hypergraph.engine.concurrent import course_of
 from hypergraph.engine.kernel import NOT_KNOWN, Carried, Expired, PauseExecution, original
 from hypergraph.engine.plan import NO_ANSWER, Step, inputs_of
-from hypergraph.engine.run import RECORD_SIZE, Run, StepOutcome, clock
+from hypergraph.engine.run import Run, StepOutcome, clock
 from hypergraph.engine.scheduler import ASKED
 from hypergraph.exceptions import (
     CancellationError,
@@ -91,8 +91,8 @@ async def _observed(run: Run, observer: EventObserver, course: Coroutine[Any, An
 
 async def _advance(run: Run) -> None:  # noqa: PLR0912, PLR0915 - the hot loop: calls would cost too much
     scope, values, record = run.scope, run.values, run.records.extend
-    land, journal = None if run.fixed else run.landed.append, run.journal
-    watched = 0 if run.fixed else run.watched
+    landed: list[tuple[Step, Any]] | None = None if run.fixed else run.landed
+    watched, journal = frozenset() if run.fixed else run.watched, run.journal
     step, course, quick = None, iter(course_of(run)), scope.quick
     run.started = now = clock()
     breath = now + scope.kernel.stride
@@ -133,8 +133,8 @@ async def _advance(run: Run) -> None:  # noqa: PLR0912, PLR0915 - the hot loop: 
                 journal.done(step, superstep, value, end - now)
             record((superstep, step, end - now, value if step.is_gate else None))
             now = end
-            if watched and watched >> step.index & 1:
-                land((step, value))
+            if landed is not None and (step.is_gate or step.index in watched):
+                landed.append((step, value))
             elif step.output is not None:
                 values[step.output] = value
             elif step.outputs:
@@ -146,7 +146,7 @@ async def _advance(run: Run) -> None:  # noqa: PLR0912, PLR0915 - the hot loop: 
         raise
     finally:
         run.stopped_at = now if run.failure is None else clock()  # failing takes time, and so do siblings
-        if run.failure is not None or land is not None:
+        if run.failure is not None or landed is not None:
             run.close()
 
 

@@ -366,7 +366,7 @@ class Plan:
         )
 
     def _overlooked(self, wiring: Wiring) -> Iterator[int]:
-        """Yield makers of a name, and takers of it that no declared edge joins to them: neither goes first."""
+        """Yield makers of a name, and takers that no declared edge joins to them: neither goes first."""
         for name, takers in wiring.consumers.items() if wiring.explicit else ():
             for taker in takers:
                 for maker in wiring.data_producers.get(name, ()):

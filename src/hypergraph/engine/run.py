@@ -177,7 +177,7 @@ class Run:
 
     def use(self, layout: Layout, standing: Standing | None = None) -> None:
         """Use this layout, from this standing on."""
-        self.layout, self.standing, self.watched = layout, standing, layout.eventful
+        self.layout, self.standing, self.watched = layout, standing, layout.watched
 
     def inside(self, parent: Run | None, step_name: str, superstep: int) -> Run:
         """Place this run inside a GraphNode of another one, as it is visited in that superstep."""
@@ -257,7 +257,7 @@ class Run:
         """Take over what a step produced: at once, or when its superstep is over."""
         if self.live is not None:
             self.live.land(step, value)
-        elif not self.fixed and self.watched >> step.index & 1:
+        elif not self.fixed and (step.is_gate or step.index in self.watched):
             self.landed.append((step, value))
         else:
             write(step, value, self.values)

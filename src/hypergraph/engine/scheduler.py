@@ -85,7 +85,7 @@ class Stretch:
     in every round. `events` are rounds that begin (True) and loops that are entered (False) on the way.
     """
 
-    __slots__ = ("after", "batch", "events", "length", "standing", "steps")
+    __slots__ = ("_placed", "_placed_at", "after", "batch", "events", "length", "standing", "steps")
 
     def __init__(self, standing: Standing) -> None:
         self.standing = standing  # at its end, with its last superstep under way
@@ -94,6 +94,17 @@ class Stretch:
         self.length = 0
         self.events: tuple[tuple[int, int, bool], ...] = ()  # superstep, loop, whether a round begins
         self.after: dict[Hashable, Stretch] = {}  # by what the last superstep came to
+        self._placed: tuple[tuple[int, Step], ...] = ()
+        self._placed_at = 0
+
+    def at(self, superstep: int) -> tuple[tuple[int, Step], ...]:
+        """Return the steps with their supersteps; a long stretch mostly begins where it began before."""
+        if superstep == 0:
+            return self.steps
+        if superstep != self._placed_at:
+            self._placed = tuple([(superstep + offset, step) for offset, step in self.steps])
+            self._placed_at = superstep
+        return self._placed
 
 
 class Track:

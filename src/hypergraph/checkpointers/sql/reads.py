@@ -98,7 +98,6 @@ def turns(connection: Connection, workflow_id: str) -> list[Turn]:
     return turns_of(given)
 
 
-
 def locked_key(connection: Connection, workflow_id: str) -> int | None:
     """Return the key of a workflow, to which nothing is committed before this transaction ends."""
     row = connection.execute(connection.dialect.key, (workflow_id,)).fetchone()
