@@ -249,11 +249,8 @@ class Layout:
         loop = Loop(number, members, 1 << (self.size + number), ahead)
         self.loops.append(loop)
         loop.gates = tuple(i for i in component if self.parts[i].targets is not None)
-        loop.callers = tuple(
-            gate
-            for gate in bits(self.gates & ~members)
-            if any(members >> target & 1 for target in self.targets[gate].values())
-        )
+        outside = {g for i in component for g in self.controllers[i] if not members >> g & 1}
+        loop.callers = tuple(sorted(outside))
         for gate in loop.gates:
             for target in self.targets[gate].values():
                 if members >> target & 1:

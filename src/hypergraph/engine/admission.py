@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any
@@ -252,6 +252,7 @@ class Admission:
     versions: dict[int, Any] = field(default_factory=dict)  # what steps of a fixed course take and make
     fetch: Callable[[dict[str, Any]], dict[str, Any]] | None = None  # what a fixed schedule always delivers
     _made: frozenset[str] | None = None
+    _fetch_all: Callable[[Mapping[str, Any]], tuple[Any, ...]] | None = None
 
     @property
     def made(self) -> frozenset[str]:
@@ -260,6 +261,13 @@ class Admission:
             active = map(self.plan.steps.__getitem__, bits(self.layout.scope))
             self._made = frozenset(name for step in active for name in step.outputs)
         return self._made
+
+    @property
+    def fetch_all(self) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
+        """What collects all values that are returned, of several. It raises KeyError if one is missing."""
+        if self._fetch_all is None:
+            self._fetch_all = itemgetter(*self.returns)
+        return self._fetch_all
 
     def layout_for(self, names: Collection[str]) -> Layout:
         """Return the layout of a run that is given other names: what a turn remembers is among them.

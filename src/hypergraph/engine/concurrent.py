@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 from hypergraph.engine.admission import Admission
@@ -24,7 +25,7 @@ def course_of(run: Run) -> Iterable[tuple[int, Any]]:
         _take_answers(run)
         if overlaps and not run.layout.is_line:
             return [(0, LiveFlow(run))]
-        return _follow(run)
+        return chain.from_iterable(_follow(run))
     if admission.course is None:
         admission.course = _rehearsed(admission)
     if overlaps:
@@ -62,8 +63,8 @@ def _rehearsed(admission: Admission) -> Course:
     return course
 
 
-def _follow(run: Run) -> Iterator[tuple[int, Any]]:
-    """Yield one step after the other; what decides the course must have landed in between."""
+def _follow(run: Run) -> Iterator[Sequence[tuple[int, Any]]]:
+    """Yield rows of steps; what decides the course must have landed before the next row is asked for."""
     layout = run.layout
     track = layout.track
     if not isinstance(track, Track):
@@ -83,7 +84,7 @@ def _follow(run: Run) -> Iterator[tuple[int, Any]]:
         if stretch.events and (last := rounds.until(stretch)) < NEVER:
             yield from _exhausted(run, stretch, superstep, last)
             return
-        yield from stretch.at(superstep)
+        yield stretch.at(superstep)
         if run.failure is not None or not stretch.batch:
             return
         superstep += stretch.length
@@ -91,11 +92,11 @@ def _follow(run: Run) -> Iterator[tuple[int, Any]]:
         landed.clear()
 
 
-def _catch_up(run: Run, past: Any) -> Iterator[tuple[int, Step]]:
+def _catch_up(run: Run, past: Any) -> Iterator[Sequence[tuple[int, Step]]]:
     """Yield what the recorded supersteps lack: values that were not kept, then their unfinished steps."""
     standing, steps = run.standing, run.plan.steps
     for number, step in enumerate(past.remade):
-        yield past.last + 1 + number, step
+        yield [(past.last + 1 + number, step)]
         if run.failure is not None:
             return
         past.remade_done(run, step)
@@ -109,7 +110,7 @@ def _catch_up(run: Run, past: Any) -> Iterator[tuple[int, Step]]:
         for index in group:
             standing.start(index)
             past.levels[index] = now
-            yield now + past.shift, steps[index]
+        yield [(now + past.shift, steps[index]) for index in group]
         landed, run.landed[:] = list(run.landed), []
         if run.failure is not None:
             for step, value in landed:
@@ -125,13 +126,14 @@ def _catch_up(run: Run, past: Any) -> Iterator[tuple[int, Step]]:
             write(step, value, run.values)
 
 
-def _exhausted(run: Run, stretch: Stretch, superstep: int, last: float) -> Iterator[tuple[int, Step]]:
+def _exhausted(
+    run: Run, stretch: Stretch, superstep: int, last: float
+) -> Iterator[Sequence[tuple[int, Step]]]:
     """Yield the steps of a stretch before the round that is one too many."""
-    for offset, step in stretch.steps:
-        if offset >= last:
-            run.exhaust(step, superstep + offset)
-            return
-        yield superstep + offset, step
+    yield [(superstep + offset, step) for offset, step in stretch.steps if offset < last]
+    if run.failure is None:
+        offset, step = next((offset, step) for offset, step in stretch.steps if offset >= last)
+        run.exhaust(step, superstep + offset)
 
 
 class Rounds:

@@ -91,7 +91,6 @@ async def _observed(run: Run, observer: EventObserver, course: Coroutine[Any, An
 
 async def _advance(run: Run) -> None:  # noqa: PLR0912, PLR0915 - the hot loop: calls would cost too much
     scope, values, record = run.scope, run.values, run.records.extend
-    landed: list[tuple[Step, Any]] | None = None if run.fixed else run.landed
     watched, journal = frozenset() if run.fixed else run.watched, run.journal
     step, course, quick = None, iter(course_of(run)), scope.quick
     run.started = now = clock()
@@ -131,10 +130,15 @@ async def _advance(run: Run) -> None:  # noqa: PLR0912, PLR0915 - the hot loop: 
             end = clock()
             if journal is not None:
                 journal.done(step, superstep, value, end - now)
-            record((superstep, step, end - now, value if step.is_gate else None))
+            if step.is_gate:
+                record((superstep, step, end - now, value))
+                run.landed.append((step, value))
+                now = end
+                continue
+            record((superstep, step, end - now, None))
             now = end
-            if landed is not None and (step.is_gate or step.index in watched):
-                landed.append((step, value))
+            if watched and step.index in watched:
+                run.landed.append((step, value))
             elif step.output is not None:
                 values[step.output] = value
             elif step.outputs:
@@ -146,7 +150,7 @@ async def _advance(run: Run) -> None:  # noqa: PLR0912, PLR0915 - the hot loop: 
         raise
     finally:
         run.stopped_at = now if run.failure is None else clock()  # failing takes time, and so do siblings
-        if run.failure is not None or landed is not None:
+        if run.failure is not None or not run.fixed:
             run.close()
 
 
@@ -420,7 +424,7 @@ def _left_undone(run: Run) -> list[str]:
         for gate, target in standing.unmet()
         if standing.lacks(target)
     ]
-    if unmet or run.outcome() or run.records:
+    if unmet or run.records or run.outcome():
         return unmet
     idle = {parts[i].name: _quoted(standing.lacks(i)) for i in bits(standing.layout.scope & standing.idle)}
     listed = "; ".join(f"{name!r} lacks {names}" for name, names in idle.items() if names)

@@ -429,6 +429,11 @@ class Run:
         values, admission = self.values, self.admission
         if self.fixed and admission.fetch is not None and self.status is RunStatus.COMPLETED:
             return admission.fetch(values)
+        if not self.fixed and len(admission.returns) > 1:
+            try:  # mostly everything was made, which is quick to collect
+                return dict(zip(admission.returns, admission.fetch_all(values), strict=True))
+            except KeyError:
+                pass
         found = {name: values[name] for name in admission.returns if name in values}
         if self.fixed and self.status is RunStatus.COMPLETED:
             admission.remember_outcome(tuple(found))  # a fixed course always delivers the same names

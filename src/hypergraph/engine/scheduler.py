@@ -187,9 +187,10 @@ def _by_index(pair: tuple[Step, Any]) -> int:
 def _outcome(step: Step, value: Any, values: Mapping[str, Any], layout: Layout) -> Hashable:
     """Return what matters to the scheduler of what a step returned."""
     if value is ASKED:
-        return ASKED  # type: ignore[no-any-return]  # an object as good as any
+        return "<asked>"  # no identifier, so it cannot be the name of an output
     if step.is_gate:
-        return (*value, "") if isinstance(value, list) else value  # type: ignore[no-any-return]  # a name, END, None
+        decided: Hashable = (*value, "") if isinstance(value, list) else value
+        return decided
     return (*_absent(step, value), None, *equal_outputs(step, value, values, layout))
 
 

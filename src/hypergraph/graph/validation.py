@@ -76,8 +76,8 @@ def _free_cycles(wiring: Wiring) -> Iterator[str]:
             names = [name for name in plain if name in found]
             yield (
                 f"{' → '.join(names)} feed each other and no gate ends the loop. It begins at {names[0]!r}, "
-                "if that has its inputs, and ends only when its values stop changing. Add a @route or @ifelse "
-                "gate that returns END."
+                "if that has its inputs, and ends only when its values stop changing. Add a @route or "
+                "@ifelse gate that returns END."
             )
 
 
