@@ -286,13 +286,11 @@ def main(arguments: list[str] | None = None) -> int:
     print("kills:", {name: round(value, 2) for name, value in found["kills"].items()})
     bars = cluster_bars(found)
     for bar in bars:
-        print(line(bar))
+        print(bar)
     if options.json:
         options.json.write_text(json.dumps(found, indent=2) + "\n")
     return 0 if all(bar.holds for bar in bars) else 1
 
 
 if __name__ == "__main__":
-    from benchmarks.run import line
-
     sys.exit(main())

@@ -137,7 +137,5 @@ def _running(runner: Any, graph: Graph) -> Callable[[], Any]:
 
 
 if __name__ == "__main__":
-    from benchmarks.run import line
-
     for bar in durable_bars():
-        print(line(bar))
+        print(bar)

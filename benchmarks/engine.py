@@ -55,6 +55,11 @@ class Bar:
     def holds(self) -> bool:
         return self.ratio <= self.limit
 
+    def __str__(self) -> str:
+        measured = f"{self.nanoseconds:8.0f} ns" if self.nanoseconds is not None else " " * 11
+        verdict = "ok" if self.holds else "OVER"
+        return f"  {self.name:<52} {self.ratio:7.1f}   at most {self.limit:<6g} {measured}  {verdict}"
+
 
 def _cases(loop: asyncio.AbstractEventLoop) -> dict[str, Case]:
     sync = SyncRunner()

@@ -79,7 +79,5 @@ def _dask() -> Iterator[Executor | None]:
 
 
 if __name__ == "__main__":
-    from benchmarks.run import line
-
     for bar in executor_bars():
-        print(line(bar))
+        print(bar)

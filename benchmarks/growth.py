@@ -220,7 +220,5 @@ if __name__ == "__main__":
     if len(sys.argv) > 1:
         child(*sys.argv[1:4], int(sys.argv[4]))  # type: ignore[call-arg] - the parent names all of them
     else:
-        from benchmarks.run import line
-
         for bar in growth_bars():
-            print(line(bar))
+            print(bar)

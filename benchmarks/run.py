@@ -65,7 +65,7 @@ def own_bars(sections: dict[str, Any]) -> list[Bar]:
     for title, measured in sections.items():
         print(f"==> {title}", flush=True)
         for bar in measured():
-            print(line(bar), flush=True)
+            print(bar, flush=True)
             bars.append(bar)
     return bars
 
@@ -78,12 +78,6 @@ def peer_bars(found: dict[str, Any]) -> list[Bar]:
         return []
     name = "stored chain of 100, in tenths of LangGraph with SqliteSaver"
     return [Bar(name, 10 * ours["us"] / peer["us"], 1, ours["us"] * 1e3)]
-
-
-def line(bar: Bar) -> str:
-    measured = f"{bar.nanoseconds:8.0f} ns" if bar.nanoseconds is not None else " " * 11
-    verdict = "ok" if bar.holds else "OVER"
-    return f"  {bar.name:<52} {bar.ratio:7.1f}   at most {bar.limit:<6g} {measured}  {verdict}"
 
 
 def write(found: dict[str, Any]) -> None:

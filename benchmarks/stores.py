@@ -134,7 +134,5 @@ def size_bar(folder: Path) -> Bar:
 
 
 if __name__ == "__main__":
-    from benchmarks.run import line
-
     for bar in store_bars():
-        print(line(bar))
+        print(bar)

@@ -1,4 +1,4 @@
-"""What the web page costs: a writer while pages are polled hard, long lists and long histories over HTTP.
+"""Cost of the web page and of `hypergraph show`: a polled writer, long lists, long histories, one screen.
 
 python -m benchmarks.ui
 """
@@ -6,6 +6,7 @@ python -m benchmarks.ui
 from __future__ import annotations
 
 import http.client
+import os
 import subprocess
 import sys
 import threading
@@ -179,6 +180,27 @@ def columns_bar(folder: Path, steps: int = LONG) -> Bar:
     return Bar(name, over_http.best / by_hand.best, 5, over_http.nanoseconds)
 
 
+def show_bar(folder: Path, steps: int = 10) -> Bar:
+    """Compare `hypergraph show` of a short run with `hypergraph ls`, each as a process of its own."""
+    file = folder / "shown.db"
+    store = SqliteCheckpointer(file)
+    SyncRunner(checkpointer=store).run(chain_of(steps, plus_one), {"v0": 0}, workflow_id="run")
+    store.close()
+    code = "import sys; from hypergraph.cli import main; sys.exit(main())"
+
+    compiled = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(folder / "compiled")}
+
+    def command(*words: str) -> Case:
+        call = [sys.executable, "-c", code, "--db", str(file), *words]
+        run = partial(subprocess.run, call, stdout=subprocess.DEVNULL, env=compiled, check=True)
+        return Case(words[0], run)
+
+    cases = [command("ls"), command("show", "run")]
+    measure(cases, rounds=10)
+    ratio = cases[1].best / cases[0].best
+    return Bar(f"hypergraph show of {steps} steps, against hypergraph ls", ratio, 2.5, cases[1].nanoseconds)
+
+
 def ui_bars() -> list[Bar]:
     """Measure everything and return the bars."""
     with TemporaryDirectory() as folder:
@@ -187,7 +209,7 @@ def ui_bars() -> list[Bar]:
             f"a run of {STEPS} steps that is asked about ({found.against_alone:.2f} times as long as alone)"
         )
         writer = Bar(f"{name}, against others", found.against_others, 1.3, found.seconds * 1e9)
-        return [writer, list_bar(Path(folder)), columns_bar(Path(folder))]
+        return [writer, list_bar(Path(folder)), columns_bar(Path(folder)), show_bar(Path(folder))]
 
 
 if __name__ == "__main__":

@@ -60,7 +60,5 @@ def value_bars() -> list[Bar]:
 
 
 if __name__ == "__main__":
-    from benchmarks.run import line
-
     for found in value_bars():
-        print(line(found))
+        print(found)

@@ -68,7 +68,7 @@ def write(file: Path) -> None:
         workflow_id="tuesday",
         error_handling="continue",
     )
-    store.shut()
+    store.close()
     with closing(sqlite3.connect(file)) as database, database:
         folder = (
             f"{Path(hypergraph.__file__).parent.parent}/"  # no picture tells of the machine it was made on

@@ -24,9 +24,8 @@ MAY_WAIT = {
     "checkpointers/base.py",  # questions to a store, answered in a worker thread
     "runners/async_.py",  # the runner that has an event loop
     "runners/sync_on_loop.py",  # the one that has none, while executors work for it
-    "cli/stores.py",  # commands wait here for what users await
-    "demo/__init__.py",  # an example of use: it awaits what users await
-    "demo/approve.py",
+    "cli/execution.py",  # a command that runs a graph waits for it
+    "demo/approve.py",  # an example of use: it awaits what users await
     "demo/story.py",
     "ui/actions.py",  # the server of the page: it runs graphs on a loop of their own,
     "ui/server.py",  # and is one event loop
@@ -44,6 +43,15 @@ ONE_CONCEPT = [  # files of one room that may import each other
     },  # the parts that need an event loop, loaded through the package
 ]
 MACHINE_PATH = re.compile(r"(?<![\w.])/(home|root|Users|work|tmp|mnt|opt|srv)/\w|\b[A-Z]:\\+Users\b")
+
+# What views, commands and the page may import of the stores besides the public names of the package.
+STORE_HELPERS = {"query", "backend", "history", "analysis", "overview", "records", "clock", "artifacts"}
+STORE_INTERNALS = {  # the few modules that may know more
+    "views/database.py": {"errors", "sql.connection", "sql.store", "sqlite.database", "sqlite.migrations"},
+    "views/export.py": {"sql.transfer"},
+    "views/address.py": {"sqlite.listing"},  # lists are read without loading a store
+}
+FACING = ("views", "cli", "ui", "demo")
 
 Rule = Callable[[str, str], list[str]]
 
@@ -173,7 +181,32 @@ def no_machine_paths(path: str, source: str) -> list[str]:
     return [f"{path}: mentions {match.group()!r}..." for match in MACHINE_PATH.finditer(source)]
 
 
+def views_use_the_face_of_the_store(path: str, source: str) -> list[str]:
+    if PurePosixPath(path).parts[0] not in FACING:
+        return []
+    findings = []
+    allowed = {"", *STORE_HELPERS, *STORE_INTERNALS.get(path, ())}
+    for line, name, _ in Imports(path, source).found:
+        module, _, _ = name.removeprefix("hypergraph.checkpointers").rpartition(".")
+        if name.startswith("hypergraph.checkpointers.") and module.lstrip(".") not in allowed:
+            findings.append(f"{path}:{line}: imports {name}, which is internal to the stores")
+    if path != "views/database.py":
+        findings += [
+            f"{path}: {match.group()} reaches into a store or asks for its class"
+            for match in re.finditer(r"store\._\w+|isinstance\(\w*store\b[^)]*\)", source)
+        ]
+    return findings
+
+
 BROKEN: list[tuple[Rule, str, str]] = [
+    (views_use_the_face_of_the_store, "views/why.py", "from hypergraph.checkpointers.sql.reads import step"),
+    (views_use_the_face_of_the_store, "cli/commands/ls.py", "from ...checkpointers.sqlite import store"),
+    (views_use_the_face_of_the_store, "ui/api.py", "def f(store):\n    return store._database"),
+    (
+        views_use_the_face_of_the_store,
+        "views/state.py",
+        "def f(store):\n    return isinstance(store, SqliteCheckpointer)",
+    ),
     (layers_import_one_way, "nodes/base.py", "from hypergraph.graph import Graph"),
     (layers_import_one_way, "nodes/base.py", "from ..graph.graph import Graph"),
     (layers_import_one_way, "nodes/base.py", "from .. import runners"),
@@ -196,6 +229,9 @@ BROKEN: list[tuple[Rule, str, str]] = [
     (no_machine_paths, "cache.py", r"PATH = 'C:\\Users\\ann'"),
 ]
 SOUND: list[tuple[Rule, str, str]] = [
+    (views_use_the_face_of_the_store, "views/why.py", "from hypergraph.checkpointers.history import History"),
+    (views_use_the_face_of_the_store, "views/why.py", "from hypergraph.checkpointers import Checkpointer"),
+    (views_use_the_face_of_the_store, "durability/journal.py", "store._database"),
     (
         layers_import_one_way,
         "graph/graph.py",

@@ -381,8 +381,8 @@ def test_a_broken_disk_is_a_miss_with_a_warning(
     with caplog.at_level(logging.WARNING, logger="hypergraph"):
         disk.set("k", 1)
         assert disk.get("k") == (False, None)
-    assert "could not be written" in caplog.text
-    assert "could not be read" in caplog.text
+    assert "Writing the cache failed" in caplog.text
+    assert "Reading the cache failed" in caplog.text
 
 
 def test_without_diskcache_construction_names_the_extra(

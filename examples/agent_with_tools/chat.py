@@ -33,7 +33,7 @@ async def take_turn(graph: Graph, values: dict[str, Any], **how: Any) -> RunResu
 
 async def talk(graph: Graph, options: argparse.Namespace) -> RunResult:
     """Take the turn that the conversation is ready for."""
-    known = store.workflow(options.id)
+    known = await store.get_workflow(options.id)
     if known is None or known.status is WorkflowStatus.COMPLETED:
         return await take_turn(graph, {"said": options.sentence}, workflow_id=options.id, new_turn=True)
     if (

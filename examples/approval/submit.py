@@ -9,7 +9,7 @@ from hypergraph import AsyncRunner
 
 
 async def submit(workflow_id: str, expense: Expense) -> None:
-    known = store.workflow(workflow_id)
+    known = await store.get_workflow(workflow_id)
     pause = known.steps[-1].pause if known else None
     asked = pause is not None and pause.response_key == "correction"
     if known and not asked:

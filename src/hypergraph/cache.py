@@ -1,8 +1,7 @@
-"""Remember what nodes returned: a key made from content, two backends that hold values under keys.
+"""Cache of node results: keys made from content, an in-memory and a disk backend.
 
-A backend never invents a value: what it returns for a key is what was last set under that key, or a
-miss. A miss is always allowed. Keys ignore object identity and the iteration order of sets; types,
-the order of dicts and the code of functions count.
+A backend returns the value last set under a key, or a miss. A miss is always allowed. Keys ignore object
+identity and the iteration order of sets; types, the order of dicts and the code of functions count.
 """
 
 from __future__ import annotations
@@ -39,22 +38,22 @@ _MAX_VISITS = 1_000_000
 
 @runtime_checkable
 class CacheBackend(Protocol):
-    """What a runner needs of a cache. Both methods may be called from several threads."""
+    """The interface of a cache. Both methods may be called from several threads."""
 
     def get(self, key: str) -> tuple[bool, Any]:
-        """Return (True, value), or (False, None) when nothing is held under the key."""
+        """Return (True, value), or (False, None) if there is no value for the key."""
         ...
 
     def set(self, key: str, value: Any) -> None:
-        """Hold the value under the key, or silently do not."""
+        """Store the value under the key; a cache may skip it silently."""
         ...
 
 
 class InMemoryCache:
-    """Hold values in this process, at most `max_size` of them; the least recently used goes first.
+    """Keep values in this process, at most `max_size` of them; the least recently used is evicted first.
 
-    Values are held by reference: a hit is the very object that was set. `max_size=None` means no
-    limit, 0 holds nothing. Raises ValueError when `max_size` is negative or not an int.
+    Values are kept by reference: a hit is the same object that was set. `max_size=None` means no
+    limit, 0 keeps nothing. Raises ValueError when `max_size` is negative or not an int.
     """
 
     def __init__(self, max_size: int | None = None) -> None:
@@ -62,7 +61,7 @@ class InMemoryCache:
             raise ValueError(f"max_size must be None or an int of 0 or more, not {max_size!r}")
         self._max_size = max_size
         self._values: OrderedDict[str, Any] = OrderedDict()
-        self._lock = threading.RLock()  # the finalizer of a value that is let go may come back here
+        self._lock = threading.RLock()  # the finalizer of an evicted value may call the cache again
 
     def get(self, key: str) -> tuple[bool, Any]:
         """Return (True, value) and count it as a use, or (False, None)."""
@@ -73,7 +72,7 @@ class InMemoryCache:
             return True, self._values[key]
 
     def set(self, key: str, value: Any) -> None:
-        """Hold the value and let go of the least recently used one above the limit."""
+        """Store the value; above the limit evict the least recently used one."""
         with self._lock:
             self._values[key] = value
             self._values.move_to_end(key)
@@ -82,11 +81,11 @@ class InMemoryCache:
 
 
 class DiskCache:
-    """Hold pickled values in a directory that several processes may share.
+    """Keep pickled values in a directory that several processes may share.
 
-    Every entry is signed together with its key, under a secret kept beside the directory in
-    `<cache_dir>.key`; what does not bear our signature is evicted unread. A broken disk makes the
-    cache miss, with a warning in the log; it never fails a run.
+    Every entry is signed together with its key, with a secret stored next to the directory in
+    `<cache_dir>.key`; an entry without a valid signature is evicted without being unpickled. A broken disk
+    makes the cache miss, with a warning in the log; it never fails a run.
 
     `kwargs` go to `diskcache.Cache`. Raises ImportError without the extra `hypergraph[cache]` and
     ValueError when the secret is damaged.
@@ -98,7 +97,7 @@ class DiskCache:
         self._secret = _load_secret(f"{directory}.key")
 
     def get(self, key: str) -> tuple[bool, Any]:
-        """Return (True, value); (False, None) for what is absent, not ours or no longer loadable."""
+        """Return (True, value); (False, None) if it is absent, not signed by us or not loadable."""
         try:
             entry = self._store.get(key, default=_ABSENT, retry=True)
             if entry is _ABSENT:
@@ -107,12 +106,12 @@ class DiskCache:
                 self._store.delete(key, retry=True)
                 return _MISS
         except Exception as error:
-            _log.warning("The cache could not be read, so the node runs: %r", error)
+            _log.warning("Reading the cache failed; the node runs: %r", error)
             return _MISS
         try:
-            return True, pickle.loads(memoryview(entry)[_SIGNATURE_BYTES:])  # noqa: S301 - it bears our signature
+            return True, pickle.loads(memoryview(entry)[_SIGNATURE_BYTES:])  # noqa: S301 - its signature was checked
         except Exception as error:
-            # Not evicted: the class that is gone here may exist in the next process.
+            # Not evicted: the class that is missing here may exist in another process.
             _log.debug("A cached value can no longer be unpickled: %r", error)
             return _MISS
 
@@ -121,12 +120,14 @@ class DiskCache:
         try:
             payload = pickle.dumps(value, _PROTOCOL)
         except Exception as error:
-            _log.warning("A value of type %s is not cached, it cannot be pickled: %r", type(value), error)
+            _log.warning(
+                "A value of type %s is not cached because it cannot be pickled: %r", type(value), error
+            )
             return
         try:
             self._store.set(key, self._sign(key, payload) + payload, retry=True)
         except Exception as error:
-            _log.warning("A value is not cached, the cache could not be written: %r", error)
+            _log.warning("Writing the cache failed; a value is not cached: %r", error)
 
     def close(self) -> None:
         """Close the files; a later call opens them again."""
@@ -155,7 +156,7 @@ def compute_cache_key(definition_hash: str, inputs: Mapping[str, Any]) -> str:
     with suppress(Exception):
         return _digest(content, itertools.count()).hex()
     try:
-        # Cyclic or heavily shared values need the memo; a mark keeps the two kinds of key apart.
+        # Cyclic or heavily shared values need the memo; a prefix separates the two kinds of keys.
         return hashlib.sha256(b"memo" + pickle.dumps(content, _PROTOCOL)).hexdigest()
     except Exception:
         return ""
@@ -185,11 +186,11 @@ class _CanonicalPickler(pickle.Pickler):
 
     def __init__(self, sink: _HashSink, visits: Iterator[int]) -> None:
         super().__init__(sink, _PROTOCOL)
-        self.fast = True  # no memo: whether two equal parts are one object leaves no trace
+        self.fast = True  # no memo: it makes no difference whether two equal parts are one object
         self._visits = visits
 
     def persistent_id(self, value: Any) -> Any:
-        """Replace what has no canonical pickle, or one that says too little; None for the rest."""
+        """Replace values without a canonical or complete pickle; return None for the rest."""
         if next(self._visits) > _MAX_VISITS:
             raise ValueError("too many parts to walk without a memo")
         kind = type(value)
@@ -197,7 +198,7 @@ class _CanonicalPickler(pickle.Pickler):
             return kind.__name__, sorted(_digest(element, self._visits) for element in value)
         if kind is FunctionType:
             # Pickle knows functions by name only; one name has other code after an edit or in another
-            # script. Pickling it all the same refuses functions that no other process could find.
+            # script. Pickling it as well rejects functions that other processes cannot import.
             cells = [cell.cell_contents for cell in value.__closure__ or ()]
             return pickle.dumps(value), value.__code__, value.__defaults__, value.__kwdefaults__, cells
         if kind is CodeType:
@@ -222,7 +223,7 @@ def _open_store(directory: str, options: Mapping[str, Any]) -> Any:
 
     if not os.path.isdir(directory):
         os.makedirs(directory, exist_ok=True)
-        os.chmod(directory, 0o700)  # whatever the umask: values are for their user only
+        os.chmod(directory, 0o700)  # whatever the umask: only this user may read the values
     return diskcache.Cache(directory, disk=BytesDisk, **options)
 
 
@@ -232,12 +233,12 @@ def _load_secret(path: str) -> bytes:
     with open(path, "rb") as file:
         secret = file.read()
     if len(secret) != _KEY_BYTES:
-        raise ValueError(f"The key file {path} is damaged; delete it, and the cache starts afresh")
+        raise ValueError(f"The key file {path} is damaged; delete it to start with an empty cache")
     return secret
 
 
 def _create_secret(path: str) -> None:
-    # A link appears complete or not at all, and only the first of several processes can make it.
+    # A hard link appears complete or not at all, and only one of several processes can create it.
     draft = f"{path}.{os.urandom(8).hex()}"
     try:
         with open(draft, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
@@ -252,28 +253,31 @@ def _create_secret(path: str) -> None:
 
 
 class NodeCache:
-    """Keep results of nodes; a backend that raises costs a hit, never a run."""
+    """A cache backend for node results: its errors are logged and count as misses."""
 
     def __init__(self, backend: CacheBackend) -> None:
         if not isinstance(backend, CacheBackend):
-            raise TypeError(f"cache must have get(key) and set(key, value), got {type(backend).__name__}")
+            raise TypeError(
+                f"cache must have get(key) and set(key, value), got {type(backend).__name__}. "
+                "Use InMemoryCache() or DiskCache()."
+            )
         self._backend = backend
 
     def key(self, step: Step, inputs: dict[str, Any]) -> str:
-        """Return the key of a call; inputs count under their original parameter names."""
+        """Return the key of a call; inputs have their original parameter names in it."""
         return compute_cache_key(step.node.definition_hash, step.node.map_inputs_to_params(inputs))
 
     def get(self, key: str) -> tuple[bool, Any]:
-        """Look a result up."""
+        """Return (True, result) or (False, None)."""
         try:
             return self._backend.get(key)
         except Exception:
-            _log.warning("The cache could not be read; the node runs instead", exc_info=True)
+            _log.warning("Reading the cache failed; the node runs", exc_info=True)
             return False, None
 
     def set(self, key: str, value: Any) -> None:
-        """Keep a result."""
+        """Store a result."""
         try:
             self._backend.set(key, value)
         except Exception:
-            _log.warning("The cache could not be written; the result is not kept", exc_info=True)
+            _log.warning("Writing the cache failed; the result is not cached", exc_info=True)

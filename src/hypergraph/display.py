@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from hypergraph.exceptions import safe_text
 
@@ -323,33 +323,3 @@ def jsonable(value: object, depth: int = 8) -> Any:
 def _encodable(value: object) -> str:
     text = value if isinstance(value, str) else safe_text(value)
     return str.encode(text, "utf-8", "backslashreplace").decode()
-
-
-# -- parameters in docstrings ------------------------------------------------------------------------
-
-T = TypeVar("T", bound=Callable[..., Any])
-
-
-def explained(meanings: Mapping[str, str]) -> Callable[[T], T]:
-    """Return a decorator that lists the parameters of a function or class in its docstring, under `Args:`.
-
-    Names without a meaning are left out, and so is everything where docstrings are (`python -OO`).
-    """
-
-    def explain(call: T) -> T:
-        function: Any = getattr(call, "__init__") if isinstance(call, type) else call  # noqa: B009 - for mypy
-        if call.__doc__:
-            code = function.__code__
-            names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-            listed = [f"    {name}: {meanings[name]}" for name in names if name in meanings]
-            margin = "\n" + _margin(call.__doc__)
-            call.__doc__ = call.__doc__.rstrip() + "\n" + margin + margin.join(["Args:", *listed])
-        return call
-
-    return explain
-
-
-def _margin(text: str) -> str:
-    """Return the blanks that every line but the first begins with."""
-    lines = [line for line in text.splitlines()[1:] if line.strip()]
-    return " " * min((len(line) - len(line.lstrip()) for line in lines), default=0)

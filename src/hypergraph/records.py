@@ -1,4 +1,4 @@
-"""Frozen facts about runs: what every layer may pass around and nobody may change."""
+"""Frozen records of runs that all layers share: statuses, node records, pauses."""
 
 from __future__ import annotations
 

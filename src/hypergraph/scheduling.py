@@ -41,9 +41,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
-from hypergraph.structure import strong_components, walk
+from hypergraph.structure import strong_components
 
 
 @dataclass(frozen=True, slots=True)
@@ -1010,79 +1009,3 @@ class Standing:
             for gate, chosen in sorted(self.decisions.items())
             for i in bits(chosen & self.owed & ~self.due)
         ]
-
-
-_KNOWN = 1  # the version of structures that this release can read
-
-
-def shape_of(graph: Any) -> Shape | None:
-    """Return the shape of a stored structure, None where there is none that can be read."""
-    readable = isinstance(graph, Mapping) and graph.get("version") == _KNOWN
-    try:
-        return Shape(graph) if readable else None
-    except (KeyError, TypeError, AttributeError):  # it is damaged, and tells nothing
-        return None
-
-
-class Shape:
-    """A stored structure as the scheduler sees it."""
-
-    def __init__(self, graph: Mapping[str, Any]) -> None:
-        self.nodes: dict[str, Mapping[str, Any]] = {node["name"]: node for node in graph["nodes"]}
-        self.explicit: bool = graph["explicit"]
-        bound = set(graph["inputs"]["bound"])
-        declared: dict[tuple[str, str], list[str]] = {}
-        producers: dict[str, list[str]] = {}
-        links: dict[str, list[str]] = {name: [] for name in self.nodes}
-        signals = {name: list(node["emit"]) for name, node in self.nodes.items()}
-        awaits = {name: list(node["wait_for"]) for name, node in self.nodes.items()}
-        for edge in graph["edges"]:
-            links[edge["source"]].append(edge["target"])
-            for value in edge["values"] if edge["type"] == "data" else ():
-                declared.setdefault((edge["target"], value), []).append(edge["source"])
-            if edge["type"] == "ordering" and not edge["values"]:
-                marker = f"<{edge['source']}>"  # as runs record it
-                if marker not in signals[edge["source"]]:
-                    signals[edge["source"]].append(marker)
-                awaits[edge["target"]].append(marker)
-        for name, node in self.nodes.items():
-            for output in node["outputs"]:
-                producers.setdefault(output, []).append(name)
-        self.entrypoints: list[str] = graph["entrypoints"] or []
-        self.scope = list(walk(self.entrypoints, links) if self.entrypoints else self.nodes)
-        emitted = {name for node in self.scope for name in (*self.nodes[node]["outputs"], *signals[node])}
-        self.parts = [
-            Part(
-                name=name,
-                takes=tuple(node["inputs"]),
-                makes=tuple(node["outputs"]),
-                emits=tuple(signals[name]),
-                waits=tuple(awaited for awaited in awaits[name] if awaited in emitted),
-                feeders={
-                    param: tuple(
-                        declared.get((name, param), ()) if self.explicit else producers.get(param, ())
-                    )
-                    for param in node["inputs"]
-                },
-                optional=frozenset(node["optional"]).union(bound.intersection(node["inputs"])),
-                targets=tuple(t for t in node["targets"] if t in self.nodes)
-                if node["kind"] == "gate"
-                else None,
-                default_open=node.get("default_open", True),
-            )
-            for name, node in self.nodes.items()
-        ]
-        asked = {
-            name for node in self.nodes.values() if node["kind"] == "interrupt" for name in node["outputs"]
-        }
-        own = {name for node in self.nodes.values() for name in node["outputs"] if name in node["inputs"]}
-        self.accumulated = own - asked  # names that a turn remembers even if they were never given
-
-    @property
-    def signals(self) -> dict[str, tuple[str, ...]]:
-        """The signals that each node gives when it is done."""
-        return {part.name: part.emits for part in self.parts}
-
-    def layout(self, given: Collection[str]) -> Layout:
-        """Return the layout of a run with these inputs. Raises Ambiguity as such a run would."""
-        return Layout(self.parts, given, self.scope, self.entrypoints, declared=self.explicit)

@@ -1,11 +1,10 @@
-"""Stored structure of a graph, and questions about directed graphs of names."""
+"""Stored structure of a graph, read back without its code, and walks over directed graphs of names."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from hypergraph.display import preview
 
@@ -71,13 +70,11 @@ def cyclic_components(names: Iterable[str], links: Links) -> list[list[str]]:
     return [c for c in strong_components(names, links) if len(c) > 1 or c[0] in links.get(c[0], ())]
 
 
-VERSION = 1  # of this format; what a later release cannot read it leaves alone
+VERSION = 1  # of the stored structure that this release writes, and the newest that it can read
+END_NAME = "END"  # the end of a branch in a structure; no node can have this name
 
-END_NAME = "END"  # how a structure spells the end of a branch; no node can have this name
 
-
-@dataclass(frozen=True, slots=True)
-class Edge:
+class StoredEdge(NamedTuple):
     """One edge: "data", "control" or "ordering", with the names it stands for."""
 
     source: str
@@ -86,21 +83,29 @@ class Edge:
     values: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One node of a structure."""
+class StoredNode(NamedTuple):
+    """One node of a stored graph."""
 
     name: str
-    kind: str
+    kind: str  # function, gate, interrupt or graph
     hidden: bool
     inputs: Sequence[str]
     outputs: Sequence[str]
+    optional: Sequence[str]  # inputs that have a default
+    emit: Sequence[str]
+    wait_for: Sequence[str]
     types: tuple[Mapping[str, str], Mapping[str, str]]  # of inputs, of outputs
-    branches: Sequence[tuple[str, Sequence[str]]]  # targets of a gate, and what is written on the way there
-    inner: Mapping[str, Any] | None
+    branches: Sequence[tuple[str, Sequence[str]]]  # targets of a gate, each with the labels of its arrow
+    default_open: bool
+    inner: Mapping[str, Any] | None  # the structure of a nested graph
     renamed: tuple[Mapping[str, str], Mapping[str, str]]  # of inputs, of outputs: names inside
     map_over: Sequence[str]
     map_mode: str | None
+
+    @property
+    def targets(self) -> list[str]:
+        """The nodes that a gate can choose, and END_NAME."""
+        return [target for target, _ in self.branches]
 
     @property
     def inlets(self) -> dict[str, str]:
@@ -113,53 +118,126 @@ class Part:
         return {name: self.renamed[1].get(name, name) for name in self.outputs}
 
 
-@dataclass(frozen=True)
-class Level:
-    """The nodes that can run, the edges between them, and what comes from outside."""
+class StoredGraph:
+    """The outermost level of a stored graph: its nodes, the edges between them, and the values from outside.
 
-    name: str | None
-    parts: Mapping[str, Part]  # a selection narrows results, not what runs
-    edges: Sequence[Edge]
-    explicit: bool
-    required: Collection[str]
-    bound: Collection[str]
-    entrypoints: Mapping[str, Collection[str]]
+    Raises:
+        ValueError: the structure is damaged, or a newer release wrote it.
+    """
+
+    def __init__(self, structure: Any) -> None:
+        checked = _checked(structure)
+        listed = [_node(_mapping(entry, "a node"), at) for at, entry in enumerate(_list(checked, "nodes"))]
+        edges = [_edge(_mapping(entry, "an edge")) for entry in _list(checked, "edges")]
+        spec = _mapping(checked.get("inputs") or {}, "inputs")
+        entries = _mapping(spec.get("entrypoints") or {}, "entrypoints of inputs")
+        self.name = _maybe(checked.get("name"), "the name of the graph")
+        self.nodes = {node.name: node for node in listed}  # all of them
+        edges = [edge for edge in edges if edge.source in self.nodes and edge.target in self.nodes]
+        # The names of nodes that can run: entry points leave others out.
+        self.starts = _names(checked, "entrypoints")
+        self.scope = set(_scope(self.nodes, edges, self.starts))
+        self.edges = [edge for edge in edges if edge.source in self.scope and edge.target in self.scope]
+        self.explicit = bool(checked.get("explicit"))  # the edges were declared
+        self.required = _names(spec, "required")
+        self.bound = _names(spec, "bound")
+        self.entrypoints = {str(name): _names(entries, name) for name in entries}  # inputs of cycles by node
+        self.cycles = _lists(checked, "cycles")  # over edges of every type
+        self.value_cycles = _lists(checked, "value_cycles")  # over data edges
 
     @cached_property
-    def _feeders(self) -> Mapping[tuple[str, str], Sequence[str]]:
+    def active(self) -> Mapping[str, StoredNode]:
+        """The nodes in scope."""
+        return {name: node for name, node in self.nodes.items() if name in self.scope}
+
+    # --- edges -------------------------------------------------------------------------------
+
+    @cached_property
+    def producers(self) -> Mapping[str, Sequence[str]]:
+        """The nodes in scope that make each value."""
+        found: dict[str, list[str]] = {}
+        for node in self.active.values():
+            for output in node.outputs:
+                found.setdefault(output, []).append(node.name)
+        return found
+
+    @cached_property
+    def _declared(self) -> Mapping[tuple[str, str], Sequence[str]]:
         found: dict[tuple[str, str], list[str]] = {}
-        for edge in self.edges if self.explicit else ():
+        for edge in self.edges:
             for value in edge.values if edge.type == "data" else ():
                 found.setdefault((edge.target, value), []).append(edge.source)
         return found
 
-    @cached_property
-    def producers(self) -> Mapping[str, Sequence[str]]:
-        """The nodes that make each value."""
-        found: dict[str, list[str]] = {}
-        for part in self.parts.values():
-            for output in part.outputs:
-                found.setdefault(output, []).append(part.name)
-        return found
-
     def feeders(self, name: str, param: str) -> Sequence[str]:
         """Return the nodes that may deliver this parameter: declared sources, else all producers."""
-        return self._feeders.get((name, param), ()) if self.explicit else self.producers.get(param, ())
+        return self._declared.get((name, param), ()) if self.explicit else self.producers.get(param, ())
 
     @cached_property
     def self_fed(self) -> set[str]:
         """The nodes with an edge to themselves."""
         return {edge.source for edge in self.edges if edge.source == edge.target}
 
+    # --- gates --------------------------------------------------------------------------------
+
+    @cached_property
+    def gates(self) -> Mapping[str, StoredNode]:
+        """The gates in scope."""
+        return {name: node for name, node in self.active.items() if node.kind == "gate"}
+
+    @cached_property
+    def controllers(self) -> Mapping[str, Sequence[str]]:
+        """The gates that can choose each node."""
+        found: dict[str, list[str]] = {name: [] for name in self.nodes}
+        for gate in self.gates.values():
+            for target in dict.fromkeys(gate.targets):
+                if target in found:
+                    found[target].append(gate.name)
+        return found
+
+    # --- ordering -----------------------------------------------------------------------------
+
+    @cached_property
+    def signals(self) -> Mapping[str, Sequence[str]]:
+        """What each node emits; a declared edge without values stands for a signal of its source."""
+        found = {name: list(node.emit) for name, node in self.nodes.items()}
+        for edge in self._plain_order:
+            if marker_of(edge.source) not in found[edge.source]:
+                found[edge.source].append(marker_of(edge.source))
+        return found
+
+    @cached_property
+    def awaits(self) -> Mapping[str, Sequence[str]]:
+        """What each node waits for, as far as a node in scope makes it."""
+        found = {name: list(node.wait_for) for name, node in self.nodes.items()}
+        for edge in self._plain_order:
+            found[edge.target].append(marker_of(edge.source))
+        return {name: [made for made in names if made in self.makers] for name, names in found.items()}
+
+    @cached_property
+    def makers(self) -> Mapping[str, set[str]]:
+        """The nodes in scope that make each value or signal."""
+        found: dict[str, set[str]] = {}
+        for name, node in self.active.items():
+            for made in (*node.outputs, *self.signals[name]):
+                found.setdefault(made, set()).add(name)
+        return found
+
+    @property
+    def _plain_order(self) -> list[StoredEdge]:
+        return [edge for edge in self.edges if edge.type == "ordering" and not edge.values]
+
+    # --- values from outside ------------------------------------------------------------------
+
     @cached_property
     def bound_here(self) -> set[str]:
-        """What is bound on this very level, as far as can be told: not inside one of its nested graphs."""
+        """What is bound on this level, as far as the structure shows: not inside a nested graph."""
         inside: set[str] = set()
-        for part in self.parts.values():
-            spec = part.inner.get("inputs") if part.inner is not None else None
+        for node in self.active.values():
+            spec = node.inner.get("inputs") if node.inner is not None else None
             deeper = spec.get("bound") if isinstance(spec, Mapping) else None
             if isinstance(deeper, list):
-                inside.update(outer for outer, own in part.inlets.items() if own in deeper)
+                inside.update(outer for outer, own in node.inlets.items() if own in deeper)
         return set(self.bound) - inside
 
     def kind_of_input(self, param: str) -> str:
@@ -171,13 +249,25 @@ class Level:
         return "entry" if any(param in params for params in self.entrypoints.values()) else "optional"
 
     def type_of_input(self, param: str) -> str | None:
-        """Return the type that the first taker with one declares."""
-        types = (part.types[0].get(param) for part in self.parts.values() if param in part.inputs)
+        """Return the type that the first consumer with one declares."""
+        types = (node.types[0].get(param) for node in self.active.values() if param in node.inputs)
         return next((text for text in types if text is not None), None)
 
 
-def read_level(structure: Any) -> Level:
-    """Read the outermost level of a structure. Raises ValueError for what is none, or a newer one."""
+def marker_of(name: str) -> str:
+    """Return the signal that a run records for a node which others follow without taking a value."""
+    return f"<{name}>"
+
+
+def readable_graph(structure: Any) -> StoredGraph | None:
+    """Return the outermost level of a structure, None where none is stored or it cannot be read."""
+    try:
+        return None if structure is None else StoredGraph(structure)
+    except ValueError:
+        return None
+
+
+def _checked(structure: Any) -> Mapping[str, Any]:
     if not isinstance(structure, Mapping):
         raise ValueError(f"A stored graph must be a dict, got {preview(structure)}")
     version = structure.get("version", VERSION)
@@ -186,47 +276,34 @@ def read_level(structure: Any) -> Level:
             f"The stored graph has version {preview(version)}, this release reads up to {VERSION}; "
             "use the release that wrote it, or a newer one."
         )
-    listed = [
-        _part(_mapping(entry, "a node"), place) for place, entry in enumerate(_list(structure, "nodes"))
-    ]
-    parts = {part.name: part for part in listed}
-    edges = [_edge(_mapping(entry, "an edge")) for entry in _list(structure, "edges")]
-    edges = [edge for edge in edges if edge.source in parts and edge.target in parts]
-    active = set(_active(parts, edges, _names(structure, "entrypoints")))
-    spec = _mapping(structure.get("inputs") or {}, "inputs")
-    entries = _mapping(spec.get("entrypoints") or {}, "entrypoints of inputs")
-    return Level(
-        name=_maybe(structure.get("name"), "the name of the graph"),
-        parts={name: part for name, part in parts.items() if name in active},
-        edges=[edge for edge in edges if edge.source in active and edge.target in active],
-        explicit=bool(structure.get("explicit")),
-        required=_names(spec, "required"),
-        bound=_names(spec, "bound"),
-        entrypoints={str(name): _names(entries, name) for name in entries},
-    )
+    return structure
 
 
-def _active(parts: Iterable[str], edges: Iterable[Edge], starts: Sequence[str]) -> Iterable[str]:
+def _scope(nodes: Collection[str], edges: Iterable[StoredEdge], starts: Sequence[str]) -> Iterable[str]:
     if not starts:
-        return parts
+        return nodes
     links: dict[str, list[str]] = {}
     for edge in edges:
         links.setdefault(edge.source, []).append(edge.target)
-    return walk(starts, links)
+    return (name for name in walk(starts, links) if name in nodes)
 
 
-def _part(entry: Mapping[str, Any], place: int) -> Part:
+def _node(entry: Mapping[str, Any], place: int) -> StoredNode:
     name = _text(entry.get("name"), f"the name of node {place}")
     kind = entry.get("kind")
     inner = entry.get("graph") if kind == "graph" else None
-    return Part(
+    return StoredNode(
         name=name,
         kind=kind if kind in ("gate", "interrupt", "graph") else "function",
         hidden=bool(entry.get("hidden")),
         inputs=_names(entry, "inputs"),
         outputs=_names(entry, "outputs"),
+        optional=_names(entry, "optional"),
+        emit=_names(entry, "emit"),
+        wait_for=_names(entry, "wait_for"),
         types=_pair(entry, "types"),
         branches=_branches(entry) if kind == "gate" else (),
+        default_open=bool(entry.get("default_open")),
         inner=None if inner is None else _mapping(inner, f"the graph inside {name!r}"),
         renamed=_pair(entry, "renamed"),
         map_over=_names(entry, "map_over"),
@@ -242,12 +319,13 @@ def _branches(entry: Mapping[str, Any]) -> list[tuple[str, Sequence[str]]]:
     return [(target, [labels[target]] if labels.get(target) else []) for target in targets]
 
 
-def _edge(entry: Mapping[str, Any]) -> Edge:
+def _edge(entry: Mapping[str, Any]) -> StoredEdge:
     source, target = (
         _text(entry.get("source"), "an end of an edge"),
         _text(entry.get("target"), "an end of an edge"),
     )
-    return Edge(source, target, _text(entry.get("type"), "the type of an edge"), _names(entry, "values"))
+    kind = _text(entry.get("type"), "the type of an edge")
+    return StoredEdge(source, target, kind, _names(entry, "values"))
 
 
 def _pair(entry: Mapping[str, Any], key: str) -> tuple[dict[str, str], dict[str, str]]:
@@ -277,6 +355,10 @@ def _list(entry: Mapping[str, Any], key: str) -> Sequence[Any]:
 
 def _names(entry: Mapping[str, Any], key: str) -> Sequence[str]:
     return [_text(name, f"every name in {key!r}") for name in _list(entry, key)]
+
+
+def _lists(entry: Mapping[str, Any], key: str) -> list[Sequence[str]]:
+    return [_names({key: names}, key) for names in _list(entry, key)]
 
 
 def _text(value: Any, what: str) -> str:

@@ -39,7 +39,7 @@ def test_a_fork_runs_on_from_here_with_an_edited_value(page: Page) -> None:
     shown = Panels(page, "wf=tea&at=0")
     page.get_by_role("button", name="fork from superstep 0").click()
     dialog = page.get_by_role("dialog", name="Fork tea")
-    dialog.get_by_label("its id").fill("tea-edited")
+    dialog.get_by_label("id of the fork").fill("tea-edited")
     dialog.get_by_role("button", name="Edit documents").click()
     editor = dialog.get_by_role("textbox", name="documents")
     expect(editor).to_have_value('[\n  "a page about tea"\n]')
@@ -74,7 +74,7 @@ def test_a_paused_run_gets_its_answer(page: Page) -> None:
     dialog = page.get_by_role("dialog", name="Answer newsletter")
     expect(dialog).to_contain_text("About tea")
     dialog.get_by_role("button", name="true").click()
-    dialog.get_by_role("button", name="Answer and go on").click()
+    dialog.get_by_role("button", name="Answer and resume").click()
     expect(page.locator(".title .badge")).to_have_text("completed")
     expect(shown.row("send")).to_be_visible()
     shown.slider.press("End")
@@ -118,7 +118,7 @@ def test_a_page_that_only_shows_says_so_where_something_could_be_done(look: Look
         for button in ("resume", "fork from superstep"):
             found = page.get_by_role("button", name=button)
             expect(found).to_have_attribute("aria-disabled", "true")
-            expect(found).to_have_attribute("title", "The server was started with --read-only: it only shows")
+            expect(found).to_have_attribute("title", "The server is read-only (--read-only)")
         page.get_by_role("button", name="More").click()
         for item in ("Tags", "Delete"):
             expect(page.get_by_role("menuitem", name=item)).to_have_attribute("aria-disabled", "true")

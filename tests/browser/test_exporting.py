@@ -60,7 +60,7 @@ def test_a_workflow_is_one_file_that_opens_offline_and_travels_in_time(
     expect(change.locator(".removed pre")).to_have_text("2")
     expect(change.locator(".added pre")).to_have_text("3")
     expect(offline.get_by_role("button", name="fork from superstep")).to_have_attribute(
-        "title", "This page is a copy in a file: it only shows"
+        "title", "This page is an exported copy and is read-only"
     )
 
 

@@ -17,7 +17,7 @@ def test_two_workflows_are_compared_from_their_first_difference(look: Look) -> N
         page.get_by_role("link", name="compare").click()
         page.get_by_role("table", name="Workflows to compare with").get_by_role("link", name="tea-d").click()
         first = page.get_by_role("region", name="first difference")
-        expect(first).to_contain_text("A step made other values")
+        expect(first).to_contain_text("Different outputs")
         change = first.get_by_role("article", name="prompt changed")
         expect(change.locator(".removed")).to_contain_text("tea? a page about tea")
         expect(change.locator(".added")).to_contain_text("tea? a page for tea-d")

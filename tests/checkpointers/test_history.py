@@ -19,7 +19,7 @@ from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer, StepRecor
 from hypergraph.checkpointers.history import ready_nodes
 from hypergraph.checkpointers.records import Turn
 from hypergraph.graph.structure import structure_of
-from hypergraph.scheduling import Shape
+from hypergraph.structure import StoredGraph
 from hypergraph.testing.conformance import samples
 
 __all__ = ["bodies", "store"]  # fixtures
@@ -251,7 +251,7 @@ def test_nothing_follows_a_gate_that_decided_end(store: Checkpointer) -> None:
 
 def test_a_new_turn_takes_up_a_loop_that_had_ended(store: Checkpointer) -> None:
     rows = [(0, "again", {"n": 1}, {}, {"decision": "END"})]
-    shape = Shape(structure_of(looping()))
+    shape = StoredGraph(structure_of(looping()))
     save(store, rows)
     steps = store.steps("w")
     first = Turn(0, frozenset({"n"}))
@@ -304,7 +304,7 @@ def test_at_every_point_of_a_run_it_is_what_the_engine_did(seed: int, rng: Rando
     kept, graph = MemoryCheckpointer(), case.ready_graph()
     plain = {name: getattr(value, "number", value) for name, value in case.inputs().items()}
     OnSync(checkpointer=kept).run(graph, plain, workflow_id="w")
-    steps, shape = kept.steps("w"), Shape(structure_of(graph))
+    steps, shape = kept.steps("w"), StoredGraph(structure_of(graph))
     turns = [Turn(0, frozenset(samples.given(kept, "w")))]
     for superstep in range(-1, max((step.superstep for step in steps), default=-1) + 1):
         so_far = [step for step in steps if step.superstep <= superstep]

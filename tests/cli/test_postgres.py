@@ -72,7 +72,7 @@ def test_looking_at_a_database_without_a_store_creates_none(
 ) -> None:
     for command in (["ls"], ["tag", "w", "k=v"]):
         assert main([*command, "--db", dsn_in(tmp_path)]) != 0
-        assert "There is no store" in capsys.readouterr().err
+        assert "No store found" in capsys.readouterr().err
     assert not store_in(tmp_path).backend.exists()
 
 

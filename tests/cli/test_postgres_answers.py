@@ -24,7 +24,7 @@ from hypergraph.checkpointers.records import NewWorkflow
 from hypergraph.cli import main
 from hypergraph.cli.registry import COMMANDS
 from hypergraph.views.doctor import health
-from hypergraph.views.owners import activities
+from hypergraph.views.workflows import with_owners, workflows
 
 QUESTIONS = [
     "ls",
@@ -144,7 +144,7 @@ def mine(tmp_path: Path) -> Cli:
 def test_runs_are_made_resumed_forked_and_kept_in_order(mine: Cli) -> None:
     assert mine.json("run", "shop:math", "n=8", "--id", "eight")["status"] == "completed"
     assert mine.json("run", "shop:math", "n=-8", "--id", "neg", code=1)["status"] == "failed"
-    Path(mine.folder, "mended").touch()
+    Path(mine.folder, "fixed").touch()
     assert mine.json("resume", "neg", "shop:math")["status"] == "completed"
     assert mine.json("run", "shop:asks", "n=3", "--id", "q")["status"] == "paused"
     assert mine.json("resume", "q", "shop:asks", "approved=True")["status"] == "completed"
@@ -292,7 +292,7 @@ def test_answers_in_sql_are_plain_values_and_no_more_than_asked_for(both: Both) 
 
 
 def test_a_question_that_takes_too_long_is_ended(both: Both, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hypergraph.views.sql_postgres.SECONDS", 0.05)
+    monkeypatch.setattr("hypergraph.views.sql.SECONDS", 0.05)
     endless = "SELECT count(*) FROM generate_series(1, 100000000000)"
     assert "took longer" in said(both.postgres, "sql", endless, code=4).err
     assert both.postgres.json_here("sql", "SELECT 1 AS a")["items"] == [{"a": 1}]
@@ -342,14 +342,14 @@ def findings(address: str) -> dict[str, tuple[str, str]]:
 
 def test_the_doctor_tells_a_clock_that_differs(both: Both, monkeypatch: pytest.MonkeyPatch) -> None:
     found = findings(both.postgres.database)
-    assert {found[name][0] for name in ("store", "schema", "clock", "at work")} == {"ok"}
+    assert {found[name][0] for name in ("store", "schema", "clock", "active")} == {"ok"}
     assert "left active" not in found
     store = PostgresCheckpointer(both.postgres.database)
     store.open()
     monkeypatch.setattr(store.backend.database, "_behind", timedelta(seconds=-90))
     status, detail = findings(both.postgres.database)["clock"]
     assert status == "TROUBLE"
-    assert detail.startswith("that of the database is 90.0 s behind this machine's")
+    assert detail.startswith("the database is 90.0 s behind this machine")
 
 
 @pytest.mark.slow
@@ -362,16 +362,19 @@ def test_the_doctor_tells_workflows_whose_owner_is_gone(mine: Cli) -> None:
     )
     subprocess.run([sys.executable, "-c", program, mine.database], check=False, env=ENVIRONMENT)
     claim = store.claim("alive", NewWorkflow())
-    assert {item["id"]: item["alive"] for item in activities(store)} == {"alive": True, "dead": False}
+    assert {
+        item["id"]: item["alive"]
+        for item in with_owners(store, workflows(store.backend, status="active"))["items"]
+    } == {"alive": True, "dead": False}
     found = findings(mine.database)
-    assert found["at work"] == ("ok", "alive")
-    assert found["left active"][1].startswith("dead: nobody is at work")
+    assert found["active"] == ("ok", "alive")
+    assert found["left active"][1].startswith("dead: their owner processes are gone")
     assert said(mine, "doctor", code=3).out.count("TROUBLE") == 1
     store.release(claim)
 
 
 def test_the_doctor_tells_a_database_without_a_store_and_a_user_who_may_not_write(mine: Cli) -> None:
-    assert findings(mine.database)["store"][1].endswith("yet; hypergraph run makes it")
+    assert findings(mine.database)["store"][1].endswith("; hypergraph run creates it")
     PostgresCheckpointer(mine.database).open()
     with psycopg.connect(mine.database, autocommit=True) as connection:
         connection.execute("DROP ROLE IF EXISTS looker")

@@ -59,7 +59,7 @@ def test_show_me_all_failed_workflows(stories: Cli) -> None:
 
 def test_an_agent_gets_documents_it_can_reason_about(stories: Cli) -> None:
     error = stories.json("show", "@last-failed")["first_error"]
-    assert {"index", "node", "error_type", "message", "traceback"} <= error.keys()
+    assert {"index", "node", "error_type", "error", "traceback"} <= error.keys()
     assert stories.json("show", "nobody", code=1)["error"]["code"] == "not_found"
 
 

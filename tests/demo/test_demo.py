@@ -222,7 +222,7 @@ def test_a_file_with_other_workflows_is_refused_and_stays_as_it_is(tmp_path: Pat
     SyncRunner(checkpointer=store).run(Graph([double]), x=1, workflow_id="precious")
     done = demo(tmp_path, "--db", "mine.db")
     assert (done.returncode, done.stdout) == (4, "")
-    assert "holds workflows that the demo did not make, like 'precious'" in done.stderr
+    assert "has workflows of other programs, like 'precious'" in done.stderr
     assert "hypergraph demo --db" in done.stderr
     assert store.state("precious") == {"y": 2}
     store.close()
@@ -281,7 +281,7 @@ def test_a_worker_that_nobody_can_kill_any_more_ends_by_itself(tmp_path: Path) -
         command, stdin=subprocess.DEVNULL, env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 1
-    assert "nobody is left to kill this process" in done.stderr
+    assert "the parent process ended" in done.stderr
 
 
 # --- its parts --------------------------------------------------------------------------------------

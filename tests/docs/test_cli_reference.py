@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hypergraph.cli.arguments import FOR_ALL, Option
-from hypergraph.cli.main import manual, options_of, overview, spelled, usage
+from hypergraph.cli.main import manual, options_of, overview, syntax, usage
 from hypergraph.cli.registry import COMMANDS
 from hypergraph.views.sql import VIEWS
 
@@ -22,9 +22,9 @@ def rows(options: Sequence[Option]) -> Iterator[str]:
     yield from ("| | |", "|---|---|")
     for option in options:
         several = "; several" if option.many and not option.is_argument else ""
-        needed = "; must be given" if option.needed and not option.is_argument else ""
+        needed = "; required" if option.needed and not option.is_argument else ""
         chosen = f"; one of {', '.join(option.choices)}" if option.choices else ""
-        name, text = spelled(option).replace("|", "\\|"), option.help.replace("|", "\\|")
+        name, text = syntax(option).replace("|", "\\|"), option.help.replace("|", "\\|")
         yield f"| `{name}` | {text}{chosen}{needed}{several} |"
 
 

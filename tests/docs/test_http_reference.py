@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from hypergraph.cli.commands.ui import ui_options
-from hypergraph.ui.actions import WISHES
-from hypergraph.ui.api import QUESTIONS
+from hypergraph.ui.actions import ACTIONS
+from hypergraph.ui.api import QUERIES
 from hypergraph.ui.server import API
 from hypergraph.views.problems import AMBIGUOUS, NOT_FOUND, REFUSED, STORE, USAGE
 
@@ -16,20 +16,20 @@ ROWS = dict(re.findall(r"^\| `(/api/v1/\w+)` \| ([^|]*)", PAGE, re.MULTILINE))
 
 
 def test_the_page_names_every_route_and_no_other() -> None:
-    assert ROWS.keys() == {f"{API}{name}" for name in (*QUESTIONS, *WISHES, "about", "events", "export")}
+    assert ROWS.keys() == {f"{API}{name}" for name in (*QUERIES, *ACTIONS, "about", "events", "export")}
 
 
-@pytest.mark.parametrize("name", QUESTIONS)
+@pytest.mark.parametrize("name", QUERIES)
 def test_the_parameters_of_a_question_are_documented(name: str) -> None:
-    question, cells = QUESTIONS[name], ROWS[f"{API}{name}"]
+    question, cells = QUERIES[name], ROWS[f"{API}{name}"]
     cells = re.sub(r"\([^)]*\)", "", cells)
     assert re.findall(r"`(\w+)`", cells) == list(question.parameters)
     assert tuple(re.findall(r"\*\*`(\w+)`\*\*", cells)) == question.needed
 
 
-@pytest.mark.parametrize("name", WISHES)
+@pytest.mark.parametrize("name", ACTIONS)
 def test_the_fields_of_a_wish_are_documented(name: str) -> None:
-    kind, cells = WISHES[name], re.sub(r"\([^)]*\)", "", ROWS[f"{API}{name}"])
+    kind, cells = ACTIONS[name], re.sub(r"\([^)]*\)", "", ROWS[f"{API}{name}"])
     assert tuple(re.findall(r"`(\w+)`", cells)) == kind.__struct_fields__
     needed = len(kind.__struct_fields__) - len(kind.__struct_defaults__)
     assert tuple(re.findall(r"\*\*`(\w+)`\*\*", cells)) == kind.__struct_fields__[:needed]

@@ -10,7 +10,7 @@ import pytest
 from support.durable import Bodies, bodies, counting, durable, fail_once, pipeline, read, rows, store
 from support.running import On, OnAsync
 
-from hypergraph import Graph, node
+from hypergraph import Graph, SyncRunner, node
 from hypergraph.checkpointers import Checkpointer, SqliteCheckpointer, StepStatus, WorkflowStatus
 
 __all__ = ["bodies", "durable", "store"]  # fixtures
@@ -176,3 +176,30 @@ def test_a_traceback_is_kept_whatever_characters_it_holds(durable: On, store: Ch
     durable.run(Graph([fail]), {"x": "\udcff"}, error_handling="continue", workflow_id="w")
     (step,) = store.steps("w")
     assert step.traceback.endswith("ValueError: cannot read \udcff\n")
+
+
+def test_what_an_owner_writes_between_the_reading_and_the_claim_is_read_again(tmp_path: Path) -> None:
+    begun, let, calls = threading.Event(), threading.Event(), []
+
+    @node(output_name="y")
+    def body(x: int) -> int:
+        calls.append(x)
+        begun.set()
+        let.wait()
+        return x + 1
+
+    class Slow(SqliteCheckpointer):
+        def claim(self, *args: Any, **options: Any) -> Any:
+            if threading.current_thread() is threading.main_thread():
+                let.set()
+                rival.join()
+            return super().claim(*args, **options)
+
+    store, graph = Slow(tmp_path / "w.db"), Graph([body])
+    runner = SyncRunner(checkpointer=store)
+    rival = threading.Thread(target=runner.run, args=[graph, {"x": 1}], kwargs={"workflow_id": "w"})
+    rival.start()
+    begun.wait()
+    assert runner.run(graph, {"x": 1}, workflow_id="w")["y"] == 2
+    assert calls == [1]
+    store.close()

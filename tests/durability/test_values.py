@@ -159,7 +159,8 @@ def test_what_cannot_be_stored_is_a_gap_and_a_warning_and_made_again(way: Any, t
     gaps = [name for name, label in seen.labels.items() if label in refused]
     assert [str(one.message).split("'")[1] for one in told] == gaps
     assert all(
-        f"(workflow 'w', node 'make_{name}'); this step will run again on resume. TypeError: " in str(one.message)
+        f"(workflow 'w', node 'make_{name}'); this step will run again on resume. TypeError: "
+        in str(one.message)
         for name, one in zip(gaps, told, strict=True)
     )
     assert set(store.state("w")) == set(store.checkpoint("w").values) == {*seen.values} - {*gaps}

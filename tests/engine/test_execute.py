@@ -119,9 +119,9 @@ def test_what_is_chosen_and_on_its_way_is_waited_for(run: Callable[..., RunResul
 
 
 def test_a_resumed_run_tells_again(durable: On, store: Checkpointer) -> None:
-    for new_turn in (False, True):
+    for again in (False, True):
         with pytest.warns(UserWarning, match="chose 'write'"):
-            durable.run(WRITING, topic="old", new_turn=new_turn, workflow_id="w")
+            durable.run(WRITING, topic="old", new_turn=again, workflow_id="w")
 
 
 def test_a_chosen_node_that_needs_the_answer_of_nobody_is_told() -> None:

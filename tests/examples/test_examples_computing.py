@@ -41,7 +41,7 @@ def test_questions_are_answered_and_old_answers_stay_explained(tmp_path: Path) -
         said = type_("python ask.py --id tuesday")
         assert "38 passages of 19 documents, index built" in said
         assert "came first 19/21" in said
-        assert "a step made other values" in type_("hypergraph diff monday/item-0 tuesday/item-0")
+        assert "different outputs" in type_("hypergraph diff monday/item-0 tuesday/item-0")
         assert type_("hypergraph state monday/item-0 --key retrieved") == before
 
 

@@ -35,7 +35,7 @@ def test_approval_is_asked_for_and_given_in_other_processes(tmp_path: Path) -> N
         assert store.state("chair")["outcome"].startswith("nothing paid")
         assert "nothing from you" in type_in("python submit.py trip ann 9999 again", code=1)
         why = type_in("hypergraph --db expenses.db why trip outcome")
-        assert "outcome  ← pay (step 7), because obey (step 6) chose it" in why
+        assert "outcome  ← pay (step 7), chosen by obey (step 6)" in why
         assert "correction  ← ask_employee (step 3)" in why
 
 

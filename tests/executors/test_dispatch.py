@@ -127,8 +127,8 @@ def test_lambdas_and_closures_travel(kind, processes):
 
 
 def test_defaults_keywords_and_renames_are_as_in_a_local_call(kind, processes):
-    graph = Graph([away.around.with_inputs(x="n", more="rest").with_outputs(low="a", high="b")])
-    values = {"n": 5, "rest": {"p": 1, "q": 2}}
+    graph = Graph([away.around.with_inputs(x="n").with_outputs(low="a", high="b")])
+    values = {"n": 5}
     assert kind(executor=processes).run(graph, values).values == kind().run(graph, values).values
     assert kind(executor=processes).run(graph, {**values, "by": 3})["a"] == 2
 
@@ -359,7 +359,7 @@ def test_an_input_that_cannot_be_pickled_is_named(processes):
 
 def test_a_result_that_cannot_be_pickled_names_node_and_output(processes):
     with pytest.raises(
-        NotPicklableError, match="'hold_a_lock': its output 'lock' cannot come back"
+        NotPicklableError, match="'hold_a_lock': its output 'lock' cannot be pickled in the worker"
     ) as caught:
         SyncRunner(executor=processes).run(Graph([away.hold_a_lock]), x=1)
     assert (caught.value.node_name, caught.value.name) == ("hold_a_lock", "lock")
@@ -367,7 +367,7 @@ def test_a_result_that_cannot_be_pickled_names_node_and_output(processes):
 
 def test_a_result_that_cannot_be_loaded_names_node_and_output(processes):
     with pytest.raises(
-        NotPicklableError, match=r"'odd' has come back .* cannot be loaded here \(ValueError: boom"
+        NotPicklableError, match=r"'odd' came back .* cannot be unpickled here \(ValueError: boom"
     ):
         SyncRunner(executor=processes).run(Graph([away.return_unloadable]), x=1)
 
@@ -392,8 +392,8 @@ def told(heard: RecordingProcessor) -> list[Any]:
 def test_events_and_logs_are_those_of_a_local_run(kind, processes):
     graph = Graph([away.double, away.around.with_inputs(x="doubled")])
     here, there = RecordingProcessor(), RecordingProcessor()
-    local = kind().run(graph, x=1, more={}, event_processors=[here])
-    remote = kind(executor=processes).run(graph, x=1, more={}, event_processors=[there])
+    local = kind().run(graph, x=1, event_processors=[here])
+    remote = kind(executor=processes).run(graph, x=1, event_processors=[there])
     assert told(there) == told(here)
     assert [r.node_name for r in remote.log.steps] == [r.node_name for r in local.log.steps]
     assert remote.values == local.values

@@ -36,7 +36,7 @@ def notes(tmp_path):
 
 
 def test_a_broken_pool_says_what_to_do(kind, notes):
-    with forked() as executor, pytest.raises(WorkerLostError, match=r"stays broken\. Make a new") as caught:
+    with forked() as executor, pytest.raises(WorkerLostError, match=r"stays broken\. Create a new") as caught:
         kind(executor=executor).run(Graph([away.die_always]), notes=str(notes))
     assert caught.value.node_name == "die"
     assert notes.read_text() == "x"

@@ -42,7 +42,7 @@ def chain(who: str, place: str = "", before: Callable[[], object] = lambda: None
 def run(folder: Path, runner: str, who: str, place: str = "", mode: str = "sync", **options: Any) -> Any:
     made = opened(folder, runner, durability=mode)
     # A thread that is stopped in the middle of a transaction would keep the file locked.
-    drain = Writer.of(made.runner.checkpointer).drain if mode == "async" else lambda: None
+    drain = Writer.of(made.runner.checkpointer.backend).drain if mode == "async" else lambda: None
     graph = chain(who, place, drain)
     return made.run(graph, x="", workflow_id="w", **options)["c"]
 

@@ -412,7 +412,7 @@ def test_there_is_no_result_before_the_last_event() -> None:
     iterator = SyncRunner().iter(LINE, {"a": 1}, run_id="r")
     assert iterator.run_id == "r"
     next(iterator)
-    with pytest.raises(RuntimeError, match="not over"):
+    with pytest.raises(RuntimeError, match="not ended"):
         _ = iterator.result
     assert list(iterator)
     assert iterator.result is iterator.result

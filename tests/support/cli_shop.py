@@ -23,7 +23,7 @@ def twice(n: int) -> int:
 
 @node(output_name="root")
 def root(double: int) -> float:
-    if double < 0 and not os.path.exists("mended"):
+    if double < 0 and not os.path.exists("fixed"):
         raise ValueError("negative: cannot take the root")
     return float(abs(double))
 

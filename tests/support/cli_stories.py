@@ -203,7 +203,7 @@ def send(offer: Offer, approved: bool) -> str:
 offers = Graph([prepare, approve, send], name="offers")
 
 
-# --- a failed run, one that was mended and resumed, and a fork ------------------------------------
+# --- a failed run, one that was fixed and resumed, and a fork ------------------------------------
 
 ledger = {"open": False}
 

@@ -23,7 +23,7 @@ from support.wheels import ROOT, collect, offline
 PAGE = ROOT / "docs" / "tutorial.md"
 PICTURE = ROOT / "docs" / "images" / "ui-tutorial.png"
 NAMED = re.compile(r"`([\w.]+)`:$")
-SERVING = "Ctrl-C stops.\r\n"
+SERVING = "Press Ctrl-C to stop.\r\n"
 
 
 def ask_for(address: str) -> None:

@@ -10,7 +10,7 @@ from support.ui_serving import Answer, Served, serving, write_story
 from hypergraph import SqliteCheckpointer
 from hypergraph.checkpointers.records import NewWorkflow
 from hypergraph.checkpointers.status import WorkflowStatus
-from hypergraph.ui.actions import WISHES
+from hypergraph.ui.actions import ACTIONS
 
 APPS = [word for name in ("loop", "review", "inverse") for word in ("--app", f"support.ui_serving:{name}")]
 
@@ -93,12 +93,12 @@ def test_a_workflow_is_deleted_with_its_children(server: Served) -> None:
     [
         ("fork", {"id": "nobody"}, 404, "Workflow 'nobody' not found"),
         ("fork", {"id": "loop-1", "at": 999}, 409, "has no superstep 999"),
-        ("fork", {"id": "loop-1", "new_id": "health"}, 409, "Workflow 'health' exists already"),
+        ("fork", {"id": "loop-1", "new_id": "health"}, 409, "Workflow 'health' already exists"),
         ("fork", {"id": "loop-1", "new_id": "a/b"}, 409, "cannot be a workflow id"),
-        ("fork", {"id": "loop-1", "graph": "lop"}, 409, "not given the graph 'lop'"),
+        ("fork", {"id": "loop-1", "graph": "lop"}, 409, "does not have graph 'lop'"),
         ("resume", {"id": "map-1"}, 409, "is a map"),
-        ("resume", {"id": "map-1/item-1"}, 409, "is a part of 'map-1'"),
-        ("answer", {"id": "loop-1", "answer": 1}, 409, "waits for no answer: it is completed"),
+        ("resume", {"id": "map-1/item-1"}, 409, "is part of 'map-1'"),
+        ("answer", {"id": "loop-1", "answer": 1}, 409, "does not wait for an answer: it is completed"),
         ("delete", {"id": "nobody"}, 404, "Workflow 'nobody' not found"),
     ],
 )
@@ -126,7 +126,7 @@ def test_what_somebody_is_at_work_on_is_left_to_them(tmp_path: Path) -> None:
 def test_read_only_means_that_nothing_can_be_changed(tmp_path: Path) -> None:
     with serving(story(tmp_path), *APPS, "--read-only") as server:
         assert server.ask("about").document["read_only"] is True
-        for name in WISHES:
+        for name in ACTIONS:
             answer = server.wish(name, id="loop-1")
             assert (answer.status, answer.document["error"]["code"]) == (403, "read_only")
 

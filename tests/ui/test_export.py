@@ -173,7 +173,7 @@ def test_the_slider_works_in_a_file(opened: Opened) -> None:
     opened.page.get_by_role("link", name="All workflows").click()
     opened.page.get_by_role("link", name="refine-1").click()
     opened.page.get_by_role("button", name="copy").click()
-    expect(opened.page.get_by_role("dialog")).to_contain_text("Nothing was left out")
+    expect(opened.page.get_by_role("dialog")).to_contain_text("It is complete")
 
 
 class Scripts(HTMLParser):

@@ -17,8 +17,8 @@ from support.ui_serving import ASKED, Served, loop, serving, write_story
 
 from hypergraph import SyncRunner
 from hypergraph.checkpointers import PostgresCheckpointer
-from hypergraph.ui.actions import WISHES
-from hypergraph.ui.api import QUESTIONS
+from hypergraph.ui.actions import ACTIONS
+from hypergraph.ui.api import QUERIES
 from hypergraph.views.schemas import json_schema
 
 pytestmark = pytest.mark.slow  # a server takes a second to start
@@ -59,7 +59,7 @@ def page(dsn: str) -> Iterator[Served]:
 
 
 def test_every_question_is_asked_here() -> None:
-    assert ASKED.keys() == QUESTIONS.keys()
+    assert ASKED.keys() == QUERIES.keys()
 
 
 @pytest.mark.parametrize("question", ASKED)
@@ -101,7 +101,7 @@ def test_every_wish_is_granted(page: Served) -> None:
             "new_id": "again",
         },
     }
-    assert wishes.keys() == WISHES.keys()
+    assert wishes.keys() == ACTIONS.keys()
     for name, wish in wishes.items():
         answer = page.wish(name, **wish)
         assert answer.status == 200, (name, answer.body)

@@ -13,7 +13,7 @@ import pytest
 from support.ui_serving import ASKED, IDS, Served, command, environment, loop, serving, write_story
 
 from hypergraph import SqliteCheckpointer, SyncRunner
-from hypergraph.ui.api import QUESTIONS
+from hypergraph.ui.api import QUERIES
 from hypergraph.views.schemas import json_schema
 from hypergraph.views.workflows import workflows
 
@@ -37,7 +37,7 @@ def server(database: Path) -> Iterator[Served]:
 
 
 def test_every_question_is_asked_here() -> None:
-    assert ASKED.keys() == QUESTIONS.keys()
+    assert ASKED.keys() == QUERIES.keys()
 
 
 @pytest.mark.parametrize("question", ASKED)
@@ -99,22 +99,22 @@ def test_what_is_no_id_is_not_found(server: Served, workflow_id: str) -> None:
         ("step", {"id": "loop-1", "index": "one"}, 400, "index must be a whole number, not 'one'"),
         ("step", {"id": "loop-1", "index": 99}, 404, "Workflow 'loop-1' has no step 99"),
         ("step", {"id": "loop-1", "index": 10**16}, 400, "index must be a whole number"),
-        ("step", {"id": "loop-1"}, 400, "index must be given"),
-        ("workflow", {}, 400, "id must be given"),
-        ("workflow", {"id": ["a", "b"]}, 400, "id is given twice"),
-        ("workflows", {"limt": 3}, 400, "There is no parameter 'limt'"),
+        ("step", {"id": "loop-1"}, 400, "Missing parameter: index"),
+        ("workflow", {}, 400, "Missing parameter: id"),
+        ("workflow", {"id": ["a", "b"]}, 400, "Repeated parameter: id"),
+        ("workflows", {"limt": 3}, 400, "Unknown parameter: 'limt'"),
         ("workflows", {"limit": 0}, 400, "limit must be from 1"),
         ("workflows", {"status": "lost"}, 400, "Unknown status 'lost'"),
         ("workflows", {"where": "duration >"}, 400, "duration"),
         ("workflows", {"cursor": "x"}, 400, "Invalid cursor"),
-        ("columns", {"id": "loop-1", "after": "x"}, 400, "no next_cursor"),
-        ("items", {"id": "map-1", "cursor": "x"}, 400, "no next_cursor"),
+        ("columns", {"id": "loop-1", "after": "x"}, 400, "Invalid cursor: 'x'"),
+        ("items", {"id": "map-1", "cursor": "x"}, 400, "Invalid cursor: 'x'"),
         ("value", {"id": "loop-1", "key": "m"}, 404, "'m'"),
-        ("value", {"id": "loop-1", "key": "n", "side": "input"}, 400, "give step, too"),
-        ("value", {"id": "loop-1", "key": "n", "step": 0, "side": "both"}, 400, "side is input or output"),
-        ("value", {"id": "loop-1", "key": "m", "step": 0}, 404, "did not make 'm'"),
+        ("value", {"id": "loop-1", "key": "n", "side": "input"}, 400, "side needs step"),
+        ("value", {"id": "loop-1", "key": "n", "step": 0, "side": "both"}, 400, "expected input or output"),
+        ("value", {"id": "loop-1", "key": "m", "step": 0}, 404, "has no output 'm'"),
         ("graph", {"id": "loop-1", "direction": "UP"}, 400, "UP"),
-        ("nothing", {}, 404, "There is nothing here"),
+        ("nothing", {}, 404, "Not found"),
     ],
 )
 def test_what_makes_no_sense_is_told(
@@ -208,22 +208,22 @@ def test_a_port_that_is_taken_is_named(database: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         code, said = failing("--db", database, "ui", "--no-open", "--port", port)
-    assert (code, said.splitlines()[0]) == (2, f"hypergraph: Port {port} is taken by another program")
+    assert (code, said.splitlines()[0]) == (2, f"hypergraph: Port {port} is already in use")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["--db", "nowhere.db", "ui"], 3, "There is no database at nowhere.db"),
+        (["--db", "nowhere.db", "ui"], 3, "Database not found: nowhere.db"),
         (["--db", "{foreign}", "ui"], 3, "is a database of another program"),
-        (["--db", "{own}", "ui", "--host", "0.0.0.0"], 2, "--host must be 127.0.0.1, this machine"),
-        (["--db", "{own}", "ui", "--port", "70000"], 2, "Port 70000 cannot be used"),
+        (["--db", "{own}", "ui", "--host", "0.0.0.0"], 2, "--host: '0.0.0.0' (expected 127.0.0.1"),
+        (["--db", "{own}", "ui", "--port", "70000"], 2, "Cannot use port 70000"),
         (["--db", "{own}", "ui", "--app", "nothing:graph"], 1, "Module 'nothing' not found"),
         (
             ["--db", "{own}", "ui", "--app", "support.ui_serving:loop", "--app", "support.ui_serving:loop"],
             2,
-            "already",
+            "duplicate graph name",
         ),
     ],
 )

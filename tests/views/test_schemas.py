@@ -30,7 +30,7 @@ def test_a_schema_is_one_and_knows_its_document(name: str) -> None:
 
 
 def test_an_unknown_document_is_told_apart() -> None:
-    with pytest.raises(Problem, match="no document 'stepz'") as caught:
+    with pytest.raises(Problem, match="Unknown document: 'stepz'") as caught:
         json_schema("stepz")
     assert caught.value.hint == "Did you mean 'step'?"
 

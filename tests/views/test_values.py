@@ -122,8 +122,8 @@ def test_a_path_leads_through_whatever_holds_parts(value: Any, path: str, found:
         ("/titel", "the value itself is a dict with 2 keys", ("/title",)),
         ("/docs/9", "/docs is a list; its indexes: 0 to 0", ()),
         ("/docs/-1", "/docs is a list; its indexes: 0 to 0", ()),
-        ("/title/x", "/title is 'T', which has no parts", ()),
-        ("title", "Write it like /docs/0/title", ()),
+        ("/title/x", "/title is 'T', which has no items", ()),
+        ("title", "Example: /docs/0/title", ()),
     ],
 )
 def test_a_path_to_nothing_says_what_is_there(path: str, hint: str, matches: tuple[str, ...]) -> None:

@@ -50,11 +50,11 @@ _FIELDS = [item.name for item in fields(Workflow)]
 class StepTally(NamedTuple):
     """The number of steps of one node that ended with the same status."""
 
-    node: str
-    status: StepStatus
-    cached: bool
-    steps: int
-    total_ms: float
+    node: str  # its name
+    status: StepStatus  # how they ended
+    cached: bool  # whether the outputs came from the cache
+    steps: int  # how many
+    total_ms: float  # of all of them
     first: int  # index of the first of them
     last: int  # and of the last
     superstep: int  # the highest one
@@ -98,8 +98,8 @@ class ItemOutline(NamedTuple):
 class Owner:
     """The process that holds the claim on a workflow."""
 
-    pid: int
-    host: str
+    pid: int  # of the process
+    host: str  # where it runs
     since: datetime  # when it took the claim
     alive: bool  # False: the process is gone, and the claim with it
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from operator import itemgetter
@@ -96,13 +95,13 @@ class Checkpointer:
     ) -> None:
         self.backend = backend  # the place where the workflows are kept; its verbs are documented there
         self.policy = policy if policy is not None else CheckpointPolicy()  # when and how long to keep steps
-        self.encoding = Encoding(  # how values become bytes, and bytes values
+        self.encoding = Encoding(
             serializer if serializer is not None else JsonSerializer(),
             CodecChain.of(codec),
             artifact_store,
             checked_threshold(artifact_threshold),
             redact,
-        )
+        )  # turns values into bytes, and bytes into values
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.backend.location!r})"
@@ -574,11 +573,22 @@ class Checkpointer:
     # --- running a workflow: what runners call --------------------------------------------------
 
     def claim(self, workflow_id: str, new: NewWorkflow, *, force: bool = False) -> Ownership:
-        """Take the right to write a workflow; see `Backend.claim`."""
+        """Take the right to write a workflow, creating it ACTIVE if there is none.
+
+        `force` takes it even from an owner that is alive, and resets its count of crashes.
+
+        Raises:
+            InvalidWorkflowIdError: a new workflow cannot have this id.
+            WorkflowLockedError: the owner is alive.
+        """
         return self.backend.claim(workflow_id, new, self.encoding, force=force)
 
     def commit(self, claim: Claim, steps: Sequence[EncodedStep] = (), **more: Unpack[CommitOptions]) -> None:
-        """Make steps, inputs and the status durable together; see `CommitOptions` and `Backend.write`."""
+        """Make steps, inputs and the status durable together; see `CommitOptions`.
+
+        Raises:
+            OwnershipLostError: the claim is not the newest, or a step is recorded already.
+        """
         self.backend.write(self.prepare(claim, steps, **more))
 
     def prepare(
@@ -595,7 +605,7 @@ class Checkpointer:
         return Commit(owned(claim), tuple(steps), inputs, **rest)
 
     def release(self, claim: Claim) -> None:
-        """Give a workflow back; see `Backend.release`."""
+        """Give a workflow back; a claim that another process has taken over is left alone."""
         self.backend.release(claim)
 
     def retain(self, workflow_id: str) -> None:
@@ -628,6 +638,8 @@ class Checkpointer:
         return workflow
 
     def _not_found(self, workflow_id: str) -> WorkflowNotFoundError:
+        import difflib  # needed for this error only
+
         recent, _, _ = self.backend.summaries(Query(limit=_RECENT))
         close = difflib.get_close_matches(str(workflow_id), [item["id"] for item in recent], _CLOSE, 0.5)
         hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""

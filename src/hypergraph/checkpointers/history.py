@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,8 @@ from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import StepRecord, Turn, Workflow
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.display import jsonable
-from hypergraph.scheduling import Ambiguity, Shape, Standing, shape_of
+from hypergraph.scheduling import Ambiguity, Layout, Part, Standing
+from hypergraph.structure import StoredGraph, readable_graph
 
 if TYPE_CHECKING:
     from hypergraph.checkpointers.base import Checkpointer
@@ -221,8 +222,8 @@ def next_nodes(workflow: Workflow, steps: Sequence[StepRecord], turns: Sequence[
         return ()
     if workflow.status is WorkflowStatus.PAUSED:
         return _left_at(StepStatus.PAUSED, steps)
-    shape = shape_of(workflow.graph)
-    return (shape and ready_nodes(shape, steps, turns)) or _left_at(StepStatus.FAILED, steps)
+    graph = readable_graph(workflow.graph)
+    return (graph and ready_nodes(graph, steps, turns)) or _left_at(StepStatus.FAILED, steps)
 
 
 def _left_at(status: StepStatus, steps: Sequence[StepRecord]) -> tuple[str, ...]:
@@ -231,26 +232,57 @@ def _left_at(status: StepStatus, steps: Sequence[StepRecord]) -> tuple[str, ...]
     return tuple(name for name, step in last.items() if step.status is status)
 
 
-def ready_nodes(shape: Shape, steps: Sequence[StepRecord], turns: Sequence[Turn]) -> tuple[str, ...]:
+def ready_nodes(graph: StoredGraph, steps: Sequence[StepRecord], turns: Sequence[Turn]) -> tuple[str, ...]:
     """Return the nodes of a graph that would run after these steps, in graph order.
 
     Where a recorded superstep is not finished, these are the nodes that it lacks.
     """
     try:
-        found = _Progress(shape, steps, turns)
+        found = _Progress(_Structure(graph), steps, turns)
     except Ambiguity:  # no run of this graph can have begun like this
         return ()
     standing, last = found.standing, max((step.superstep for step in steps), default=-1)
     ready = {index: standing.after(index, found.levels, turns[-1].superstep) for index in standing.ready()}
     first = min(ready.values(), default=0)
     late = [index for index, superstep in ready.items() if superstep == first and first <= last]
-    return tuple(shape.parts[index].name for index in late or ready)
+    return tuple(standing.layout.parts[index].name for index in late or ready)
+
+
+class _Structure:
+    """A stored graph as the scheduler sees it."""
+
+    def __init__(self, graph: StoredGraph) -> None:
+        self.graph = graph
+        bound = set(graph.bound)
+        self.parts = [
+            Part(
+                name=name,
+                takes=tuple(node.inputs),
+                makes=tuple(node.outputs),
+                emits=tuple(graph.signals[name]),
+                waits=tuple(graph.awaits[name]),
+                feeders={param: tuple(graph.feeders(name, param)) for param in node.inputs},
+                optional=frozenset(node.optional).union(bound.intersection(node.inputs)),
+                targets=tuple(t for t in node.targets if t in graph.nodes) if node.kind == "gate" else None,
+                default_open=node.default_open,
+            )
+            for name, node in graph.nodes.items()
+        ]
+        nodes = graph.nodes.values()
+        asked = {name for node in nodes if node.kind == "interrupt" for name in node.outputs}
+        own = {name for node in nodes for name in node.outputs if name in node.inputs}
+        self.accumulated = own - asked  # names that a turn remembers even if they were never given
+
+    def layout(self, given: Collection[str]) -> Layout:
+        """Return the layout of a run with these inputs. Raises Ambiguity as such a run would."""
+        graph = self.graph
+        return Layout(self.parts, given, graph.scope, graph.starts, declared=graph.explicit)
 
 
 class _Progress:
     """How far a workflow has come, by its completed steps."""
 
-    def __init__(self, shape: Shape, steps: Sequence[StepRecord], turns: Sequence[Turn]) -> None:
+    def __init__(self, shape: _Structure, steps: Sequence[StepRecord], turns: Sequence[Turn]) -> None:
         self.levels: dict[int, int] = {}  # by node: its last superstep
         self._written: dict[str, int] = {}
         visits: dict[str, int] = {}

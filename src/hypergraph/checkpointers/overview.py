@@ -29,7 +29,7 @@ _STATUSES = ("failed", "partial", "paused", "active", "stopped", "completed")
 class Overview:
     """A workflow at a glance, as of one moment."""
 
-    workflow: Workflow
+    workflow: Workflow  # its record
     owner: Owner | None  # None: no process holds it
     steps: list[StepRecord]  # the first ones by superstep and index, without values
     tallies: list[StepTally]  # executions by node, status and cached
@@ -50,7 +50,7 @@ def overview_of(store: Checkpointer, workflow_id: str, steps: int) -> Overview |
     if workflow is None:
         return None
     tallies = store.backend.tally_steps(workflow_id)
-    children, counts = _children(store, workflow_id)
+    children, counts = some_children(store, workflow_id)
     is_map = any(child.item is not None for child in children)
     forks, _, _ = store.backend.find(Query(forked_from=workflow_id, top_level=False, limit=FORKS))
     errors = {child.id: _first_error(store, child.id) for child in children if child.status in _BROKEN}
@@ -77,7 +77,7 @@ def _owner(store: Checkpointer, workflow: Workflow) -> Owner | None:
     return owner if owner is not None and (owner.alive or workflow.status is WorkflowStatus.ACTIVE) else None
 
 
-def _children(store: Checkpointer, workflow_id: str) -> tuple[list[Workflow], dict[str, int]]:
+def some_children(store: Checkpointer, workflow_id: str) -> tuple[list[Workflow], dict[str, int]]:
     """Return some children, and how many there are by status."""
     counts: dict[str, int] = {}
     listed: list[Workflow] = []

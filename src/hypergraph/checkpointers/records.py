@@ -39,7 +39,9 @@ def fast_dataclass(frozen: Record) -> Record:
         frozen.__name__,
         [(f.name, Any, field(default=f.default, default_factory=f.default_factory)) for f in fields(frozen)],
         slots=True,  # the same slots make the same layout, so an instance can change its class
-        namespace={"__post_init__": freeze},
+        repr=False,  # an instance is of the other class in the end, which has these
+        eq=False,
+        namespace={"__post_init__": freeze, "__doc__": frozen.__doc__},  # a missing one is made by `inspect`
     )
     fill = twin.__init__
 
@@ -268,7 +270,7 @@ def turns_of(given: Iterable[tuple[int, str]]) -> list[Turn]:
 class StoredHistory(NamedTuple):
     """All that a resume needs of a workflow, as of one moment."""
 
-    workflow: Workflow
+    workflow: Workflow  # its record
     steps: list[StepRecord]  # without values
     inputs: dict[str, tuple[int, Any]]  # the latest version and value of each
     turns: list[Turn]  # when inputs entered, and which, in order

@@ -1,4 +1,4 @@
-"""The `hypergraph` command: look at stored workflows, run graphs, keep the store in order."""
+"""The `hypergraph` command: inspect stored workflows, run graphs, maintain the store."""
 
 from hypergraph.cli.main import main
 

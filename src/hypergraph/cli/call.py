@@ -1,4 +1,4 @@
-"""One call of a command: its options, its settings and its reply."""
+"""One call of a command: its arguments, the settings of the project, and its reply."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hypergraph.cli.arguments import Given
+from hypergraph.cli.arguments import Namespace
 from hypergraph.display import Block
 from hypergraph.views.address import DEFAULT, lists_at
 from hypergraph.views.problems import USAGE, Problem
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 class Reply(NamedTuple):
-    """What a command answers. People see header and blocks, programs the document; both say the same.
+    """Answer of a command: header and blocks for a terminal, the document for --json, with the same content.
 
-    `blocks` makes them, so that nobody lays out what nobody sees. `next` are commands to try, at most two.
+    `blocks` is called only if they are printed. `next` are suggested commands, at most two.
     """
 
     document: Any  # a read model
@@ -29,24 +29,24 @@ class Reply(NamedTuple):
 
 
 class Call:
-    """What one call was given, and the store it is about."""
+    """One call: its arguments, and the address of the store."""
 
-    def __init__(self, options: Given) -> None:
+    def __init__(self, options: Namespace) -> None:
         self.options = options
 
     @property
     def address(self) -> str:
-        """Where the database is: --db, then HYPERGRAPH_DB, then pyproject.toml, then ./workflows.db."""
+        """The address of the database: --db, HYPERGRAPH_DB, pyproject.toml, or ./workflows.db."""
         given: str | None = self.options.db or os.environ.get("HYPERGRAPH_DB")
         return given or settings().get("db") or DEFAULT
 
     def lists(self) -> Lists:
-        """Return what lists workflows. Raises Problem when there is no database."""
+        """Return a source of lists of workflows. Raises Problem if the database does not exist."""
         return lists_at(self.address)
 
 
 def settings() -> dict[str, Any]:
-    """Return the table, empty if there is none; a relative `db` is meant from where the file is.
+    """Return [tool.hypergraph] of pyproject.toml, empty without one; `db` may be relative to that file.
 
     Raises:
         Problem: the file cannot be read.
@@ -56,7 +56,7 @@ def settings() -> dict[str, Any]:
         if folder == (folder := os.path.dirname(folder)):
             return {}
     with open(path, "rb") as file:
-        if b"tool.hypergraph" not in file.read():  # most projects say nothing, and need no parser
+        if b"tool.hypergraph" not in file.read():  # most projects have no such table, and need no parser
             return {}
     found: dict[str, Any] = _parsed(path).get("tool", {}).get("hypergraph", {})
     database = found.get("db")
@@ -72,4 +72,4 @@ def _parsed(path: str) -> dict[str, Any]:
         with open(path, "rb") as file:
             return tomllib.load(file)
     except (OSError, ValueError) as error:
-        raise Problem(USAGE, f"{path} cannot be read: {error}") from error
+        raise Problem(USAGE, f"Cannot read {path}: {error}") from error

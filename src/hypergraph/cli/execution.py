@@ -1,8 +1,10 @@
-"""Running a graph for a command: the runner, progress and the outcome."""
+"""Execution of a graph by a command: its options, the runner, progress and the reply."""
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -11,9 +13,12 @@ from typing import Any, NamedTuple
 
 from hypergraph import AsyncRunner, Graph, MapResult, NodeError, RunResult, SyncRunner
 from hypergraph.checkpointers import Checkpointer
-from hypergraph.cli.call import Reply
+from hypergraph.cli.arguments import Option, number
+from hypergraph.cli.call import Call, Reply
+from hypergraph.cli.inputs import PAIRS, given_values
 from hypergraph.cli.output import duration, quoted, say, status
-from hypergraph.cli.stores import finished
+from hypergraph.cli.tables import ROWS
+from hypergraph.cli.targets import graph_at
 from hypergraph.display import Table, escape, plural
 from hypergraph.events import EventProcessor
 from hypergraph.events.rich_progress import RichProgressProcessor
@@ -23,63 +28,124 @@ from hypergraph.exceptions import (
     MissingInputError,
     StoreError,
     WorkflowError,
-    WorkflowLockedError,
 )
 from hypergraph.runs.log import failed_status, stats_table, step_table
 from hypergraph.views.problems import REFUSED, USAGE, Problem
 from hypergraph.views.run import Failure, ItemView, Output, RunView, map_view, run_view
 
+RUN_OPTIONS = (
+    Option("--map-over", "run once for each item of this input", "KEY", many=True),
+    Option(
+        "--map-mode",
+        "several mapped inputs side by side (zip, default), or all combinations (product)",
+        "MODE",
+        choices=("zip", "product"),
+    ),
+    Option("--select", "return only this output", "NAME", many=True),
+    Option("--entrypoint", "the node where a cycle starts", "NODE"),
+    Option("--max-iterations", "the most supersteps of a graph with cycles", "N", number),
+    Option(
+        "--error-handling",
+        "of a map: stop at the first failed item (raise, default), or continue",
+        "E",
+        choices=("raise", "continue"),
+    ),
+)
+RESUME_OPTIONS = (
+    Option("--force", "take over even if another process owns the workflow, or after a crash loop"),
+    Option("--new-turn", "count the given values as new even if they equal the stored ones"),
+    Option(
+        "--code-change",
+        "for steps whose code has changed: keep their results (default), rerun them, or error",
+        "C",
+        choices=("keep", "rerun", "error"),
+    ),
+)
+_AS_OPTIONS = {  # how messages for Python name an option, and its name here
+    "force=True": "--force",
+    "new_turn=True": "--new-turn",
+    'code_change="keep"': "--code-change keep",
+    'code_change="rerun"': "--code-change rerun",
+}
+_ONLY_PYTHON = re.compile(r"\s*Pass on_internal_override=[^.]*\.")
+
 
 class Order(NamedTuple):
-    """What is to be run."""
+    """A graph with the inputs and options of a run."""
 
     target: str
     graph: Graph
     values: dict[str, Any]
     options: dict[str, Any]
-    quiet: bool  # stdout belongs to the answer alone
+    quiet: bool  # stdout is for the answer alone
 
     @property
     def workflow_id(self) -> str | None:
-        """The workflow it is written down as."""
+        """The id of the workflow, None if the run is not stored."""
         found: str | None = self.options.get("workflow_id")
         return found
 
     @property
     def is_map(self) -> bool:
-        """Whether it runs once for each item."""
+        """Whether the graph runs once per item."""
         return "map_over" in self.options
 
     def resuming(self, *more: str) -> str:
-        """Return the command that goes on with it."""
+        """Return the command that resumes it."""
         return quoted("hypergraph", "resume", self.workflow_id or "", self.target, *more)
 
 
+def order_of(call: Call) -> Order:
+    """Return the order of a call: its graph, inputs and options. Raises Problem if they are invalid."""
+    given = call.options
+    graph = graph_at(given.target)
+    values = given_values(given.values, getattr(given, PAIRS.key))
+    options = options_of(given)
+    if given.map_over and given.new_turn:
+        raise Problem(USAGE, "--new-turn cannot be combined with --map-over")
+    if given.map_over:
+        options |= {"map_over": given.map_over, "map_mode": given.map_mode or "zip"}
+        options["error_handling"] = given.error_handling or "raise"
+    elif given.map_mode or given.error_handling:
+        raise Problem(USAGE, "--map-mode and --error-handling need --map-over")
+    return Order(given.target, graph, values, options, quiet=given.json or given.jsonl)
+
+
+def options_of(given: Any) -> dict[str, Any]:
+    """Return the options of a runner that a call gives."""
+    found: dict[str, Any] = {"entrypoint": given.entrypoint, "max_iterations": given.max_iterations}
+    options = {name: value for name, value in found.items() if value is not None}
+    for name in ("force", "new_turn", "code_change"):
+        if getattr(given, name, None):
+            options[name] = getattr(given, name)
+    return {**options, "select": given.select} if given.select else options
+
+
 def outcome(order: Order, store: Checkpointer | None) -> RunResult | MapResult:
-    """Run it and return the result, also of a failed run.
+    """Run an order and return the result, also of a failed run.
 
     Raises:
-        Problem: the call makes no sense, or the workflow refuses it.
+        Problem: the call is invalid, or the workflow refuses it.
     """
     try:
-        with _apart(order.quiet), _told_warnings():
+        with _prints_to(order.quiet), _warnings_as_lines():
             return _run(order, store)
     except KeyboardInterrupt:
         if store is not None and not order.is_map:
-            say(f"Interrupted; to go on: {escape(order.resuming())}")
+            say(f"Interrupted; to resume: {escape(order.resuming())}")
         raise
     except MissingInputError as error:
         missing = ", ".join(error.missing)
-        hint = f"Give them: {' '.join(f'{name}=VALUE' for name in error.missing)}, or with --values"
+        hint = f"Give {' '.join(f'{name}=VALUE' for name in error.missing)}, or use --values"
         unknown = [name for name in order.values if name not in order.graph.inputs.all]
-        extra = f"; there is no input {', '.join(map(repr, unknown))}" if unknown else ""
-        raise Problem(USAGE, f"Inputs are missing: {missing}{extra}", hint) from error
+        extra = f"; unknown: {', '.join(map(repr, unknown))}" if unknown else ""
+        raise Problem(USAGE, f"Missing inputs: {missing}{extra}", hint) from error
     except InvalidWorkflowIdError as error:
         raise Problem(USAGE, str(error)) from error
-    except (WorkflowLockedError, StoreError):
+    except StoreError:
         raise
     except WorkflowError as error:
-        raise Problem(REFUSED, str(error)) from error
+        raise Problem(REFUSED, _as_command_line(str(error))) from error
     except Exception as error:
         found = NodeError.of(error)
         if found is not None and isinstance(found.map_result, MapResult):
@@ -99,7 +165,7 @@ def _run(order: Order, store: Checkpointer | None) -> RunResult | MapResult:
     result: RunResult | MapResult = (
         start(graph, order.values, **options)
         if not waits
-        else finished(start(graph, order.values, **options))
+        else asyncio.run(start(graph, order.values, **options))
     )
     return result
 
@@ -110,25 +176,31 @@ def _watchers() -> list[EventProcessor]:
     return []
 
 
-def _apart(quiet: bool) -> Any:
-    """Return where the prints of nodes go: with --json not among the answer."""
+def _prints_to(quiet: bool) -> Any:
+    """Redirect what nodes print to stderr if stdout is for the answer alone."""
     return redirect_stdout(sys.stderr) if quiet else nullcontext()
 
 
 @contextmanager
-def _told_warnings() -> Iterator[None]:
-    """Say warnings in a line each, without the place in our code that gave them."""
+def _warnings_as_lines() -> Iterator[None]:
+    """Print warnings as one line each, without a place in this package."""
     with warnings.catch_warnings():
         warnings.simplefilter("default", UserWarning)
-        warnings.showwarning = lambda message, *_, **__: say(f"warning: {escape(message)}")
+        warnings.showwarning = lambda message, *_, **__: say(
+            f"warning: {escape(_as_command_line(str(message)))}"
+        )
         yield
 
 
-_ROWS = 20
+def _as_command_line(message: str) -> str:
+    """Return a message with the options of this command line in place of those of Python."""
+    for python, option in _AS_OPTIONS.items():
+        message = message.replace(python, option)
+    return _ONLY_PYTHON.sub("", message)
 
 
 def reply_to(result: RunResult | MapResult, order: Order) -> Reply:
-    """Return the answer of a command that ran a graph."""
+    """Return the reply of a command that ran a graph."""
     name = order.graph.name
     if isinstance(result, MapResult):
         view = map_view(result, name, order.workflow_id)
@@ -156,15 +228,15 @@ def _blocks(result: RunResult | MapResult, view: RunView, order: Order) -> Itera
     if view["outputs"]:
         yield _outputs(view["outputs"])
     if view["error"] is not None:
-        yield _told(view["error"])
+        yield _error(view["error"])
         if order.workflow_id and order.is_map:
             again = quoted("--id", order.workflow_id, "--resume")
-            yield f"What completed is kept; to run the rest, give the same command with {again}"
+            yield f"Completed items are stored. To run the others: the same command with {again}"
         elif order.workflow_id:
-            yield f"What completed is kept; once it is mended, go on: {order.resuming()}"
+            yield f"Completed steps are stored. Fix the cause, then resume: {order.resuming()}"
     if view["question"] is not None:
         asked = view["question"]
-        yield f"Waits for an answer to {asked['node']}: {asked['type']} {asked['text']}"
+        yield f"{asked['node']} waits for an answer: {asked['type']} {asked['text']}"
         if order.workflow_id:
             yield f"Answer: {order.resuming(*(f'{key}=...' for key in asked['keys']))}"
 
@@ -177,7 +249,7 @@ def _items(items: list[ItemView]) -> Table:
             status(item["status"]) if item["error"] is None else _failed(item["error"]),
             ", ".join(f"{output['name']}={output['text']}" for output in item["outputs"]),
         )
-        for item in failed_first[:_ROWS]
+        for item in failed_first[:ROWS]
     ]
     left_out = len(items) - len(rows)
     more = f"... and {plural(left_out, 'more item')}" if left_out else ""
@@ -189,7 +261,7 @@ def _failed(error: Failure) -> str:
 
 
 def _outputs(outputs: list[Output]) -> Table:
-    rows = [(found["name"], found["type"], _size(found), found["text"]) for found in outputs[:_ROWS]]
+    rows = [(found["name"], found["type"], _size(found), found["text"]) for found in outputs[:ROWS]]
     left_out = len(outputs) - len(rows)
     return Table(
         ("Output", "Type", "Size", "Value"),
@@ -202,7 +274,7 @@ def _size(output: Output) -> str:
     return "—" if output["size"] is None else str(output["size"])
 
 
-def _told(error: Failure) -> str:
+def _error(error: Failure) -> str:
     where = f" in node {error['node']}, superstep {error['superstep']}" if error["node"] else ""
     item = "" if error["item"] is None else f", item {error['item']}"
     return f"{error['type']}{where}{item}: {error['message'].strip() or '(no message)'}"

@@ -1,11 +1,10 @@
-"""Entry point of the command line: find the command, parse its arguments, print its reply."""
+"""Entry point of the command line: finds the command, parses its arguments, prints its reply."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from types import ModuleType
 
 from hypergraph.cli.arguments import FOR_ALL, Option, parse
 from hypergraph.cli.call import Call, Reply
@@ -16,14 +15,17 @@ from hypergraph.exceptions import HypergraphError
 from hypergraph.views.address import without_password
 from hypergraph.views.problems import AMBIGUOUS, NOT_FOUND, REFUSED, STORE, USAGE, Problem, problem_of
 
+_CODES = {NOT_FOUND: 1, AMBIGUOUS: 1, USAGE: 2, STORE: 3, REFUSED: 4}
+_INTERRUPTED, _PIPE_CLOSED = 130, 141  # 128 and the number of the signal, as in shells
+
 
 def overview() -> str:
-    """Return what `hypergraph --help` prints."""
+    """Return the text of `hypergraph --help`."""
     width = max(map(len, COMMANDS))
     lines = [
         "usage: hypergraph [--db URL] COMMAND ...",
         "",
-        "Look at stored workflows, run graphs, keep the store in order.",
+        "Inspect stored workflows, run graphs, maintain the store.",
     ]
     for part in dict.fromkeys(command.part for command in COMMANDS.values()):
         lines += ["", f"{part}:"]
@@ -32,11 +34,13 @@ def overview() -> str:
             for name, command in COMMANDS.items()
             if command.part == part
         ]
-    return "\n".join([*lines, "", "hypergraph COMMAND --help says more; --json answers with JSON."])
+    return "\n".join(
+        [*lines, "", "Help for a command: hypergraph COMMAND --help. Output for programs: --json."]
+    )
 
 
 def manual(name: str, options: Sequence[Option]) -> str:
-    """Return what `hypergraph COMMAND --help` prints."""
+    """Return the text of `hypergraph COMMAND --help`."""
     summary = COMMANDS[name].summary
     lines = [f"usage: {usage(name, options)}", "", f"{summary[0].upper()}{summary[1:]}."]
     parts = {
@@ -51,7 +55,7 @@ def manual(name: str, options: Sequence[Option]) -> str:
 
 
 def usage(name: str, options: Sequence[Option]) -> str:
-    """Return one line that shows how a command is written."""
+    """Return the usage line of a command."""
     words = [f"hypergraph {name.replace('-', ' ')}"]
     for option in options:
         if option.is_argument:
@@ -64,21 +68,17 @@ def usage(name: str, options: Sequence[Option]) -> str:
     return " ".join(words)
 
 
-def spelled(option: Option) -> str:
-    """Return how an option is written."""
+def syntax(option: Option) -> str:
+    """Return an option with its short name and the placeholder of its value."""
     names = f"{option.short}, {option.name}" if option.short else option.name
     return f"{names} {option.value}".rstrip()
 
 
 def _lines(options: Sequence[Option]) -> Iterator[str]:
-    width = max(len(spelled(option)) for option in options)
+    width = max(len(syntax(option)) for option in options)
     for option in options:
-        many = "; may be given several times" if option.many and not option.is_argument else ""
-        yield f"  {spelled(option):<{width}}  {option.help}{many}"
-
-
-_CODES = {NOT_FOUND: 1, AMBIGUOUS: 1, USAGE: 2, STORE: 3, REFUSED: 4}
-_INTERRUPTED, _PIPE_CLOSED = 130, 141  # as shells count: 128 and the signal
+        many = "; repeatable" if option.many and not option.is_argument else ""
+        yield f"  {syntax(option):<{width}}  {option.help}{many}"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -88,7 +88,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         code = _run(arguments, screen)
         sys.stdout.flush()
-    except BrokenPipeError:  # whoever read has seen enough
+    except BrokenPipeError:  # the reader has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _PIPE_CLOSED
     except KeyboardInterrupt:
@@ -114,7 +114,7 @@ def _run(arguments: list[str], screen: Screen) -> int:
     try:
         given = parse([*before, *rest], (*options_of(name), *FOR_ALL))
     except Problem as problem:
-        problem.hint = problem.hint or f"hypergraph {name.replace('-', ' ')} --help says more"
+        problem.hint = problem.hint or f"Usage: {usage(name, options_of(name))}"
         raise
     if given.help:
         print(manual(name, options_of(name)))
@@ -125,33 +125,24 @@ def _run(arguments: list[str], screen: Screen) -> int:
 
 
 def _command(arguments: list[str]) -> tuple[str, list[str]]:
-    """Return the name of the command, which may be two words, and what follows it."""
+    """Return the name of the command, which may be two words, and its arguments."""
     name, *rest = arguments
     if rest and f"{name}-{rest[0]}" in COMMANDS:
         return f"{name}-{rest[0]}", rest[1:]
     if name in COMMANDS:
         return name, rest
     several = [known.replace("-", " ") for known in COMMANDS if known.startswith(f"{name}-")]
-    hint = did_you_mean(name, COMMANDS) or "hypergraph --help lists the commands"
-    raise Problem(
-        USAGE, f"There is no command {name!r}", f"There are {', '.join(several)}" if several else hint
-    )
+    hint = did_you_mean(name, COMMANDS) or "To list the commands: hypergraph --help"
+    raise Problem(USAGE, f"Unknown command: {name}", f"Commands: {', '.join(several)}" if several else hint)
 
 
 def options_of(name: str) -> tuple[Option, ...]:
-    """Return what may follow a command."""
-    options: tuple[Option, ...] = getattr(_module(name), f"{_identifier(name)}_options")
+    """Return the arguments and options of a command."""
+    options: tuple[Option, ...] = getattr(module_of(name), f"{name.replace('-', '_')}_options")
     return options
 
 
 def _action(name: str) -> Callable[[Call], Reply]:
-    action: Callable[[Call], Reply] = getattr(_module(name), _identifier(name))
+    function = "import_" if name == "import" else name.replace("-", "_")
+    action: Callable[[Call], Reply] = getattr(module_of(name), function)
     return action
-
-
-def _module(name: str) -> ModuleType:
-    return module_of(name)
-
-
-def _identifier(name: str) -> str:
-    return "import_" if name == "import" else name.replace("-", "_")

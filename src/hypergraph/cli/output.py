@@ -1,13 +1,12 @@
-"""Output of commands: text for a terminal, JSON for a pipe, words for statuses, durations and times."""
+"""Output of commands: tables and trees for a terminal, JSON for programs, and texts of statuses and times."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
 from hypergraph.checkpointers.clock import now
 from hypergraph.cli.call import Reply
@@ -24,13 +23,14 @@ _COLOURS = {
     "stopped": "33",
     "skipped": "2",
 }
-_LEAST = 6  # characters that are left of a cell, however narrow the terminal
-_READABLE = 12  # characters of a cell that say something
+_LEAST = 6  # characters of a cell, in a narrow terminal too
+_READABLE = 12  # characters that make a cell readable
+_AGES = ((60, "s"), (60, "m"), (24, "h"), (10_000_000, "d"))
 _ESSENTIAL = {"ID", "Node", "Name", "Key", "Step", "Item", "Status", "Value", "Error"}
 
 
 class Screen:
-    """Where the answer of one call goes."""
+    """The output of one call."""
 
     def __init__(self, arguments: Sequence[str]) -> None:
         self.lines = "--jsonl" in arguments
@@ -40,7 +40,7 @@ class Screen:
         self.colours = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
     def show(self, reply: Reply, database: str | None = None) -> None:
-        """Print an answer; the commands to try next are about the database that was named."""
+        """Print a reply; suggested commands repeat the database that was given."""
         if self.machine:
             self._print_json(reply.document)
             return
@@ -53,16 +53,17 @@ class Screen:
             print(self._dim(f"{lead} {escape(command)}"))
 
     def complain(self, problem: Problem) -> None:
-        """Say what went wrong: as JSON on stdout where that is expected, else on stderr."""
+        """Print a problem: as JSON on stdout with --json, else on stderr."""
         if self.machine:
             print(as_json(problem.to_dict()))
             return
         for line in f"hypergraph: {problem.message}".split("\n"):
             say(escape(line))
-        for match in problem.matches:
-            say(f"  {escape(match)}")
-        if problem.hint:
-            say(escape(problem.hint))
+        matches = [f"  {escape(match)}" for match in problem.matches]
+        hint = [escape(problem.hint)] if problem.hint else []
+        introduces = problem.hint.endswith((":", "?"))
+        for line in (*hint, *matches) if introduces else (*matches, *hint):
+            say(line)
 
     def _print_json(self, document: Any) -> None:
         if not self.lines:
@@ -77,7 +78,7 @@ class Screen:
         return self._painted(text, blocks) if self.colours else text
 
     def _fitting(self, table: Table) -> Table:
-        """Leave out columns that matter less, then shorten cells, the widest columns first, until it fits."""
+        """Drop less important columns, then shorten cells of the widest columns, until the table fits."""
         if self.width is None:
             return table
         rows = [list(table.headings), *([escape(cell) for cell in row] for row in table.rows)]
@@ -94,7 +95,7 @@ class Screen:
         return table._replace(headings=rows[0], rows=short)
 
     def _room(self, widths: Sequence[int]) -> int:
-        """Return how many characters there are for the cells of so many columns."""
+        """Return the characters available for the cells of so many columns."""
         return (self.width or 0) - 3 - 2 * len(widths)
 
     def _painted(self, text: str, blocks: Sequence[Block]) -> str:
@@ -117,12 +118,12 @@ class Screen:
 
 
 def say(text: str, stream: TextIO | None = None) -> None:
-    """Print a line for people that is no part of the answer."""
+    """Print a line that is not part of the answer."""
     print(text, file=stream or sys.stderr)
 
 
 def quoted(*words: object) -> str:
-    """Return a command line that a shell takes apart into these words."""
+    """Return a command line, quoted for a shell."""
     import shlex
 
     return shlex.join(map(str, words))
@@ -130,7 +131,7 @@ def quoted(*words: object) -> str:
 
 def as_json(document: Any, indent: int | None = None) -> str:
     """Return a document as JSON text."""
-    import json  # what people read needs none
+    import json  # text output does not need it
 
     return json.dumps(document, ensure_ascii=False, indent=indent, allow_nan=False)
 
@@ -161,24 +162,21 @@ def _width() -> int:
         asked = int(given) if given.isdecimal() else os.get_terminal_size().columns
     except (ValueError, OSError):
         asked = 0
-    return asked or 80  # some terminals do not know theirs
-
-
-_AGES = ((60, "s"), (60, "m"), (24, "h"), (10_000_000, "d"))
+    return asked or 80  # some terminals do not report theirs
 
 
 def status(name: str) -> str:
-    """Return a status; failures in capitals, so that they are seen without colours too."""
+    """Return a status; failures in capitals, to stand out without colours too."""
     return name.upper() if name == "failed" else name
 
 
 def duration(ms: float | None) -> str:
-    """Return the total of a run, a dash if it is unknown."""
+    """Return the duration of a run, a dash if it is unknown."""
     return execution_time(None) if ms is None else run_time(ms)
 
 
 def when(time: str | None) -> str:
-    """Return a time of an answer as local time and as an age."""
+    """Return a time as local time and age."""
     if not time:
         return "—"
     moment = datetime.fromisoformat(time).replace(tzinfo=UTC)
@@ -186,7 +184,7 @@ def when(time: str | None) -> str:
 
 
 def age(moment: datetime) -> str:
-    """Return how long ago a moment was, like "5m ago"."""
+    """Return the age of a time, like "5m ago"."""
     left = (now() - moment).total_seconds()
     if left < 1:
         return "now"
@@ -198,16 +196,15 @@ def age(moment: datetime) -> str:
     return f"{int(left)}{unit} ago"
 
 
-@dataclass(frozen=True, slots=True)
-class Branch:
-    """A line, and what stands below it."""
+class Branch(NamedTuple):
+    """A line of a tree, and the branches below it."""
 
     text: str
-    below: list[Branch] = field(default_factory=list)
+    below: list[Branch]
 
 
 def tree_lines(root: Branch) -> list[str]:
-    """Return a tree, one line for each branch; as deep as it may be, nothing recurses."""
+    """Return a tree with one line per branch, without recursion."""
     lines: list[str] = []
     to_do = [(root, "", "")]
     while to_do:
@@ -221,11 +218,11 @@ def tree_lines(root: Branch) -> list[str]:
 
 
 def tree_of(rows: Sequence[tuple[int, str]]) -> list[str]:
-    """Return the lines of a tree that is told as rows of depth and text, parents first."""
-    root = Branch(rows[0][1])
+    """Return the lines of a tree from rows of depth and text, parents first."""
+    root = Branch(rows[0][1], [])
     way = [root.below]
     for depth, text in rows[1:]:
-        branch = Branch(text)
+        branch = Branch(text, [])
         del way[depth:]
         way[-1].append(branch)
         way.append(branch.below)

@@ -1,33 +1,39 @@
-"""Stores and workflows that a command is about."""
+"""Store and workflow of a call."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Concatenate, ParamSpec, TypeVar
 
 from hypergraph.checkpointers import Checkpointer
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call
 from hypergraph.views.stores import resolve, store_at
 
-WF = Option("WF", "a workflow: its id, the beginning of it, @last, @last-failed, parent/child", needed=True)
+WF = Option("WF", "a workflow: its id, a unique prefix, @last, @last-failed, parent/child", needed=True)
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 def opened(call: Call) -> Checkpointer:
-    """Return the store that a call is about. Raises Problem when there is none."""
+    """Return the store of a call. Raises Problem if it does not exist."""
     return store_at(call.address)
 
 
 def asked(call: Call) -> tuple[Checkpointer, str]:
-    """Return the store and the id of the workflow that a call names as WF. Raises Problem without one."""
+    """Return the store and the id of the argument WF. Raises Problem if either does not exist."""
     store = opened(call)
     return store, resolve(store, call.options.wf)
 
 
-T = TypeVar("T")
+def answer(
+    call: Call, query: Callable[Concatenate[Checkpointer, str, P], T], *args: P.args, **kwargs: P.kwargs
+) -> T:
+    """Return what a query answers about the argument WF, read in one transaction.
 
-
-def finished(work: Coroutine[Any, Any, T]) -> T:
-    """Return what the work returns, or raise what it raises."""
-    return asyncio.run(work)
+    Raises:
+        Problem: the store or the workflow does not exist, or the query has no answer.
+    """
+    return opened(call).snapshot(lambda view: query(view, resolve(view, call.options.wf), *args, **kwargs))

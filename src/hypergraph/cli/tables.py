@@ -1,25 +1,23 @@
-"""Rows that several screens show: steps, nodes, children, values, errors."""
+"""Tables and lines that several commands print: steps, nodes, children, values, errors, questions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
 from hypergraph.cli.output import duration, status
-from hypergraph.display import Table, execution_time, first_line, plural, run_time
+from hypergraph.display import Table, bounded, execution_time, first_line, plural, run_time
 from hypergraph.runs.log import failed_status
-from hypergraph.views.base import StepSummary
-from hypergraph.views.errors import FirstError
-from hypergraph.views.step import StepValue
-from hypergraph.views.steps import StepRow
-from hypergraph.views.values import TEXT, Maker, StoredValue
+from hypergraph.views.step import PauseView, Step, StepValue
+from hypergraph.views.values import TEXT, Brief, StepRef, StoredValue
 from hypergraph.views.workflow import ChildCounts, NodeRow
 from hypergraph.views.workflows import WorkflowSummary
 
+ROWS = 20  # of a table
 _STATISTICS = ("Node", "Runs", "Total", "Avg", "Errors", "Cached")
 
 
-def step_table(steps: Sequence[StepRow], more: str = "") -> Table:
-    """Lay out one row per step; columns that would tell nothing are left out."""
+def step_table(steps: Sequence[Step], more: str = "") -> Table:
+    """Return a table with one row per step; empty columns are left out."""
     columns: dict[str, list[object]] = {
         "Step": [step["index"] for step in steps],
         "Superstep": [step["superstep"] for step in steps],
@@ -35,8 +33,8 @@ def step_table(steps: Sequence[StepRow], more: str = "") -> Table:
     return _without_empty(columns, more)
 
 
-def step_status(step: StepSummary) -> str:
-    """Return how a step ended, in a word or, if it failed, in a line."""
+def step_status(step: Step) -> str:
+    """Return the status of a step, with the error if it failed."""
     if step["status"] == "failed":
         return failed_status(step["error"])
     if step["status"] == "completed" and (step["cached"] or step["replayed"]):
@@ -44,8 +42,8 @@ def step_status(step: StepSummary) -> str:
     return step["status"] + (" (partial)" if step["partial"] else "")
 
 
-def decision(step: StepSummary) -> str:
-    """Return where a gate sent the run."""
+def decision(step: Step) -> str:
+    """Return the targets that a gate chose."""
     decided = step["decision"]
     if decided is None:
         return ""
@@ -53,7 +51,7 @@ def decision(step: StepSummary) -> str:
 
 
 def node_table(nodes: Iterable[NodeRow]) -> Table:
-    """Lay out one row per node."""
+    """Return a table with one row per node."""
     rows = [
         (
             *(node["node"], node["runs"], run_time(node["total_ms"]), execution_time(node["avg_ms"])),
@@ -64,9 +62,9 @@ def node_table(nodes: Iterable[NodeRow]) -> Table:
     return Table(_STATISTICS, rows)
 
 
-def children_table(children: ChildCounts, why: dict[str, str]) -> Table:
-    """Lay out runs that are part of another; `why` says of some why they failed."""
-    rows = [_child(child, why) for child in children["items"]]
+def children_table(children: ChildCounts, reasons: dict[str, str]) -> Table:
+    """Return a table of children; `reasons` has the errors of some that failed."""
+    rows = [_child(child, reasons) for child in children["items"]]
     left_out = children["total"] - len(rows)
     noun = "more item" if children["is_map"] else "more run"
     more = f"... and {plural(left_out, noun)}" if left_out else ""
@@ -74,14 +72,14 @@ def children_table(children: ChildCounts, why: dict[str, str]) -> Table:
     return Table((first, "Steps", "Duration", "Status", "ID"), rows, more)
 
 
-def _child(child: WorkflowSummary, why: dict[str, str]) -> tuple[object, ...]:
+def _child(child: WorkflowSummary, reasons: dict[str, str]) -> tuple[object, ...]:
     name = child["node"] if child["item"] is None else child["item"]
-    told = why.get(child["id"]) or status(child["status"])
-    return name, child["steps"], duration(child["duration_ms"]), told, child["id"]
+    how = reasons.get(child["id"]) or status(child["status"])
+    return name, child["steps"], duration(child["duration_ms"]), how, child["id"]
 
 
 def state_table(values: Sequence[StoredValue]) -> Table:
-    """Lay out one row per value: type and size before the value."""
+    """Return a table with one row per value: type and size before the value."""
     columns: dict[str, list[object]] = {
         "Name": [value["name"] for value in values],
         "Type": [value["type"] or "" for value in values],
@@ -103,13 +101,13 @@ def _content(value: StoredValue) -> str:
     if not value["stored"]:
         return f"(not stored: {first_line(value['problem'])})"
     if value["preview"] is not None:
-        told = f"(not readable here: {first_line(value['problem'])})" if value["problem"] else ""
-        return told if value["preview"] == "None" and told else value["preview"]
+        problem = f"(not readable here: {first_line(value['problem'])})" if value["problem"] else ""
+        return problem if value["preview"] == "None" and problem else value["preview"]
     return "(artifact)" if value["artifact"] else ""
 
 
 def step_values(title: str, values: Sequence[StepValue]) -> Table:
-    """Lay out what a step took, with the steps that made it, or what it made."""
+    """Return a table of the inputs of a step, with the steps that made them, or of its outputs."""
     with_makers = any(item["made_by"] for item in values)
     rows = []
     for item in values:
@@ -121,8 +119,8 @@ def step_values(title: str, values: Sequence[StepValue]) -> Table:
     return Table((title, "Type", "Size", "Version", *(["Made by"] if with_makers else []), "Value"), rows)
 
 
-def made_by(maker: Maker | None) -> str:
-    """Return which step made a value."""
+def made_by(maker: StepRef | None) -> str:
+    """Return the step that made a value, "given" for an input."""
     return "given" if maker is None else f"{maker['node']} (step {maker['index']})"
 
 
@@ -130,12 +128,12 @@ def _size(size: int | None) -> str:
     return "" if size is None else str(size)
 
 
-def step_time(step: StepSummary) -> str:
-    """Return how long a step took; how long a failure took says nothing."""
+def step_time(step: Step) -> str:
+    """Return the duration of a step; that of a failed one is not shown."""
     return execution_time(None if step["status"] == "failed" else step["duration_ms"])
 
 
-def _outputs(step: StepRow) -> str:
+def _outputs(step: Step) -> str:
     parts = []
     for item in step.get("outputs", []):
         view = item["value"]
@@ -143,22 +141,38 @@ def _outputs(step: StepRow) -> str:
     return ", ".join(parts)[:TEXT]
 
 
-def error_lines(error: FirstError, most: int | None = None) -> list[str]:
-    """Return a failure with its traceback, of a long one the end."""
-    what = typed(error["error_type"], error["message"])
-    head = f"{error['workflow']}, step {error['index']}, {error['node']}: {what}"
-    return [head, *trace_lines(error["traceback"], most)]
+def error_lines(step: Step, most: int | None = None) -> list[str]:
+    """Return a failed step with the last `most` lines of its traceback."""
+    what = typed(step["error_type"], step["error"] or "")
+    head = f"{step['workflow']}, step {step['index']}, {step['node']}: {what}"
+    return [head, *trace_lines(step.get("traceback"), most)]
 
 
 def typed(error_type: str | None, message: str) -> str:
-    """Return the first line of an error after its type."""
+    """Return the type of an error and its first line."""
     kind = f"{error_type.removeprefix('builtins.')}: " if error_type else ""
     return f"{kind}{first_line(message)}"
 
 
 def trace_lines(traceback: str | None, most: int | None = None) -> list[str]:
-    """Return the lines of a traceback, indented; of a long one the end."""
+    """Return the last `most` lines of a traceback, indented."""
     lines = traceback.rstrip("\n").split("\n") if traceback else []
     if most is not None and len(lines) > most:
         lines = [f"... {plural(len(lines) - most, 'line')} before", *lines[-most:]]
     return [f"  {line}" for line in lines]
+
+
+def question_lines(pause: PauseView) -> list[str]:
+    """Return the question of a paused run, and the inputs that take its answer."""
+    prompt = pause["prompt"]
+    keys = ", ".join(pause["response_keys"].values())
+    return [f"{pause['node']} waits for an answer (input {keys})", f"  {prompt['type']} {prompt['text']}"]
+
+
+def brief_text(value: Brief | None) -> str:
+    """Return a value in brief, with its type and size; a dash for none."""
+    if value is None:
+        return "—"
+    size = "" if value["size"] is None else f" {value['size']}"
+    unreadable = value["value"] is None and value["problem"]  # else its content says more
+    return f"{value['type']}{size}: {bounded(unreadable or value['text'], TEXT)}"

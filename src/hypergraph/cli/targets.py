@@ -1,6 +1,6 @@
-"""Which graph is meant: `module:attribute`, or a name from `[tool.hypergraph.graphs]`.
+"""Graphs on the command line: `module:attribute`, or a name from `[tool.hypergraph.graphs]`.
 
-Modules of the current folder can be imported, as `python -m` imports them.
+Modules are imported from the current folder too, as `python -m` does.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ _PLACE = re.compile(r"([^:\s]+):([^:\s]+)")
 
 
 def graph_at(target: str) -> Graph:
-    """Return the graph that a text means; its module is imported, which runs its code.
+    """Return the graph of a target; its module is imported, which runs its code.
 
     Raises:
-        Problem: there is no such module or attribute, it cannot be imported, or it is no graph.
+        Problem: the module or attribute does not exist, cannot be imported, or is not a graph.
     """
     module_name, found = object_at(target)
     if not isinstance(found, Graph):
         hint = f"Graphs there: {', '.join(graphs)}" if (graphs := _graphs_in(module_name)) else ""
-        raise Problem(USAGE, f"{target} is of type {type(found).__name__}, not a Graph", hint)
+        raise Problem(USAGE, f"{target} is of type {type(found).__name__}, not Graph", hint)
     return found
 
 
 def object_at(target: str) -> tuple[str, object]:
-    """Return the module and the object that a text means, which may be more than a graph; raises Problem."""
+    """Return the module and the object of a target, of any type. Raises Problem if it does not exist."""
     place = _PLACE.fullmatch(_known_graphs().get(target, target))
     if place is None:
         raise _unknown_name(target)
@@ -53,7 +53,9 @@ def _known_graphs() -> dict[str, str]:
     graphs = settings().get("graphs", {})
     if isinstance(graphs, dict) and all(isinstance(place, str) for place in graphs.values()):
         return graphs
-    raise Problem(USAGE, '[tool.hypergraph.graphs] in pyproject.toml must read NAME = "module:attribute"')
+    raise Problem(
+        USAGE, '[tool.hypergraph.graphs] in pyproject.toml must have entries NAME = "module:attribute"'
+    )
 
 
 def _unknown_name(target: str) -> Problem:
@@ -72,7 +74,7 @@ def _module(name: str, attribute: str) -> ModuleType:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise _broken(name, error) from error
         here = [entry.removesuffix(".py") for entry in os.listdir() if entry.endswith(".py")]
-        hint = did_you_mean(name, here) or "It must be installed, or lie in the current folder"
+        hint = did_you_mean(name, here) or "It must be installed, or be in the current folder"
         raise Problem(NOT_FOUND, f"Module {name!r} not found", hint) from error
     except Exception as error:  # the code of a user may raise anything
         raise _broken(name, error) from error
@@ -84,14 +86,14 @@ def _broken(name: str, error: Exception) -> Problem:
         trace = trace.tb_next
     where = "" if trace is None else f" ({trace.tb_frame.f_code.co_filename}, line {trace.tb_lineno})"
     text = f"{type(error).__name__}: {first_line(error)}{where}"
-    return Problem(USAGE, f"Module {name!r} cannot be imported: {text}", f"Try: python -c 'import {name}'")
+    return Problem(USAGE, f"Cannot import module {name!r}: {text}", f"Try: python -c 'import {name}'")
 
 
 def _no_attribute(holder: object, name: str, target: str) -> Problem:
     known = [known for known in dir(holder) if not known.startswith("_")]
     graphs = _graphs_in(holder.__name__) if isinstance(holder, ModuleType) else []
-    hint = did_you_mean(name, known) or ("These are graphs:" if graphs else "It has no graph at all")
-    return Problem(NOT_FOUND, f"{target} not found: there is no {name!r}", hint, graphs)
+    hint = did_you_mean(name, known) or ("Graphs there:" if graphs else "There is no graph in it")
+    return Problem(NOT_FOUND, f"{target} not found: no attribute {name!r}", hint, graphs)
 
 
 def _graphs_in(module_name: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""`python -m hypergraph.demo [--db FILE]` runs the demo."""
+"""Entry point of `python -m hypergraph.demo [--db FILE]`."""
 
 import argparse
 import os
@@ -11,11 +11,11 @@ from hypergraph.views.problems import Problem
 
 def main() -> int:
     """Run the demo and return the exit code."""
-    parser = argparse.ArgumentParser(prog="hypergraph demo", description="See the package at work.")
-    parser.add_argument("--db", metavar="FILE", default=DEFAULT_FILE, help="where its runs are kept")
+    parser = argparse.ArgumentParser(prog="hypergraph demo", description="Run the demo.")
+    parser.add_argument("--db", metavar="FILE", default=DEFAULT_FILE, help="the file for its runs")
     try:
         return run_demo(parser.parse_args().db, sys.stdout)
-    except BrokenPipeError:  # whoever read has seen enough
+    except BrokenPipeError:  # the reader has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""What the demo works on: the help pages of a tea shop, and a day's post. Invented, and fixed."""
+"""Data of the demo: the help pages of a tea shop and a day of messages, invented and fixed."""
 
 ARTICLES = {
     "reset-password": "To reset your password, open Settings and choose Security. A link comes by mail.",
@@ -71,7 +71,7 @@ Vera: Outrageous, a broken cup for the second time!
 
 TICKETS = {f"T-{number:02}": line for number, line in enumerate(_POST.strip().splitlines(), 1)}
 
-# What the clerk wrote after asking the two senders who they are.
+# The two messages without a sender, corrected.
 CORRECTIONS = {
     "T-12": "Wes: I forgot my password.",
     "T-37": "Xen: The parcel is late.",

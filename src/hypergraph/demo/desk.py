@@ -1,7 +1,7 @@
-"""The pipeline of the demo: a support desk that finds help pages and writes until the reply is good enough.
+"""Pipeline of the demo: a support desk that finds help pages and drafts replies until one is good enough.
 
-Nodes are plain functions: `output_name` says what a function makes, its parameters say what it takes, and
-nobody draws an edge. A good file to copy from.
+Nodes are plain functions: `output_name` names the result, parameter names are the inputs, and edges follow
+from these names. A good file to copy from.
 """
 
 import math
@@ -45,7 +45,7 @@ _COMMON = frozenset(
 
 
 def words_of(text: str) -> list[str]:
-    """Return what a text is about: words without those that every text has, the plural s cut off."""
+    """Return the words of a text without common ones, the plural s cut off."""
     return [word.rstrip("s") for word in re.findall(r"[a-z]+", text.lower()) if word not in _COMMON]
 
 
@@ -55,7 +55,7 @@ _MEAN = sum(counts.total() for counts in _COUNTS.values()) / len(_COUNTS)
 
 
 def bm25(words: list[str], slug: str, k: float = 1.5, b: float = 0.75) -> float:
-    """Return how well an article answers: rare words count more, repeated ones less and less (Okapi BM25)."""
+    """Return the score of an article: rare words count more, repeated ones less and less (Okapi BM25)."""
     counts, score = _COUNTS[slug], 0.0
     for word in set(words).intersection(counts):
         rarity = math.log(1 + (len(_COUNTS) - _SPREAD[word] + 0.5) / (_SPREAD[word] + 0.5))
@@ -70,7 +70,7 @@ def tokenize(question: str) -> list[str]:
 
 
 def best(words: list[str], most: int = 2) -> list[str]:
-    """Return the articles that answer best; those without a word in common do not count."""
+    """Return the best articles, without those that have no word in common."""
     scores = {slug: bm25(words, slug) for slug in ARTICLES}
     return sorted(filter(scores.get, scores), key=lambda slug: -scores[slug])[:most]
 
@@ -85,7 +85,7 @@ def rank(words: list[str]) -> list[str]:
 
 @node(output_name="articles")
 def rank_or_contact(words: list[str]) -> list[str]:
-    return best(words) or ["contact"]  # the repair of `rank`: a person answers what no article does
+    return best(words) or ["contact"]  # the fix of `rank`: without an article, refer to a person
 
 
 @node(output_name="context")
@@ -114,7 +114,7 @@ def good_enough(score: int) -> bool:
 writing = Graph([draft, critique, good_enough], name="writing").with_entrypoint("draft").select("reply")
 
 
-# --- Refunds: set aside in a batch; one at a time, the run pauses until a person has decided. ----------
+# --- Refunds: set aside in a batch; in a single run, paused until a person has decided. ----------------
 
 
 @node(output_name="reply")
@@ -130,7 +130,7 @@ def propose(customer: str, question: str) -> str:
 
 @interrupt(output_name="approved")
 def approve(proposal: str) -> bool | None:
-    return None  # nobody has answered yet: pause here
+    return None  # no answer yet: pause here
 
 
 @node(output_name="reply")
@@ -142,7 +142,7 @@ batch_refund = set_aside.with_name("refund")
 asked_refund = Graph([propose, approve, settle], name="refund").select("reply").as_node()
 
 
-# --- The desk: nodes and graphs joined by the names of what they make and take. ------------------------
+# --- The desk: nodes and graphs wired by the names of outputs and parameters. --------------------------
 
 
 @node(output_name=("customer", "question"))
@@ -176,7 +176,7 @@ def address(ticket: str, customer: str, reply: str) -> str:
 
 
 def support_desk(search: FunctionNode = rank, refund: HyperNode = batch_refund) -> Graph:
-    """Return the whole desk; the search and what happens to refunds can be exchanged."""
+    """Return the whole desk; the search and the handling of refunds can be replaced."""
     retrieval = Graph([tokenize, search.with_name("rank"), read], name="retrieval").select("context")
     return Graph(
         [

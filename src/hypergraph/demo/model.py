@@ -1,6 +1,6 @@
-"""A stand-in for a language model: it writes and judges by fixed rules, so the demo needs no network.
+"""Stand-in for a language model with fixed rules, so that the demo needs no network.
 
-Replace `write` and `judge` by calls of the model you use; the pipeline stays as it is.
+Replace `write` and `judge` with calls of your model; the pipeline stays the same.
 """
 
 import time
@@ -9,7 +9,7 @@ _GREETING, _OFFER = "Hello! ", " Write again if that does not help."
 
 
 def write(question: str, context: str, advice: str) -> str:
-    """Return a reply to the question from what is known, better where there is advice."""
+    """Return a reply to the question from the context, improved by the advice."""
     think()
     reply = context.partition(".")[0] + "."
     if question.startswith("Hello") or advice:
@@ -18,7 +18,7 @@ def write(question: str, context: str, advice: str) -> str:
 
 
 def judge(reply: str) -> tuple[int, str]:
-    """Return how good a reply is, at most 100, and how to make it better."""
+    """Return the score of a reply, at most 100, and advice to improve it."""
     think()
     if not reply.startswith(_GREETING):
         return 40, "greet the customer"
@@ -26,5 +26,5 @@ def judge(reply: str) -> tuple[int, str]:
 
 
 def think() -> None:
-    """Take time, as a model does; far less of it."""
+    """Take a moment, as a model does."""
     time.sleep(0.001)

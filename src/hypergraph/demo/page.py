@@ -1,4 +1,4 @@
-"""What the demo prints: headings, what is typed, what comes of it. Only a terminal gets styled text."""
+"""Output of the demo: headings, commands and their results; styled only on a terminal."""
 
 import os
 from typing import TextIO
@@ -10,7 +10,7 @@ _BOLD, _CYAN, _END = "\x1b[1m", "\x1b[36m", "\x1b[0m"
 
 
 class Page:
-    """Print one part after another."""
+    """The printed page."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
@@ -26,7 +26,7 @@ class Page:
         print(text.encode(encoding, "replace").decode(encoding), file=self._out, flush=True)
 
     def chapter(self, title: str) -> None:
-        """Begin a chapter; the title says what happens and what that is good for."""
+        """Start a chapter."""
         self._chapters += 1
         text = f"── {self._chapters}. {title} "
         if not self._after_a_gap:
@@ -35,17 +35,17 @@ class Page:
         self.line("")
 
     def typed(self, *lines: str, prompt: str = ">>>") -> None:
-        """Show what a user would type to see what follows; an indented line continues the one before."""
+        """Print lines as a user would type them; an indented line continues the one before."""
         for line in lines:
             self.line(self._styled(_CYAN, f"{'...' if line.startswith(' ') else prompt} {line}"))
 
     def shown(self, text: object) -> None:
-        """Show what a user would see."""
+        """Print a result as a user would see it."""
         self.line(str(text))
         self.line("")
 
     def rows(self, *rows: tuple[object, ...]) -> None:
-        """Show rows as aligned columns, the last one cut where the line ends."""
+        """Print rows as aligned columns, the last one cut at the end of the line."""
         cells = [[escape(cell) for cell in row] for row in rows]
         widths = [max(map(columns, column)) for column in zip(*cells, strict=True)]
         room = WIDTH - sum(widths[:-1]) - 2 * len(widths)

@@ -1,4 +1,4 @@
-"""Other processes of the demo, and a processor that counts calls."""
+"""Child processes of the demo, and an event processor that reports calls."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from hypergraph import Graph, NodeStartEvent, TypedEventProcessor
 
 
 def printed_by(module: str, *arguments: str) -> str:
-    """Return what a module prints that is run in a process of its own.
+    """Run a module in a process of its own and return its output.
 
     Raises:
-        CalledProcessError: it failed.
+        CalledProcessError: the process failed.
     """
     done = subprocess.run(  # noqa: S603 - this interpreter, and a module of this package
         _command(module, *arguments),
@@ -30,13 +30,13 @@ def calls_until_killed(module: str, *arguments: str) -> list[str]:
     """Run a module in a process of its own, kill it at its first empty line, and return the lines before.
 
     Raises:
-        RuntimeError: it ended by itself.
+        RuntimeError: the process ended by itself.
     """
     lines: list[str] = []
     with subprocess.Popen(  # noqa: S603 - the same
         _command(module, *arguments),
         env=_environment(),
-        stdin=subprocess.PIPE,  # stays open: the process ends when this one does, whatever happens here
+        stdin=subprocess.PIPE,  # stays open, so that the process ends with this one
         stdout=subprocess.PIPE,
         encoding="utf-8",
     ) as process:
@@ -51,24 +51,24 @@ def calls_until_killed(module: str, *arguments: str) -> list[str]:
 
 
 def _command(module: str, *arguments: str) -> list[str]:
-    # -P: whatever lies in the current folder is not imported by mistake.
+    # -P: modules in the current folder are not imported by mistake.
     return [sys.executable, "-P", "-X", "utf8", "-m", module, *arguments]
 
 
 def _environment() -> dict[str, str]:
-    """Return variables with which a child finds the package where this process has found it."""
+    """Return variables with which a child process imports the same package."""
     return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 
 
 class Calls(TypedEventProcessor):
-    """Tell the name of each node whose function is called; what comes from the store is not told."""
+    """Report the name of each node whose function is called; replayed steps are not reported."""
 
-    def __init__(self, graph: Graph, tell: Callable[[str], object]) -> None:
+    def __init__(self, graph: Graph, report: Callable[[str], object]) -> None:
         self._nested = {name for name, node in graph.nodes.items() if node.nested_graph is not None}
-        self._tell = tell
+        self._report = report
 
     def on_node_start(self, event: NodeStartEvent) -> None:
-        """Tell the name, with that of the nested graph before it."""
+        """Report the name, after that of the nested graph."""
         if not event.replayed and event.node_name not in self._nested:
             inside = f"{event.graph_name}/" if event.graph_name in self._nested else ""
-            self._tell(inside + event.node_name)
+            self._report(inside + event.node_name)

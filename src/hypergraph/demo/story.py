@@ -1,7 +1,7 @@
-"""What the demo tells, chapter by chapter.
+"""Text of the demo, chapter by chapter.
 
-A line that begins with a prompt is what a user would type, and below it stands exactly what they would see. A
-line that ends with a colon tells of answers that are data; they are laid out in columns.
+A line with a prompt is what a user would type, followed by exactly what they would see. A line that ends with
+a colon introduces results that are data, printed in columns.
 """
 
 import asyncio
@@ -20,10 +20,10 @@ FIRST, BATCH, ASKED, KILLED, WRONG, FORK = "ticket-1", "monday", "refund-1", "ki
 DESK = support_desk()
 
 
-def tell(page: Page, store: SqliteCheckpointer, file: str) -> None:
-    """Tell everything, with the runs in an empty store."""
-    page.line("A support desk at work, offline: fixed rules stand in for the language model.")
-    page.line("Its source is in hypergraph/cli/demo/desk.py, to read and to copy from.")
+def print_story(page: Page, store: SqliteCheckpointer, file: str) -> None:
+    """Print all chapters, with runs in an empty store."""
+    page.line("A support desk that runs offline: fixed rules stand in for the language model.")
+    page.line("Its source, to read and to copy from, is hypergraph/demo/desk.py.")
     result = _one_ticket(page, store)
     _many_tickets(page, store)
     _inside(page, store, result)
@@ -35,7 +35,7 @@ def tell(page: Page, store: SqliteCheckpointer, file: str) -> None:
 
 
 def _one_ticket(page: Page, store: SqliteCheckpointer) -> RunResult:
-    page.chapter("One ticket: functions joined by name, and a log nobody had to set up")
+    page.chapter("One ticket: functions wired by name, and a log without any setup")
     page.typed("print(desk.describe(show_types=False))")
     page.shown(DESK.describe(show_types=False))
     page.typed(
@@ -51,7 +51,7 @@ def _one_ticket(page: Page, store: SqliteCheckpointer) -> RunResult:
 
 
 def _many_tickets(page: Page, store: SqliteCheckpointer) -> None:
-    page.chapter("Fifty tickets, five fail: the rest is kept, a resume runs just those")
+    page.chapter("Fifty tickets, five fail: a resume runs only those five")
     page.typed(
         "results = runner.map(desk, ticket=numbers, message=messages, key='ticket',",
         f"                     map_over=['ticket', 'message'], workflow_id={BATCH!r},",
@@ -60,13 +60,13 @@ def _many_tickets(page: Page, store: SqliteCheckpointer) -> None:
     )
     results, calls = _answer_all(store, TICKETS)
     page.shown(results.summary())
-    page.line("Which failed, where and why (results.failures):")
+    page.line("Failed items, nodes and errors (results.failures):")
     failures = [
         (item.workflow_id, item.failure.node_name, item.error) for item in results.failures if item.failure
     ]
     page.rows(*failures)
-    page.line("Two messages are corrected, `rank` is mended, and the same call is made again:")
-    again, more = _answer_all(store, TICKETS | CORRECTIONS, mended=True)
+    page.line("Two messages are corrected, `rank` is fixed, and the same call is made again:")
+    again, more = _answer_all(store, TICKETS | CORRECTIONS, fixed=True)
     page.rows(
         ("first call", f"{_items_run(results)} items ran", f"{calls} function calls", _ended(results)),
         ("second call", f"{_items_run(again)} items ran", f"{more} function calls", _ended(again)),
@@ -74,16 +74,16 @@ def _many_tickets(page: Page, store: SqliteCheckpointer) -> None:
 
 
 def _answer_all(
-    store: SqliteCheckpointer, tickets: dict[str, str], *, mended: bool = False
+    store: SqliteCheckpointer, tickets: dict[str, str], *, fixed: bool = False
 ) -> tuple[MapResult, int]:
-    """Answer all tickets; return the results and how often a function was called for them."""
-    desk, calls = support_desk(search=rank_or_contact) if mended else DESK, list[str]()
+    """Answer all tickets; return the results and the number of function calls."""
+    desk, calls = support_desk(search=rank_or_contact) if fixed else DESK, list[str]()
     results = SyncRunner(checkpointer=store).map(
         desk,
         ticket=list(tickets),
         message=list(tickets.values()),
         map_over=["ticket", "message"],
-        key="ticket",  # an item is known by its number, so that its message may be corrected
+        key="ticket",  # identifies items by their number, so that a message can be corrected
         workflow_id=BATCH,
         error_handling="continue",
         tags=TAGS,
@@ -111,7 +111,7 @@ def _inside(page: Page, store: SqliteCheckpointer, result: RunResult) -> None:
 
 
 def _approval(page: Page, store: SqliteCheckpointer, file: str) -> None:
-    page.chapter("A refund waits for a person: the answer comes from another process")
+    page.chapter("A refund waits for approval: the answer comes from another process")
     page.typed(
         "runner = AsyncRunner(checkpointer=store)",
         f"result = await runner.run(desk_with_approval, ..., workflow_id={ASKED!r})",
@@ -128,7 +128,7 @@ def _approval(page: Page, store: SqliteCheckpointer, file: str) -> None:
 
 
 def _crash(page: Page, store: SqliteCheckpointer, file: str) -> None:
-    page.chapter("kill -9 in the middle of a run: only the call in flight is repeated")
+    page.chapter("kill -9 in the middle of a run: only the interrupted call is repeated")
     command = ("hypergraph.demo.worker", file, KILLED, "T-06")
     page.typed(shlex.join(("python", "-m", *command)) + " &", prompt="$")
     page.typed("kill -9 $!  # while it waits for the model to write its second draft", prompt="$")
@@ -137,7 +137,7 @@ def _crash(page: Page, store: SqliteCheckpointer, file: str) -> None:
     after: list[str] = []
     runner = SyncRunner(checkpointer=store)
     page.shown(runner.run(DESK, workflow_id=KILLED, event_processors=[Calls(DESK, after.append)]).status)
-    page.line("Which functions were called, before the kill and after it:")
+    page.line("Function calls before and after the kill:")
     was, now = Counter(before), Counter(after)
     page.rows(*(
         (name, f"{was[name]} before", f"{now[name]} after" if now[name] else "skipped")
@@ -145,27 +145,27 @@ def _crash(page: Page, store: SqliteCheckpointer, file: str) -> None:
     ))  # fmt: skip
     page.shown(
         f"{len(before) + len(after)} calls made {_results(store, KILLED)} results: "
-        "the draft that was under way had to be written again."
+        "only the interrupted draft was written again."
     )
 
 
 def _results(store: SqliteCheckpointer, workflow_id: str) -> int:
-    """Return how many calls of functions have a stored result, nested graphs included."""
+    """Return the number of function calls with a stored result, nested graphs included."""
     workflows = (workflow_id, *(child.id for child in store.workflows(parent=workflow_id)))
     steps = (step for workflow in workflows for step in store.steps(workflow))
     return sum(step.durable and not step.child_workflow_id for step in steps)
 
 
 def _past(page: Page, store: SqliteCheckpointer) -> None:
-    page.chapter("Time travel: what was known when, where a value comes from, what if")
+    page.chapter("Time travel: state at any superstep, provenance of a value, what-if forks")
     runner = SyncRunner(checkpointer=store)
     runner.run(DESK, ticket="T-17", message=TICKETS["T-17"], workflow_id=WRONG, tags=TAGS)
     page.typed("print(store.workflows())")
     page.shown(store.workflows())
-    page.line(f"{WRONG} got a wrong answer. What it knew after superstep 1 (store.state):")
+    page.line(f"{WRONG} got a wrong answer. Its state after superstep 1 (store.state):")
     page.rows(*store.state(WRONG, superstep=1).items())
-    page.line("Where its letter comes from (store.get_provenance); the search is to blame:")
-    origins = asyncio.run(store.get_provenance(WRONG, "letter"))
+    page.line("The provenance of its letter (store.provenance) points to the search:")
+    origins = store.provenance(WRONG, "letter")
     page.rows(*((o.name, f"by {o.step.node_name}" if o.step else "given", o.value) for o in origins))
 
 
@@ -180,7 +180,7 @@ def _what_if(page: Page, store: SqliteCheckpointer) -> None:
     )
     page.shown(fork.log)
     difference = store.diff(WRONG, FORK)
-    page.line(f"How they differ (store.diff({WRONG!r}, {FORK!r})); the first one is untouched:")
+    page.line(f"The difference (store.diff({WRONG!r}, {FORK!r})); the original is unchanged:")
     page.rows(*(
         row
         for name, (was, now) in (difference.changed if difference else {}).items()
@@ -189,7 +189,7 @@ def _what_if(page: Page, store: SqliteCheckpointer) -> None:
 
 
 def _your_turn(page: Page, file: str) -> None:
-    page.chapter("Your turn: all of it is still there, and needs none of this code")
+    page.chapter("Your turn: inspect the runs, without any of this code")
     page.line(f"The database: {os.path.abspath(file)}")
     for words in (
         ("ls",),

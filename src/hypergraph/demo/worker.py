@@ -1,7 +1,7 @@
-"""The process that is killed: `python -m hypergraph.demo.worker FILE ID TICKET` answers one ticket.
+"""Process that is killed: `python -m hypergraph.demo.worker FILE ID TICKET` answers one ticket.
 
 It prints the name of each function it calls. At the third call of the model it prints an empty line and
-waits, as one waits for a model that does not answer, until it is killed.
+blocks, as if the model did not respond, until it is killed.
 """
 
 import itertools
@@ -22,8 +22,8 @@ _calls_of_the_model = itertools.count(1)
 def _think() -> None:
     if next(_calls_of_the_model) == 3:
         _say()
-        sys.stdin.read()  # ends only with the process that would kill this one
-        raise SystemExit("nobody is left to kill this process")
+        sys.stdin.read()  # returns only when the parent process ends
+        raise SystemExit("the parent process ended")
 
 
 def main(file: str, workflow_id: str, ticket: str) -> None:

@@ -1,4 +1,4 @@
-"""Code changes: what a workflow records about its code, and what a resume with other code does."""
+"""Changes of code between a recorded workflow and its resume."""
 
 from __future__ import annotations
 
@@ -44,21 +44,21 @@ def refuse_other_graph(graph: Graph, workflow: Workflow, options: RunOptions) ->
 
 
 def changed_nodes(graph: Graph, stored: Stored) -> list[str]:
-    """Return the nodes that have recorded results and whose code is not what it was then."""
+    """Return the nodes with recorded results whose code has changed since."""
     now, before, recorded = node_hashes(graph), stored.workflow.node_hashes, stored.finished
     return [name for name, known in before.items() if name in recorded and now.get(name, known) != known]
 
 
 def has_grown(graph: Graph, stored: Stored) -> bool:
-    """Say whether there are nodes that the recorded graph did not have, and that never had their chance."""
+    """Return whether the graph has nodes that the recorded graph did not have."""
     before = stored.workflow.node_hashes
     return bool(before) and not node_hashes(graph).keys() <= before.keys()
 
 
 def outdated_nodes(graph: Graph, stored: Stored, code_change: str) -> list[str]:
-    """Return the nodes that must run again because of their code; warn where they need not.
+    """Return the nodes that must run again because their code has changed; warn if results are kept.
 
-    Raises GraphChangedError where nothing may have changed.
+    Raises GraphChangedError for a change under `code_change="error"`.
     """
     changed = changed_nodes(graph, stored)
     if not changed or code_change == "rerun":
@@ -82,10 +82,7 @@ def outdated_nodes(graph: Graph, stored: Stored, code_change: str) -> list[str]:
 
 
 def code_to_record(graph: Graph, stored: Stored, kept: Collection[str]) -> NewWorkflow | None:
-    """Return the code as it is to be recorded: results that are kept keep the hash of what made them.
-
-    None says that nothing is to be changed.
-    """
+    """Return the hashes to record, None if they are unchanged; kept results keep their old hash."""
     before = stored.workflow.node_hashes
     hashes = {n: before[n] if n in kept and n in before else now for n, now in node_hashes(graph).items()}
     if hashes == before:
@@ -94,7 +91,7 @@ def code_to_record(graph: Graph, stored: Stored, kept: Collection[str]) -> NewWo
 
 
 def described(run: Run | MapRun, options: RunOptions) -> NewWorkflow:
-    """Return what a store must know of a run, or of a map, to begin its history."""
+    """Return the description of a run or map for a new workflow."""
     graph, parent = run.admission.graph, run.parent
     return NewWorkflow(
         graph_name=graph.name,
@@ -110,7 +107,7 @@ def described(run: Run | MapRun, options: RunOptions) -> NewWorkflow:
 
 
 def _difference(graph: Graph, stored: Stored, name: str) -> str:
-    """Return in one line what is known about a changed node."""
+    """Return one line about a changed node."""
     nodes: dict[str, Any] = {node["name"]: node for node in (stored.workflow.graph or {}).get("nodes", ())}
     before, now = nodes.get(name), graph.nodes[name]
     if before is not None and (tuple(before["inputs"]), tuple(before["outputs"])) != (
@@ -130,7 +127,7 @@ def _difference(graph: Graph, stored: Stored, name: str) -> str:
 
 
 def with_types_of(serializer: Serializer, graph: Graph) -> Serializer:
-    """Return a serializer that brings back the classes which the running graph's annotations name."""
+    """Return a serializer that restores the classes in the annotations of the graph."""
     known = graph.memo.get("serializer")
     if known is None or known[0] is not serializer:
         known = graph.memo["serializer"] = (serializer, serializer.with_types(_annotations(graph)))
@@ -149,7 +146,7 @@ def _annotations(graph: Graph) -> list[Any]:
 
 
 def node_hashes(graph: Graph) -> dict[str, str]:
-    """Return a hash of every node's code; values a function captured may differ from process to process."""
+    """Return a hash of the code of every node, without captured values: they differ between processes."""
     if "node_hashes" not in graph.memo:
         graph.memo["node_hashes"] = {node.name: _code_hash(node) for node in graph.iter_nodes()}
     return graph.memo["node_hashes"]  # type: ignore[no-any-return]  # set one line above

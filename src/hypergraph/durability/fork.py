@@ -1,4 +1,4 @@
-"""Forks: workflows that begin with the history of another one."""
+"""Forks: workflows that start from the history of another one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _UNREADABLE = "it could not be read when its workflow was forked"
 
 @dataclass(slots=True)
 class Origin:
-    """What a fork begins with: as it is stored, or as the caller hands it over."""
+    """The history a fork starts from: stored, or passed by the caller."""
 
     workflow_id: str | None
     upto: int | None
@@ -30,12 +30,12 @@ class Origin:
     state: dict[str, Any] = field(default_factory=dict)
 
     def beyond(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what is given beyond the state that comes with the history."""
+        """Return the given values that differ from the state in the history."""
         return {n: v for n, v in given.items() if n not in self.state or is_other(self.state[n], v)}
 
 
 def origin_of(store: Checkpointer, options: RunOptions) -> Origin:
-    """Return what to begin with.
+    """Return the history to start from.
 
     Raises:
         WorkflowError: there is no such workflow, or no such superstep in it.
@@ -60,7 +60,7 @@ def origin_of(store: Checkpointer, options: RunOptions) -> Origin:
 
 
 def _handed_over(store: Checkpointer, history: Sequence[StepRecord]) -> Origin:
-    """Return the steps that a caller passes; values equal to theirs, or to the inputs, are no edits."""
+    """Return the origin for steps that a caller passes; given values equal to theirs are not edits."""
     source = history[-1].workflow_id if history else None
     last = max((record.superstep for record in history), default=None)
     known = source is not None and store.backend.read_workflow(source) is not None
@@ -117,13 +117,13 @@ def begin(
 
 def _exists(workflow_id: str) -> ValueError:
     return ValueError(
-        f"Workflow {workflow_id!r} exists already; a fork needs an id of its own. "
-        "Leave history, checkpoint and fork_from out to go on with it."
+        f"Workflow {workflow_id!r} exists already; a fork needs a new workflow_id. "
+        "To continue it, leave out history, checkpoint and fork_from."
     )
 
 
 def _copied(record: StepRecord, workflow_id: str) -> StepRecord:
-    """Return a step as one of the fork; what could not be read is not stored there either."""
+    """Return a step as a step of the fork; unreadable values are marked as lost."""
     values = record.values or {}
     unreadable = {name: _UNREADABLE for name, value in values.items() if isinstance(value, Undecodable)}
     child = record.child_workflow_id
@@ -137,7 +137,7 @@ def _copied(record: StepRecord, workflow_id: str) -> StepRecord:
 
 
 def _copy_tree(store: Checkpointer, child: Workflow, source: str, workflow_id: str) -> None:
-    """Copy a child and what is below it; one that is there already is left alone: it was copied before."""
+    """Copy a child and its descendants, unless it was copied before."""
     own = moved(child.id, source, workflow_id)
     for below in store.backend.children(child.id):
         _copy_tree(store, below, source, workflow_id)

@@ -230,7 +230,7 @@ class Replay:
             self.standing.replay(step.index, absent=absent, equal=equal)
 
 
-def spent(workflow: Workflow, parts: Iterable[StepRecord | Workflow]) -> float:
+def active_time(workflow: Workflow, parts: Iterable[StepRecord | Workflow]) -> float:
     """Return for how many milliseconds a workflow has worked; `parts` are its steps, or items if a map."""
     known = workflow.duration_ms or 0.0
     return max(known, _covered(parts)) if workflow.status is WorkflowStatus.ACTIVE else known
@@ -269,15 +269,19 @@ class Stored:
     first: int = 0  # the superstep from which on there are records
     versions: Mapping[str, int] = field(default_factory=dict)  # the latest version of every output
 
+    def is_current(self, fence: int) -> bool:
+        """Return whether nothing can have been written between the reading and the claim of this fence."""
+        return self.workflow.status is not WorkflowStatus.ACTIVE and fence == self.claims + 1
+
     @property
     def given(self) -> dict[str, int]:
         """The versions of the inputs."""
         return {name: version for name, (version, _) in self.inputs.items()}
 
     @property
-    def spent(self) -> float:
+    def active_time(self) -> float:
         """The milliseconds that it has worked before."""
-        return spent(self.workflow, self.records)
+        return active_time(self.workflow, self.records)
 
     @property
     def finished(self) -> set[str]:

@@ -93,13 +93,19 @@ class Journal:
     """The history of one run, while it is being written."""
 
     def __init__(
-        self, store: Checkpointer, claim: Ownership, run: Run, writer: Writer | None, *, spent: float = 0.0
+        self,
+        store: Checkpointer,
+        claim: Ownership,
+        run: Run,
+        writer: Writer | None,
+        *,
+        active_time: float = 0.0,
     ) -> None:
         self.store = store
         self.claim = claim
         self.run = run
         self.writer = writer
-        self.spent = spent  # milliseconds that the workflow has worked before
+        self.active_time = active_time  # milliseconds that the workflow has worked before
         self.next_index = 0 if run.past is None else run.past.next_index
         self.turn = 0 if run.past is None else run.past.first  # the superstep in which it began
         self.remade: set[int] = set()  # what was made again, after which it runs as usual
@@ -271,7 +277,7 @@ class Journal:
         self, status: WorkflowStatus, *, full: bool, code: NewWorkflow | None = None
     ) -> tuple[int, ...]:
         """Write down how the run ended; return the indexes of the steps that became durable."""
-        duration = (self.run.stopped_at - self.run.started) * 1000 + self.spent
+        duration = (self.run.stopped_at - self.run.started) * 1000 + self.active_time
         self.flush(status=status, duration_ms=duration, full=full, code=code)
         if self.writer is not None:
             self.writer.drain(self.claim)

@@ -22,7 +22,7 @@ from hypergraph.durability.code_changes import (
     refuse_other_graph,
     with_types_of,
 )
-from hypergraph.durability.history import Stored, produced, spent, stored_in
+from hypergraph.durability.history import Stored, active_time, produced, stored_in
 from hypergraph.durability.journal import Journal, refuse_crash_loop
 from hypergraph.durability.resume import (
     ended_elsewhere,
@@ -52,7 +52,7 @@ class WorkflowRecorder:
         self.store = store.with_serializer(with_types_of(store.serializer, graph))
         self.options = options
         self.writer = Writer.of(store.backend) if store.policy.durability == "async" else None
-        self.maps = MapKeeper(self.store, options)
+        self.maps = MapRecorder(self.store, options)
         self.origin: fork.Origin | None = None
         self.edits: dict[str, Any] = {}  # values given for what recorded steps produced
         self.named: frozenset[str] = frozenset()  # what the caller gives now, in contrast to what is stored
@@ -162,9 +162,12 @@ class WorkflowRecorder:
         fork.begin(self.store, run.workflow_id or "", described, origin, force=self.options.force)
 
     def _stored(self, run: Run, claim: Ownership | None = None) -> Stored | None:
-        """Return what is stored of a run, as it was read before unless another claim was taken since."""
+        """Return what is stored of a run, read again if it may have changed before the claim was taken.
+
+        An active workflow may have had an owner that went on writing; any other changes only with a claim.
+        """
         seen = self.seen if _is_outermost(run) else None
-        if seen is None or (claim is not None and claim.fence != seen.claims + 1):
+        if seen is None or (claim is not None and not seen.is_current(claim.fence)):
             seen = stored_in(self.store, run.workflow_id or "", run.admission.graph)
         return seen
 
@@ -244,7 +247,7 @@ class WorkflowRecorder:
         run.values.update({name: self.edits[name] for name in news if name in self.edits})
         given = {name: (version, run.values[name]) for name, version in news.items()}
         take_up(run, stored, given, outdated, self.store)
-        run.journal = Journal(self.store, claim, run, self.writer, spent=stored.spent)
+        run.journal = Journal(self.store, claim, run, self.writer, active_time=stored.active_time)
         if given or code is not None or stored.workflow.status is not WorkflowStatus.ACTIVE:
             active = WorkflowStatus.ACTIVE
             self.store.commit(claim, inputs=given, at=run.past.first, status=active, code=code)
@@ -301,7 +304,7 @@ def _is_outermost(run: Run) -> bool:
     return run.parent is None and run.map_run is None
 
 
-class MapKeeper:
+class MapRecorder:
     """Keep the maps of one call in a store; `fresh` are those that have no history yet."""
 
     def __init__(self, store: Checkpointer, options: RunOptions) -> None:
@@ -309,7 +312,7 @@ class MapKeeper:
         self.options = options
         self.claims: dict[MapRun, Claim] = {}
         self.fresh: set[MapRun] = set()
-        self.spent: dict[MapRun, float] = {}  # milliseconds that maps have worked before
+        self.active_time: dict[MapRun, float] = {}  # milliseconds that maps have worked before
         self.keys: dict[MapRun, list[str]] = {}
 
     def open(self, map_run: MapRun) -> None:
@@ -338,7 +341,7 @@ class MapKeeper:
         if claim.existing is None:
             self.fresh.add(map_run)
             return
-        self.spent[map_run] = spent(claim.existing, items)
+        self.active_time[map_run] = active_time(claim.existing, items)
         if claim.existing.status is not WorkflowStatus.ACTIVE:
             self.store.commit(claim, status=WorkflowStatus.ACTIVE)
 
@@ -349,7 +352,7 @@ class MapKeeper:
         if claim is None:
             return
         try:
-            duration = (map_run.stopped_at - map_run.started) * 1000 + self.spent.pop(map_run, 0.0)
+            duration = (map_run.stopped_at - map_run.started) * 1000 + self.active_time.pop(map_run, 0.0)
             outermost = map_run.parent is None
             self.store.commit(claim, status=_status(map_run), duration_ms=duration, full=outermost)
         finally:

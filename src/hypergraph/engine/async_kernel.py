@@ -1,4 +1,4 @@
-"""How to wait on an event loop. The only part of the engine that knows asyncio."""
+"""Kernel on an event loop. The only module of the engine that imports asyncio."""
 
 from __future__ import annotations
 
@@ -13,34 +13,38 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from hypergraph.engine.run import CallContext
-    from hypergraph.executors.dispatch import Places
+    from hypergraph.executors.dispatch import NodeExecutors
 
 T = TypeVar("T")
 
 
 class AsyncKernel:
-    """Wait by awaiting. Made anew for every call, so nothing is tied to a loop that may be gone."""
+    """Wait by awaiting. Created for every call, so nothing is tied to a closed event loop."""
 
     concurrent = True
     stride = 0.005
 
     def __init__(
-        self, max_concurrency: int | None = None, *, offload_all: bool = False, places: Places | None = None
+        self,
+        max_concurrency: int | None = None,
+        *,
+        offload_all: bool = False,
+        executors: NodeExecutors | None = None,
     ) -> None:
         self.offload_all = offload_all
-        self.places = places
-        self.overlaps = offload_all or places is not None
+        self.executors = executors
+        self.overlaps = offload_all or executors is not None
         self.width = max_concurrency
         self.quick = max_concurrency is None and not self.overlaps
         self._sleepers: set[asyncio.Future[None]] = set()
         self._limit = asyncio.Semaphore(max_concurrency) if max_concurrency is not None else None
 
     async def yield_control(self) -> None:
-        """Let the loop go round once."""
+        """Let the loop run its other tasks once."""
         await asyncio.sleep(0)
 
     def is_cancelled(self, error: BaseException) -> bool:
-        """Say whether the task we run in is being cancelled, and this is the sign of it."""
+        """Return whether the error is the cancellation of the current task."""
         task = asyncio.current_task()
         return is_cancellation(error) and task is not None and task.cancelling() > 0
 
@@ -50,16 +54,16 @@ class AsyncKernel:
             _end(sleeper)
 
     async def sleep(self, seconds: float, scope: CallContext) -> None:
-        """Wait until the time is over, the run must stop or its deadline passes."""
+        """Sleep until the time is over, a stop request or the deadline."""
         self._sleepers.add(sleeper := asyncio.get_running_loop().create_future())
         try:
-            if scope.stop_request is None:  # later requests find the sleeper
+            if scope.stop_request is None:  # later requests end the sleep
                 await asyncio.wait([sleeper], timeout=min(seconds, scope.remaining()))
         finally:
             self._sleepers.discard(sleeper)
 
     async def within(self, call: Awaitable[T], seconds: float | None) -> T:
-        """Await a call for at most so many seconds. Raises Expired, and only for this very limit."""
+        """Await a call with a timeout. Raises Expired for this timeout only."""
         if seconds is None:
             return await call
         limit = asyncio.timeout(seconds)
@@ -77,7 +81,7 @@ class AsyncKernel:
         return await asyncio.get_running_loop().run_in_executor(None, context.run, call)
 
     async def settle(self, call: Callable[[], T]) -> T:
-        """Make a blocking call in a worker thread; who is cancelled meanwhile waits for its end first."""
+        """Make a blocking call in a worker thread; a cancelled caller waits for its end."""
         settling = asyncio.ensure_future(self.offload(call))
         try:
             return await asyncio.shield(settling)
@@ -86,16 +90,16 @@ class AsyncKernel:
             raise
 
     async def until(self, future: Future[Any], scope: CallContext | None) -> bool:
-        """Wait for a future of an executor; with a scope, no longer than until that is to stop.
+        """Wait for a future of an executor; with a context, until a stop request at the latest.
 
-        Returns whether it is done. Who is cancelled meanwhile cancels the future, too.
+        Returns whether it is done. Cancelling the caller cancels the future.
         """
         sleeper = asyncio.get_running_loop().create_future()
         future.add_done_callback(lambda _: _end(sleeper))
         if scope is not None:
             self._sleepers.add(sleeper)
         try:
-            if scope is None or scope.stop_request is None:  # later requests find the sleeper
+            if scope is None or scope.stop_request is None:  # later requests end the sleep
                 await sleeper
         except asyncio.CancelledError:
             future.cancel()
@@ -105,7 +109,7 @@ class AsyncKernel:
         return future.done()
 
     async def limited(self, call: Callable[[], Awaitable[T]]) -> T:
-        """Await a leaf call under the concurrency limit. Leaves wait for no other leaf: no deadlock."""
+        """Await a leaf call under the concurrency limit. Leaves do not wait for each other: no deadlock."""
         if self._limit is None:
             return await call()
         async with self._limit:
@@ -114,7 +118,7 @@ class AsyncKernel:
     async def together(
         self, calls: Sequence[Callable[[], Awaitable[Any]]], go_on: Callable[[], bool] | None = None
     ) -> None:
-        """Await several calls at the same time, no more than the limit allows of them in flight."""
+        """Await several calls at the same time, within the limit."""
         waiting = iter(calls)
 
         async def work() -> None:
@@ -127,7 +131,7 @@ class AsyncKernel:
         await self._all([work() for _ in range(width)])
 
     async def flow(self, starts: Sequence[int], run_one: Callable[[int], Awaitable[Sequence[int]]]) -> None:
-        """Await calls, starting those that each one sets free as soon as it is done."""
+        """Await calls; start those that each call returns as soon as it is done."""
         tasks = _Tasks()
 
         async def follow(index: int) -> None:
@@ -142,11 +146,11 @@ class AsyncKernel:
         await tasks.wait()
 
     def semaphore(self, width: int) -> asyncio.Semaphore:
-        """Return something that so many can be inside of at a time."""
+        """Return a semaphore of this width."""
         return asyncio.Semaphore(width)
 
     def signal(self) -> asyncio.Event:
-        """Return something to `set()` once and `await wait()` for."""
+        """Return an event."""
         return asyncio.Event()
 
     async def _all(self, works: Sequence[Coroutine[Any, Any, None]]) -> None:
@@ -160,7 +164,7 @@ def _end(sleeper: asyncio.Future[None]) -> None:
     """End a sleep; safe from any thread."""
     try:
         sleeper.get_loop().call_soon_threadsafe(_set, sleeper)
-    except RuntimeError:  # the loop is closed: nobody sleeps on it any more
+    except RuntimeError:  # the loop is closed, and its sleeps with it
         pass
 
 
@@ -170,7 +174,7 @@ def _set(sleeper: asyncio.Future[None]) -> None:
 
 
 class _Tasks:
-    """Tasks that end together: by the end of the last one, or by the failure of any."""
+    """A group of tasks: it ends with the last task, or with the failure of any."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -178,7 +182,7 @@ class _Tasks:
         self._over: asyncio.Future[None] = self._loop.create_future()
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Start one more."""
+        """Start a task."""
         task = self._loop.create_task(work)
         self._running.add(task)
         task.add_done_callback(self._note)
@@ -194,7 +198,7 @@ class _Tasks:
             self._over.set_result(None)
 
     async def wait(self) -> None:
-        """Await them all and leave none behind. Raises what one of them raised."""
+        """Await all tasks; cancel the others if one fails. Raises the exception of that task."""
         if not self._running:
             return
         try:

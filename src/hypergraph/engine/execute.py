@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from hypergraph.durability.recorder import WorkflowRecorder
     from hypergraph.runners.observer import EventObserver
 
-_PATIENCE = 0.05  # seconds between looks at a workflow that somebody else is at work on
+_PATIENCE = 0.05  # seconds between checks of a workflow that another process is running
 
 
 def execute(run: Run) -> Coroutine[Any, Any, None]:
-    """Execute a run to its end, whichever that is; only interrupts of the program itself are raised."""
+    """Execute a run to its end; the run records failures. Raises KeyboardInterrupt and cancellation."""
     scope = run.scope
     if scope.recorder is not None:
         return _kept(run, scope.recorder)
@@ -45,7 +45,7 @@ def execute(run: Run) -> Coroutine[Any, Any, None]:
 
 
 async def _kept(run: Run, recorder: WorkflowRecorder) -> None:
-    """Execute a run that is written down; one that has nothing left to do ends as it ended before."""
+    """Execute a recorded run; one that has nothing left to do gets its stored result."""
     scope = run.scope
     while (left := recorder.open(run)) is None:
         await scope.kernel.sleep(_PATIENCE, scope)
@@ -56,14 +56,14 @@ async def _kept(run: Run, recorder: WorkflowRecorder) -> None:
 
 
 async def _closing(run: Run, recorder: WorkflowRecorder) -> None:
-    """Advance a run, and write down how it ended before anybody hears of it."""
+    """Advance a run, and record its end before it is reported."""
     try:
         await _advance(run)
     except BaseException as error:
         try:
             recorder.close(run)
         except CheckpointError as trouble:
-            annotate(error, f"the end of the run could not be written down either: {trouble}")
+            annotate(error, f"recording the end of the run failed too: {trouble}")
         raise
     is_slow = run.scope.kernel.concurrent and recorder.is_slow
     saved = await run.scope.kernel.settle(partial(recorder.close, run)) if is_slow else recorder.close(run)
@@ -72,7 +72,7 @@ async def _closing(run: Run, recorder: WorkflowRecorder) -> None:
 
 
 async def _nothing() -> None:
-    """Stand for the course of a run that was over before it began."""
+    """Do nothing: the run was restored as a whole."""
 
 
 async def _observed(run: Run, observer: EventObserver, course: Coroutine[Any, Any, None]) -> None:
@@ -155,7 +155,7 @@ async def _advance(run: Run) -> None:  # noqa: PLR0912, PLR0915 - the hot loop: 
 
 
 async def _finish_siblings(run: Run, course: Iterator[tuple[int, Any]], superstep: int) -> None:
-    """After a failure: the other steps of the same superstep still run, nothing else does."""
+    """After a failure, run only the other steps of the same superstep."""
     for later, step in course:
         if later != superstep or clock() >= run.scope.halt_at:
             return
@@ -163,11 +163,11 @@ async def _finish_siblings(run: Run, course: Iterator[tuple[int, Any]], superste
 
 
 Produce = Callable[[Run, Step, int, StepOutcome], Awaitable[Any]]
-producers: dict[str, Produce] = {}  # by kind of step; nested graphs add theirs
+producers: dict[str, Produce] = {}  # by kind of step; engine.nested adds "graph"
 
 
 async def perform(run: Run, step: Any, superstep: int) -> None:
-    """Perform a step: produce its value, record it, land it, tell the listeners."""
+    """Perform a step: produce its value, record it, store it, emit its events."""
     if step.kind == "group":
         return await step.run(run, superstep, perform)  # type: ignore[no-any-return]  # returns None
     observer, journal, detail = run.scope.observer, run.journal, StepOutcome()
@@ -205,7 +205,7 @@ async def perform(run: Run, step: Any, superstep: int) -> None:
 
 
 async def _land(run: Run, step: Step, superstep: int, outcome: tuple[Any, float, StepOutcome]) -> None:
-    """Record what a step produced, let it land, tell the listeners."""
+    """Record and store the value of a step, and emit its events."""
     (value, duration, detail), observer = outcome, run.scope.observer
     if run.journal is not None:
         run.journal.done(step, superstep, value, duration, detail)
@@ -218,11 +218,11 @@ async def _land(run: Run, step: Step, superstep: int, outcome: tuple[Any, float,
 
 
 def refuse_coroutine(step: Step, value: Any) -> NoReturn:
-    """Raise for a sync function that returned a coroutine nobody awaits."""
+    """Raise TypeError for a sync function that returned a coroutine."""
     value.close()
     raise TypeError(
-        f"Node {step.name!r} returned a coroutine that nobody awaits. Declare its function with `async def`, "
-        "or await inside it."
+        f"Node {step.name!r} returned a coroutine that is never awaited. Declare its function with "
+        "`async def`, or await inside it."
     )
 
 
@@ -249,7 +249,7 @@ async def _through_cache(run: Run, step: Step, superstep: int, detail: StepOutco
             await run.scope.observer.cache_hit(run, step, key)
         return _resolved(step, result)
     result = await produce(run, step, superstep, detail)
-    value = _resolved(step, result)  # first: a result that breaks the node's contract must not be kept
+    value = _resolved(step, result)  # first: an invalid result must not be cached
     if key and value is not NO_ANSWER:
         cache.set(key, result)
     return value
@@ -285,8 +285,8 @@ async def _attempts(run: Run, step: Step, superstep: int, detail: StepOutcome) -
 
 
 def _delay(node: Any, retry: RetryPolicy | None, error: BaseException, detail: StepOutcome) -> float | None:
-    """Return after how many seconds a failed node is called again, None if it is not."""
-    if isinstance(error, WorkerLostError):  # no failure of the function: other rules than those for retries
+    """Return the seconds until the next attempt, None if there is none."""
+    if isinstance(error, WorkerLostError):  # not a failure of the function: on_worker_loss decides
         was_lost, detail.lost_worker = detail.lost_worker, True
         again = node.on_worker_loss == "rerun" and not (was_lost or error.is_final)
         return 0.0 if again else None
@@ -296,7 +296,7 @@ def _delay(node: Any, retry: RetryPolicy | None, error: BaseException, detail: S
 
 
 async def _attempt(run: Run, step: Step, superstep: int, detail: StepOutcome, asked: float) -> Any:
-    """Call the function once, within its own time and that of the run."""
+    """Call the function once, within its timeout and that of the run."""
     started, attempt = clock(), detail.attempts
     detail.waited += started - asked
     timeout: float | None = getattr(step.node, "timeout", None)
@@ -326,8 +326,8 @@ async def _result(run: Run, step: Step, superstep: int, seconds: float | None) -
         if node.is_generator:
             return await kernel.within(_collect_async(run, step, superstep), seconds)
         return await kernel.within(step.invoke(run.values, run, superstep), seconds)
-    if kernel.places is not None and (executor := kernel.places.of(run, step)) is not None:
-        return await kernel.within(kernel.places.call(executor, run, step, superstep), seconds)
+    if kernel.executors is not None and (executor := kernel.executors.of(run, step)) is not None:
+        return await kernel.within(kernel.executors.call(executor, run, step, superstep), seconds)
     call = partial(_collect if node.is_generator else _invoke, run, step, superstep)
     if kernel.offload_all or getattr(node, "offload", False):
         return await kernel.offload(call)
@@ -361,7 +361,7 @@ async def _collect_async(run: Run, step: Step, superstep: int) -> list[Any]:
 
 
 async def _ask(run: Run, step: Step, superstep: int, detail: StepOutcome) -> Any:
-    """Take the answer that was given, else ask the handler; pause when it has none either."""
+    """Use the given answer, else call the handler; pause if it returns None."""
     outputs = step.outputs
     if all(name in run.answers for name in outputs):
         answers = tuple(run.answers.pop(name) for name in outputs)
@@ -399,7 +399,7 @@ producers.update({"function": _call_function, "gate": _call_function, "interrupt
 
 
 def report(run: Run) -> None:
-    """Warn of what a completed run has not done. Raises ValueError for missing outputs by policy "error"."""
+    """Warn about steps and outputs that a completed run lacks. Raises ValueError by `on_missing="error"`."""
     told = [] if run.fixed else _left_undone(run)
     selected, policy = run.admission.selected, run.scope.options.on_missing
     missing = [name for name in selected if name not in run.values] if selected else []

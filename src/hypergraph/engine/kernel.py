@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from hypergraph.engine.run import CallContext
-    from hypergraph.executors.dispatch import Places
+    from hypergraph.executors.dispatch import NodeExecutors
     from hypergraph.records import PauseInfo
 
 
 class Expired(Exception):
-    """A call took longer than the kernel was told to wait for it."""
+    """A call took longer than its timeout."""
 
 
 class PauseExecution(BaseException):
-    """The signal by which an interrupt pauses its run; no call of a runner lets it out.
+    """The signal that pauses a run; runners never let it out.
 
-    It is no `Exception`, so that nothing between the interrupt and its run takes it for a failure.
+    It is a `BaseException`, so that no handler between the interrupt and its run mistakes it for a failure.
     """
 
     def __init__(self, *pauses: PauseInfo) -> None:
@@ -35,7 +35,7 @@ class PauseExecution(BaseException):
 
 
 class Carried(Exception):
-    """A StopIteration on its way out of a coroutine, which could not raise the thing itself."""
+    """A StopIteration wrapped to leave a coroutine, which cannot raise it itself."""
 
     def __init__(self, error: StopIteration) -> None:
         super().__init__(error)
@@ -43,51 +43,51 @@ class Carried(Exception):
 
 
 def original(raised: BaseException) -> BaseException:
-    """Return what was raised in the first place."""
+    """Return the exception that was originally raised."""
     return raised.error if isinstance(raised, Carried) else raised
 
 
 def pass_on(error: BaseException) -> NoReturn:
-    """Raise an error inside a coroutine, as it is."""
+    """Raise an error inside a coroutine unchanged."""
     if isinstance(error, StopIteration):
         raise Carried(error)
     reraise(error)
 
 
 class Kernel(Protocol):
-    """How to wait. The sync kernel never suspends, the async one awaits an event loop."""
+    """How the engine waits. The sync kernel never suspends, the async one awaits an event loop."""
 
     concurrent: bool
     quick: bool  # whether plain functions may be called in place, past `limited` and `offload`
     offload_all: bool
-    overlaps: bool  # whether sync functions can be under way at the same time
-    places: Places | None  # where functions are called, None for here
-    width: int | None  # how many leaf calls may be under way, None for any number
-    stride: float  # seconds of calls in place after which others are let through
+    overlaps: bool  # whether sync functions can run at the same time
+    executors: NodeExecutors | None  # the executors that call functions, None without
+    width: int | None  # the limit of concurrent leaf calls, None for no limit
+    stride: float  # seconds of calls in place before control is yielded
 
     async def yield_control(self) -> None:
-        """Let others through."""
+        """Yield control to other tasks."""
 
     def is_cancelled(self, error: BaseException) -> bool:
-        """Say whether the error means that the caller's task is being cancelled."""
+        """Return whether the error means that the task of the caller is being cancelled."""
 
     def wake(self) -> None:
-        """End waits because a stop was requested; may be called from any thread."""
+        """End all sleeps because of a stop request; may be called from any thread."""
 
     async def sleep(self, seconds: float, scope: CallContext) -> None:
-        """Wait; ends early when the run is asked to stop."""
+        """Sleep; ends early when the run is asked to stop."""
 
     async def within(self, call: Awaitable[Any], seconds: float | None) -> Any:
-        """Await a call for at most so many seconds. Raises Expired."""
+        """Await a call with a timeout. Raises Expired."""
 
     async def offload(self, call: Callable[[], Any]) -> Any:
-        """Make a blocking call off the event loop."""
+        """Make a blocking call outside the event loop."""
 
     async def settle(self, call: Callable[[], Any]) -> Any:
-        """Make a blocking call off the event loop, to its end whoever is cancelled."""
+        """Make a blocking call outside the event loop; a cancelled caller still waits for its end."""
 
     async def until(self, future: Future[Any], scope: CallContext | None) -> bool:
-        """Wait for a future of an executor, or until the scope is to stop; return whether it is done."""
+        """Wait for a future of an executor, or for a stop request; return whether it is done."""
 
     async def limited(self, call: Callable[[], Awaitable[Any]]) -> Any:
         """Await a leaf call under the concurrency limit."""
@@ -95,50 +95,50 @@ class Kernel(Protocol):
     async def together(
         self, calls: Sequence[Callable[[], Awaitable[Any]]], go_on: Callable[[], bool] | None = None
     ) -> None:
-        """Await several calls, concurrently where that is possible, while `go_on` says so."""
+        """Await several calls, concurrently if possible, while `go_on` returns True."""
 
     async def flow(self, starts: Sequence[int], run_one: Callable[[int], Awaitable[Sequence[int]]]) -> None:
-        """Await calls, starting those that each one sets free as soon as it is done."""
+        """Await calls; each returns the calls to start next."""
 
     def semaphore(self, width: int) -> AbstractAsyncContextManager[Any]:
-        """Return something that so many can be inside of at a time."""
+        """Return a semaphore of this width."""
 
     def signal(self) -> Any:
-        """Return something to `set()` once and `await wait()` for."""
+        """Return an event with `set()` and an awaitable `wait()`."""
 
 
-NOT_KNOWN: Any = object()  # what a journal says about a call whose result it does not have
+NOT_KNOWN: Any = object()  # returned by Journal.known_result for an unknown result
 
 
 T = TypeVar("T")
 
 
 class SyncKernel:
-    """Wait by blocking the thread; nothing runs at the same time."""
+    """Wait by blocking the thread; nothing runs concurrently."""
 
     concurrent = False
     quick = True
     offload_all = overlaps = False
-    places: Places | None = None
+    executors: NodeExecutors | None = None
     width: int | None = 1
     stride = float("inf")
 
     async def yield_control(self) -> None:
-        """Do nothing: nobody else waits for this thread."""
+        """Do nothing: there are no other tasks."""
 
     def is_cancelled(self, error: BaseException) -> bool:
-        """Return False: nobody cancels a sync run from outside."""
+        """Return False: a sync run has no task that could be cancelled."""
         return False
 
     def wake(self) -> None:
-        """Do nothing: sleepers wait for the scope's own event."""
+        """Do nothing: sleeps wait for the event of the context."""
 
     async def sleep(self, seconds: float, scope: CallContext) -> None:
-        """Block until the time is over, the run must stop or its deadline passes."""
+        """Block until the time is over, a stop request or the deadline."""
         scope.awake.wait(min(seconds, scope.remaining()))
 
     async def within(self, call: Awaitable[T], seconds: float | None) -> T:
-        """Await the call: what does not suspend cannot be interrupted."""
+        """Await the call: without suspension there is no timeout."""
         return await call
 
     async def offload(self, call: Callable[[], T]) -> T:
@@ -150,11 +150,11 @@ class SyncKernel:
         return call()
 
     async def until(self, future: Future[Any], scope: CallContext | None) -> bool:
-        """Raise: nothing is called elsewhere where nothing runs at the same time."""
-        raise HypergraphError("A sync run without an executor has nothing to wait for.")
+        """Raise HypergraphError: a sync run without an executor has no futures."""
+        raise HypergraphError("A sync run without an executor has no futures to wait for.")
 
     async def limited(self, call: Callable[[], Awaitable[T]]) -> T:
-        """Await the call: one at a time is within any limit."""
+        """Await the call: one at a time is below any limit."""
         return await call()
 
     async def together(
@@ -167,34 +167,34 @@ class SyncKernel:
                 return
 
     async def flow(self, starts: Sequence[int], run_one: Callable[[int], Awaitable[Sequence[int]]]) -> None:
-        """Await calls as they become possible, in order."""
+        """Await the calls one after another."""
         waiting = list(starts)
         while waiting:
             waiting.extend(await run_one(waiting.pop(0)))
 
     def semaphore(self, width: int) -> Any:
-        """Raise: nobody has to wait for others where nothing runs at the same time."""
-        raise HypergraphError("A sync run without an executor has nobody to hold back.")
+        """Raise HypergraphError: a sync run without an executor needs no semaphore."""
+        raise HypergraphError("A sync run without an executor needs no semaphore.")
 
     def signal(self) -> Any:
-        """Raise: there is nothing to wait for where nothing runs at the same time."""
-        raise HypergraphError("A sync run has nothing to wait for.")
+        """Raise HypergraphError: a sync run without an executor has no events to wait for."""
+        raise HypergraphError("A sync run without an executor has no events to wait for.")
 
 
 def is_cancellation(error: BaseException) -> bool:
-    """Say whether the error is asyncio's cancellation, without loading asyncio to find out."""
+    """Return whether the error is an asyncio cancellation, without importing asyncio."""
     loaded = sys.modules.get("asyncio.exceptions")
     return loaded is not None and isinstance(error, loaded.CancelledError)
 
 
 @coroutine
 def hand_out(event: Any) -> Generator[Any, None, None]:
-    """Give an event to whoever drives the coroutine, and go on when asked to."""
+    """Yield an event to the driver of the coroutine."""
     yield event
 
 
 def finish(run: Coroutine[Any, None, None]) -> None:
-    """Drive a coroutine to its end. Raises HypergraphError if it has to wait."""
+    """Drive a coroutine to its end. Raises HypergraphError if it suspends."""
     for _ in run.__await__():  # cheaper than send(None), whose StopIteration has to be caught
         run.close()
         raise HypergraphError("A SyncRunner cannot wait for async work; use AsyncRunner.")

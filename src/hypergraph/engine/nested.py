@@ -1,4 +1,4 @@
-"""Graphs inside graphs, and one graph over many items."""
+"""Nested graphs and maps."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ MAX_TASKS = 10_000
 
 
 class MapRun:
-    """One graph over many items: a run per item, in input order.
+    """A map of a graph over items: one run per item, in input order.
 
-    Raises ValueError for more items than may be under way at once without a limit.
+    Raises ValueError for too many items without `max_concurrency`.
     """
 
     def __init__(
@@ -55,10 +55,10 @@ class MapRun:
         self.span_id = self.outer_span_id = ""
         self.workflow_id: str | None = None
         self.numbers: Sequence[int] | None = (
-            None  # under which items are stored, where that is not their position
+            None  # the numbers of stored items, if they differ from their positions
         )
-        self.refusal: Exception | None = None  # why no item can start
-        self.publish: Callable[[int, Run], Awaitable[None]] | None = None  # told about each run that ends
+        self.refusal: Exception | None = None  # the reason why no item can start
+        self.publish: Callable[[int, Run], Awaitable[None]] | None = None  # called for each run that ends
         self._run_id: str | None = None
 
     @property
@@ -69,13 +69,13 @@ class MapRun:
         return self._run_id
 
     def place(self) -> str:
-        """Return the place of this map: its id, or that of the GraphNode it is made for."""
+        """Return the path of this map: its id, or that of its GraphNode."""
         if self.parent is not None:
             return self.parent.place_of(self.step_name)
         return self.workflow_id if self.workflow_id is not None else self.run_id
 
     def number_of(self, index: int | None) -> int:
-        """Return the number under which an item is stored."""
+        """Return the number of a stored item."""
         return self.numbers[index or 0] if self.numbers is not None else index or 0
 
     @property
@@ -85,13 +85,13 @@ class MapRun:
 
     @property
     def failure(self) -> NodeError | None:
-        """The evidence of the first item that ended badly."""
+        """The evidence of the first item that failed or was stopped."""
         run = self.ended_badly
         return run.failure if run is not None else None
 
     async def execute(self) -> None:
-        """Run the items; without `keep_going` none is started after the first that ends badly."""
-        observer = self.scope.observer if self.items else None  # nothing happens to no items
+        """Run the items; without `keep_going` none is started after the first failure."""
+        observer = self.scope.observer if self.items else None  # an empty map emits and records nothing
         recorder = self.scope.recorder if self.items else None
         if recorder is not None:
             recorder.open_map(self)
@@ -119,7 +119,7 @@ class MapRun:
                     return
 
     def _goes_on(self) -> bool:
-        """Without a limit, async items are all under way at once: they finish whatever happens to one."""
+        """Return whether to start more items. Without a limit all async items start at once."""
         if self.keep_going or (self.scope.kernel.concurrent and self.scope.kernel.width is None):
             return True
         return not self.has_failed
@@ -144,7 +144,9 @@ class MapRun:
 
 def _check_size(items: Sequence[Any], width: int | None) -> None:
     if width is None and len(items) > MAX_TASKS:
-        raise ValueError(f"Too many map tasks: {len(items)} items without a limit. Pass max_concurrency=...")
+        raise ValueError(
+            f"Too many map tasks: {len(items)} items without a limit. Pass max_concurrency=100, for example."
+        )
 
 
 def expand(
@@ -152,8 +154,8 @@ def expand(
 ) -> list[dict[str, Any]]:
     """Return the inputs of each item.
 
-    Raises ValueError for lists of unequal length and unknown modes, TypeError for what cannot be mapped over,
-    GraphConfigError for broadcast values that cannot be cloned.
+    Raises ValueError for lists of unequal lengths and unknown modes, TypeError for values that are not lists,
+    GraphConfigError for other values that cannot be cloned.
     """
     columns = [_column(name, values[name]) for name in map_over]
     if mode == "zip":
@@ -199,7 +201,7 @@ def _copies(shared: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
 
 
 async def _nest(run: Run, step: Step, superstep: int, detail: StepOutcome) -> Any:
-    """Run the graph of a GraphNode with what this state offers it."""
+    """Run the graph of a GraphNode with inputs from this state."""
     if step.node.map_config is not None:
         return await _nest_map(run, step, superstep, detail)
     given = {**run.given_inside(step), **_answers_for(run, step)}
@@ -224,7 +226,7 @@ def _inner_outputs(step: Step) -> list[str]:
 
 
 def _answers_for(run: Run, step: Step) -> dict[str, Any]:
-    """Return the answers meant for interrupts inside: by lifted name, or by dotted key."""
+    """Return the answers for interrupts inside, given by lifted name or by dotted key."""
     found: dict[str, Any] = {}
     if not run.fixed and run.answers:
         inner_names = dict(zip(step.node.outputs, step.node.inner_outputs, strict=True))
@@ -241,7 +243,7 @@ async def _nest_map(run: Run, step: Step, superstep: int, detail: StepOutcome) -
     node = step.node
     _, mode, error_handling = node.map_config
     params = node.inner_map_params
-    offered = node.map_inputs_to_params(run.graph_inputs(step))  # bound values may be cloned, too
+    offered = node.map_inputs_to_params(run.graph_inputs(step))  # bound values may be cloned too
     items = expand(offered, params, mode, node.inner_clone)
     given = dict.fromkeys((*params, *run.given_inside(step)))
     admission = admit(run.graph_inside(step), tuple(given), on_internal_override="ignore")
@@ -272,7 +274,7 @@ async def _nest_map(run: Run, step: Step, superstep: int, detail: StepOutcome) -
 
 
 def _item_value(child: Run | None, name: str) -> Any:
-    """Return an item's output; a failed item contributes None, so that all lists stay equally long."""
+    """Return the output of an item, None for a failed item, so that all lists have equal lengths."""
     if child is None or child.failure is not None:
         return None
     return child.values.get(name)

@@ -40,7 +40,7 @@ DEFAULT_LIMIT = 1000
 
 
 class CallContext:
-    """What all runs of one call share. Most calls need no more than these defaults."""
+    """The state that all runs of one call share. Most calls need only these defaults."""
 
     observer: EventObserver | None = None
     recorder: WorkflowRecorder | None = None
@@ -67,29 +67,29 @@ class CallContext:
         self.observer, self.options, timeout = observer, options, options.timeout
         if timeout is not None:
             self.halt_at, self.deadline = clock() + timeout, time.monotonic() + timeout
-        # A plain call made in place passes no listener and cannot be cut off by a deadline.
+        # A plain call in place emits no events and cannot be cut off by a deadline.
         if observer is not None or (timeout is not None and self.kernel.concurrent):
             self.quick = False
 
     def stop(self, info: Any = None) -> None:
-        """Ask every run of this scope to stop before its next node."""
+        """Ask every run of this call to stop before its next node."""
         request = StopRequested(info)
         if self.__dict__.setdefault("stop_request", request) is not request:
-            return  # somebody was first; of two threads only one can be
+            return  # an earlier request counts; setdefault is atomic
         if self.observer is not None:
-            self.observer.stop_requested(self, info)  # before the run can notice, and end
+            self.observer.stop_requested(self, info)  # before the run can notice it and end
         self.halt_at = -NEVER
         if self._awake is not None:
             self._awake.set()
         self.kernel.wake()
 
     def remaining(self) -> float:
-        """Return the seconds until the call must be over."""
+        """Return the seconds until the deadline of the call."""
         return max(self.halt_at - clock(), 0.0)
 
     @property
     def awake(self) -> threading.Event:
-        """An event that a stop request sets, made when somebody is about to wait for it."""
+        """An event that a stop request sets, created on first use."""
         if self._awake is None:
             self._awake = threading.Event()
             if self.stop_request is not None:
@@ -97,7 +97,7 @@ class CallContext:
         return self._awake
 
     def halt_error(self, name: str, was_executing: bool) -> CancellationError:
-        """Return the error for a run that ends here because of a stop request or the deadline."""
+        """Return the error for a run that ends because of a stop request or the deadline."""
         if self.stop_request is not None:
             return CancellationError(name, self.stop_request, was_executing=was_executing)
         timeout = self.options.timeout or 0.0
@@ -109,14 +109,14 @@ RECORD_SIZE = 4
 
 
 class StepOutcome:
-    """What a raw record says beyond the ordinary: attached only where something is out of the ordinary."""
+    """The outcome of one step. A raw record of a plain step has none; its defaults apply."""
 
     error: BaseException | None = None
     decision: Any = None
     cached = False
     span_id = ""
     attempts = 1
-    cut_off = False  # by a timeout, in the middle of the call
+    cut_off = False  # whether a timeout interrupted the call
     lost_worker = False  # whether a worker died with an earlier attempt
     waited = 0.0  # seconds spent waiting for the concurrency limit
     replayed = False  # restored from history instead of executed
@@ -128,9 +128,9 @@ _OPERATIONS = {"function": "execute", "graph": "execute", "gate": "route", "inte
 
 
 class Run:
-    """One graph being executed."""
+    """One execution of a graph."""
 
-    # One is made for every item of a map, so only what differs from these is set on each.
+    # Created for every item of a map, so only attributes that differ from these defaults are set.
     parent: Run | None = None
     step_name = ""
     outer_superstep: int | None = None  # of the step it runs inside
@@ -138,20 +138,20 @@ class Run:
     map_run: Any = None
     workflow_id: str | None = None
     _run_id: str | None = None
-    log: Any = None  # the RunLog, once somebody has looked
+    log: Any = None  # the RunLog, built on first use
     waits_in: tuple[tuple[Step, Any], ...] = ()  # GraphNodes whose inner run paused, each with that run
     standing: Any = None  # where it stands, once it has begun or was restored
     live: Any = None  # the LiveFlow that finds out its course, if one does
     superstep = -1
-    span_id = outer_span_id = ""  # of this run and of what it runs inside, where somebody listens
-    spans: dict[str, tuple[str, int]] | None = None  # of nodes: their span and how much they streamed
+    span_id = outer_span_id = ""  # of this run and of the one around it, if there are event processors
+    spans: dict[str, tuple[str, int]] | None = None  # span and number of chunks, by node
     attempts: dict[str, tuple[int, float | None]] | None = None
     started = stopped_at = 0.0
     answers: dict[str, Any]
     landed: list[tuple[Step, Any]]
     layout: Layout
     journal: Journal | None = None  # where its steps are recorded
-    past: Any = None  # what is already written there
+    past: Any = None  # restored from stored history
     status = RunStatus.COMPLETED
     error: BaseException | None = None
     failure: NodeError | None = None
@@ -180,15 +180,15 @@ class Run:
         self.layout, self.standing, self.watched = layout, standing, layout.watched
 
     def inside(self, parent: Run | None, step_name: str, superstep: int) -> Run:
-        """Place this run inside a GraphNode of another one, as it is visited in that superstep."""
+        """Put this run inside a GraphNode of another run."""
         self.parent, self.step_name, self.outer_superstep = parent, step_name, superstep
         return self
 
-    # -- identity, as nodes, listeners and results see it ---------------------------------------------
+    # -- identity ------------------------------------------------------------------------------------
 
     @property
     def run_id(self) -> str:
-        """The id of this run, made up on first use."""
+        """The id of this run, generated on first use."""
         if self._run_id is None:
             self._run_id = fresh_run_id()
         return self._run_id
@@ -204,12 +204,12 @@ class Run:
 
     @property
     def stop_requested(self) -> bool:
-        """Whether somebody asked the call to stop."""
+        """Whether the call was asked to stop."""
         return self.scope.stop_request is not None
 
     @property
     def deadline(self) -> float | None:
-        """When the call must be over, on the monotonic clock."""
+        """The deadline of the call on the monotonic clock."""
         return self.scope.deadline
 
     @property
@@ -227,11 +227,11 @@ class Run:
         return "/".join((*self.path, name)) if self.parent is not None else name
 
     def idempotency_key(self, name: str) -> str:
-        """Return a text that is the same for this visit of the node in every attempt and resume."""
+        """Return a key that stays the same for this visit of the node across attempts and resumes."""
         return f"{self.place()}:{name}:{self.visits(self.step_of(name))}"
 
     def place(self) -> str:
-        """Return the place of this run: "PARENT/NODE", at a second visit "PARENT/NODE#2", "MAP/item-0"."""
+        """Return the path of this run: "PARENT/NODE", at a second visit "PARENT/NODE#2", "MAP/item-0"."""
         if self.map_run is not None:
             return f"{self.map_run.place()}/item-{self.map_run.number_of(self.item_index)}"
         if self.parent is not None:
@@ -239,7 +239,7 @@ class Run:
         return self.workflow_id if self.workflow_id is not None else self.run_id
 
     def place_of(self, name: str) -> str:
-        """Return the place of what runs inside a node of this run."""
+        """Return the path of a run inside a node of this run."""
         visit = self.visits(self.step_of(name))
         return f"{self.place()}/{name}" + (f"#{visit}" if visit > 1 else "")
 
@@ -263,19 +263,19 @@ class Run:
             write(step, value, self.values)
 
     def note_attempt(self, name: str, attempt: int, deadline: float | None) -> None:
-        """Remember which attempt of a node is under way and when it must be over."""
+        """Record the current attempt of a node and its deadline."""
         if self.attempts is None:
             self.attempts = {}
         self.attempts[name] = (attempt, deadline)
 
     def attempt_of(self, name: str) -> tuple[int, float | None]:
-        """Return number and deadline of the attempt under way."""
+        """Return number and deadline of the current attempt."""
         return (self.attempts or {}).get(name, (1, None))
 
-    # -- what a NodeContext may ask for ----------------------------------------------------------------
+    # -- for NodeContext -----------------------------------------------------------------------------
 
     def check(self, name: str) -> None:
-        """Raise when the run must stop or the node's own time is up."""
+        """Raise if the run must stop or the timeout of the node has passed."""
         scope, (_, node_deadline) = self.scope, self.attempt_of(name)
         if clock() >= scope.halt_at:
             raise scope.halt_error(self.path_of(name), was_executing=True)
@@ -283,7 +283,7 @@ class Run:
             raise NodeTimeoutError(self.path_of(name), self.step_of(name).node.timeout)
 
     def stream(self, name: str, chunk: Any) -> None:
-        """Hand a chunk to the listeners, if there are any."""
+        """Emit a chunk, if there are event processors."""
         if self.scope.observer is not None:
             self.scope.observer.chunk(self, name, chunk)
 
@@ -308,7 +308,7 @@ class Run:
     def fail(
         self, step: Step, superstep: int, error: BaseException, duration: float, detail: StepOutcome
     ) -> None:
-        """Record a failed execution. Raises the error itself where it must not be swallowed."""
+        """Record a failed step. Raises KeyboardInterrupt and the cancellation of the task."""
         if not isinstance(error, Exception):
             error = self._judge(step, error)
         detail.error = error
@@ -343,17 +343,17 @@ class Run:
             superstep=superstep,
             item_index=item if self.item_index is None else self.item_index,  # of the outermost map
             inputs=inputs,
-            map_result=items,  # as it is; whoever makes the result of this run makes one of this, too
+            map_result=items,  # a MapRun; result_of replaces it by its result
         )
 
     def end(self, status: RunStatus, error: BaseException, evidence: NodeError, index: int) -> None:
-        """Note the ending; of several, the first in graph order of the earliest superstep counts."""
+        """Record the end; the first in graph order of the earliest superstep counts."""
         rank = (evidence.superstep, index)
         if self.failure is None or rank < self.rank:
             self.status, self.error, self.failure, self.asked, self.rank = status, error, evidence, (), rank
 
     def halt(self, step: Any, superstep: int, was_executing: bool = False) -> None:
-        """End the run before (or while) a step or group, because of a stop request or the deadline."""
+        """End the run before or during a step or group, because of a stop request or the deadline."""
         error = self.scope.halt_error(self.path_of(step.name), was_executing)
         evidence = NodeError(
             error.node_name, error, op="cancel", superstep=superstep, item_index=self.item_index
@@ -397,7 +397,7 @@ class Run:
         return "nothing"
 
     def refuse(self, error: Exception) -> None:
-        """End the run before it starts: its inputs will not do."""
+        """End the run before it starts, because its inputs were rejected."""
         self.end(RunStatus.FAILED, error, NodeError("", error, item_index=self.item_index), 0)
 
     def close(self) -> None:
@@ -414,7 +414,7 @@ class Run:
     # -- values ----------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        """Return everything in the state, inputs included; values that are only bound are not part of it."""
+        """Return the state including inputs, without values that are only bound."""
         bound, given = self.admission.base, self.admission.given
         if not bound:
             return dict(self.values)
@@ -425,7 +425,7 @@ class Run:
         }
 
     def outcome(self) -> dict[str, Any]:
-        """Return the values a caller gets back: outputs that exist, or the selected ones."""
+        """Return the values of the result: the outputs that exist, or the selected ones."""
         values, admission = self.values, self.admission
         if self.fixed and admission.fetch is not None and self.status is RunStatus.COMPLETED:
             return admission.fetch(values)
@@ -436,11 +436,11 @@ class Run:
                 pass
         found = {name: values[name] for name in admission.returns if name in values}
         if self.fixed and self.status is RunStatus.COMPLETED:
-            admission.remember_outcome(tuple(found))  # a fixed course always delivers the same names
+            admission.remember_outcome(tuple(found))  # a fixed course always produces the same names
         return found
 
     def graph_inputs(self, step: Step) -> dict[str, Any]:
-        """Return what a nested graph takes from this state: what exists, not what is only defaulted."""
+        """Return the inputs of a nested graph from this state, without defaults."""
         values, lent = self.values, self.admission.lent
         return {
             name: values[name]
@@ -449,15 +449,15 @@ class Run:
         }
 
     def given_inside(self, step: Step) -> dict[str, Any]:
-        """Return what the graph of a GraphNode is given, by its own names; what is bound is there already."""
+        """Return the inputs for the graph of a GraphNode under its own names, without bound values."""
         found = self.graph_inputs(step)
         given = {name: value for name, value in found.items() if not self._is_only_bound(name)}
         return step.node.map_inputs_to_params(given)  # type: ignore[no-any-return]  # of a GraphNode
 
     def graph_inside(self, step: Step) -> Graph:
-        """Return the graph of a GraphNode; what is bound to the graph around it is bound to it, too.
+        """Return the graph of a GraphNode with the bindings of the outer graph.
 
-        What is mapped over is not: each item has a value of its own.
+        Inputs that are mapped over are not bound: each item has its own value.
         """
         around, node = self.admission.graph, step.node
         known: dict[str, Graph] = around.memo.setdefault("inside", {})
@@ -469,6 +469,6 @@ class Run:
         return known[step.name]
 
     def _is_only_bound(self, name: str) -> bool:
-        """Say whether the value of a name is the one bound to the graph: neither given nor made."""
+        """Return whether the value of a name is the bound one: neither given nor produced."""
         base, given = self.admission.base, self.admission.given
         return name not in given and name in base and self.values[name] is base[name]

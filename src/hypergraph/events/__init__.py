@@ -1,6 +1,6 @@
-"""Events of a run and the processors that observe them; progress bars and tracing live in submodules.
+"""Events of runs and event processors; progress bars and tracing are in submodules.
 
-The event classes are loaded when the first one is asked for: most runs have nobody who listens.
+The event classes are imported on first use: most runs have no processors.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,7 +1,7 @@
-"""Delivery of events: to every processor, in order, and never at the expense of the run.
+"""Delivery of events to processors, in order.
 
-What a processor raises is logged once and swallowed, unless the dispatcher is strict. Only `Exception`
-counts as the processor's own fault: KeyboardInterrupt and cancellation pass through.
+An exception of a processor is logged once and swallowed, unless the dispatcher is strict. KeyboardInterrupt
+and cancellation pass through.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _logger = logging.getLogger("hypergraph")
 
 
 class _Guard:
-    """A context, entered as often as needed, that keeps one processor's failures from everybody else."""
+    """A reusable context manager that logs and swallows the exceptions of one processor."""
 
     __slots__ = ("_logged", "_name", "_strict")
 
@@ -40,17 +40,17 @@ class _Guard:
             return False
         if not self._logged:
             self._logged = True
-            _logger.warning("Event processor %s failed; the run goes on", self._name, exc_info=error)
+            _logger.warning("Event processor %s failed; the run continues", self._name, exc_info=error)
         return True
 
 
 class EventDispatcher:
-    """Deliver events to processors; anything with a callable `on_event` will do.
+    """Deliver events to processors: objects with a callable `on_event`.
 
     Their exceptions are logged and swallowed, unless `strict`.
 
     Raises TypeError for a single processor instead of a list, for a class instead of an instance, and
-    for objects that are no processors.
+    for other objects.
     """
 
     __slots__ = ("_deliveries", "_shut_down")
@@ -61,7 +61,7 @@ class EventDispatcher:
 
     @property
     def active(self) -> bool:
-        """Whether anybody listens."""
+        """Whether there are processors."""
         return bool(self._deliveries)
 
     def emit(self, event: Event) -> None:
@@ -92,7 +92,7 @@ class EventDispatcher:
                 stack.push_async_callback(_shutdown_async, processor, guard)
 
     def _first_shutdown(self) -> tuple[tuple[EventProcessor, _Guard], ...]:
-        """Everybody to shut down, last first because a stack unwinds backwards; nobody the second time."""
+        """Return the processors to shut down, last first because a stack unwinds backwards; later none."""
         if self._shut_down:
             return ()
         self._shut_down = True
@@ -121,7 +121,7 @@ def _is_processor(candidate: object) -> bool:
 
 
 def _shutdown(processor: EventProcessor, guard: _Guard) -> None:
-    # A processor by duck typing may have nothing to shut down.
+    # A duck-typed processor may have no shutdown method.
     release = getattr(processor, "shutdown", None)
     if release is not None:
         with guard:

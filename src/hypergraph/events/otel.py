@@ -1,12 +1,12 @@
-"""Runs as OpenTelemetry spans: one tree per outer run, with names, outcomes and times, never a value.
+"""OpenTelemetry spans for runs: one tree per outermost run, with names, statuses and times, never a value.
 
-The root of a tree is a child of the span that is current where the run begins. While a node runs its span is
-the current one, so what the node itself traces (a query, a request) stands below it. The texts of exceptions
-may quote values and are left out unless asked for. `opentelemetry` is imported when a processor is made: only
+The root of a tree is a child of the span that is current when the run starts. The span of a node is current
+while the node runs, so spans that the node creates (a query, a request) are its children. Exception messages
+may quote values and are left out by default. `opentelemetry` is imported when a processor is created: only
 its API, which does nothing until the application sets up an SDK.
 
-The events of one outer run come one at a time, and runs side by side share nothing but a dict of open spans:
-no lock is held while a span is exported. A span is forgotten as soon as it has ended.
+The events of one outermost run arrive one at a time, and concurrent runs share only a dict of open spans:
+no lock is held while a span is exported. A span is dropped as soon as it has ended.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.trace import Span, Tracer, TracerProvider
 
-_OWN = "hypergraph.open-span"  # under which a context knows the span it was made for
+_OWN = "hypergraph.open-span"  # the key of our span in a context
 
 
 @dataclass(slots=True, eq=False)
 class _Open:
-    """A span that has begun. `inside` is the context of what happens in it, `before` the one it began in."""
+    """An open span. `inside` is the context in which it is current, `before` the one it started in."""
 
     owner: OpenTelemetryProcessor
     event: RunStartEvent | NodeStartEvent
@@ -56,7 +56,7 @@ class _Open:
 
     @property
     def key(self) -> str:
-        """What the parent knows this by; a run has each of its nodes open only once."""
+        """The key among the children of the parent; a run has each node open only once."""
         return self.event.node_name if isinstance(self.event, NodeStartEvent) else self.event.span_id
 
 
@@ -95,10 +95,10 @@ class OpenTelemetryProcessor(TypedEventProcessor):
         self._tracer = tracer or trace.get_tracer(tracer_name, tracer_provider=tracer_provider)
         self._record_errors = record_errors
         self._spans: dict[str, _Open] = {}  # by the id of the events
-        self._over: deque[str] = deque(maxlen=1000)  # outer runs that ended and have yet to shut down
+        self._over: deque[str] = deque(maxlen=1000)  # outermost runs that ended, before their shutdown
 
     def shutdown(self) -> None:
-        """End what a run left open that never told its end; spans of runs that go on are left alone."""
+        """End the spans of a run that never reported its end; spans of other runs stay open."""
         try:
             self._over.popleft()
         except IndexError:
@@ -109,7 +109,7 @@ class OpenTelemetryProcessor(TypedEventProcessor):
                 self._end(left, time.time(), "stopped")
 
     def on_run_start(self, event: RunStartEvent) -> None:
-        """Begin the span of a run or map."""
+        """Start the span of a run or map."""
         attributes: dict[str, Any] = {"is_map": event.is_map}
         if event.is_map and event.map_size is not None:
             attributes["map_size"] = event.map_size
@@ -118,7 +118,7 @@ class OpenTelemetryProcessor(TypedEventProcessor):
         self._begin(event, f"run:{event.graph_name or 'unnamed'}", attributes)
 
     def on_run_end(self, event: RunEndEvent) -> None:
-        """End the span of a run or map, and those of nodes that were cut short in it."""
+        """End the span of a run or map, and the open spans of its nodes."""
         if event.parent_span_id is None:
             self._over.append(event.run_id)
         run = self._spans.get(event.span_id)
@@ -129,13 +129,13 @@ class OpenTelemetryProcessor(TypedEventProcessor):
         self._end(run, event.timestamp, event.status.value, duration_ms=event.duration_ms)
 
     def on_node_start(self, event: NodeStartEvent) -> None:
-        """Begin the span of a node."""
-        if event.parent_span_id in self._spans:  # else its run is not ours, or over
+        """Start the span of a node."""
+        if event.parent_span_id in self._spans:  # else its run is unknown, or has ended
             attributes = {"node_name": event.node_name, "replayed": event.replayed}
             self._begin(event, f"node:{event.node_name}", attributes)
 
     def on_node_end(self, event: NodeEndEvent) -> None:
-        """End the span of a node that has its outputs."""
+        """End the span of a node that completed."""
         node = self._spans.get(event.span_id)
         if node is not None:
             self._end(node, event.timestamp, "completed", duration_ms=event.duration_ms, cached=event.cached)
@@ -148,31 +148,31 @@ class OpenTelemetryProcessor(TypedEventProcessor):
             self._end(node, event.timestamp, "failed")
 
     def on_interrupt(self, event: InterruptEvent) -> None:
-        """End the span of a node that waits for an answer, and say under which name; not for what it asks."""
+        """End the span of a node that waits for an answer; record the name of the answer only."""
         node = self._spans.get(event.span_id)
         if node is not None:
             self._note(node, "interrupt", event, response_param=event.response_param)
             self._end(node, event.timestamp, "paused")
 
     def on_node_retry(self, event: NodeRetryEvent) -> None:
-        """Note on the node's span that an attempt failed and another one follows."""
+        """Add a retry event to the span of the node."""
         facts = {"attempt": event.attempt, "delay_s": event.delay_s, "error_type": event.error_type}
         if self._record_errors:
             facts["error"] = bounded(event.error)
         self._note(self._node_of(event), "retry", event, **facts)
 
     def on_cache_hit(self, event: CacheHitEvent) -> None:
-        """Note the hit on the node's span; the key is made from values and stays here."""
+        """Add a cache hit to the span of the node, without the key: it is derived from values."""
         self._note(self._node_of(event), "cache_hit", event)
 
     def on_route_decision(self, event: RouteDecisionEvent) -> None:
-        """Note on the gate's span where it goes."""
+        """Add the decision to the span of the gate."""
         decision = [] if event.decision is None else event.decision
         targets = [decision] if isinstance(decision, str) else decision
         self._note(self._node_of(event), "route_decision", event, decision=targets)
 
     def on_stop_requested(self, event: StopRequestedEvent) -> None:
-        """Note on the run's span that somebody asked it to stop; not what they said."""
+        """Add the stop request to the span of the run, without its info."""
         self._note(self._spans.get(event.parent_span_id or ""), "stop_requested", event)
 
     # -- spans -----------------------------------------------------------------------------------------
@@ -196,7 +196,7 @@ class OpenTelemetryProcessor(TypedEventProcessor):
         self._context.attach(opened.inside)
 
     def _application_context(self, context: Context, event: BaseEvent) -> Context:
-        """The context without the span that another processor has just begun for the same run."""
+        """Return the context without the span that another processor just started for the same run."""
         other = self._context.get_value(_OWN, context)
         while isinstance(other, _Open) and other.owner is not self and other.event.run_id == event.run_id:
             context = other.before
@@ -212,11 +212,11 @@ class OpenTelemetryProcessor(TypedEventProcessor):
         opened.ended = True
         self._leave(opened)
         opened.span.set_attributes(_named({"status": status, **attributes}))
-        # The wall clock may have been set back meanwhile; the duration among the attributes is the true one.
+        # The wall clock may have been set back meanwhile; the duration attribute is exact.
         opened.span.end(end_time=_nanoseconds(max(timestamp, opened.event.timestamp)))
 
     def _leave(self, opened: _Open) -> None:
-        """Make the span current that was before, unless something else has become current here meanwhile."""
+        """Restore the previous context, unless another one has become current meanwhile."""
         if self._context.get_current() is not opened.inside:
             return
         context = opened.before
@@ -252,7 +252,7 @@ def _named(attributes: dict[str, Any]) -> dict[str, Any]:
 
 
 def _sendable(value: Any) -> Any:
-    """The value, its text made fit for UTF-8: what is not would cost the exporter the whole batch."""
+    """Return the value with valid UTF-8 text: an exporter drops a whole batch for one invalid string."""
     return jsonable(value)
 
 

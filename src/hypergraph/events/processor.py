@@ -1,7 +1,7 @@
-"""What an observer looks like: override what you need, everything else does nothing.
+"""Base classes of event processors.
 
-A processor sees the events of every run it is given to, in order. It may be used for one run after
-another and for several at a time; `shutdown` means that the outermost run which used it is over.
+A processor receives the events of every run it is passed to, in order. It may be used for several runs, one
+after another or at the same time; `shutdown` is called when an outermost run that used it has ended.
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ if TYPE_CHECKING:
 
 
 class EventProcessor:
-    """Observe runs. Both methods do nothing unless overridden."""
+    """Receive the events of runs. Both methods do nothing unless overridden."""
 
     def on_event(self, event: Event) -> None:
-        """Take note of one event."""
+        """Handle one event."""
 
     def shutdown(self) -> None:
-        """Release what was held for the run that is over."""
+        """Release resources after an outermost run."""
 
 
 class AsyncEventProcessor(EventProcessor):
-    """Observe runs with coroutines where the runner can await them, with plain calls elsewhere."""
+    """Receive events in coroutines under AsyncRunner, in plain calls under SyncRunner."""
 
     async def on_event_async(self, event: Event) -> None:
-        """Take note of one event; calls `on_event` unless overridden."""
+        """Handle one event; calls `on_event` unless overridden."""
         self.on_event(event)
 
     async def shutdown_async(self) -> None:
-        """Release what was held for the run that is over; calls `shutdown` unless overridden."""
+        """Release resources after an outermost run; calls `shutdown` unless overridden."""
         self.shutdown()
 
 
 class TypedEventProcessor(EventProcessor):
-    """Observe runs with one method per kind of event; those not overridden ignore it."""
+    """Receive events in one method per kind of event; override those you need."""
 
     _HANDLERS: ClassVar[dict[str, str]] = {
         "RunStartEvent": "on_run_start",
@@ -69,46 +69,46 @@ class TypedEventProcessor(EventProcessor):
     }
 
     def on_event(self, event: Event) -> None:
-        """Hand the event to the method for its kind; an unknown kind is ignored."""
+        """Call the method for the kind of the event; unknown kinds are ignored."""
         handler = self._HANDLERS.get(type(event).__name__)
         if handler is not None:
             getattr(self, handler)(event)
 
     def on_run_start(self, event: RunStartEvent) -> None:
-        """Take note that a run or map begins."""
+        """Handle the start of a run or map."""
 
     def on_run_end(self, event: RunEndEvent) -> None:
-        """Take note that a run or map is over."""
+        """Handle the end of a run or map."""
 
     def on_superstep_start(self, event: SuperstepStartEvent) -> None:
-        """Take note that a round of nodes begins."""
+        """Handle the start of a superstep."""
 
     def on_node_start(self, event: NodeStartEvent) -> None:
-        """Take note that a node begins."""
+        """Handle the start of a node."""
 
     def on_node_end(self, event: NodeEndEvent) -> None:
-        """Take note that a node has its outputs."""
+        """Handle the end of a node."""
 
     def on_node_error(self, event: NodeErrorEvent) -> None:
-        """Take note that a node failed for good."""
+        """Handle the failure of a node, after its last attempt."""
 
     def on_node_retry(self, event: NodeRetryEvent) -> None:
-        """Take note that a failed attempt will be repeated."""
+        """Handle a failed attempt that will be retried."""
 
     def on_cache_hit(self, event: CacheHitEvent) -> None:
-        """Take note that outputs came from the cache."""
+        """Handle outputs that came from the cache."""
 
     def on_route_decision(self, event: RouteDecisionEvent) -> None:
-        """Take note of a gate's decision."""
+        """Handle the decision of a gate."""
 
     def on_interrupt(self, event: InterruptEvent) -> None:
-        """Take note that a node waits for an answer."""
+        """Handle a node that waits for an answer."""
 
     def on_stop_requested(self, event: StopRequestedEvent) -> None:
-        """Take note that the run was asked to stop."""
+        """Handle a stop request."""
 
     def on_streaming_chunk(self, event: StreamingChunkEvent) -> None:
-        """Take note of a piece of a result."""
+        """Handle a streamed chunk."""
 
     def on_checkpoint_saved(self, event: CheckpointSavedEvent) -> None:
-        """Take note that steps became durable."""
+        """Handle steps that became durable."""

@@ -1,8 +1,8 @@
-"""Progress for people: bars in a terminal, timestamped lines anywhere else, both on stderr.
+"""Progress display on stderr: bars in a terminal, timestamped lines elsewhere.
 
-Shows names, counts and the reason a run failed; never inputs, outputs, chunks or answers. What happens
-inside the items of a map is counted, not shown. `rich` is imported when a processor is made, so that
-importing this module costs nothing.
+Shows names, counts and the reason of a failure; never inputs, outputs, chunks or answers. Nodes inside map
+items are counted, not shown. `rich` is imported when a processor is created, so importing this module is
+cheap.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MILESTONES = (100, 75, 50, 25, 10)
 
 @dataclass(slots=True, eq=False)
 class _Run:
-    """An open run: its place in the tree and how far it got. Ticks are items of a map, else nodes."""
+    """An open run: its parent and its progress. Ticks are items for a map, nodes otherwise."""
 
     name: str
     parent: _Run | None = None
@@ -58,7 +58,7 @@ class _Run:
 
     @property
     def count(self) -> str:
-        """How far the run got, in words."""
+        """The progress as text."""
         done = f"{self.done}/{self.total}" if self.is_map and self.total is not None else str(self.done)
         return f"{done}, {self.failed} failed" if self.failed else done
 
@@ -76,7 +76,7 @@ class _Run:
 
 
 class _Lines:
-    """A line per happening. Nested runs end silently: the line of their node says it."""
+    """One line per event. The end of a nested run has no line: its node has one."""
 
     def note(self, when: float, text: str) -> None:
         # stderr is looked up late (it may be replaced) and can encode any character.
@@ -94,7 +94,7 @@ class _Lines:
 
 
 class _Bars:
-    """A bar per run, nested ones indented; they vanish in the end if transient, but for bad news."""
+    """A bar per run, nested ones indented; transient bars disappear at the end, failures stay."""
 
     def __init__(self, console: Console, transient: bool) -> None:
         self._console = console
@@ -133,7 +133,7 @@ class _Bars:
         self._rows.clear()
 
     def _row(self, run: _Run) -> tuple[Progress, TaskID]:
-        """The display and the run's row in it, made when there is none (any more)."""
+        """Return the display and the row of the run; create them if necessary."""
         if self._progress is None:
             self._progress = _new_progress(self._console, self._transient)
             self._progress.start()
@@ -146,7 +146,7 @@ class _Bars:
 class RichProgressProcessor(TypedEventProcessor):
     """Show the progress of runs on stderr: bars in a terminal, lines otherwise or on request.
 
-    `transient` bars disappear when the outermost run is over. `force_mode` is "auto", "tty" or
+    `transient` bars disappear when the outermost run has ended. `force_mode` is "auto", "tty" or
     "non-tty". Raises ValueError for another mode and ImportError without rich.
     """
 
@@ -167,7 +167,7 @@ class RichProgressProcessor(TypedEventProcessor):
             super().on_event(event)
 
     def shutdown(self) -> None:
-        """Give the terminal back. Runs still open elsewhere take it again with their next event."""
+        """Release the terminal. Other open runs take it again with their next event."""
         with self._lock:
             self._view.close()
 
@@ -179,9 +179,9 @@ class RichProgressProcessor(TypedEventProcessor):
         self._draw(run)
 
     def on_run_end(self, event: RunEndEvent) -> None:
-        """Close the bar or say how the run ended; count it if it was an item of a map."""
+        """Close the bar or print the status; count the run if it was a map item."""
         run = self._spans.pop(event.span_id, None) or _Run(_shown(event.graph_name))
-        for span in run.nodes:  # nodes cut short never close their spans themselves
+        for span in run.nodes:  # nodes that were cut off never close their spans
             self._spans.pop(span, None)
         if run.parent is not None and run.parent.is_map:
             run.parent.tick(failed=event.status is RunStatus.FAILED)
@@ -193,7 +193,7 @@ class RichProgressProcessor(TypedEventProcessor):
             self._view.close()
 
     def on_node_start(self, event: NodeStartEvent) -> None:
-        """Name the node that begins; a step restored from history has nothing to begin."""
+        """Show the node that starts, unless it is restored from history."""
         run = self._spans.get(event.parent_span_id or "")
         name = _shown(event.node_name)
         if run is not None:
@@ -204,7 +204,7 @@ class RichProgressProcessor(TypedEventProcessor):
             self._view.note(event.timestamp, f"▶ {name} started")
 
     def on_node_end(self, event: NodeEndEvent) -> None:
-        """Count the node; a step restored from history is counted silently."""
+        """Count the node; one restored from history has no line."""
         self._close_node(event, None if event.replayed else "✓ {} completed")
 
     def on_node_error(self, event: NodeErrorEvent) -> None:
@@ -212,7 +212,7 @@ class RichProgressProcessor(TypedEventProcessor):
         self._close_node(event, "✗ {} FAILED", failed=True)
 
     def on_interrupt(self, event: InterruptEvent) -> None:
-        """Say which node waits for an answer."""
+        """Show which node waits for an answer."""
         self._close_node(event, "⏸ {} paused", counted=False)
 
     def _close_node(
@@ -246,7 +246,7 @@ class RichProgressProcessor(TypedEventProcessor):
 
 
 def _ending(run: _Run, event: RunEndEvent) -> str:
-    """The last line about a run."""
+    """Return the last line about a run."""
     if event.status is RunStatus.COMPLETED:
         return f"✓ {run.name} completed!"
     if event.status is RunStatus.PAUSED:
@@ -265,7 +265,7 @@ def _shown(name: str) -> str:
 
 def _new_console(forced: bool) -> Console:
     try:
-        # Through the package, so that a missing rich is noticed even if parts of it are loaded.
+        # Import from the package: a missing rich raises even if its submodules are loaded.
         from rich import console
     except ImportError as error:
         raise ImportError(
@@ -287,13 +287,13 @@ def _new_progress(console: Console, transient: bool) -> Progress:
         return TextColumn("{task." + field + "}", markup=False, table_column=column)
 
     columns = [text("description", max(10, console.width * 2 // 5)), BarColumn(), text("fields[count]")]
-    if _is_roomy(console):  # else only what tells how far it got
+    if _is_roomy(console):  # else only the progress
         columns += [TimeElapsedColumn(table_column=Column(no_wrap=True, min_width=7)), text("fields[note]")]
     return Progress(
         *columns,
         console=console,
         transient=transient,
-        # What nodes print goes above the bars, but output sent to a file must still get there.
+        # Output of nodes goes above the bars; redirected output must still reach its file.
         redirect_stdout=sys.stdout.isatty(),
         redirect_stderr=sys.stderr.isatty(),
     )

@@ -1,9 +1,9 @@
-"""What observers are told about a run: frozen facts, built by keyword, complete from `run_id` alone.
+"""Event classes.
 
-Every event names its run, its own span and the span it happened in. The events that open and close a
-run or a node carry the same `span_id`, so a tree of runs can be rebuilt from ids. Timestamps are wall
-clock; durations are measured by whoever emits. Some events carry values (`value`, `chunk`, `info`):
-whatever is shown or exported from an event must leave those out.
+Every event names its run, its own span and its parent span. The events that open and close a run or a node
+have the same `span_id`, so a tree of runs can be rebuilt from ids. Timestamps are wall clock; durations are
+measured by the engine. Some events carry values (`value`, `chunk`, `info`): displays and exports must leave
+them out.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class BaseEvent:
     """The fields every event has."""
 
     run_id: str  # of the run it is about
-    span_id: str = field(default_factory=fresh_span_id)  # of what begins or ends
-    parent_span_id: str | None = None  # of what that is part of
+    span_id: str = field(default_factory=fresh_span_id)  # of the run or node
+    parent_span_id: str | None = None  # of the run or node around it
     timestamp: float = field(default_factory=time.time)  # seconds since 1970, wall clock
 
 
@@ -71,7 +71,7 @@ class _NodeEvent(_GraphEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStartEvent(_GraphEvent):
-    """A run begins. A map is a run of its own (`is_map`) and the parent of its items' runs."""
+    """A run starts. A map is a run of its own (`is_map`) and the parent of the runs of its items."""
 
     workflow_id: str | None = None  # of the stored run, if there is one
     is_map: bool = False  # whether it is a map
@@ -80,7 +80,7 @@ class RunStartEvent(_GraphEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunEndEvent(_GraphEvent):
-    """A run is over, however it ended. Raises ValueError for a status that does not exist."""
+    """A run ended, with any status. Raises ValueError for an unknown status."""
 
     status: RunStatus = RunStatus.COMPLETED  # how it ended
     error: str | None = None  # the message, if it failed
@@ -94,14 +94,14 @@ class RunEndEvent(_GraphEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuperstepStartEvent(_GraphEvent):
-    """The ready nodes of one round are about to execute."""
+    """The ready nodes of one superstep are about to run."""
 
     superstep: int = 0  # its number, from 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeStartEvent(_NodeEvent):
-    """A node begins, or is restored from history (`replayed`)."""
+    """A node starts, or is restored from history (`replayed`)."""
 
     replayed: bool = False  # whether it is only restored from history
 
@@ -118,7 +118,7 @@ class NodeEndEvent(_NodeEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeErrorEvent(_NodeEvent):
-    """A node failed for good. `error` is the message, `error_type` the module-qualified class."""
+    """A node failed, after its last attempt."""
 
     error: str = ""  # the message
     error_type: str = ""  # the class, with its module
@@ -143,7 +143,7 @@ class CacheHitEvent(_NodeEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouteDecisionEvent(_NodeEvent):
-    """A gate decided where to go."""
+    """A gate made a decision."""
 
     decision: str | list[str] | None = None  # the targets; END is written "END"
 
@@ -159,10 +159,10 @@ class InterruptEvent(_NodeEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopRequestedEvent(BaseEvent):
-    """Somebody asked the run to stop."""
+    """The run was asked to stop."""
 
     workflow_id: str | None = None  # of the stored run, if there is one
-    info: Any = None  # what was said with the request
+    info: Any = None  # the `info` of the request
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +178,7 @@ class CheckpointSavedEvent(BaseEvent):
     """The steps with these indexes became durable."""
 
     workflow_id: str | None = None  # of the stored run
-    superstep: int = 0  # to which they belong
+    superstep: int = 0  # the superstep of the steps
     steps: tuple[int, ...] = ()  # their indexes
 
 

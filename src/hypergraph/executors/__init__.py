@@ -1,4 +1,4 @@
-"""Where nodes are called: executors, what crosses to their workers, and what comes back.
+"""Node calls by executors: dispatch in the process of the run, and the code that runs in the workers.
 
-Loaded by runners that are given an executor. The engine meets it as the `places` of a kernel.
+Loaded by runners that are given an executor.
 """

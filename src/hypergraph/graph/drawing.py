@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, cast
 from hypergraph.display import preview
 from hypergraph.graph.structure import DEEPEST, Structure, structure_of
 from hypergraph.layout import Facts, Overlay
-from hypergraph.structure import END_NAME, Level, Part, read_level
+from hypergraph.structure import END_NAME, StoredGraph, StoredNode
 
 if TYPE_CHECKING:
     from hypergraph.graph.graph import Graph
@@ -71,7 +71,7 @@ def draw(graph: Graph | Structure, *, depth: int = 0, separate_outputs: bool = F
     if isinstance(depth, bool) or not isinstance(depth, int) or depth < 0:
         raise ValueError(f"depth must be an int of at least 0, got {depth!r}")
     given: Any = graph
-    level = read_level(structure_of(given) if hasattr(given, "wiring") else given)
+    level = StoredGraph(structure_of(given) if hasattr(given, "wiring") else given)
     sketch = _Sketch(separate_outputs)
     sketch.add_level(level, None, min(depth, DEEPEST))
     arrows = _bridged(sketch.arrows.values(), {box["id"] for box in sketch.boxes})
@@ -92,10 +92,10 @@ class _Sketch:
         self._ids = 0
 
     def add_level(
-        self, level: Level, parent: Box | None, depth: int, from_outside: Collection[str] = ()
+        self, level: StoredGraph, parent: Box | None, depth: int, from_outside: Collection[str] = ()
     ) -> _Ports:
-        """Draw one graph; the values listed as from outside get no boxes, the caller leads them in."""
-        ports = {name: self._add_node(part, parent, depth) for name, part in level.parts.items()}
+        """Draw one graph; values in `from_outside` get no boxes, because the caller draws their arrows."""
+        ports = {name: self._add_node(node, parent, depth) for name, node in level.active.items()}
         takes = self._join_data(level, ports)
         for param, takers in takes.items():
             if param not in from_outside:
@@ -137,29 +137,29 @@ class _Sketch:
         self.boxes.append(box)
         return box
 
-    def _add_node(self, part: Part, parent: Box | None, depth: int) -> _Ports:
-        if part.hidden:
+    def _add_node(self, node: StoredNode, parent: Box | None, depth: int) -> _Ports:
+        if node.hidden:
             hidden = self._new_id()
             return _Ports(
-                hidden, dict.fromkeys(part.inputs, (hidden,)), dict.fromkeys(part.outputs, (hidden,))
+                hidden, dict.fromkeys(node.inputs, (hidden,)), dict.fromkeys(node.outputs, (hidden,))
             )
-        inputs = {name: part.types[0].get(name) for name in part.inputs}
-        outputs = {name: part.types[1].get(name) for name in part.outputs}
-        box = self._add_box(part.kind, part.name, parent, outputs, inputs)
-        box["map_over"], box["map_mode"] = list(part.map_over), part.map_mode
-        inside = read_level(part.inner) if depth and part.inner is not None else None
+        inputs = {name: node.types[0].get(name) for name in node.inputs}
+        outputs = {name: node.types[1].get(name) for name in node.outputs}
+        box = self._add_box(node.kind, node.name, parent, outputs, inputs)
+        box["map_over"], box["map_mode"] = list(node.map_over), node.map_mode
+        inside = StoredGraph(node.inner) if depth and node.inner is not None else None
         if inside is not None and _shows_something(inside):
-            return self._open(part, inside, box, depth - 1)
+            return self._open(node, inside, box, depth - 1)
         gives = {name: [self._outlet(box, name, text, parent)] for name, text in outputs.items()}
-        return _Ports(box["id"], dict.fromkeys(part.inputs, (box["id"],)), gives)
+        return _Ports(box["id"], dict.fromkeys(node.inputs, (box["id"],)), gives)
 
-    def _open(self, part: Part, level: Level, box: Box, depth: int) -> _Ports:
-        inlets = part.inlets
+    def _open(self, node: StoredNode, level: StoredGraph, box: Box, depth: int) -> _Ports:
+        inlets = node.inlets
         inside = self.add_level(level, box, depth, set(inlets.values()))
         return _Ports(
             box["id"],
             {name: inside.takes.get(inner, ()) for name, inner in inlets.items()},
-            {name: inside.gives.get(inner, ()) for name, inner in part.outlets.items()},
+            {name: inside.gives.get(inner, ()) for name, inner in node.outlets.items()},
         )
 
     def _outlet(self, box: Box, output: str, type_text: str | None, parent: Box | None) -> str:
@@ -169,13 +169,13 @@ class _Sketch:
         self.join([box["id"]], [outlet["id"]], "data", [])
         return outlet["id"]
 
-    def _add_input(self, level: Level, param: str, parent: Box | None) -> str:
+    def _add_input(self, level: StoredGraph, param: str, parent: Box | None) -> str:
         return self._add_box(level.kind_of_input(param), param, parent, {param: level.type_of_input(param)})[
             "id"
         ]
 
-    def _join_data(self, level: Level, ports: Mapping[str, _Ports]) -> dict[str, list[str]]:
-        """Draw the data arrows of one level; return who takes which value from outside it."""
+    def _join_data(self, level: StoredGraph, ports: Mapping[str, _Ports]) -> dict[str, list[str]]:
+        """Draw the data arrows of one level; return the boxes that take each value from outside."""
         entries, bound = level.entrypoints, level.bound_here
         outside: dict[str, list[str]] = {}
         for name, port in ports.items():
@@ -189,9 +189,9 @@ class _Sketch:
                     outside.setdefault(param, []).extend(takers)
         return outside
 
-    def _join_control(self, level: Level, ports: Mapping[str, _Ports], parent: Box | None) -> None:
+    def _join_control(self, level: StoredGraph, ports: Mapping[str, _Ports], parent: Box | None) -> None:
         end = None
-        for name, gate in level.parts.items():
+        for name, gate in level.active.items():
             for target, label in gate.branches:
                 if target == END_NAME:
                     end = end or self._add_box("end", END_NAME, parent)["id"]
@@ -200,8 +200,8 @@ class _Sketch:
                     self.join([ports[name].id], [ports[target].id], "control", label)
 
 
-def _shows_something(inside: Level) -> bool:
-    return not all(part.hidden for part in inside.parts.values())
+def _shows_something(inside: StoredGraph) -> bool:
+    return not all(node.hidden for node in inside.active.values())
 
 
 def _strengthen(

@@ -1,9 +1,9 @@
-"""A graph as plain data: enough to draw it, and to say what could run next, without its code.
+"""Structure of a graph as plain data: enough to draw it, and to find the next nodes, without its code.
 
-The data are JSON primitives and hold names, kinds and texts of types; no value, not even a bound one.
-Everything stands in construction order. A nested graph stands whole inside its node; where that would be
-too deep or too large to write down, its `graph` is None, and the name and ends of the node are still there.
-The data are made once per graph and shared: whoever wants to change them takes a copy.
+The data are JSON primitives: names, kinds and texts of types, but no values, not even bound ones. Everything
+is in construction order. A nested graph is stored inside its node; where that would be too deep or too large,
+its `graph` is None, and the name, inputs and outputs of the node are still there. The data are built once per
+graph and shared: copy them before changing them.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 Structure = dict[str, Any]
 
-DEEPEST = 50  # levels: what writes JSON goes down by recursion, and may be called deep down itself
-_LARGEST = 10_000  # nodes of all levels: a graph may contain one twice that contains another twice, and so on
+DEEPEST = 50  # levels: JSON encoders recurse, and may be called deep in a stack themselves
+_LARGEST = 10_000  # nodes of all levels: graphs that contain others twice, level by level, grow exponentially
 _LONGEST_TYPE = 80
 
 
@@ -33,14 +33,14 @@ def structure_of(graph: Graph) -> Structure:
     """Return the structure of a graph.
 
     {version, name, nodes, edges, explicit, cycles, value_cycles, inputs: {required, optional, bound,
-    entrypoints}, selected, entrypoints}; `explicit` says that the edges were declared; cycles are lists of
-    nodes, over all ways, or over those that values can go; the last are those of `with_entrypoint`.
+    entrypoints}, selected, entrypoints}; `explicit` means that the edges were declared; cycles are lists of
+    nodes, over edges of every type or over those of values; the last `entrypoints` are of `with_entrypoint`.
 
     node  {name, kind, inputs, outputs, emit, wait_for, hidden, optional, types: {inputs, outputs}}; `kind`
-          is "function", "gate", "interrupt" or "graph", `optional` the inputs that it can do without
+          is "function", "gate", "interrupt" or "graph", `optional` the inputs with a default
     gate  also {targets, labels, multi_target, default_open, ifelse}; the end is "END", the first target of
           an ifelse is the one for True
-    graph also {graph, renamed: {inputs, outputs}, map_over, map_mode, durability}; `renamed` leads from
+    graph also {graph, renamed: {inputs, outputs}, map_over, map_mode, durability}; `renamed` maps
           names of the node to those inside, where they differ
     edge  {source, target, type, values}; the type is "data", "control" or "ordering"
     """
@@ -155,7 +155,7 @@ def _inner(node: GraphNode) -> Structure:
 def _types_inside(
     node: GraphNode, inner: Structure, inlets: dict[str, str], outlets: dict[str, str]
 ) -> dict[str, dict[str, str]]:
-    """Return the types that inner nodes declare, read from the structure: asking the node would recurse."""
+    """Return the types that inner nodes declare, read from the structure: the node itself would recurse."""
     taken: dict[str, str] = {}
     made: dict[str, str] = {}
     for inside in reversed(inner["nodes"]):  # of several, the first one counts

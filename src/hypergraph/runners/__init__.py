@@ -1,4 +1,4 @@
-"""Runners: how graphs are executed. AsyncRunner is loaded on first use, and asyncio with it."""
+"""Runners of graphs. AsyncRunner, and asyncio with it, is imported on first use."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -11,14 +11,14 @@ from hypergraph.runners.options import ErrorHandling
 from hypergraph.runners.sync import SyncRunner
 from hypergraph.runs import MapLog, MapResult, NodeStats, RunLog, RunResult
 
-if TYPE_CHECKING:  # without this, type checkers cannot call what `__getattr__` returns
+if TYPE_CHECKING:  # the types of what `__getattr__` returns
     from hypergraph.runners.async_ import AsyncRunner
     from hypergraph.runners.async_ import Handover as Handover
     from hypergraph.runners.sync_on_loop import finish_on_loop as finish_on_loop
     from hypergraph.runners.sync_on_loop import kernel_for as kernel_for
     from hypergraph.runners.sync_on_loop import steps_on_loop as steps_on_loop
 
-_LAZY = {  # by name, in which module: what an AsyncRunner needs, and a SyncRunner with an executor
+_LAZY = {  # names and modules that only AsyncRunner, and SyncRunner with an executor, need
     "AsyncRunner": "async_",
     "Handover": "async_",
     **dict.fromkeys(("finish_on_loop", "kernel_for", "steps_on_loop"), "sync_on_loop"),

@@ -17,7 +17,7 @@ from hypergraph.engine.nested import MapRun
 from hypergraph.engine.options import RunOptions
 from hypergraph.engine.run import Run
 from hypergraph.events.dispatcher import EventDispatcher
-from hypergraph.executors.dispatch import Places
+from hypergraph.executors.dispatch import NodeExecutors
 from hypergraph.graph.graph import Graph
 from hypergraph.runners.base import (
     MAP_OPTIONS,
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 
 
 class AsyncObserver(EventObserver):
-    """Deliver events in the order in which they happened, however long a processor takes."""
+    """Deliver events in order, however long a processor takes."""
 
     def __init__(self, deliver: Deliver) -> None:
-        turn = asyncio.Lock()  # nodes that run at the same time report at the same time
+        turn = asyncio.Lock()  # concurrent nodes emit at the same time
 
         async def deliver_in_turn(event: Event) -> None:
             async with turn:
@@ -55,20 +55,20 @@ class AsyncObserver(EventObserver):
         self._flushes: set[asyncio.Task[None]] = set()
 
     def flush(self) -> None:
-        """Deliver the backlog as soon as the loop gets to it; may be called from a worker thread."""
+        """Schedule the delivery of the backlog; may be called from a worker thread."""
         if not self._flush_is_due:
             self._flush_is_due = True
             self._loop.call_soon_threadsafe(self._start_flush)
 
     def _start_flush(self) -> None:
-        self._flush_is_due = False  # what is added from here on may be too late for this flush
+        self._flush_is_due = False  # later events may need another flush
         if self.backlog:
             task = self._loop.create_task(self.drain())
             self._flushes.add(task)
             task.add_done_callback(self._flushes.discard)
 
     async def settle(self) -> None:
-        """Wait for the flushes that are under way: no task outlives its run."""
+        """Wait for running flushes: no task outlives its run."""
         if self._flushes:
             await asyncio.wait(self._flushes)
 
@@ -77,7 +77,7 @@ T = TypeVar("T")
 
 
 class Handover(Generic[T]):
-    """Pass things from a run to its consumer, one at a time."""
+    """A channel from a run to its consumer; the run waits until each item is consumed."""
 
     def __init__(self) -> None:
         self._offers: asyncio.Queue[tuple[T, asyncio.Future[None]] | None] = asyncio.Queue()
@@ -85,7 +85,7 @@ class Handover(Generic[T]):
         self._is_open = True
 
     async def give(self, thing: T) -> None:
-        """Offer a thing and wait until the consumer asks for the next one, or has left."""
+        """Put an item and wait until the consumer asks for the next one, or has left."""
         if self._is_open:
             self._givers.add(giver := asyncio.get_running_loop().create_future())
             self._offers.put_nowait((thing, giver))
@@ -99,7 +99,7 @@ class Handover(Generic[T]):
     async def take(
         self, run: Run | MapRun, work: Callable[[], Coroutine[Any, Any, None]]
     ) -> AsyncGenerator[T, None]:
-        """Start the work and yield what it gives; nothing of it is left when the consumer is gone."""
+        """Start the work and yield the items it puts; the work has ended when the consumer is gone."""
         task = asyncio.create_task(work())
         task.add_done_callback(lambda _: self._offers.put_nowait(None))
         try:
@@ -107,7 +107,7 @@ class Handover(Generic[T]):
                 thing, giver = offer
                 yield thing
                 self._release(giver)
-        except asyncio.CancelledError:  # whoever cancels the consumer cancels its run
+        except asyncio.CancelledError:  # cancelling the consumer cancels its run
             task.cancel()
             raise
         except GeneratorExit:
@@ -120,11 +120,11 @@ class Handover(Generic[T]):
             await task
 
 
-_background: set[asyncio.Task[Any]] = set()  # a loop holds on to its tasks only weakly
+_background: set[asyncio.Task[Any]] = set()  # an event loop keeps only weak references to tasks
 
 
 def as_task(work: Coroutine[Any, Any, T]) -> tuple[Callable[[], bool], Callable[[], Awaitable[T]]]:
-    """Start work as a task; return how to ask whether it is done, and how to wait for what it returns."""
+    """Start work as a task; return functions that tell whether it is done and that await its result."""
     task = asyncio.create_task(work)
     _background.add(task)
     task.add_done_callback(_background.discard)
@@ -161,7 +161,7 @@ class AsyncRunIterator:
         try:
             async for event in self._events:
                 yield event
-        finally:  # of a loop that was left, whenever it is collected: somebody may have been faster
+        finally:  # runs when an abandoned loop is collected: aclose() may be running already
             if not self._closing.locked():
                 await self.aclose()
 
@@ -169,7 +169,7 @@ class AsyncRunIterator:
         return await anext(self._events)
 
     async def aclose(self) -> None:
-        """Stop the run unless it is over, and wait until it is."""
+        """Stop the run unless it has ended, and wait for its end."""
         async with self._closing:
             await self._events.aclose()
 
@@ -180,7 +180,7 @@ class AsyncRunIterator:
 
     @cached_property
     def result(self) -> RunResult:
-        """The result of the run. Raises RuntimeError while it is still under way."""
+        """The result of the run. Raises RuntimeError before its end."""
         return finished(self._run, self._is_over)
 
 
@@ -343,10 +343,10 @@ class AsyncRunner(BaseRunner):
     # -- the parts -------------------------------------------------------------------------------------
 
     def _kernel(self, graph: Graph, options: RunOptions) -> AsyncKernel:
-        asyncio.get_running_loop()  # raises now, and not when something is under way
+        asyncio.get_running_loop()  # raises here, before anything has started
         executor = chosen_executor(self._executor, options.executor)
-        places = Places(executor, graph) if executor is not None else None
-        return AsyncKernel(options.max_concurrency, offload_all=self._offload_sync, places=places)
+        executors = NodeExecutors(executor, graph) if executor is not None else None
+        return AsyncKernel(options.max_concurrency, offload_all=self._offload_sync, executors=executors)
 
     def _observer(self, dispatcher: EventDispatcher) -> EventObserver:
         return AsyncObserver(dispatcher.emit_async)

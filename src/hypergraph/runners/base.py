@@ -408,7 +408,7 @@ class BaseRunner(ABC):
 
 
 def dispatcher_for(processors: Any) -> EventDispatcher | None:
-    """Return a dispatcher for this call, None when nobody listens. Raises TypeError for wrong processors."""
+    """Return a dispatcher, None without processors. Raises TypeError for wrong processors."""
     if processors is None:
         return None
     dispatcher = EventDispatcher(processors)
@@ -437,7 +437,7 @@ def _not_a_store(runner: str, given: Any) -> str:
 
 
 def needs_interrupts(graph: Graph, why: str) -> IncompatibleRunnerError:
-    """Return the error for a graph whose interrupts nobody could answer."""
+    """Return the error for a graph with interrupts that cannot be answered."""
     names = [node.name for node in graph.interrupt_nodes] or ["a nested graph"]
     return IncompatibleRunnerError(
         f"The graph has an InterruptNode ({', '.join(names)}), and {why}.", names[0], "supports_interrupts"
@@ -445,7 +445,7 @@ def needs_interrupts(graph: Graph, why: str) -> IncompatibleRunnerError:
 
 
 def check_graph(graph: Graph, runner: str, can: RunnerCapabilities) -> None:
-    """A1: refuse what a runner cannot run. Raises TypeError for what is no graph, IncompatibleRunnerError."""
+    """A1: raise IncompatibleRunnerError for a graph the runner cannot run, TypeError for another object."""
     if not isinstance(graph, Graph):
         raise TypeError(f"A runner runs a Graph, got {type(graph).__name__}. Build one: Graph([node, ...]).")
     if not can.supports_async_nodes and graph.has_async_nodes:
@@ -468,7 +468,7 @@ def check_mapped(graph: Graph, names: Sequence[str], given: Mapping[str, Any]) -
         raise ValueError(f"map_over names an input twice: {', '.join(names)}.")
     missing = [name for name in names if name not in given]
     if missing:
-        hint = did_you_mean(missing[0], given) or "How to fix: pass a list for it in `values`."
+        hint = did_you_mean(missing[0], given) or f"How to fix: pass a list: {missing[0]}=[...]."
         raise MissingInputError(
             f"map_over names {', '.join(map(repr, missing))}, which was not given. "
             f"{hint} Inputs: {graph.inputs.all}",
@@ -478,20 +478,17 @@ def check_mapped(graph: Graph, names: Sequence[str], given: Mapping[str, Any]) -
 
 
 def checked_executor(given: Any) -> Executor | Mapping[str, Executor] | None:
-    """Return what was given as executor. Raises TypeError unless it is one, or a dict of them by node."""
+    """Return the executor, or a copy of a dict of executors by node. Raises TypeError for anything else."""
     executors = list(given.values()) if isinstance(given, Mapping) else [] if given is None else [given]
     for executor in executors:
         if not isinstance(executor, Executor):
             raise TypeError(
-                "executor must be a concurrent.futures.Executor or a dict from node names to such, "
+                "executor must be a concurrent.futures.Executor or a dict from node names to executors, "
                 f"got {type(executor).__name__}"
             )
     return dict(given) if isinstance(given, Mapping) else given
 
 
 def chosen_executor(own: Any, given: Any) -> Executor | Mapping[str, Executor] | None:
-    """Return who calls the nodes of a call: the executor it was given (`{}`: nobody else), or its runner's.
-
-    Raises TypeError for what is no executor.
-    """
+    """Return the executor of a call (`{}`: none), or that of its runner. Raises TypeError."""
     return own if given is None else checked_executor(given) or None

@@ -23,7 +23,7 @@ R = TypeVar("R")
 
 
 class Handle(Generic[R]):
-    """Something under way; `result()` gives the result itself, under AsyncRunner a coroutine of it."""
+    """A call in progress; `result()` returns the result, under AsyncRunner a coroutine."""
 
     def __init__(self, run: Run | MapRun, done: Callable[[], bool], result: Callable[[], R]) -> None:
         self._run = run
@@ -37,7 +37,7 @@ class Handle(Generic[R]):
 
     @property
     def done(self) -> bool:
-        """Whether the run has ended, whichever way."""
+        """Whether the run has ended, with any status."""
         return self._done()
 
     def stop(self, info: Any = None) -> None:
@@ -45,7 +45,7 @@ class Handle(Generic[R]):
         self._run.scope.stop(info)
 
     def result(self) -> R:
-        """Wait for the run to end and return its result. Raises what `run` or `map` would have raised."""
+        """Wait for the run to end and return its result. Raises the errors of `run` or `map`."""
         return self._result()
 
     def __repr__(self) -> str:
@@ -61,29 +61,29 @@ class MapHandle(Handle[R]):
 
 
 def in_thread(work: Callable[[], T]) -> Future[T]:
-    """Start work in a thread of its own, with the context variables of the caller.
+    """Start work in a new thread, with the context variables of the caller.
 
-    The thread is no daemon: a program that comes to its end waits for it, so that no node is cut off midway.
+    It is not a daemon thread: the program waits for it at exit, so no node is cut off.
     """
     future: Future[T] = Future()
 
     def target() -> None:
         try:
             future.set_result(work())
-        except BaseException as error:  # handed to whoever asks for the result
+        except BaseException as error:  # raised by Future.result()
             future.set_exception(error)
 
     threading.Thread(target=contextvars.copy_context().run, args=(target,), name="hypergraph run").start()
     return future
 
 
-LEFT = "the iterator was left"  # why a run stops when nobody asks for the next thing
+LEFT = "the iterator was left"  # why a run stops when its iterator is closed
 
 
 def until_left(run: Run | MapRun, steps: Iterator[T]) -> Iterator[T]:
-    """Yield what a run hands out; when the consumer leaves early, stop the run and let it close properly."""
+    """Yield what a run publishes; if the consumer leaves early, stop the run and let it end properly."""
     try:
-        for step in steps:  # noqa: UP028 - `yield from` would throw a leaving consumer's GeneratorExit into the run
+        for step in steps:  # noqa: UP028 - `yield from` would throw the GeneratorExit of the consumer into the run
             yield step
     except GeneratorExit:
         run.scope.stop(LEFT)
@@ -116,7 +116,7 @@ class RunIterator:
         return next(self._events)
 
     def close(self) -> None:
-        """Stop the run unless it is over."""
+        """Stop the run unless it has ended."""
         self._events.close()
 
     @property
@@ -126,12 +126,12 @@ class RunIterator:
 
     @cached_property
     def result(self) -> RunResult:
-        """The result of the run. Raises RuntimeError while it is still under way."""
+        """The result of the run. Raises RuntimeError before its end."""
         return finished(self._run, self._is_over)
 
 
 def finished(run: Run, is_over: bool) -> RunResult:
-    """Return the result of a run. Raises RuntimeError unless it is over."""
+    """Return the result of a run. Raises RuntimeError before its end."""
     if not is_over:
-        raise RuntimeError("The run is not over: there is a result after its last event.")
+        raise RuntimeError("The run has not ended: the result is available after the last event.")
     return result_of(run)

@@ -1,4 +1,4 @@
-"""Observer of a run: engine notifications as events for processors."""
+"""Observer of a run: it turns notifications of the engine into events."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Deliver = Callable[["Event"], Awaitable[None]]
 
 
 class EventObserver:
-    """Turn what the engine reports into events and deliver them in order."""
+    """Build events from notifications of the engine and deliver them in order."""
 
     def __init__(self, deliver: Deliver) -> None:
         self._deliver = deliver
@@ -35,7 +35,7 @@ class EventObserver:
         await self._deliver(event)
 
     async def drain(self) -> None:
-        """Deliver what has piled up."""
+        """Deliver the backlog."""
         while self.backlog:
             await self._deliver(self.backlog.popleft())
 
@@ -45,7 +45,7 @@ class EventObserver:
         await self._emit(events.RunStartEvent(**_own(run, run.graph_name), workflow_id=run.workflow_id))
 
     async def replayed(self, run: Run) -> None:
-        """Tell what was done before: these steps are restored and call nothing."""
+        """Emit start and end of the steps that were restored from history."""
         for _, step, *_ in run.past.rows:
             start = events.NodeStartEvent(**_inside(run), node_name=step.name, replayed=True)
             await self._emit(start)
@@ -54,7 +54,7 @@ class EventObserver:
             )
 
     async def checkpoint_saved(self, run: Run, indexes: tuple[int, ...]) -> None:
-        """Tell which steps have become durable."""
+        """Emit which steps became durable."""
         await self._emit(
             events.CheckpointSavedEvent(
                 run_id=run.run_id,
@@ -66,7 +66,7 @@ class EventObserver:
         )
 
     async def run_ended(self, run: Run) -> None:
-        """Close the span of a run, whichever way it ended."""
+        """Close the span of a run, with any status."""
         await self._emit(
             events.RunEndEvent(
                 **_own(run, run.graph_name),
@@ -101,7 +101,7 @@ class EventObserver:
         )
 
     async def superstep_started(self, run: Run, superstep: int) -> None:
-        """Tell that the next round begins."""
+        """Emit the start of a superstep."""
         await self._emit(events.SuperstepStartEvent(**_inside(run), superstep=superstep))
 
     async def node_started(self, run: Run, step: Step) -> str:
@@ -133,7 +133,7 @@ class EventObserver:
     async def node_retried(
         self, run: Run, step: Step, attempt: int, error: BaseException, delay: float
     ) -> None:
-        """Tell that an attempt failed and another one follows."""
+        """Emit that a failed attempt will be retried."""
         await self._emit(
             events.NodeRetryEvent(
                 **_inside(run), node_name=step.name, attempt=attempt, delay_s=delay, **_text(error)
@@ -141,17 +141,17 @@ class EventObserver:
         )
 
     async def cache_hit(self, run: Run, step: Step, key: str) -> None:
-        """Tell that a result came from the cache."""
+        """Emit a cache hit."""
         await self._emit(events.CacheHitEvent(**_inside(run), node_name=step.name, cache_key=key))
 
     async def decided(self, run: Run, step: Step, decision: Any) -> None:
-        """Tell what a gate decided."""
+        """Emit the decision of a gate."""
         await self._emit(
             events.RouteDecisionEvent(**_inside(run), node_name=step.name, decision=decision_text(decision))
         )
 
     async def interrupted(self, run: Run, step: Step, span_id: str, pause: PauseInfo) -> None:
-        """Tell that the run waits for an answer; this closes the node's span."""
+        """Emit that the run waits for an answer, and close the span of the node."""
         await self._emit(
             events.InterruptEvent(
                 **_inside(run),
@@ -164,7 +164,7 @@ class EventObserver:
         )
 
     def chunk(self, run: Run, name: str, chunk: Any) -> None:
-        """Tell about a piece of output, from inside a node."""
+        """Emit a chunk, from inside a node."""
         span_id, count = _spans(run).get(name, ("", 0))
         _spans(run)[name] = (span_id, count + 1)
         self.backlog.append(
@@ -180,13 +180,13 @@ class EventObserver:
         self.flush()
 
     def flush(self) -> None:
-        """Deliver the backlog without waiting, where that is possible; here it is not."""
+        """Deliver the backlog without waiting; subclasses that can do so override this."""
 
     def stop_requested(self, scope: CallContext, info: Any) -> None:
-        """Tell that somebody asked the run to stop."""
+        """Emit a stop request."""
         root = scope.root
         if root is not None:
-            self.backlog.append(  # whoever asks may be in another thread: the run itself delivers
+            self.backlog.append(  # the request may come from another thread: the run delivers it
                 events.StopRequestedEvent(
                     run_id=root.run_id,
                     parent_span_id=root.span_id or None,
@@ -197,7 +197,7 @@ class EventObserver:
 
 
 def _own(run: Run | MapRun, graph_name: str | None) -> dict[str, Any]:
-    """Return what the first and the last event of a run have in common."""
+    """Return the common fields of the first and the last event of a run."""
     return {
         "run_id": run.run_id,
         "span_id": run.span_id,
@@ -229,7 +229,7 @@ def _logs(inner: Any) -> tuple[RunLog, ...]:
 
 
 class SyncObserver(EventObserver):
-    """Deliver by plain calls, chunks included as they come."""
+    """Deliver events by plain calls, chunks at once."""
 
     def __init__(self, dispatcher: EventDispatcher) -> None:
         async def deliver(event: Event) -> None:
@@ -239,6 +239,6 @@ class SyncObserver(EventObserver):
         self._dispatcher = dispatcher
 
     def flush(self) -> None:
-        """Deliver the backlog right here."""
+        """Deliver the backlog at once."""
         while self.backlog:
             self._dispatcher.emit(self.backlog.popleft())

@@ -35,6 +35,7 @@ _CAPABILITIES = RunnerCapabilities(supports_interrupts=True)
 _ASYNC_ONLY = frozenset(("max_concurrency",))
 _RUN_OPTIONS = RUN_OPTIONS - _ASYNC_ONLY
 _MAP_OPTIONS = MAP_OPTIONS - _ASYNC_ONLY
+_CONCLUDING = frozenset(("error_handling",))  # options that only the end of a run depends on
 
 
 class SyncRunner(BaseRunner):
@@ -67,7 +68,8 @@ class SyncRunner(BaseRunner):
     def run(self, /, graph: Graph, values: Mapping[str, Any] | None = None, **keywords: Any) -> RunResult:
         options, inputs = split_keywords(keywords, _RUN_OPTIONS) if keywords else (DEFAULTS, keywords)
         run = dispatcher = None
-        if options is DEFAULTS and (values is None or not inputs):  # as most calls are
+        plain = options is DEFAULTS or vars(options).keys() <= _CONCLUDING
+        if plain and (values is None or not inputs):  # as most calls are
             run = self._prepared_before(_KERNEL, graph, inputs if values is None else values)
         if run is None:
             run, dispatcher = self._begin(graph, values, inputs, options)
@@ -197,7 +199,7 @@ class SyncRunner(BaseRunner):
         live.add(scope)
         try:
             work = execute(run) if isinstance(run, Run) else run.execute()
-            if scope.kernel.places is None:
+            if scope.kernel.executors is None:
                 finish(work)
             else:
                 runners.finish_on_loop(run, work)

@@ -10,19 +10,19 @@ from typing import Any, TypeVar
 from hypergraph.engine.async_kernel import AsyncKernel
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.run import Run
-from hypergraph.executors.dispatch import Places, Placing
+from hypergraph.executors.dispatch import ExecutorChoice, NodeExecutors
 from hypergraph.graph.graph import Graph
 from hypergraph.runners.async_ import Handover
 from hypergraph.runners.handles import in_thread
 
 T = TypeVar("T")
-IN_FLIGHT = 1000  # calls handed to executors and not yet back; more would only wait in memory
+IN_FLIGHT = 1000  # calls submitted to executors at a time; more would only wait in memory
 _OVER: Any = object()
 
 
-def kernel_for(executor: Placing, graph: Graph) -> AsyncKernel:
-    """Return a kernel that waits for executors. Raises ValueError for nodes that cannot be called by one."""
-    return AsyncKernel(IN_FLIGHT, places=Places(executor, graph))
+def kernel_for(executor: ExecutorChoice, graph: Graph) -> AsyncKernel:
+    """Return a kernel that waits for executors. Raises ValueError for nodes that an executor cannot call."""
+    return AsyncKernel(IN_FLIGHT, executors=NodeExecutors(executor, graph))
 
 
 def finish_on_loop(run: Run | MapRun, work: Coroutine[Any, Any, None]) -> None:
@@ -32,7 +32,7 @@ def finish_on_loop(run: Run | MapRun, work: Coroutine[Any, Any, None]) -> None:
 
 
 def steps_on_loop(run: Run | MapRun, work: Coroutine[Any, Any, None], handover: Handover[T]) -> Iterator[T]:
-    """Drive a run as far as somebody asks for the next thing it gives."""
+    """Drive a run from item to item, as the consumer asks for them."""
     taken = handover.take(run, lambda: work)
 
     async def next_one() -> Any:

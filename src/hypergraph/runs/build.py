@@ -1,4 +1,4 @@
-"""From the raw records of the engine to results and logs: built when somebody looks, not before."""
+"""Results and logs, built lazily from the raw records of the engine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PLAIN = StepOutcome()
 
 
 class EngineResult(RunResult):
-    """A result that finds its run id, log and nested results in the run it came from."""
+    """A result that takes its run id, log and nested results from its run on first use."""
 
     _run: Run
     status = RunStatus.COMPLETED
@@ -31,14 +31,14 @@ class EngineResult(RunResult):
 
     @cached_property
     def log(self) -> RunLog:  # type: ignore[override]
-        """What the run did, node by node."""
+        """The log of the run."""
         return log_of(self._run)
 
     @cached_property
     def nested(self) -> dict[str, RunResult | MapResult]:  # type: ignore[override]
-        """The results of the nested graphs that ran, each of its last execution."""
+        """The results of the nested graphs, each from its last execution."""
         run, selected = self._run, self._run.admission.selected
-        ran = [(step, detail.inner) for _, step, _, detail in records_of(run) if detail.inner is not None]
+        ran = [(step, outcome.inner) for _, step, _, outcome in records_of(run) if outcome.inner is not None]
         ran.extend(run.waits_in)
         return {
             step.name: inner_result(inner)
@@ -47,12 +47,12 @@ class EngineResult(RunResult):
         }
 
 
-EngineResult.__name__ = EngineResult.__qualname__ = "RunResult"  # users know one kind of result
+EngineResult.__name__ = EngineResult.__qualname__ = "RunResult"  # users see one class of results
 
 
 def result_of(run: Run) -> RunResult:
     """Return the result of a run that has ended."""
-    result = EngineResult.__new__(EngineResult)  # past the constructor: nearly all fields keep their defaults
+    result = EngineResult.__new__(EngineResult)  # skips the constructor: most fields keep their defaults
     result._run = run
     result.values = run.outcome()
     if run.workflow_id is not None:
@@ -68,7 +68,7 @@ def result_of(run: Run) -> RunResult:
 
 
 def map_result_of(map_run: MapRun) -> MapResult:
-    """Return the results of a map that has ended: of every item that ran."""
+    """Return the results of all items that ran in a map that has ended."""
     results = tuple(result_of(run) for run in map_run.runs if run is not None)
     return MapResult(
         results,
@@ -87,23 +87,23 @@ def inner_result(inner: Run | MapRun) -> RunResult | MapResult:
 
 
 def records_of(run: Run) -> Iterator[tuple[int, Step, float, StepOutcome]]:
-    """Iterate over the raw records by superstep and graph order, each with its detail."""
+    """Iterate over the raw records by superstep and graph order, each with its outcome."""
     raw, size = run.records, RECORD_SIZE
     rows = [raw[start : start + size] for start in range(0, len(raw), size)]
     rows.sort(key=lambda row: (row[0], row[1].index))
     for superstep, step, seconds, extra in rows:
         if isinstance(extra, StepOutcome):
             yield superstep, step, seconds, extra
-        elif step.is_gate:  # the engine keeps the bare decision of a plain gate
-            detail = StepOutcome()
-            detail.decision = extra
-            yield superstep, step, seconds, detail
+        elif step.is_gate:  # the engine stores only the decision of a plain gate
+            outcome = StepOutcome()
+            outcome.decision = extra
+            yield superstep, step, seconds, outcome
         else:
             yield superstep, step, seconds, _PLAIN
 
 
 def log_of(run: Run) -> RunLog:
-    """Return the log of a run that has ended; it is built once, however deep the run lies in others."""
+    """Return the log of a run that has ended; it is built once."""
     if run.log is None:
         run.log = RunLog(
             graph_name=run.graph_name,
@@ -112,29 +112,31 @@ def log_of(run: Run) -> RunLog:
             steps=tuple(_node_record(*row) for row in records_of(run)),
             item_index=run.item_index,
         )
-    return run.log  # type: ignore[no-any-return]  # the engine keeps it without knowing what it is
+    return run.log  # type: ignore[no-any-return]  # typed Any in the engine
 
 
-def _node_record(superstep: int, step: Step, seconds: float, detail: StepOutcome) -> NodeRecord:
-    error = detail.error
+def _node_record(superstep: int, step: Step, seconds: float, outcome: StepOutcome) -> NodeRecord:
+    error = outcome.error
     return NodeRecord(
         node_name=step.name,
         superstep=superstep,
-        duration_ms=max(round(seconds * 1000, 3), 0.001) if seconds > 0 else 0.0,  # time passed is never 0
-        status=_status(detail),
+        duration_ms=max(round(seconds * 1000, 3), 0.001)
+        if seconds > 0
+        else 0.0,  # a measured time is never 0
+        status=_status(outcome),
         error=None if error is None else safe_text(error) or type(error).__name__,
-        cached=detail.cached,
-        decision=decision_text(detail.decision),
-        span_id=detail.span_id,
-        attempt=detail.attempts,
-        log=None if detail.inner is None else inner_log(detail.inner),
+        cached=outcome.cached,
+        decision=decision_text(outcome.decision),
+        span_id=outcome.span_id,
+        attempt=outcome.attempts,
+        log=None if outcome.inner is None else inner_log(outcome.inner),
     )
 
 
-def _status(detail: StepOutcome) -> NodeStatus:
-    if detail.error is not None:
+def _status(outcome: StepOutcome) -> NodeStatus:
+    if outcome.error is not None:
         return "failed"
-    return "skipped" if detail.replayed else "cached" if detail.cached else "completed"
+    return "skipped" if outcome.replayed else "cached" if outcome.cached else "completed"
 
 
 def inner_log(inner: Run | MapRun) -> RunLog | MapLog:
@@ -143,7 +145,7 @@ def inner_log(inner: Run | MapRun) -> RunLog | MapLog:
 
 
 def decision_text(decision: Any) -> str | list[str] | None:
-    """Return a decision as records show it: names, END as "END"."""
+    """Return a decision as text: names of targets, "END" for END."""
     if decision is None:
         return None
     if isinstance(decision, list):
@@ -152,7 +154,7 @@ def decision_text(decision: Any) -> str | list[str] | None:
 
 
 def status_of(map_run: MapRun) -> RunStatus:
-    """Return how a map ended as a whole; unless one failed, items that never began make it a stopped one."""
+    """Return the status of a map. Items that never started make it stopped, unless one failed."""
     found = {run.status for run in map_run.runs if run is not None}
     if None in map_run.runs and RunStatus.FAILED not in found:
         found.add(RunStatus.STOPPED)

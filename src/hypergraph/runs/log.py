@@ -36,10 +36,10 @@ class RunLog:
     run_id: str  # of the run
     total_duration_ms: float  # of the whole run
     steps: tuple[NodeRecord, ...]  # the executions in order
-    item_index: int | None = None  # the place in a map, if it was an item
+    item_index: int | None = None  # the index of the item, in a map
 
     def __post_init__(self) -> None:
-        _settle(self, "steps")
+        _normalise(self, "steps")
 
     @property
     def errors(self) -> tuple[NodeRecord, ...]:
@@ -53,11 +53,11 @@ class RunLog:
 
     @property
     def node_stats(self) -> dict[str, NodeStats]:
-        """The added-up executions of each node, in order of first execution."""
+        """The statistics of each node, in order of first execution."""
         return add_up(self.steps)
 
     def summary(self) -> str:
-        """Return one line: how many nodes, how long, how many errors, which node was slowest."""
+        """Return one line: number of nodes, duration, number of errors, slowest node."""
         timing = self.timing
         counts = (plural(len(timing), "node"), run_time(self.total_duration_ms), self._error_count)
         text = ", ".join(counts)
@@ -113,8 +113,8 @@ class RunLog:
 class MapLog:
     """The logs of all items of a map, in item order.
 
-    `outcomes` holds a status and a message per item for what no record tells: an item that
-    paused, was stopped, or failed before its first node. Without it, the records decide.
+    `outcomes` holds a status and a message per item, for items without a failed record: paused, stopped, or
+    failed before the first node. Without `outcomes` the records decide.
     """
 
     graph_name: str  # "" for a graph without name
@@ -123,7 +123,7 @@ class MapLog:
     outcomes: tuple[tuple[str, str], ...] = field(default=(), compare=False)  # see above
 
     def __post_init__(self) -> None:
-        _settle(self, "items")
+        _normalise(self, "items")
 
     def __len__(self) -> int:
         return len(self.items)
@@ -145,11 +145,11 @@ class MapLog:
 
     @property
     def node_stats(self) -> dict[str, NodeStats]:
-        """The added-up executions of each node over all items."""
+        """The statistics of each node over all items."""
         return add_up(step for item in self.items for step in item.steps)
 
     def summary(self) -> str:
-        """Return one line: how many items, how they ended, how long, how many errors."""
+        """Return one line: number of items, statuses, duration, number of errors."""
         statuses = tally(self._status(position) for position in range(len(self)))
         return " | ".join((plural(len(self), "item"), statuses, self._total, self._error_count))
 
@@ -177,7 +177,7 @@ class MapLog:
 
     @property
     def _error_count(self) -> str:
-        # An item that failed before its first node has no failed record, and is an error all the same.
+        # An item that failed before its first node has no failed record, but is an error too.
         counts = (
             len(item.errors) or self._status(position) == "failed" for position, item in enumerate(self.items)
         )
@@ -212,8 +212,8 @@ class MapLog:
         return index, nodes, execution_time(None), status
 
 
-def _settle(log: RunLog | MapLog, rows: str) -> None:
-    """Bring a new log into its normal form: the name is text, the time rounded and not negative."""
+def _normalise(log: RunLog | MapLog, rows: str) -> None:
+    """Normalise a new log: the name is text, the time rounded and not negative."""
     object.__setattr__(log, "graph_name", log.graph_name or "")
     object.__setattr__(log, "total_duration_ms", max(0.0, round(log.total_duration_ms, 3)))
     object.__setattr__(log, rows, tuple(getattr(log, rows)))
@@ -282,7 +282,7 @@ def tally(statuses: Iterable[str]) -> str:
 
 
 def step_table(steps: Iterable[NodeRecord]) -> Table:
-    """Lay out one row per execution; the Decision column is there if some record has one."""
+    """Return a table with one row per execution, with a Decision column if there are decisions."""
     rows = [(*_step_row(step), _decision(step.decision)) for step in steps]
     headings = ("Step", "Node", "Duration", "Status", "Decision")
     shown = len(headings) if any(row[-1] for row in rows) else len(headings) - 1
@@ -290,7 +290,7 @@ def step_table(steps: Iterable[NodeRecord]) -> Table:
 
 
 def stats_table(stats: dict[str, NodeStats]) -> Table:
-    """Lay out one row per node."""
+    """Return a table with one row per node."""
     rows = [
         (name, node.count, run_time(node.total_ms), execution_time(node.avg_ms), node.errors, node.cached)
         for name, node in stats.items()
@@ -299,7 +299,7 @@ def stats_table(stats: dict[str, NodeStats]) -> Table:
 
 
 def failed_status(message: str | None, node_name: str | None = None) -> str:
-    """Return "FAILED: message", with the node before the message where the row does not name it."""
+    """Return "FAILED: message", with the node before the message if it is given."""
     parts = ("FAILED", node_name, first_line(message or ""))
     return ": ".join(part for part in parts if part)
 
@@ -310,7 +310,7 @@ def _step_row(step: NodeRecord) -> tuple[object, ...]:
     if step.log is not None:
         inner = step.log.steps if hasattr(step.log, "steps") else step.log.items
         status += f" ({len(inner)} inner)"
-    # How long a failure took says nothing about the node; the record keeps the number.
+    # The time of a failure says nothing about the node; the record keeps it.
     return step.superstep, step.node_name, execution_time(None if failed else step.duration_ms), status
 
 

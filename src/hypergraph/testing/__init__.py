@@ -3,6 +3,7 @@
 Only the conformance suite needs pytest, and only when it is asked for.
 """
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -29,7 +30,8 @@ def __getattr__(name: str) -> Any:
     if name == "CheckpointerConformance":
         import pytest
 
-        pytest.register_assert_rewrite(*_TESTS)  # so that failures show what was compared
+        late = [name for name in _TESTS if name not in sys.modules]
+        pytest.register_assert_rewrite(*late)  # so that failures show what was compared
     return getattr(importlib.import_module(_LAZY[name]), name)
 
 

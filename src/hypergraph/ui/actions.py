@@ -1,7 +1,7 @@
-"""What a page may wish for: fork, resume, answer, tag, delete, import; by the same calls that everybody uses.
+"""Actions of the page: fork, resume, answer, tag, delete, import, by the public API of stores and runners.
 
-Graphs run on an event loop in a thread of their own, a few at a time, never on that of the server. A run is
-answered as soon as it has begun; what becomes of it is in the store. What is refused before that is told.
+Graphs run on an event loop in their own thread, a few at a time, never on that of the server. The response to
+a run is sent when it has started; its outcome is in the store. A refusal before that is the response.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from hypergraph.checkpointers import Checkpointer, Workflow
 from hypergraph.display import did_you_mean, jsonable
 from hypergraph.events.types import Event
 from hypergraph.exceptions import CheckpointError
-from hypergraph.views.base import known
-from hypergraph.views.changes import Deleted, Imported, Tags
 from hypergraph.views.export import imported
-from hypergraph.views.problems import REFUSED, USAGE, Problem
-from hypergraph.views.workflow import workflow as glance
+from hypergraph.views.lookup import require_workflow
+from hypergraph.views.problems import REFUSED, USAGE, Problem, without_python_options
+from hypergraph.views.workflow import workflow as workflow_of
+from hypergraph.views.writes import Deleted, Imported, Tags
 
 RUNS = 4  # graphs that run at once
-_PATIENCE = 10.0  # seconds to wait for a run to begin,
-_GRACE = 2.0  # and for those under way to end when the server stops
+_PATIENCE = 10.0  # seconds to wait for a run to start
+_GRACE = 2.0  # seconds to wait for active runs when the server stops
 
 Superstep = Annotated[int, msgspec.Meta(ge=0, lt=10**15)]
 
 
 class Started(TypedDict):
-    """A run that is under way."""
+    """A run that has started."""
 
     schema: str  # hypergraph.started/1
     id: str
@@ -43,7 +43,7 @@ Done = Started | Tags | Deleted | Imported
 
 
 class Fork(msgspec.Struct, forbid_unknown_fields=True):
-    """Begin a workflow with the history of another one up to a superstep, and run on with edited values."""
+    """Start a workflow from the history of another one up to a superstep, with edited values."""
 
     id: str
     at: Superstep | None = None
@@ -53,7 +53,7 @@ class Fork(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Resume(msgspec.Struct, forbid_unknown_fields=True):
-    """Go on with a run that failed, was stopped or died."""
+    """Resume a run that failed, stopped or crashed."""
 
     id: str
     values: dict[str, Any] = {}
@@ -61,7 +61,7 @@ class Resume(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Answer(msgspec.Struct, forbid_unknown_fields=True):
-    """Give a paused run what it waits for."""
+    """Answer the question of a paused run."""
 
     id: str
     answer: Any
@@ -70,7 +70,7 @@ class Answer(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Tag(msgspec.Struct, forbid_unknown_fields=True):
-    """Set tags of a workflow, and take others off."""
+    """Set or remove tags of a workflow."""
 
     id: str
     set: dict[str, str] = {}
@@ -78,20 +78,20 @@ class Tag(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Delete(msgspec.Struct, forbid_unknown_fields=True):
-    """Remove a workflow and its children."""
+    """Delete a workflow and its children."""
 
     id: str
 
 
 class Import(msgspec.Struct, forbid_unknown_fields=True):
-    """Put an exported workflow into the store; nothing in it is decoded, and pickled values are refused."""
+    """Import an exported workflow; its values are not decoded, and pickled ones are refused."""
 
     content: str
     new_id: str | None = None
 
 
-Wish = Fork | Resume | Answer | Tag | Delete | Import
-WISHES: dict[str, type[Wish]] = {
+Action = Fork | Resume | Answer | Tag | Delete | Import
+ACTIONS: dict[str, type[Action]] = {
     "fork": Fork,
     "resume": Resume,
     "answer": Answer,
@@ -101,17 +101,17 @@ WISHES: dict[str, type[Wish]] = {
 }
 
 
-def wish_of(kind: type[Wish], body: bytes) -> Wish:
-    """Return the wish that a body states. Raises Problem if it states none."""
+def action_of(kind: type[Action], body: bytes) -> Action:
+    """Return the action in a request body. Raises Problem if the body is invalid."""
     try:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        hint = f"It has the fields {', '.join(kind.__struct_fields__)}"
-        raise Problem(USAGE, f"The body cannot be understood: {error}", hint) from error
+        hint = f"Fields: {', '.join(kind.__struct_fields__)}"
+        raise Problem(USAGE, f"Invalid request body: {error}", hint) from error
 
 
 class Actions:
-    """Carry out wishes on one store."""
+    """Actions on one store."""
 
     def __init__(self, store: Checkpointer, graphs: Mapping[str, Graph]) -> None:
         self.store, self.graphs = store, graphs
@@ -120,31 +120,31 @@ class Actions:
         self._running: set[Future[Any]] = set()
         self._lock = threading.Lock()
 
-    def carry_out(self, wish: Wish) -> Done:
-        """Do what is wished for, or begin to.
+    def perform(self, action: Action) -> Done:
+        """Perform an action, or start a run.
 
         Raises:
-            Problem: it makes no sense, or is refused.
+            Problem: the action is invalid or refused.
             CheckpointError: the store refuses it.
         """
-        if isinstance(wish, Import):
-            return imported(self.store, wish.content.encode(), name=wish.new_id)
-        found = known(self.store, wish.id)
-        if isinstance(wish, Tag):
-            tags = self.store.tag(wish.id, wish.set, remove=wish.remove)
-            return Tags(schema="hypergraph.tags/1", id=jsonable(wish.id), tags=jsonable(tags))
-        if isinstance(wish, Delete):
-            count = self.store.delete(wish.id)
-            return Deleted(schema="hypergraph.deleted/1", ids=[jsonable(wish.id)], deleted=count)
-        if isinstance(wish, Fork):
-            return self._fork(found, wish)
+        if isinstance(action, Import):
+            return imported(self.store, action.content.encode(), name=action.new_id)
+        found = require_workflow(self.store, action.id)
+        if isinstance(action, Tag):
+            tags = self.store.tag(action.id, action.set, remove=action.remove)
+            return Tags(schema="hypergraph.tags/1", id=jsonable(action.id), tags=jsonable(tags))
+        if isinstance(action, Delete):
+            count = self.store.delete(action.id)
+            return Deleted(schema="hypergraph.deleted/1", ids=[jsonable(action.id)], deleted=count)
+        if isinstance(action, Fork):
+            return self._fork(found, action)
         if found.parent_id is not None:
-            raise Problem(REFUSED, f"{wish.id!r} is a part of {found.parent_id!r}, and goes on with it")
-        values = self._answered(found, wish) if isinstance(wish, Answer) else wish.values
-        return self._run(self._graph_for(found, wish.graph), values, workflow_id=wish.id)
+            raise Problem(REFUSED, f"{action.id!r} is part of {found.parent_id!r}: resume that one")
+        values = self._answered(found, action) if isinstance(action, Answer) else action.values
+        return self._run(self._graph_for(found, action.graph), values, workflow_id=action.id)
 
     def close(self) -> None:
-        """Stop the runs that are under way; each can be resumed."""
+        """Stop active runs; each can be resumed."""
         if self._loop is None:
             return
         for future in list(self._running):
@@ -152,40 +152,42 @@ class Actions:
         try:
             asyncio.run_coroutine_threadsafe(_all_ended(), self._loop).result(_GRACE)
         except TimeoutError:
-            pass  # a function that does not end dies with the process, as after a crash
+            pass  # a function that does not end is killed with the process, as in a crash
         self._loop.call_soon_threadsafe(self._loop.stop)
 
-    def _fork(self, origin: Workflow, wish: Fork) -> Started:
-        graph = self._graph_for(origin, wish.graph)
-        name = wish.new_id or self._free_name(wish.id)
+    def _fork(self, origin: Workflow, action: Fork) -> Started:
+        graph = self._graph_for(origin, action.graph)
+        name = action.new_id or self._free_name(action.id)
         if self.store.backend.read_workflow(name) is not None:
-            raise Problem(REFUSED, f"Workflow {name!r} exists already", "A fork needs an id of its own")
-        return self._run(graph, wish.values, workflow_id=name, fork_from=(wish.id, wish.at))
+            raise Problem(REFUSED, f"Workflow {name!r} already exists", "A fork needs a new id")
+        return self._run(graph, action.values, workflow_id=name, fork_from=(action.id, action.at))
 
-    def _answered(self, found: Workflow, wish: Answer) -> dict[str, Any]:
-        pause = glance(self.store, wish.id)["pause"]
-        if wish.key is not None:
-            return {wish.key: wish.answer}
+    def _answered(self, found: Workflow, action: Answer) -> dict[str, Any]:
+        pause = workflow_of(self.store, action.id)["pause"]
+        if action.key is not None:
+            return {action.key: action.answer}
         if pause is None:
-            raise Problem(REFUSED, f"{wish.id!r} waits for no answer: it is {found.status.value}")
-        return {pause["response_key"]: wish.answer}
+            raise Problem(REFUSED, f"{action.id!r} does not wait for an answer: it is {found.status.value}")
+        return {pause["response_key"]: action.answer}
 
     def _run(self, graph: Graph, values: dict[str, Any], **options: Any) -> Started:
-        begun = _Begun()
+        start = _Start()
         future = self._start(
-            self._runner.run(graph, values, error_handling="continue", event_processors=[begun], **options)
+            self._runner.run(graph, values, error_handling="continue", event_processors=[start], **options)
         )
-        future.add_done_callback(lambda _: begun.happened.set())
-        begun.happened.wait(_PATIENCE)
-        if not begun.is_under_way and future.done() and (error := future.exception()) is not None:
-            raise error if isinstance(error, CheckpointError) else Problem(REFUSED, str(error))
+        future.add_done_callback(lambda _: start.noticed.set())
+        start.noticed.wait(_PATIENCE)
+        if not start.has_started and future.done() and (error := future.exception()) is not None:
+            if isinstance(error, CheckpointError):
+                raise error
+            raise Problem(REFUSED, without_python_options(str(error)))
         return {"schema": "hypergraph.started/1", "id": jsonable(options["workflow_id"])}
 
     def _start(self, run: Coroutine[Any, Any, Any]) -> Future[Any]:
         with self._lock:
             if len(self._running) >= RUNS:
                 run.close()
-                raise Problem(REFUSED, f"{RUNS} runs are under way already", "Wait until one has ended")
+                raise Problem(REFUSED, f"{RUNS} runs are active already", "Wait until one has ended")
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
                 threading.Thread(target=self._loop.run_forever, name="hypergraph-runs", daemon=True).start()
@@ -196,14 +198,14 @@ class Actions:
 
     def _graph_for(self, workflow: Workflow, name: str | None) -> Graph:
         if not self.graphs:
-            hint = "Start it with --app: hypergraph ui --app module:attribute"
-            raise Problem(REFUSED, "This server was given no graph that it may run", hint)
+            hint = "Start the server with a graph: hypergraph ui --app module:attribute"
+            raise Problem(REFUSED, "This server cannot run graphs", hint)
         wanted = name or workflow.graph_name
         if wanted is None and len(self.graphs) == 1:
             return next(iter(self.graphs.values()))
         if wanted is None or wanted not in self.graphs:
-            hint = did_you_mean(wanted, self.graphs) or f"It may run {', '.join(self.graphs)}"
-            raise Problem(REFUSED, f"This server was not given the graph {wanted!r}", hint)
+            hint = did_you_mean(wanted, self.graphs) or f"Its graphs: {', '.join(self.graphs)}"
+            raise Problem(REFUSED, f"This server does not have graph {wanted!r}", hint)
         return self.graphs[wanted]
 
     def _free_name(self, origin: str) -> str:
@@ -213,17 +215,17 @@ class Actions:
         return name
 
 
-class _Begun(EventProcessor):
-    """Know when a run is under way: from then on its fate is in the store."""
+class _Start(EventProcessor):
+    """Event processor that notices the start of a run: from then on its outcome is in the store."""
 
     def __init__(self) -> None:
-        self.is_under_way = False
-        self.happened = threading.Event()
+        self.has_started = False
+        self.noticed = threading.Event()
 
     def on_event(self, event: Event) -> None:
-        """Take note of the first event."""
-        self.is_under_way = True
-        self.happened.set()
+        """Notice the first event."""
+        self.has_started = True
+        self.noticed.set()
 
 
 async def _all_ended() -> None:

@@ -1,11 +1,13 @@
-"""HTTP API: queries by name, and their responses."""
+"""HTTP API: queries by name with their parameters, downloads, and their responses."""
 
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import wraps
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import msgspec
 from starlette.exceptions import HTTPException
@@ -15,14 +17,24 @@ from starlette.responses import Response
 from hypergraph.checkpointers import Checkpointer
 from hypergraph.display import did_you_mean
 from hypergraph.exceptions import CheckpointError, WorkflowError
+from hypergraph.ui.export import page
 from hypergraph.ui.security import App, Refusal
 from hypergraph.views.diff import changes, diff
 from hypergraph.views.errors import errors
+from hypergraph.views.export import exported
 from hypergraph.views.graph import graph
 from hypergraph.views.items import items
 from hypergraph.views.lineage import lineage
-from hypergraph.views.owners import with_owners
-from hypergraph.views.problems import AMBIGUOUS, NOT_FOUND, REFUSED, STORE, USAGE, Problem
+from hypergraph.views.lookup import require_workflow
+from hypergraph.views.problems import (
+    AMBIGUOUS,
+    NOT_FOUND,
+    REFUSED,
+    STORE,
+    USAGE,
+    Problem,
+    without_python_options,
+)
 from hypergraph.views.search import mentioning
 from hypergraph.views.state import state, value
 from hypergraph.views.stats import stats
@@ -31,14 +43,14 @@ from hypergraph.views.steps import columns, steps
 from hypergraph.views.timeline import timeline
 from hypergraph.views.why import why
 from hypergraph.views.workflow import workflow
-from hypergraph.views.workflows import workflows
+from hypergraph.views.workflows import with_owners, workflows
 
 READ_ONLY = "read_only"
 _STATUSES = {NOT_FOUND: 404, AMBIGUOUS: 409, USAGE: 400, STORE: 503, REFUSED: 409, READ_ONLY: 403}
 _WORDS = {
-    404: (NOT_FOUND, "There is nothing here"),
-    405: (USAGE, "This cannot be asked for in that way"),
-    413: (USAGE, "The body is too long"),
+    404: (NOT_FOUND, "Not found"),
+    405: (USAGE, "Method not allowed"),
+    413: (USAGE, "Request body too large"),
 }
 _LOG = logging.getLogger("hypergraph.ui")
 
@@ -47,25 +59,25 @@ encoded = msgspec.json.Encoder().encode
 
 
 def as_json(content: bytes, status: int = 200) -> Response:
-    """Return an answer with a document."""
+    """Return a response with a document."""
     return Response(content, status_code=status, media_type="application/json")
 
 
 def as_error(status: int, problem: Problem) -> Response:
-    """Return an answer that says why there is none."""
+    """Return the response of a problem."""
     return as_json(encoded(problem.to_dict()), status)
 
 
-def refusing(refusal: Refusal) -> App:
-    """Return what answers a request that may not be answered."""
+def as_refusal(refusal: Refusal) -> App:
+    """Return the response to a request that is refused."""
     return as_error(refusal.status, Problem(refusal.code, refusal.message, refusal.hint))
 
 
-def telling(handler: Handler) -> Handler:
-    """Let a handler answer also when it fails."""
+def with_errors(handler: Handler) -> Handler:
+    """Return a handler that turns exceptions into responses."""
 
     @wraps(handler)
-    async def telling_handler(request: Request) -> Response:
+    async def wrapped(request: Request) -> Response:
         try:
             return await handler(request)
         except HTTPException as error:
@@ -73,18 +85,18 @@ def telling(handler: Handler) -> Handler:
         except Problem as problem:
             return as_error(_STATUSES[problem.code], problem)
         except WorkflowError as error:
-            return as_error(409, Problem(REFUSED, str(error)))
+            return as_error(409, Problem(REFUSED, without_python_options(str(error))))
         except CheckpointError as error:
             return as_error(503, Problem(STORE, str(error)))
         except Exception as error:
             return _failure(request.url.path, error)
 
-    return telling_handler
+    return wrapped
 
 
 def http_error(status: int) -> Response:
-    """Return the answer to what no route answers."""
-    return as_error(status, Problem(*_WORDS.get(status, (USAGE, "This is not possible"))))
+    """Return the response of an HTTP error."""
+    return as_error(status, Problem(*_WORDS.get(status, (USAGE, "Bad request"))))
 
 
 def _failure(path: str, error: Exception) -> Response:
@@ -92,56 +104,56 @@ def _failure(path: str, error: Exception) -> Response:
     while place is not None and place.tb_next is not None:
         place = place.tb_next
     where = "nowhere" if place is None else f"{place.tb_frame.f_code.co_filename}:{place.tb_lineno}"
-    _LOG.error("%s failed with %s at %s", path, type(error).__name__, where)  # its text may hold values
-    hint = "The server has logged where; please report it"
-    return as_error(500, Problem("internal", f"This failed with {type(error).__name__}", hint))
+    _LOG.error("%s failed with %s at %s", path, type(error).__name__, where)  # its text may contain values
+    hint = "The log of the server says where; please report it"
+    return as_error(500, Problem("internal", f"Internal error: {type(error).__name__}", hint))
 
 
 Document = Mapping[str, Any]
-TEXT, NUMBER, MANY = "text", "number", "many"  # of what kind a parameter is
-LIMIT = 20_000  # the longest page that is given out
+TEXT, NUMBER, MANY = "text", "number", "many"  # kinds of parameters
+LIMIT = 20_000  # items on a page at most
 _DIGITS = 15
 
 
-class Question(NamedTuple):
-    """What answers, what may be asked with, and what must."""
+class Query(NamedTuple):
+    """A query: the function that answers it, its parameters, and those that are required."""
 
     answer: Callable[..., Document]
     parameters: Mapping[str, str]
     needed: tuple[str, ...] = ()
 
     def ask(self, store: Checkpointer, given: Iterable[tuple[str, str]]) -> Document:
-        """Return the answer. Raises Problem when there is none."""
+        """Return the answer, read in one transaction. Raises Problem if there is none."""
         found = parsed(given, self.parameters, self.needed)
-        about = [found.pop("id")] if "id" in found else []
-        return self.answer(store, *about, **found)
+        id = [found.pop("id")] if "id" in found else []
+        return store.snapshot(lambda view: self.answer(view, *id, **found))
 
 
 def parsed(
     given: Iterable[tuple[str, str]], parameters: Mapping[str, str], needed: Iterable[str] = ()
 ) -> dict[str, Any]:
-    """Return the parameters of a request by name; empty ones count as not given.
+    """Return the parameters of a request by name; empty ones count as missing.
 
     Raises:
-        Problem: one is unknown, missing, given twice or no number.
+        Problem: a parameter is unknown, missing, repeated or not a number.
     """
     found: dict[str, Any] = {}
     for name, text in given:
         kind = parameters.get(name)
         if kind is None:
-            hint = did_you_mean(name, parameters) or f"Known here: {', '.join(parameters) or 'none'}"
-            raise Problem(USAGE, f"There is no parameter {name!r}", hint)
+            hint = did_you_mean(name, parameters) or f"Parameters: {', '.join(parameters) or 'none'}"
+            raise Problem(USAGE, f"Unknown parameter: {name!r}", hint)
         if not text:
             continue
         if kind == MANY:
             found.setdefault(name, []).append(text)
         elif name in found:
-            raise Problem(USAGE, f"{name} is given twice")
+            raise Problem(USAGE, f"Repeated parameter: {name}")
         else:
             found[name] = _number(name, text) if kind == NUMBER else text
     missing = [name for name in needed if name not in found]
     if missing:
-        raise Problem(USAGE, f"{' and '.join(missing)} must be given")
+        raise Problem(USAGE, f"Missing parameter: {', '.join(missing)}")
     return found
 
 
@@ -166,43 +178,78 @@ def _value(
     if step is not None:
         return step_value(store, id, step, key, side=side or "output", **more)
     if side is not None:
-        raise Problem(USAGE, "side is about a step: give step, too")
+        raise Problem(USAGE, "side needs step")
     return value(store, id, key, **more)
 
 
 def _graph(store: Checkpointer, id: str, overlay: str | None = None, **more: Any) -> Document:
-    return graph(store, id, overlay=overlay, **more)  # a page lays its own over it, as of any superstep
+    return graph(store, id, overlay=overlay, **more)  # the page draws its own overlay, for any superstep
 
 
-def _asks(answer: Callable[..., Document], *names: str) -> Question:
-    """Return a question by its parameters: "id!" is needed, "limit#" a number, "tag*" may come often."""
+def _query(answer: Callable[..., Document], *names: str) -> Query:
+    """Return a query from its parameters: "id!" is required, "limit#" a number, "tag*" repeatable."""
     plain = {name.rstrip("!#*"): name for name in names}
     kinds = {"#": NUMBER, "*": MANY}
-    return Question(
+    return Query(
         answer,
         {name: next((kinds[mark] for mark in "#*" if mark in text), TEXT) for name, text in plain.items()},
         tuple(name for name, text in plain.items() if "!" in text),
     )
 
 
-QUESTIONS: dict[str, Question] = {
-    "workflows": _asks(
+QUERIES: dict[str, Query] = {
+    "workflows": _query(
         _workflows,
         *("status*", "graph", "since", "until", "tag*", "search", "parent", "where", "limit#", "cursor"),
     ),
-    "workflow": _asks(workflow, "id!"),
-    "steps": _asks(steps, "id!", "node", "status", "superstep", "iteration#", "slow", "limit#", "cursor"),
-    "step": _asks(step, "id!", "index!#"),
-    "columns": _asks(columns, "id!", "after", "limit#"),
-    "items": _asks(items, "id!", "limit#", "cursor"),
-    "state": _asks(state, "id!", "at#"),
-    "value": _asks(_value, "id!", "key!", "at#", "step#", "side", "path", "offset#", "limit#"),
-    "changes": _asks(changes, "id!", "first!#", "second!#"),
-    "diff": _asks(diff, "a!", "b!"),
-    "why": _asks(why, "id!", "key!", "at#", "depth#"),
-    "stats": _asks(stats, "graph", "node", "since"),
-    "errors": _asks(errors, "graph", "since", "limit#"),
-    "timeline": _asks(timeline, "id!", "limit#", "cursor"),
-    "lineage": _asks(lineage, "id!"),
-    "graph": _asks(_graph, "id!", "depth#", "direction", "overlay"),
+    "workflow": _query(workflow, "id!"),
+    "steps": _query(steps, "id!", "node", "status", "superstep", "iteration#", "slow", "limit#", "cursor"),
+    "step": _query(step, "id!", "index!#"),
+    "columns": _query(columns, "id!", "after", "limit#"),
+    "items": _query(items, "id!", "limit#", "cursor"),
+    "state": _query(state, "id!", "at#"),
+    "value": _query(_value, "id!", "key!", "at#", "step#", "side", "path", "offset#", "limit#"),
+    "changes": _query(changes, "id!", "first!#", "second!#"),
+    "diff": _query(diff, "a!", "b!"),
+    "why": _query(why, "id!", "key!", "at#", "depth#"),
+    "stats": _query(stats, "graph", "node", "since"),
+    "errors": _query(errors, "graph", "since", "limit#"),
+    "timeline": _query(timeline, "id!", "limit#", "cursor"),
+    "lineage": _query(lineage, "id!"),
+    "graph": _query(_graph, "id!", "depth#", "direction", "overlay"),
 }
+
+
+_TYPES = {"html": "text/html; charset=utf-8", "json": "application/json", "jsonl": "application/jsonl"}
+_NAME = 80  # characters of a file's name
+
+
+class File(NamedTuple):
+    """A file for download."""
+
+    content: bytes
+    type: str
+    disposition: str
+
+
+def file_of(store: Checkpointer, given: Iterable[tuple[str, str]]) -> File:
+    """Return the file of a request.
+
+    Raises:
+        Problem: the workflow does not exist, or the format is invalid.
+    """
+    asked = parsed(given, {"id": TEXT, "format": TEXT}, ("id",))
+    workflow_id, kind = require_workflow(store, asked["id"]).id, asked.get("format", "html")
+    if kind not in _TYPES:
+        raise Problem(USAGE, f"Invalid format {kind!r}: expected one of {', '.join(_TYPES)}")
+    if kind == "html":
+        content = page(store, workflow_id)
+    else:
+        content = b"".join(exported(store, workflow_id, lines=kind == "jsonl"))
+    return File(content, _TYPES[kind], _disposition(workflow_id, kind))
+
+
+def _disposition(workflow_id: str, ending: str) -> str:
+    """Return the header that makes a browser save the file."""
+    plain = re.sub(r"[^\w.-]+", "-", workflow_id).strip(".-")[:_NAME] or "workflow"
+    return f"attachment; filename*=UTF-8''{quote(f'{plain}.{ending}', safe='')}"

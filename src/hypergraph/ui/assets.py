@@ -1,7 +1,7 @@
-"""The files of the page: only those of this package, under their own names, tagged by their content.
+"""Static files of the page, each with a tag of its content.
 
-Nothing else can be asked for: a name is made of plain segments, and what it leads to must lie in the folder
-and be of a kind that a page consists of.
+Only files of this package are served: a name consists of plain segments, and its file must be in the folder
+and of a known type.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Asset(NamedTuple):
 
 
 def asset(name: str) -> Asset | None:
-    """Return the file of a name like "vendor/preact.js", None if there is none."""
+    """Return the file of a name like "vendor/preact.js", None if it does not exist."""
     segments = name.split("/")
     if not all(_SEGMENT.fullmatch(segment) for segment in segments):
         return None
@@ -53,13 +53,13 @@ def asset(name: str) -> Asset | None:
 
 @lru_cache(maxsize=256)
 def _read(path: Path, _changed: int, _size: int) -> Asset:
-    """Return a file; when it was changed is part of the question, so that an old answer is not given."""
+    """Return a file; its time and size are part of the cache key, so a changed file is read again."""
     content = path.read_bytes()
     return Asset(content, _TYPES[path.suffix], f'"{hashlib.sha256(content).hexdigest()[:32]}"')
 
 
 def import_map_hash() -> str | None:
-    """Return the hash by which a browser may run the import map in the page, the only script inside it."""
+    """Return the hash that admits the import map, the only inline script of the page."""
     page = asset("index.html")
     found = _IMPORT_MAP.search(page.content) if page else None
     return base64.b64encode(hashlib.sha256(found[1]).digest()).decode() if found else None

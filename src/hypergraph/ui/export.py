@@ -1,4 +1,4 @@
-"""Export of a workflow as one HTML file."""
+"""Export of a workflow as one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ import json
 import re
 import secrets
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import islice
-from typing import Any, NamedTuple
-from urllib.parse import quote
+from typing import Any
 
 import msgspec
 
@@ -19,22 +18,20 @@ from hypergraph.checkpointers.clock import now
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import Payload
 from hypergraph.display import escape_html, iso, jsonable, plural
-from hypergraph.ui.api import TEXT, parsed
 from hypergraph.ui.assets import FOLDER, asset
 from hypergraph.values.undecodable import Undecodable
-from hypergraph.views.base import known
-from hypergraph.views.export import exported
 from hypergraph.views.graph import graph
 from hypergraph.views.items import items
-from hypergraph.views.problems import USAGE, Problem
+from hypergraph.views.lookup import require_workflow
+from hypergraph.views.problems import Problem
 from hypergraph.views.step import pause_view
 from hypergraph.views.steps import columns
 from hypergraph.views.timeline import timeline
 from hypergraph.views.values import NOT_FETCHED, content_of, describe, is_at_hand, part_at, short_text
-from hypergraph.views.workflow import workflow as glance
+from hypergraph.views.workflow import workflow
 
 _ROOM = 10_000_000  # bytes of all trees
-_MISSES = 20  # values that found no room, after which no other is tried
+_MISSES = 20  # values that did not fit, after which no other is tried
 _PARTS, _CHARACTERS = 1_000, 20_000  # of one value
 _DEEPEST = 60
 _LEAVES = {int, float, bool, type(None)}
@@ -44,10 +41,10 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Trees:
-    """All values of one document. What is empty is left out of a tree.
+    """All values of one document as trees. Empty fields are left out.
 
-    t: type; n: size; s: a short text; p: why it is not what was stored; v: a text, number or the like;
-    k: pairs of key and tree; d: keys are names; m: there is more than is told.
+    t: type; n: size; s: a short text; p: problem; v: a text, number or other leaf; k: pairs of key and tree;
+    d: keys are names; m: it is not complete.
     """
 
     def __init__(self) -> None:
@@ -58,15 +55,15 @@ class Trees:
 
     @property
     def is_full(self) -> bool:
-        """Whether there is no use in trying another value."""
+        """Whether no other value is tried."""
         return self._misses >= _MISSES
 
     def place_of(self, value: object) -> int | None:
-        """Return the place of a value among `found`, None where there is no room for it."""
+        """Return the index of a value in `found`, None if it does not fit."""
         if self.is_full:
             self.left_out += 1
             return None
-        tree = _Planting().tree(value)
+        tree = _TreeBuilder().tree(value)
         encoded = _encode(tree)
         if encoded in self._places:
             return self._places[encoded]
@@ -80,8 +77,8 @@ class Trees:
         return self._places[encoded]
 
 
-class _Planting:
-    """One value becoming a tree, until there is no room left."""
+class _TreeBuilder:
+    """Conversion of one value to a tree of bounded size."""
 
     def __init__(self) -> None:
         self._parts, self._characters = _PARTS, _CHARACTERS
@@ -120,11 +117,11 @@ class _Planting:
         return found
 
 
-RUNS, STEPS, ITEMS = 1_000, 20_000, 1_000  # that one document holds
-_TURNS = 100  # times that inputs were given
+RUNS, STEPS, ITEMS = 1_000, 20_000, 1_000  # in one document
+_TURNS = 100  # turns whose inputs are included
 _DEPTH = 3  # levels of nested graphs that the page draws open
-_HEAVY = 50_000_000  # bytes of values about, beyond which they are read one by one while there is room
-_PATHS = 50  # nested runs of which the critical path is found
+_HEAVY = 50_000_000  # estimated bytes of values, beyond which they are read one by one
+_PATHS = 50  # nested runs with a critical path
 
 Document = dict[str, Any]
 
@@ -133,13 +130,13 @@ def packed(store: Checkpointer, workflow_id: str) -> Document:
     """Return the document of a workflow.
 
     Raises:
-        Problem: there is no such workflow.
+        Problem: the workflow does not exist.
     """
-    return _Packing(store.without_artifacts(), known(store, workflow_id)).document()
+    return _Packing(store.without_artifacts(), require_workflow(store, workflow_id)).document()
 
 
 class _Packing:
-    """What is known while one document is made."""
+    """Construction of one document."""
 
     def __init__(self, store: Checkpointer, root: Workflow) -> None:
         self.store, self.root = store, root
@@ -164,12 +161,12 @@ class _Packing:
         left_out = [
             (self.runs_left_out, "run", "below it"),
             (self.steps_left_out, "step", "at the end"),
-            (self.trees.left_out, "value", "for which there was no room"),
+            (self.trees.left_out, "value", "that did not fit"),
         ]
         return [f"{plural(count, word)} {why}" for count, word, why in left_out if count]
 
     def _family(self) -> Iterator[Workflow]:
-        """Yield the workflow and the runs below it, level by level, as many as there is room for."""
+        """Yield the workflow and the runs below it level by level, at most RUNS of them."""
         waiting, room = deque([self.root]), RUNS
         while waiting:
             run = waiting.popleft()
@@ -186,7 +183,7 @@ class _Packing:
         is_map = not steps and run.step_count == 0
         place = run.id == self.root.id or run.item is None
         return {
-            "workflow": {**glance(self.store, run.id), "forks": []},
+            "workflow": {**workflow(self.store, run.id), "forks": []},
             "columns": columns(self.store, run.id, limit=max(1, len(steps))),
             "items": items(self.store, run.id, limit=ITEMS) if is_map else None,
             "graph": self._graph(run, overlay=place),
@@ -210,11 +207,11 @@ class _Packing:
     def _graph(self, run: Workflow, *, overlay: bool) -> Document | None:
         try:
             return dict(graph(self.store, run.id, depth=_DEPTH, overlay="status" if overlay else None))
-        except Problem:  # without a graph a run still has its steps
+        except Problem:  # a run without a graph still has steps
             return None
 
     def _timeline(self, run: Workflow) -> Document | None:
-        """Return the timeline with no rows but those on the critical path."""
+        """Return the timeline with the rows of the critical path alone."""
         self.paths_left -= 1
         if self.paths_left < 0:
             return None
@@ -224,12 +221,12 @@ class _Packing:
 
 
 class _Table:
-    """The steps and values of one run, in short."""
+    """The steps and values of one run in short form."""
 
     def __init__(self, store: Checkpointer, run: Workflow, trees: Trees) -> None:
         self.store, self.run, self.trees = store, run, trees
         latest = [payload for payload in store.backend.read_outputs(run.id) if is_at_hand(payload)]
-        self._latest = {  # which people look for first: they get the room before all others
+        self._latest = {  # included before all others
             (payload.idx, payload.name): trees.place_of(store.encoding.value(run.id, payload))
             for payload in latest
         }
@@ -237,7 +234,7 @@ class _Table:
         self.is_heavy = sum(sizes) / max(1, len(latest)) * run.step_count > _HEAVY
 
     def given(self) -> list[list[Any]]:
-        """Return what was given from outside: name, version, the superstep before which, and the value."""
+        """Return the inputs: name, version, the superstep before which they were given, and the value."""
         found: dict[tuple[str, int], Payload] = {}
         upto: int | None = None
         for _ in range(_TURNS):
@@ -258,10 +255,10 @@ class _Table:
         return [*place, self.trees.place_of(self.store.encoding.value(self.run.id, payload)), 0]
 
     def step(self, step: StepRecord) -> Document:
-        """Return a step without what the columns tell, and without what is empty."""
+        """Return a step without empty fields, and without those that the columns have."""
         if step.values is None and (step.status is StepStatus.PAUSED or not self.trees.is_full):
             step = self.store.step(self.run.id, step.index) or step
-        told = {
+        shown = {
             "in": [[jsonable(name), version] for name, version in step.input_versions.items()],
             "out": [self._made(step, name) for name in self._names(step)],
             "decision": jsonable(step.decision),
@@ -273,13 +270,13 @@ class _Table:
             "retry_of": step.retry_of,
             "partial": step.partial,
         }
-        return {name: value for name, value in told.items() if not _is_empty(value)}
+        return {name: value for name, value in shown.items() if not _is_empty(value)}
 
     def _names(self, step: StepRecord) -> list[str]:
         return list(dict.fromkeys([*step.output_versions, *(step.values or ()), *step.lost]))
 
     def _made(self, step: StepRecord, name: str) -> list[Any]:
-        """Return name, version, the value or why there is none, and whether it is kept outside."""
+        """Return name, version, the value or why there is none, and whether it is an artifact."""
         values, version = step.values or {}, step.output_versions.get(name)
         if name in step.lost:
             return [jsonable(name), version, jsonable(step.lost[name]), 0]
@@ -293,7 +290,7 @@ class _Table:
         return [jsonable(name), version, self.trees.place_of(values[name]), 0]
 
     def _is_outside(self, step: StepRecord, name: str) -> bool:
-        """Say whether a value that cannot be read is only kept elsewhere."""
+        """Return whether a value that was not read is an artifact."""
         value = (step.values or {})[name]
         if not isinstance(value, Undecodable) or value.data is not None:
             return False
@@ -331,10 +328,10 @@ _OURS = "hg/"
 
 
 def page(store: Checkpointer, workflow_id: str) -> bytes:
-    """Return the file of a workflow.
+    """Return the HTML file of a workflow.
 
     Raises:
-        Problem: there is no such workflow.
+        Problem: the workflow does not exist.
     """
     documents = msgspec.json.encode(packed(store, workflow_id)).decode()
     number = secrets.token_urlsafe(18)
@@ -350,7 +347,7 @@ def page(store: Checkpointer, workflow_id: str) -> bytes:
 
 
 def inert(text: str) -> str:
-    """Return JSON that means the same and can stand in a script: nothing in it ends that."""
+    """Return the same JSON, escaped for a script element: nothing in it can end the element."""
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text
@@ -387,39 +384,3 @@ def _text(name: str) -> str:
     if found is None:
         raise FileNotFoundError(f"{name} is missing in {FOLDER}")  # a broken installation
     return found.content.decode()
-
-
-PARAMETERS = {"id": TEXT, "format": TEXT}
-_TYPES = {"html": "text/html; charset=utf-8", "json": "application/json", "jsonl": "application/jsonl"}
-_NAME = 80  # characters of a file's name
-
-
-class File(NamedTuple):
-    """What a browser keeps."""
-
-    content: bytes
-    type: str
-    disposition: str
-
-
-def file_of(store: Checkpointer, given: Iterable[tuple[str, str]]) -> File:
-    """Return the file that is asked for.
-
-    Raises:
-        Problem: there is no such workflow or format.
-    """
-    asked = parsed(given, PARAMETERS, ("id",))
-    workflow_id, kind = known(store, asked["id"]).id, asked.get("format", "html")
-    if kind not in _TYPES:
-        raise Problem(USAGE, f"format is one of {', '.join(_TYPES)}, not {kind!r}")
-    if kind == "html":
-        content = page(store, workflow_id)
-    else:
-        content = b"".join(exported(store, workflow_id, lines=kind == "jsonl"))
-    return File(content, _TYPES[kind], _disposition(workflow_id, kind))
-
-
-def _disposition(workflow_id: str, ending: str) -> str:
-    """Return the header by which a browser saves the file instead of showing it."""
-    plain = re.sub(r"[^\w.-]+", "-", workflow_id).strip(".-")[:_NAME] or "workflow"
-    return f"attachment; filename*=UTF-8''{quote(f'{plain}.{ending}', safe='')}"

@@ -1,4 +1,4 @@
-"""The server as a process: a socket of this machine, an address with a token, and a clean end."""
+"""Process of the server: its socket, its priority, and a clean shutdown."""
 
 from __future__ import annotations
 
@@ -15,50 +15,50 @@ from hypergraph.ui.server import Server
 from hypergraph.views.problems import USAGE, Problem
 
 HOST = "127.0.0.1"
-_MODESTY = 10  # where processors are scarce, those who write come first
-_GRACE = 2  # seconds that answers under way have to end
+NICE_LEVEL = 10  # runs have priority over the page
+_GRACE = 2  # seconds for open requests to end
 
 
 def listening_socket(port: int) -> socket.socket:
-    """Return a socket on this machine's own address; port 0 takes any that is free.
+    """Return a listening socket on 127.0.0.1; port 0 takes a free one.
 
     Raises:
-        Problem: the port is taken, or may not be used.
+        Problem: the port is taken, or cannot be used.
     """
     found = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind((HOST, port))
-        found.listen()  # whoever knows the address may ask, though the answer takes a moment
+        found.listen()  # requests are queued until the server has started
     except (OSError, OverflowError) as error:
         found.close()
-        hint = "Choose another with --port, or leave it out to take one that is free"
+        hint = "Choose another --port, or leave it out to use a free one"
         if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
-            raise Problem(USAGE, f"Port {port} is taken by another program", hint) from error
-        raise Problem(USAGE, f"Port {port} cannot be used: {error}", hint) from error
+            raise Problem(USAGE, f"Port {port} is already in use", hint) from error
+        raise Problem(USAGE, f"Cannot use port {port}: {error}", hint) from error
     return found
 
 
 def serve(server: Server, listening: socket.socket) -> None:
-    """Answer requests until SIGINT or SIGTERM arrives."""
+    """Serve until SIGINT or SIGTERM."""
     config = uvicorn.Config(
         server.app,
         http="h11",
         loop="asyncio",
         ws="none",
         log_config=None,
-        access_log=False,  # an address may hold what is private
+        access_log=False,  # a URL may contain private data
         server_header=False,
         proxy_headers=False,
         timeout_graceful_shutdown=_GRACE,
     )
     if hasattr(os, "nice"):
-        os.nice(_MODESTY)
+        os.nice(NICE_LEVEL)
     _Process(config, server).run(sockets=[listening])
 
 
 class _Process(uvicorn.Server):
-    """A server for which being told to stop is a good end, and no signal to be raised again."""
+    """A server that exits normally on SIGINT and SIGTERM, without raising the signal again."""
 
     def __init__(self, config: uvicorn.Config, server: Server) -> None:
         super().__init__(config)
@@ -66,7 +66,7 @@ class _Process(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Stop at a signal, as the class above does it."""
+        """Shut down on a signal, and restore the handlers afterwards."""
         numbers = (signal.SIGINT, signal.SIGTERM)
         before = {number: signal.signal(number, self.handle_exit) for number in numbers}
         try:
@@ -76,6 +76,6 @@ class _Process(uvicorn.Server):
                 signal.signal(number, handler)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End, after what would never end by itself."""
-        self._server.stop_telling()
+        """Close event streams, which never end by themselves, then shut down."""
+        self._server.close_streams()
         await super().shutdown(sockets)

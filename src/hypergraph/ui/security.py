@@ -1,8 +1,8 @@
-"""Who may ask, and how: checked for every request before anything else, whatever the path.
+"""Access control of the server: host, origin and token are checked for every request before routing.
 
-Only a browser or a program that knows the token gets an answer, and only under a name of this machine. A page
-of another origin gets none: its requests lack the cookie (SameSite=Strict), name that origin, or come under
-another host. Every answer forbids the browser what the page does not need.
+Only a browser or a program with the token is admitted, and only under a name of this machine. Requests of a
+page of another origin are refused: they lack the cookie (SameSite=Strict), name that origin, or use another
+host. The headers of every response forbid the browser what the page does not need.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _PLAIN_PATH = re.compile(rb"/[A-Za-z0-9/._-]*")
-_OURS = (None, "same-origin", "none")  # Sec-Fetch-Site: old browsers and programs send none
+_OURS = (None, "same-origin", "none")  # Sec-Fetch-Site; old browsers and programs do not send it
 _HEADERS = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
@@ -35,7 +35,7 @@ _HEADERS = {
 
 
 class Refusal(NamedTuple):
-    """Why a request gets no answer."""
+    """The reason to refuse a request."""
 
     status: int
     code: str
@@ -44,7 +44,7 @@ class Refusal(NamedTuple):
 
 
 class Gate:
-    """Let through what may be answered, and put the headers on every answer."""
+    """ASGI middleware that refuses requests without access, and adds headers to every response."""
 
     def __init__(self, app: App, refuse: Callable[[Refusal], App], *, token: str, port: int) -> None:
         self._app, self._refuse = app, refuse
@@ -53,8 +53,8 @@ class Gate:
         self._cookie = cookie_name(port)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        if scope["type"] != "http":  # the start and the end of the server; there are no sockets
+        """Handle one request."""
+        if scope["type"] != "http":  # lifespan; there are no websockets
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)
             return
@@ -64,23 +64,23 @@ class Gate:
         await app(scope, receive, _guarded(send))
 
     def is_token(self, text: str | None) -> bool:
-        """Return whether a text is the token, in a time that does not tell how much of it is right."""
+        """Return whether a text is the token, compared in constant time."""
         return text is not None and secrets.compare_digest(text.encode("utf-8", "replace"), self._token)
 
     def _check(self, scope: Scope, headers: dict[str, str]) -> Refusal | None:
         if headers.get("host") not in self._hosts:
-            return Refusal(403, "forbidden", "This server answers under its own address only")
+            return Refusal(403, "forbidden", "Invalid Host header: use the address of this server")
         if not _PLAIN_PATH.fullmatch(scope.get("raw_path") or b""):
-            return Refusal(404, "not_found", "There is nothing here")
+            return Refusal(404, "not_found", "Not found")
         is_entrance = scope["path"] == "/"
         if not is_entrance and headers.get("sec-fetch-site") not in _OURS:
-            return Refusal(403, "forbidden", "Requests from other pages are not answered")
+            return Refusal(403, "forbidden", "Requests from other origins are not allowed")
         if is_entrance and self.is_token(_asked(scope).get("token")):
             return None
         bearer = self._bears(headers)
         if not bearer and not self.is_token(self._cookie_of(headers)):
-            hint = "Open the address that `hypergraph ui` has printed, or send its token as a bearer"
-            return Refusal(401, "unauthorized", "This server answers only who knows its token", hint)
+            hint = "Open the address that `hypergraph ui` printed, or send its token as a bearer token"
+            return Refusal(401, "unauthorized", "Missing or invalid token", hint)
         if scope["method"] == "POST":
             return self._check_post(headers, bearer=bearer)
         return None
@@ -88,9 +88,9 @@ class Gate:
     def _check_post(self, headers: dict[str, str], *, bearer: bool) -> Refusal | None:
         origin = headers.get("origin")
         if origin is None and not bearer:
-            return Refusal(403, "forbidden", "A browser must say which page asks")
+            return Refusal(403, "forbidden", "Missing Origin header")
         if origin is not None and origin != f"http://{headers['host']}":
-            return Refusal(403, "forbidden", "Requests from other pages are not answered")
+            return Refusal(403, "forbidden", "Requests from other origins are not allowed")
         if headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
             return Refusal(415, "usage", "The body must be JSON", "Send Content-Type: application/json")
         return None
@@ -144,7 +144,7 @@ def _guarded(send: Send) -> Send:
 
 
 def _headers(scope: Scope) -> dict[str, str]:
-    """Return the headers by name; one that comes twice counts as neither."""
+    """Return the headers by name; one that is repeated counts as empty."""
     found: dict[str, str] = {}
     pairs: Iterable[tuple[bytes, bytes]] = scope["headers"]
     for name, value in pairs:

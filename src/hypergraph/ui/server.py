@@ -1,4 +1,4 @@
-"""Server of the page."""
+"""Server of the page: routes, and the stream of changes."""
 
 from __future__ import annotations
 
@@ -22,49 +22,51 @@ from hypergraph import Graph
 from hypergraph.checkpointers import Checkpointer
 from hypergraph.display import jsonable
 from hypergraph.exceptions import CheckpointError
-from hypergraph.ui.actions import WISHES, Actions, Import, Wish, wish_of
+from hypergraph.ui.actions import ACTIONS, Action, Actions, Import, action_of
 from hypergraph.ui.api import (
-    QUESTIONS,
+    QUERIES,
     READ_ONLY,
     Handler,
-    Question,
+    Query,
     as_json,
+    as_refusal,
     encoded,
+    file_of,
     http_error,
-    refusing,
-    telling,
+    with_errors,
 )
 from hypergraph.ui.assets import asset
-from hypergraph.ui.export import file_of
 from hypergraph.ui.security import App, Gate, cookie_name
 from hypergraph.views.problems import REFUSED, Problem
 
-INTERVAL = 0.2  # seconds between two looks
-HEARTBEAT = 15.0  # seconds after which silence is interrupted, so that both sides know of each other
+INTERVAL = 0.2  # seconds between two polls
+HEARTBEAT = (
+    15.0  # seconds without a message after which one is sent, so that both sides notice a lost connection
+)
 LISTENERS = 32
-_MARKED = 200  # workflows that are compared, of the newest and of those at work
-_TOLD = 100  # ids in one message; more are told as "anything"
+_MARKED = 200  # workflows that are compared: of the newest, and of the active ones
+_LISTED = 100  # ids in one message; more are sent as "anything"
 
 
 class Live:
-    """Tell listeners what has changed in a store."""
+    """Publish changes of a store to listeners."""
 
     def __init__(self, store: Checkpointer) -> None:
         self._store = store
         self._listeners: set[_Listener] = set()
         self._watching: asyncio.Task[None] | None = None
-        self._has_looked = asyncio.Event()
+        self._is_ready = asyncio.Event()
         self._is_over = False
 
     async def listen(self) -> AsyncIterator[bytes]:
-        """Yield server-sent events until the server stops: what is written after the first one is told."""
+        """Yield server-sent events until the server stops: all changes after the first event are reported."""
         listener = _Listener()
         self._listeners.add(listener)
         if self._watching is None:
-            self._has_looked = asyncio.Event()
-            self._watching = asyncio.create_task(self._watch(self._has_looked))
+            self._is_ready = asyncio.Event()
+            self._watching = asyncio.create_task(self._watch(self._is_ready))
         try:
-            await self._has_looked.wait()
+            await self._is_ready.wait()
             yield b"retry: 1000\n: listening\n\n"
             while not self._is_over:
                 message = await listener.next_message()
@@ -77,34 +79,34 @@ class Live:
                 self._watching = None
 
     def admit(self) -> None:
-        """Raise Problem if too many listen already."""
+        """Raise Problem if there are too many listeners."""
         if len(self._listeners) >= LISTENERS:
-            raise Problem(REFUSED, f"{LISTENERS} pages listen already", "Close some of them")
+            raise Problem(REFUSED, f"{LISTENERS} pages are open already", "Close some of them")
 
     def close(self) -> None:
-        """Let all listeners go."""
+        """End the streams of all listeners."""
         self._is_over = True
-        self._tell(())
+        self._publish(())
 
-    def _tell(self, ids: Sequence[str] | None) -> None:
+    def _publish(self, ids: Sequence[str] | None) -> None:
         for listener in self._listeners:
-            listener.tell(ids)
+            listener.add(ids)
 
-    async def _watch(self, has_looked: asyncio.Event) -> None:
+    async def _watch(self, ready: asyncio.Event) -> None:
         version = await run_sync(self._store.backend.watch)
         seen, marks = await self._look(version)
-        has_looked.set()
+        ready.set()
         while True:
             await asyncio.sleep(INTERVAL)
             now, changed = await self._look(version, seen)
             if now == seen:
                 continue
-            told = [] if marks is None or changed is None else changed_ids(marks, changed)
-            self._tell(told or None)  # something was written, whatever it was
+            ids = [] if marks is None or changed is None else changed_ids(marks, changed)
+            self._publish(ids or None)  # something was written, even if no workflow is known to differ
             seen, marks = now, changed
 
     async def _look(self, version: Callable[[], Any], seen: Any = None) -> tuple[Any, dict[str, Any] | None]:
-        """Return the version of the store and, if it is a new one, the marks; None if it cannot be read."""
+        """Return the version of the store and, if it is new, its change markers; None if unreadable."""
 
         def look() -> tuple[Any, dict[str, Any] | None]:
             try:
@@ -117,16 +119,16 @@ class Live:
 
 
 class _Listener:
-    """What one page has not heard yet."""
+    """Changes that one page has not received yet."""
 
     def __init__(self) -> None:
         self._ids: set[str] = set()
         self._anything = False
         self._news = asyncio.Event()
 
-    def tell(self, ids: Sequence[str] | None) -> None:
+    def add(self, ids: Sequence[str] | None) -> None:
         self._ids.update(ids or ())
-        self._anything = self._anything or ids is None or len(self._ids) > _TOLD
+        self._anything = self._anything or ids is None or len(self._ids) > _LISTED
         self._news.set()
 
     async def next_message(self) -> bytes:
@@ -134,7 +136,7 @@ class _Listener:
             async with asyncio.timeout(HEARTBEAT):
                 await self._news.wait()
         except TimeoutError:
-            return b": still here\n\n"
+            return b": heartbeat\n\n"
         ids = None if self._anything else [jsonable(workflow_id) for workflow_id in sorted(self._ids)]
         self._ids, self._anything = set(), False
         self._news.clear()
@@ -142,9 +144,9 @@ class _Listener:
 
 
 def changed_ids(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """Return the workflows whose marks differ, and those that they are part of.
+    """Return the workflows whose change markers differ, and their parents.
 
-    One that is no longer looked at has ended or is gone, or there are many new ones: it may have changed.
+    A workflow that has no marker any more has ended, was deleted, or is no longer among the newest.
     """
     found = {name for name in before.keys() | now.keys() if before.get(name) != now.get(name)}
     around = {name[: slash.start()] for name in found for slash in re.finditer("/", name)}
@@ -152,25 +154,25 @@ def changed_ids(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
 
 
 API = "/api/v1/"
-BODY = 1_000_000  # bytes that a wish may take,
-FILE = 64_000_000  # and one that brings a file
-_THREADS = 4  # questions that are answered at once, and as many wishes
+BODY = 1_000_000  # bytes of an action at most
+FILE = 64_000_000  # bytes of an import at most
+_THREADS = 4  # queries at once, and as many actions
 
 
 class Setup(NamedTuple):
-    """What one server serves."""
+    """Settings of one server."""
 
     store: Checkpointer
-    database: str  # the name that people know it by
+    database: str  # its name for display
     token: str
     port: int
     version: str
-    graphs: Mapping[str, Graph]  # what may be run
+    graphs: Mapping[str, Graph]  # that the page may run
     read_only: bool = False
 
 
 class Server:
-    """The routes of one server, and what it does beside answering."""
+    """The application of one server."""
 
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
@@ -182,10 +184,10 @@ class Server:
             routes=self._routes(), exception_handlers={HTTPException: _unrouted}, lifespan=self._lifespan
         )
         app.router.redirect_slashes = False
-        self.app: App = Gate(app, refusing, token=setup.token, port=setup.port)
+        self.app: App = Gate(app, as_refusal, token=setup.token, port=setup.port)
 
-    def stop_telling(self) -> None:
-        """Let go of pages that listen: a server waits for open answers before it ends."""
+    def close_streams(self) -> None:
+        """End event streams: a server waits for open responses before it exits."""
         self._live.close()
 
     @asynccontextmanager
@@ -200,30 +202,30 @@ class Server:
             f"{API}about": self._about,
             f"{API}events": self._events,
             f"{API}export": self._export,
-            **{f"{API}{name}": self._answering(question) for name, question in QUESTIONS.items()},
+            **{f"{API}{name}": self._querying(query) for name, query in QUERIES.items()},
         }
-        doing = {f"{API}{name}": self._doing(kind) for name, kind in WISHES.items()}
+        doing = {f"{API}{name}": self._acting(kind) for name, kind in ACTIONS.items()}
         return [
-            *(Route(path, telling(handler), methods=["GET"]) for path, handler in answering.items()),
-            *(Route(path, telling(handler), methods=["POST"]) for path, handler in doing.items()),
+            *(Route(path, with_errors(handler), methods=["GET"]) for path, handler in answering.items()),
+            *(Route(path, with_errors(handler), methods=["POST"]) for path, handler in doing.items()),
         ]
 
-    def _answering(self, question: Question) -> Handler:
+    def _querying(self, query: Query) -> Handler:
         async def handler(request: Request) -> Response:
             given = request.query_params.multi_items()
             return as_json(
-                await run_sync(lambda: encoded(question.ask(self._setup.store, given)), limiter=self._reading)
+                await run_sync(lambda: encoded(query.ask(self._setup.store, given)), limiter=self._reading)
             )
 
         return handler
 
-    def _doing(self, kind: type[Wish]) -> Handler:
+    def _acting(self, kind: type[Action]) -> Handler:
         async def handler(request: Request) -> Response:
             if self._setup.read_only:
-                hint = "Start it without --read-only to change things from the page"
-                raise Problem(READ_ONLY, "This server only shows", hint)
-            wish = wish_of(kind, await _body(request, FILE if kind is Import else BODY))
-            done = await run_sync(self._actions.carry_out, wish, limiter=self._writing)
+                hint = "To make changes from the page, start it without --read-only"
+                raise Problem(READ_ONLY, "This server is read-only", hint)
+            action = action_of(kind, await _body(request, FILE if kind is Import else BODY))
+            done = await run_sync(self._actions.perform, action, limiter=self._writing)
             return as_json(encoded(done))
 
         return handler
@@ -252,7 +254,7 @@ class Server:
     async def _entrance(self, request: Request) -> Response:
         if "token" not in request.query_params:
             return _served(request, "index.html")
-        answer = RedirectResponse("/", status_code=303)  # the token was right, or nobody would be here
+        answer = RedirectResponse("/", status_code=303)  # the token was checked before
         name = cookie_name(self._setup.port)
         answer.set_cookie(name, self._setup.token, httponly=True, samesite="strict", path="/")
         return answer
@@ -266,14 +268,17 @@ def _served(request: Request, name: str) -> Response:
     found = asset(name)
     if found is None:
         raise HTTPException(404)
-    headers = {"etag": found.tag, "cache-control": "no-cache"}  # a browser asks whether it has the latest
+    headers = {
+        "etag": found.tag,
+        "cache-control": "no-cache",
+    }  # a browser asks each time whether its copy is current
     if request.headers.get("if-none-match") == found.tag:
         return Response(status_code=304, headers=headers)
     return Response(found.content, media_type=found.type, headers=headers)
 
 
 async def _body(request: Request, most: int) -> bytes:
-    """Return the body of a request, and read no more than one may have."""
+    """Return the body of a request; a longer one is not read to its end."""
     found = bytearray()
     try:
         async for part in request.stream():

@@ -1,4 +1,4 @@
-"""Address of a database."""
+"""Addresses of databases: SQLite files and Postgres URLs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Any
 
-from hypergraph import checkpointers as stores  # each is loaded when it is first asked for
+from hypergraph import checkpointers as stores  # each is loaded on first access
 from hypergraph.checkpointers.sqlite.listing import SqliteLists
 from hypergraph.views.problems import STORE, USAGE, Problem
 
@@ -26,38 +26,40 @@ def file_of(address: str, *, must_exist: bool = True) -> str:
     """Return the path of a SQLite file: a plain path, or sqlite:///path.
 
     Raises:
-        Problem: there is no such file, or the address is of something else.
+        Problem: the file does not exist, or the address is of another kind.
     """
     path = address.removeprefix("sqlite:///")
     scheme, separator, _ = path.partition("://")
     if separator and scheme.isalnum():
-        raise Problem(USAGE, f"{scheme}:// is no store that can be opened here; give the path of a file")
+        raise Problem(
+            USAGE, f"Unsupported address {scheme}://; give the path of a SQLite file, or postgresql://..."
+        )
     if must_exist and not os.path.isfile(path):
         raise Problem(
             STORE,
-            f"There is no database at {path}",
-            "Name another with --db or HYPERGRAPH_DB, or make one to look at: hypergraph demo",
+            f"Database not found: {path}",
+            "Give another with --db or HYPERGRAPH_DB, or create one to try: hypergraph demo",
         )
     return path
 
 
 def is_postgres(address: str) -> bool:
-    """Return whether an address is one of a Postgres database."""
+    """Return whether an address is that of a Postgres database."""
     return address.startswith(_POSTGRES)
 
 
 def without_password(address: str) -> str:
-    """Return an address that may be shown, and works where the password is kept elsewhere."""
+    """Return an address without its password, for display; it works where the password is set elsewhere."""
     if not is_postgres(address):
         return address
     return _PASSWORD.sub("", _PASSWORD_BEFORE.sub(r"\1@", address)).rstrip("?&")
 
 
 def postgres_at(address: str, *, must_exist: bool = True) -> PostgresCheckpointer:
-    """Return the store in a Postgres database; `?schema=NAME` names another schema than usual.
+    """Return the store in a Postgres database; `?schema=NAME` selects a schema.
 
     Raises:
-        Problem: there is none, the address is none, or the driver is not installed.
+        Problem: there is no store in it, the address is invalid, or the driver is not installed.
     """
     named = _SCHEMA.search(address)
     options: dict[str, Any] = {"schema": named[1]} if named else {}
@@ -68,12 +70,12 @@ def postgres_at(address: str, *, must_exist: bool = True) -> PostgresCheckpointe
     if must_exist and not store.backend.exists():
         raise Problem(
             STORE,
-            f"There is no store in {store.backend.location}",
-            "A run with this store makes one; ?schema=NAME names another schema",
+            f"No store found in {store.backend.location}",
+            "A run creates it; ?schema=NAME selects another schema",
         )
     return store
 
 
 def lists_at(address: str) -> Lists:
-    """Return what lists workflows. Raises Problem when there is nothing."""
+    """Return a source of lists of workflows. Raises Problem if the database does not exist."""
     return postgres_at(address).backend if is_postgres(address) else SqliteLists(file_of(address))

@@ -1,30 +1,47 @@
-"""Whether a store is as it should be: its pages, rows, the checksum of every value, its artifacts."""
+"""Integrity of a store: pages, rows, the checksum of every value, and its artifacts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypedDict
 from zlib import crc32
 
 from hypergraph.checkpointers import ArtifactRef, Checkpointer
 from hypergraph.checkpointers.backend import START, position_of
 from hypergraph.checkpointers.query import Query
-from hypergraph.checkpointers.sql.connection import Connection
-from hypergraph.checkpointers.sql.store import SqlCheckpointer
 from hypergraph.display import jsonable
 from hypergraph.exceptions import ArtifactMissingError, CheckpointError
-from hypergraph.views.database import CheckView, Damage, count_of, looked
-from hypergraph.views.stores import location_of
+from hypergraph.views.database import SqlStore, Tables, count_of
 
-_PAGE = 500  # workflows looked at together
-_MOST = 100  # problems that are listed
+_PAGE = 500  # workflows read at once
+_MOST = 100  # problems listed
 _VALUES = """
 SELECT name, superstep, checksum, data FROM vals JOIN workflows ON key = workflow
 WHERE id = ? AND data IS NOT NULL
 """
 
 
-def check(store: SqlCheckpointer) -> CheckView:
-    """Look at everything: pages, rows, the checksum of every value, and whether artifacts are there.
+class Damage(TypedDict):
+    """One problem of a store."""
+
+    where: str
+    what: str
+
+
+class CheckView(TypedDict):
+    """Result of a check."""
+
+    schema: str  # hypergraph.check/1
+    path: str
+    workflows: int  # that were read, children included
+    values: int
+    artifacts: int
+    items: list[Damage]
+    truncated: bool  # there is more damage than is listed
+
+
+def check(store: SqlStore) -> CheckView:
+    """Check pages, rows, the checksum of every value, and that artifacts exist.
 
     Raises:
         CheckpointError: the store cannot be read at all.
@@ -32,13 +49,13 @@ def check(store: SqlCheckpointer) -> CheckView:
     references = list(store.backend.artifact_references())
     found = _Findings()
     found.add_all("the file", store.backend.find_damage())
-    values = looked(store, lambda connection: count_of(connection, "vals"))
+    values = store.backend.inspect(lambda connection: count_of(connection, "vals"))
     workflows = _check_rows(store, found)
     for reference in references:
         _check_artifact(store, reference, found)
     return {
         "schema": "hypergraph.check/1",
-        "path": jsonable(location_of(store)),
+        "path": jsonable(store.backend.location),
         "workflows": workflows,
         "values": values,
         "artifacts": len(references),
@@ -48,7 +65,7 @@ def check(store: SqlCheckpointer) -> CheckView:
 
 
 class _Findings:
-    """Damage, of which only the first is listed."""
+    """Damage found so far; only the first problems are listed."""
 
     def __init__(self) -> None:
         self.listed: list[Damage] = []
@@ -64,22 +81,22 @@ class _Findings:
             self.add(where, what)
 
 
-def _damaged_values(connection: Connection, workflow_id: str) -> Iterator[str]:
+def _damaged_values(connection: Tables, workflow_id: str) -> Iterator[str]:
     for name, superstep, checksum, data in connection.execute(_VALUES, (workflow_id,)):
         if not isinstance(data, bytes) or crc32(data) != checksum:
             yield f"value {name!r} of superstep {superstep} is damaged"
 
 
-def _check_rows(store: SqlCheckpointer, found: _Findings) -> int:
-    query, looked_at = Query(top_level=False, limit=_PAGE), 0
+def _check_rows(store: SqlStore, found: _Findings) -> int:
+    query, count = Query(top_level=False, limit=_PAGE), 0
     while True:
         try:
             page, _, cursor = store.backend.find(query)
         except CheckpointError as error:
             found.add("the table of workflows", str(error))
-            return looked_at
+            return count
         for workflow in page:
-            looked_at += 1
+            count += 1
             where = f"workflow {workflow.id}"
             try:
                 found.add_all(where, _values_of(store, workflow.id))
@@ -88,17 +105,17 @@ def _check_rows(store: SqlCheckpointer, found: _Findings) -> int:
             except (CheckpointError, ValueError) as error:
                 found.add(where, str(error))
         if cursor is None:
-            return looked_at
+            return count
         query = query._replace(cursor=cursor)
 
 
-def _values_of(store: SqlCheckpointer, workflow_id: str) -> list[str]:
-    """Return which values are damaged; those of one workflow are in memory at a time."""
-    return looked(store, lambda connection: list(_damaged_values(connection, workflow_id)))
+def _values_of(store: SqlStore, workflow_id: str) -> list[str]:
+    """Return the damage of values; those of one workflow are in memory at a time."""
+    return store.backend.inspect(lambda connection: list(_damaged_values(connection, workflow_id)))
 
 
 def _read_all(store: Checkpointer, workflow_id: str) -> None:
-    """Read every step, a page at a time. Raises CheckpointError for one that makes no sense."""
+    """Read every step, a page at a time. Raises CheckpointError for a damaged one."""
     after = START
     while page := store.steps(workflow_id, after=after, limit=_PAGE, values=False):
         after = position_of(page[-1])
@@ -108,6 +125,8 @@ def _check_artifact(store: Checkpointer, reference: str, found: _Findings) -> No
     try:
         ref = ArtifactRef.from_text(reference)
         if store.artifact_store is None or not store.artifact_store.exists(ref):
-            found.add(f"artifact {ref.key[:12]}", "the file is gone; what refers to it cannot be read")
+            found.add(
+                f"artifact {ref.key[:12]}", "the file is missing; values that refer to it cannot be read"
+            )
     except ArtifactMissingError as error:
         found.add("an artifact", str(error))

@@ -1,35 +1,40 @@
-"""A store as a database: how large it is, what is in it, which schema it has.
+"""Stores as databases: size, content and schema, and read access to their tables.
 
-A file is read on a connection of its own that cannot write, Postgres in a transaction that cannot.
+This module alone knows the classes of stores in databases; other views read tables through it.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, NamedTuple, TypedDict, TypeVar
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import NamedTuple, TypeAlias, TypedDict
 
-from hypergraph.checkpointers import ArtifactRef
+from hypergraph.checkpointers import ArtifactRef, Checkpointer
+from hypergraph.checkpointers.errors import translated
 from hypergraph.checkpointers.sql.connection import Connection
 from hypergraph.checkpointers.sql.store import SqlCheckpointer
+from hypergraph.checkpointers.sqlite.database import read_only
+from hypergraph.checkpointers.sqlite.migrations import INPUT, OUTPUT
 from hypergraph.display import jsonable
-from hypergraph.views.stores import location_of
+from hypergraph.exceptions import CheckpointError
+from hypergraph.views.problems import USAGE, Problem
 
-if TYPE_CHECKING:
-    pass
+SqlStore: TypeAlias = SqlCheckpointer
+Tables: TypeAlias = Connection
 
-T = TypeVar("T")
-
-_TALLIES = "SELECT status, count(*) FROM workflows WHERE parent_id IS NULL GROUP BY status ORDER BY status"
+VALUE_KIND = f"CASE t.kind WHEN {OUTPUT} THEN 'output' WHEN {INPUT} THEN 'input' ELSE 'other' END"  # of vals
+_COUNTS = "SELECT status, count(*) FROM workflows WHERE parent_id IS NULL GROUP BY status ORDER BY status"
 
 
 class DatabaseView(TypedDict):
-    """A store as a database, and what is in it."""
+    """Size and content of a database."""
 
     schema: str  # hypergraph.database/1
     path: str  # the file, or the address without its password
-    bytes: int  # of the file, with what is on its way into it; of the tables and their indexes
-    artifacts: int  # outside of it
+    bytes: int  # of the file and its write-ahead log; of the tables and their indexes
+    artifacts: int  # stored outside the database
     artifact_bytes: int
     schema_version: int
     newest_version: int  # that this release knows
@@ -39,27 +44,8 @@ class DatabaseView(TypedDict):
     values: int
 
 
-class Damage(TypedDict):
-    """Something that is not as it should be."""
-
-    where: str
-    what: str
-
-
-class CheckView(TypedDict):
-    """What a look at everything found."""
-
-    schema: str  # hypergraph.check/1
-    path: str
-    workflows: int  # that were looked at, children included
-    values: int
-    artifacts: int
-    items: list[Damage]
-    truncated: bool  # there is more damage than is listed
-
-
 class MigratedView(TypedDict):
-    """From which schema a store came to which."""
+    """Schema of a store before and after a migration."""
 
     schema: str  # hypergraph.migrated/1
     path: str
@@ -68,48 +54,74 @@ class MigratedView(TypedDict):
 
 
 class Versions(NamedTuple):
-    """Of the tables of a store, and of those that this release writes."""
+    """Schema version of a store, and the newest that this release knows."""
 
     found: int
     newest: int
 
 
-def database(store: SqlCheckpointer) -> DatabaseView:
-    """Return how large a store is and what is in it. Raises CheckpointError when it cannot be read."""
-    versions = Versions(*store.backend.schema_versions())
-    size, artifacts = store.backend.size(), list(_artifact_sizes(store))
+def sql_only(store: Checkpointer) -> SqlStore:
+    """Return the store if it has tables. Raises Problem for any other kind."""
+    if isinstance(store, SqlCheckpointer):
+        return store
+    raise Problem(USAGE, f"This needs a store in a database, not a {type(store).__name__}")
 
-    def look(connection: Connection) -> DatabaseView:
+
+def file_of_store(store: SqlStore) -> str | None:
+    """Return the path of a store in a SQLite file, None for one on a server."""
+    return store.backend.location if store.backend.kind == "sqlite" else None
+
+
+@contextmanager
+def opened_file(path: str) -> Iterator[sqlite3.Connection]:
+    """Yield a read-only connection to a SQLite file, closed afterwards. Raises CheckpointError."""
+    with closing(read_only(path)) as connection:
+        yield connection
+
+
+def file_error(error: Exception, path: str) -> CheckpointError:
+    """Return the error of this package for one of SQLite or the system."""
+    return translated(error, path)
+
+
+def count_of(connection: Tables, table: str) -> int:
+    """Return the number of rows of a table, which may be followed by a condition."""
+    return int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])  # noqa: S608 - fixed names
+
+
+def schema_versions(store: SqlStore) -> Versions:
+    """Return the schema version of a store, 0 without tables. Raises CheckpointError if it cannot be read."""
+    return Versions(*store.backend.schema_versions())
+
+
+def database(store: SqlStore) -> DatabaseView:
+    """Return the size and content of a store. Raises CheckpointError if it cannot be read."""
+    versions, size = schema_versions(store), store.backend.size()
+    artifacts = list(_artifact_sizes(store))
+
+    def read(connection: Tables) -> DatabaseView:
         return {
             "schema": "hypergraph.database/1",
-            "path": jsonable(location_of(store)),
+            "path": jsonable(store.backend.location),
             "bytes": size,
             "artifacts": len(artifacts),
             "artifact_bytes": sum(artifacts),
             "schema_version": versions.found,
             "newest_version": versions.newest,
-            "workflows": dict(connection.execute(_TALLIES).fetchall()),
+            "workflows": dict(connection.execute(_COUNTS).fetchall()),
             "children": count_of(connection, "workflows WHERE parent_id IS NOT NULL"),
             "steps": count_of(connection, "steps"),
             "values": count_of(connection, "vals"),
         }
 
-    return looked(store, look)
+    return store.backend.inspect(read)
 
 
-def looked(store: SqlCheckpointer, look: Callable[[Connection], T]) -> T:
-    """Return what a look at the tables returns. Raises CheckpointError when they cannot be read."""
-    return store.backend.inspect(look)
-
-
-def count_of(connection: Connection, what: str) -> int:
-    """Return how many rows there are."""
-    return int(connection.execute(f"SELECT count(*) FROM {what}").fetchone()[0])  # noqa: S608 - fixed names
-
-
-def _artifact_sizes(store: SqlCheckpointer) -> Iterator[int]:
-    if store.backend.kind == "sqlite":
-        for parent, _, names in os.walk(store.backend.location + "-artifacts"):
-            yield from (os.path.getsize(os.path.join(parent, name)) for name in names)
-    else:
-        yield from (ArtifactRef.from_text(text).size for text in set(store.backend.artifact_references()))
+def _artifact_sizes(store: SqlStore) -> Iterator[int]:
+    path = file_of_store(store)
+    if path is None:
+        references = set(store.backend.artifact_references())
+        yield from (ArtifactRef.from_text(text).size for text in references)
+        return
+    for parent, _, names in os.walk(path + "-artifacts"):
+        yield from (os.path.getsize(os.path.join(parent, name)) for name in names)

@@ -1,4 +1,4 @@
-"""Differences between two workflows or two supersteps."""
+"""Differences between two workflows, or between two supersteps of one."""
 
 from __future__ import annotations
 
@@ -10,26 +10,31 @@ from hypergraph.checkpointers import Checkpointer, StepRecord, Workflow
 from hypergraph.checkpointers.analysis import Divergence, first_divergence, same
 from hypergraph.checkpointers.records import Payload
 from hypergraph.display import jsonable
-from hypergraph.views.base import known, last_superstep
+from hypergraph.views.lookup import last_superstep, require_workflow
 from hypergraph.views.problems import USAGE, Problem
 from hypergraph.views.state import state_payloads
-from hypergraph.views.values import Brief, Maker, Makers, brief, step_name, step_status
+from hypergraph.views.step import Step, shown_step
+from hypergraph.views.values import Brief, Makers, StepRef, brief, step_ref
+from hypergraph.views.workflows import WorkflowSummary, workflow_summary
 
-VALUES = 100  # that one answer tells of
+_VALUES = 100  # differences listed in one answer
+_COMPARED = 5000  # supersteps whose values are compared one by one
+_BEFORE, _AFTER = 2, 8  # pairs of steps shown around the first difference
+_STEPS = 100  # steps listed between two supersteps
 
 
 class ValueChange(TypedDict):
-    """One value on both sides; null where it does not exist, or is not stored."""
+    """One value on both sides; null where it does not exist or is not stored."""
 
     name: str
     kind: str  # changed, added (only in b), or removed (only in a)
     a: Brief | None
     b: Brief | None
-    made_by: Maker | None  # the step of b that made it; null if it was given, or is of a
+    made_by: StepRef | None  # the step of b that made it; null for inputs, and for values of a
 
 
 class State(Mapping[str, Any]):
-    """The values at one point of a workflow, inputs included, decoded when they are looked at."""
+    """The values of a workflow at one superstep, inputs included, decoded on access."""
 
     def __init__(self, store: Checkpointer, wf: str, at: int | None = None) -> None:
         self._store, self._wf = store, wf
@@ -45,8 +50,8 @@ class State(Mapping[str, Any]):
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
-    def maker(self, name: str) -> Maker | None:
-        """Return the step that made a value, None if it was given."""
+    def maker(self, name: str) -> StepRef | None:
+        """Return the step that made a value, None for an input."""
         payload = self.payloads.get(name)
         return None if payload is None else self._makers.of(payload)
 
@@ -59,7 +64,7 @@ def changed_values(a: State, b: State) -> tuple[list[ValueChange], int]:
     for name in names:
         if name in a and name in b and _are_alike(a, b, name):
             continue
-        if len(items) == VALUES:
+        if len(items) == _VALUES:
             left_out += 1
         else:
             items.append(change(name, a, b, b.maker(name)))
@@ -77,11 +82,11 @@ def _are_alike(a: State, b: State, name: str) -> bool:
 
 
 def _bytes(payload: Payload) -> list[tuple[str, bytes | None]]:
-    """Return all that decoding goes by."""
+    """Return what the decoded value depends on."""
     return [(part.format, part.data) for part in (*payload.parts, payload)]
 
 
-def change(name: str, a: Mapping[str, Any], b: Mapping[str, Any], made_by: Maker | None) -> ValueChange:
+def change(name: str, a: Mapping[str, Any], b: Mapping[str, Any], made_by: StepRef | None) -> ValueChange:
     """Return how a value differs on two sides."""
     kind = "changed" if name in a and name in b else "added" if name in b else "removed"
     return {
@@ -93,51 +98,27 @@ def change(name: str, a: Mapping[str, Any], b: Mapping[str, Any], made_by: Maker
     }
 
 
-_COMPARED = 5000  # supersteps whose values are compared one by one
-_BEFORE, _AFTER = 2, 8  # pairs of steps around the first difference that are shown
-_STEPS = 100  # steps between two supersteps that are listed
-
-
-class Side(TypedDict):
-    """One of two workflows."""
-
-    workflow: str
-    status: str
-    graph: str | None
-    steps: int
-    duration_ms: float | None
-
-
-class DiffStep(Maker):
-    """One step of one of two workflows."""
-
-    status: str
-    duration_ms: float | None
-    decision: str | list[str] | None
-    error: str | None
-
-
 class StepPair(TypedDict):
-    """The steps at one place of both histories; null where one has ended."""
+    """The steps at one position of both histories; null where one has ended."""
 
     position: int
-    same: bool  # the node, how it ended, what it decided and the values it made
-    a: DiffStep | None
-    b: DiffStep | None
+    same: bool  # node, status, decision and outputs
+    a: Step | None
+    b: Step | None
 
 
 class FirstDifference(TypedDict):
-    """The first place at which the histories are not alike."""
+    """The first position at which the histories differ."""
 
     kind: str  # path, status, decision or values
     position: int
-    a: DiffStep | None
-    b: DiffStep | None
-    values: list[ValueChange]  # that differ there
+    a: Step | None
+    b: Step | None
+    values: list[ValueChange]  # the outputs that differ there
 
 
 class NodeTimes(TypedDict):
-    """How often a node ran and how long that took in all, in both."""
+    """Runs and total time of a node in both workflows."""
 
     node: str
     a_runs: int
@@ -147,34 +128,28 @@ class NodeTimes(TypedDict):
 
 
 class DiffView(TypedDict):
-    """Two workflows, compared."""
+    """Two workflows compared."""
 
     schema: str  # hypergraph.diff/1
-    a: Side
-    b: Side
+    a: WorkflowSummary
+    b: WorkflowSummary
     same: bool  # nothing differs but times
     first: FirstDifference | None
     compared: int  # steps whose values were compared to find it
     path: list[StepPair]  # around the first difference
     timing: list[NodeTimes]  # the greatest difference first
     items: list[ValueChange]  # the latest values, inputs included
-    left_out: int  # values that differ and are not told of
-
-
-class ChangedStep(DiffStep):
-    """A step between two supersteps, with the names of what it made."""
-
-    made: list[str]
+    left_out: int  # values that differ and are not listed
 
 
 class ChangesView(TypedDict):
-    """What changed in a workflow after one superstep, up to and including another."""
+    """Changes of a workflow after one superstep, up to and including another."""
 
     schema: str  # hypergraph.changes/1
     workflow: str
     first: int
     second: int
-    steps: list[ChangedStep]
+    steps: list[Step]
     steps_left_out: bool
     items: list[ValueChange]
     left_out: int
@@ -184,19 +159,19 @@ def diff(store: Checkpointer, a: str, b: str) -> DiffView:
     """Compare two workflows.
 
     Raises:
-        Problem: there is no such workflow.
+        Problem: a workflow does not exist.
     """
-    ours, theirs = known(store, a), known(store, b)
+    ours, theirs = require_workflow(store, a), require_workflow(store, b)
     store = store.without_artifacts()
     steps_a, steps_b = (store.steps(each.id, values=False) for each in (ours, theirs))
     first, compared = _first(store, (ours, theirs), (steps_a, steps_b))
     items, left_out = changed_values(State(store, ours.id), State(store, theirs.id))
     return {
         "schema": "hypergraph.diff/1",
-        "a": _side(ours),
-        "b": _side(theirs),
+        "a": workflow_summary(ours),
+        "b": workflow_summary(theirs),
         "same": first is None and not items,
-        "first": None if first is None else _told(first),
+        "first": None if first is None else _first_view(first),
         "compared": compared,
         "path": _pairs(store, steps_a, steps_b, first.position if first else 0),
         "timing": _timing(steps_a, steps_b),
@@ -206,12 +181,12 @@ def diff(store: Checkpointer, a: str, b: str) -> DiffView:
 
 
 def changes(store: Checkpointer, wf: str, first: int, second: int) -> ChangesView:
-    """Return what changed in a workflow after superstep `first`, up to and including `second`.
+    """Return the changes of a workflow after superstep `first`, up to and including `second`.
 
     Raises:
-        Problem: there is no such workflow or superstep, or the second does not come after the first.
+        Problem: the workflow or a superstep does not exist, or `second` does not come after `first`.
     """
-    workflow = known(store, wf)
+    workflow = require_workflow(store, wf)
     for superstep in (first, second):
         last_superstep(store, workflow.id, superstep)
     if first >= second:
@@ -224,37 +199,15 @@ def changes(store: Checkpointer, wf: str, first: int, second: int) -> ChangesVie
         "workflow": jsonable(workflow.id),
         "first": first,
         "second": second,
-        "steps": [
-            {**_step(step), "made": [jsonable(n) for n in step.output_versions]} for step in between[:_STEPS]
-        ],
+        "steps": [shown_step(step) for step in between[:_STEPS]],
         "steps_left_out": len(between) > _STEPS,
         "items": items,
         "left_out": left_out,
     }
 
 
-def _side(workflow: Workflow) -> Side:
-    return {
-        "workflow": jsonable(workflow.id),
-        "status": workflow.status.value,
-        "graph": jsonable(workflow.graph_name),
-        "steps": workflow.step_count,
-        "duration_ms": workflow.duration_ms,
-    }
-
-
-def _step(step: StepRecord) -> DiffStep:
-    return {
-        **step_name(step),
-        "status": step_status(step),
-        "duration_ms": step.duration_ms,
-        "decision": jsonable(step.decision),
-        "error": jsonable(step.error),
-    }
-
-
-def _maybe(step: StepRecord | None) -> DiffStep | None:
-    return None if step is None else _step(step)
+def _maybe(step: StepRecord | None) -> Step | None:
+    return None if step is None else shown_step(step)
 
 
 # --- the steps --------------------------------------------------------------------------------------
@@ -274,16 +227,16 @@ def _first(
     return (course if values is None else values), compared
 
 
-def _told(first: Divergence) -> FirstDifference:
+def _first_view(first: Divergence) -> FirstDifference:
     a, b = first.a, first.b
     ours, theirs = (a and a.values) or {}, (b and b.values) or {}
-    made_by = step_name(b) if b is not None else None
+    made_by = step_ref(b) if b is not None else None
     return {
         "kind": first.kind,
         "position": first.position,
         "a": _maybe(a),
         "b": _maybe(b),
-        "values": [change(name, ours, theirs, made_by) for name in first.names[:VALUES]],
+        "values": [change(name, ours, theirs, made_by) for name in first.names[:_VALUES]],
     }
 
 

@@ -10,14 +10,15 @@ from collections.abc import Iterator
 from importlib import metadata
 from typing import Any, NamedTuple, TypedDict
 
-from hypergraph.checkpointers.sql.store import SqlCheckpointer
+from hypergraph.checkpointers import WorkflowStatus
+from hypergraph.checkpointers.query import Query
 from hypergraph.display import jsonable, plural
 from hypergraph.exceptions import CheckpointError
-from hypergraph.views.database import Versions, looked
-from hypergraph.views.owners import activities
+from hypergraph.views.database import SqlStore, Versions, schema_versions, sql_only
 from hypergraph.views.problems import STORE, Problem
-from hypergraph.views.stores import location_of, sql_only, store_at
+from hypergraph.views.stores import store_at
 
+_ACTIVE = 100  # active workflows that are checked, the newest
 _SKEW = 1.0  # seconds by which two clocks may differ
 _TOTAL = "SELECT coalesce(sum(workflows), 0) FROM tallies"
 OK, MISSING, TROUBLE = "ok", "missing", "TROUBLE"
@@ -37,26 +38,62 @@ _EXTRAS = {
     "objects": ("obstore",),
     "arrays": ("numpy", "pyarrow"),
 }
+_MOST = 10_000  # waiting runs that are counted
+_OURS = "name LIKE 'hypergraph.%'"
+_THERE = """
+SELECT EXISTS (SELECT FROM pg_class JOIN pg_namespace AS n ON n.oid = relnamespace
+    WHERE nspname = 'dbos' AND relname = 'workflow_status' AND has_schema_privilege(n.oid, 'USAGE')
+    AND has_table_privilege(pg_class.oid, 'SELECT'))
+"""
+_VERSION = "SELECT max(version) FROM dbos.dbos_migrations"
+_TAKEN = f"""
+SELECT application_name, executor_id, count(*) FROM dbos.workflow_status
+WHERE status = 'PENDING' AND {_OURS} GROUP BY 1, 2 ORDER BY 1, 2
+"""  # noqa: S608 - fixed texts
+_WAITING = f"""
+SELECT queue_name, count(*), max(extract(epoch FROM clock_timestamp()) - created_at / 1000.0)::float8
+FROM (SELECT queue_name, created_at FROM dbos.workflow_status
+    WHERE status = 'ENQUEUED' AND {_OURS} LIMIT {_MOST}) AS counted
+GROUP BY 1 ORDER BY 1
+"""  # noqa: S608 - fixed texts
+_LOCKS = """
+SELECT classid::bigint, objid::bigint FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 1
+AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+"""
+_SESSIONS = """
+SELECT DISTINCT substr(application_name, 19) FROM pg_stat_activity JOIN pg_locks USING (pid)
+WHERE application_name LIKE 'hypergraph worker %' AND datname = current_database()
+AND locktype = 'advisory' AND granted AND objsubid = 1 ORDER BY 1
+"""
 
 
 class Finding(TypedDict):
-    """One thing that was looked at."""
+    """Result of one check."""
 
     check: str
-    status: str  # ok, missing (nothing is wrong, something is not there) or TROUBLE
+    status: str  # ok, missing (not installed or not created, and not needed) or TROUBLE
     detail: str
 
 
 class HealthView(TypedDict):
-    """All that was looked at."""
+    """Results of all checks."""
 
     schema: str  # hypergraph.doctor/1
     items: list[Finding]
     trouble: int
 
 
+class VersionView(TypedDict):
+    """Versions of this release, of Python and of SQLite."""
+
+    schema: str  # hypergraph.version/1
+    version: str
+    python: str
+    sqlite: str
+
+
 def version() -> VersionView:
-    """Return which release this is, and on what it runs."""
+    """Return the versions of this release, of Python and of SQLite."""
     try:
         release = metadata.version("hypergraph")
     except metadata.PackageNotFoundError:
@@ -69,17 +106,8 @@ def version() -> VersionView:
     }
 
 
-class VersionView(TypedDict):
-    """Which release this is."""
-
-    schema: str  # hypergraph.version/1
-    version: str
-    python: str
-    sqlite: str
-
-
 def health(address: str) -> HealthView:
-    """Look at everything that runs and stores need, and at the store at an address."""
+    """Check the installation, and the store at an address."""
     items = [*_installed(), *_extras(), *_store(address)]
     return {
         "schema": "hypergraph.doctor/1",
@@ -103,7 +131,7 @@ def _extras() -> Iterator[Finding]:
     for extra, modules in _EXTRAS.items():
         missing = [name for name in modules if importlib.util.find_spec(name) is None]
         detail = (
-            f"without {', '.join(missing)}: pip install 'hypergraph[{extra}]'"
+            f"{', '.join(missing)} not installed: pip install 'hypergraph[{extra}]'"
             if missing
             else ", ".join(modules)
         )
@@ -113,29 +141,28 @@ def _extras() -> Iterator[Finding]:
 def _store(address: str) -> Iterator[Finding]:
     try:
         store = sql_only(store_at(address))
-        versions = Versions(*store.backend.schema_versions())
-        total = looked(store, lambda connection: int(connection.execute(_TOTAL).fetchone()[0]))
-        active = activities(store) if versions.found == versions.newest else []  # reading would migrate
+        versions = schema_versions(store)
+        total = store.backend.inspect(lambda connection: int(connection.execute(_TOTAL).fetchone()[0]))
+        # To read an older schema would migrate it.
+        alive, lost = _active(store) if versions.found == versions.newest else ([], [])
         may_write = store.backend.is_writable()
         cluster = workers(store) if store.backend.kind == "postgres" else None
     except Problem as problem:
         is_new = problem.code == STORE
-        detail = f"{problem.message} yet; hypergraph run makes it" if is_new else problem.message
+        detail = f"{problem.message}; hypergraph run creates it" if is_new else problem.message
         yield _finding("store", MISSING if is_new else TROUBLE, detail)
         return
     except CheckpointError as error:
         yield _finding("store", TROUBLE, str(error))
         return
-    yield _finding("store", OK, f"{location_of(store)}: {plural(total, 'workflow')}")
+    yield _finding("store", OK, f"{store.backend.location}: {plural(total, 'workflow')}")
     yield _schema(versions)
     yield from _clock(store)
     if not may_write:
-        yield _finding("writing", TROUBLE, "it is read-only for this user: nothing can be run or changed")
-    alive = [item["id"] for item in active if item["alive"]]
-    crashed = [item["id"] for item in active if not item["alive"]]
-    yield _finding("at work", OK, _listed(alive) or "nobody")
-    if crashed:
-        detail = f"{_listed(crashed)}: nobody is at work on them; hypergraph resume goes on with each"
+        yield _finding("writing", TROUBLE, "read-only for this user: workflows cannot be run or changed")
+    yield _finding("active", OK, _listed(alive) or "none")
+    if lost:
+        detail = f"{_listed(lost)}: their owner processes are gone; resume each with hypergraph resume"
         yield _finding("left active", TROUBLE, detail)
     if cluster is not None:
         yield from _cluster(cluster)
@@ -144,25 +171,25 @@ def _store(address: str) -> Iterator[Finding]:
 def _schema(versions: Versions) -> Finding:
     detail = f"version {versions.found}"
     if versions.found < versions.newest:
-        detail += f" of {versions.newest}; hypergraph db migrate, or the next run, brings it there"
+        detail += f" of {versions.newest}; hypergraph db migrate, or the next run, updates it"
     return _finding("schema", OK, detail)
 
 
-def _clock(store: SqlCheckpointer) -> Iterator[Finding]:
-    """Compare the clock of this machine with that of the server, whose time is written; a file has none."""
+def _clock(store: SqlStore) -> Iterator[Finding]:
+    """Compare the clock of this machine with that of the server, whose time is stored."""
     ahead = store.backend.clock_skew()
     if ahead is None:
         return
     if abs(ahead) < _SKEW:
-        yield _finding("clock", OK, "that of the database and of this machine agree")
+        yield _finding("clock", OK, "the database and this machine agree")
         return
     which = "ahead of" if ahead > 0 else "behind"
-    detail = f"that of the database is {abs(ahead):.1f} s {which} this machine's: ages are wrong by as much"
+    detail = f"the database is {abs(ahead):.1f} s {which} this machine: displayed ages are off by that"
     yield _finding("clock", TROUBLE, detail)
 
 
 def _cluster(found: Workers) -> Iterator[Finding]:
-    """Look at the workers on the store, at what waits for them, and at what dead ones have left."""
+    """Check the workers on the store, the queues, and runs of workers that died."""
     try:
         release = metadata.version("dbos")
     except metadata.PackageNotFoundError:
@@ -173,15 +200,21 @@ def _cluster(found: Workers) -> Iterator[Finding]:
         for each in found.waiting
     ]
     is_idle = bool(waiting or found.orphans) and not found.alive
-    names = _listed(found.alive) or ("nobody, and runs wait: start a worker" if is_idle else "nobody")
+    names = _listed(found.alive) or ("none, and runs are waiting: start a worker" if is_idle else "none")
     yield _finding("workers", TROUBLE if is_idle else OK, names)
-    yield _finding("queues", OK, "; ".join(waiting) or "nothing waits")
+    yield _finding("queues", OK, "; ".join(waiting) or "empty")
     if found.orphans:
         left = [f"{plural(count, 'run')} of {name}" for name, count in found.orphans.items()]
-        remedy = (
-            "the others take them at their next look" if found.alive else "start a worker to go on with them"
-        )
-        yield _finding("recoveries", TROUBLE, f"{_listed(left)}, whose lock is free: {remedy}")
+        remedy = "the other workers will take them over" if found.alive else "start a worker to resume them"
+        yield _finding("recoveries", TROUBLE, f"{_listed(left)}, which is gone: {remedy}")
+
+
+def _active(store: SqlStore) -> tuple[list[str], list[str]]:
+    """Return the active workflows: those whose owner process lives, and those without one."""
+    found, _, _ = store.backend.find(Query(frozenset({WorkflowStatus.ACTIVE}), limit=_ACTIVE))
+    ids = [workflow.id for workflow in found]
+    alive = {workflow_id for workflow_id, owner in store.backend.read_owners(ids).items() if owner.alive}
+    return [name for name in ids if name in alive], [name for name in ids if name not in alive]
 
 
 def _listed(ids: list[str], most: int = 5) -> str:
@@ -189,37 +222,8 @@ def _listed(ids: list[str], most: int = 5) -> str:
     return ", ".join(ids[:most]) + more
 
 
-_MOST = 10_000  # runs that are counted as waiting
-_OURS = "name LIKE 'hypergraph.%'"
-_THERE = """
-SELECT EXISTS (SELECT FROM pg_class JOIN pg_namespace AS n ON n.oid = relnamespace
-    WHERE nspname = 'dbos' AND relname = 'workflow_status' AND has_schema_privilege(n.oid, 'USAGE')
-    AND has_table_privilege(pg_class.oid, 'SELECT'))
-"""
-_VERSION = "SELECT max(version) FROM dbos.dbos_migrations"
-_TAKEN = f"""
-SELECT application_name, executor_id, count(*) FROM dbos.workflow_status
-WHERE status = 'PENDING' AND {_OURS} GROUP BY 1, 2 ORDER BY 1, 2
-"""  # noqa: S608 - fixed texts
-_WAITING = f"""
-SELECT queue_name, count(*), max(extract(epoch FROM clock_timestamp()) - created_at / 1000.0)::float8
-FROM (SELECT queue_name, created_at FROM dbos.workflow_status
-    WHERE status = 'ENQUEUED' AND {_OURS} LIMIT {_MOST}) AS looked_at
-GROUP BY 1 ORDER BY 1
-"""  # noqa: S608 - fixed texts
-_LOCKS = """
-SELECT classid::bigint, objid::bigint FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 1
-AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-"""
-_SESSIONS = """
-SELECT DISTINCT substr(application_name, 19) FROM pg_stat_activity JOIN pg_locks USING (pid)
-WHERE application_name LIKE 'hypergraph worker %' AND datname = current_database()
-AND locktype = 'advisory' AND granted AND objsubid = 1 ORDER BY 1
-"""
-
-
 class Waiting(NamedTuple):
-    """What waits in one queue, and for how many seconds the oldest has."""
+    """Runs waiting in one queue, and the age of the oldest in seconds."""
 
     queue: str
     runs: int
@@ -227,28 +231,28 @@ class Waiting(NamedTuple):
 
 
 class Workers(NamedTuple):
-    """Who works, what waits, and what was taken by somebody who is dead."""
+    """Live workers, waiting runs, and runs of workers that died."""
 
     version: int  # of the tables of DBOS
     alive: list[str]
     waiting: list[Waiting]
-    orphans: dict[str, int]  # runs under way, by workers whose lock is free
+    orphans: dict[str, int]  # unfinished runs by worker, where the lock of the worker is free
 
 
 def lock_of(application: str, executor_id: str) -> int:
-    """Return the number of the lock that a worker holds as long as it lives."""
+    """Return the number of the lock that a worker holds while it lives."""
     digest = hashlib.sha256(f"hypergraph worker\0{application}\0{executor_id}".encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 1  # a positive number of 8 bytes
 
 
-def workers(store: SqlCheckpointer) -> Workers | None:
-    """Return who works on a store in Postgres, None without tables of DBOS that can be read.
+def workers(store: SqlStore) -> Workers | None:
+    """Return the workers of a store in Postgres, None without readable tables of DBOS.
 
     Raises:
-        CheckpointError: they cannot be read.
+        CheckpointError: the tables cannot be read.
     """
 
-    def look(connection: Any) -> Workers | None:
+    def read(connection: Any) -> Workers | None:
         if not connection.execute(_THERE).fetchone()[0]:
             return None
         held = {(high << 32) | low for high, low in connection.execute(_LOCKS).fetchall()}
@@ -260,4 +264,4 @@ def workers(store: SqlCheckpointer) -> Workers | None:
             {executor: count for name, executor, count in taken if lock_of(name, executor) not in held},
         )
 
-    return store.backend.database.read(look)
+    return store.backend.inspect(read)

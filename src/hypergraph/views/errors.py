@@ -1,46 +1,35 @@
-"""What went wrong: the first failure of one workflow, and those of all workflows, alike ones together."""
+"""Failed steps: of one workflow and the runs below it, and of all workflows, grouped by node and message."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
 from typing import TypedDict
 
 from hypergraph.checkpointers import Checkpointer, StepRecord, StepStatus, Workflow, WorkflowStatus
-from hypergraph.checkpointers.backend import StepTally
 from hypergraph.checkpointers.query import Moment, Query, moment
 from hypergraph.display import first_line, iso, jsonable
-from hypergraph.views.base import known
+from hypergraph.views.lookup import require_workflow
 from hypergraph.views.problems import USAGE, Problem
+from hypergraph.views.step import Step, shown_step
 
-_PAGE = 500  # workflows looked at together
-_MOST = 5000  # workflows looked at in all, the newest ones
+_PAGE = 500  # workflows read at once
+_MOST = 5000  # workflows read in all, the newest ones
 _SAMPLES = 5  # workflows named with each error
-_BROKEN = frozenset({WorkflowStatus.FAILED})
-
-
-class FirstError(TypedDict):
-    """A step that failed, in the workflow where that really happened."""
-
-    workflow: str  # a child of the one asked for, if it failed inside of a nested graph
-    index: int
-    node: str
-    error_type: str | None
-    message: str
-    traceback: str | None
+_FAILED = frozenset({WorkflowStatus.FAILED})
 
 
 class FailurePage(TypedDict):
-    """The failing steps of a workflow and of the runs that are part of it."""
+    """The failed steps of a workflow and of the runs below it."""
 
     schema: str  # hypergraph.failures/1
     workflow: str
-    items: list[FirstError]
+    items: list[Step]  # with their tracebacks
     complete: bool
 
 
 class ErrorGroup(TypedDict):
-    """Failures that are alike: the same node, type and first line."""
+    """Failures of one node with the same type and first line."""
 
     node: str
     error_type: str | None
@@ -51,39 +40,26 @@ class ErrorGroup(TypedDict):
 
 
 class ErrorPage(TypedDict):
-    """Failing steps of all workflows that failed, alike ones together, newest first."""
+    """Failed steps of failed workflows in groups, newest first."""
 
     schema: str  # hypergraph.errors/1
     items: list[ErrorGroup]
     total: int  # groups
     failures: int
-    complete: bool  # False: there are older ones that were not looked at
-
-
-def first_error(store: Checkpointer, found: Workflow, tallies: Sequence[StepTally]) -> FirstError | None:
-    """Return where a workflow failed first; failures of nested graphs are followed to where they happened."""
-    failed = [tally.first for tally in tallies if tally.status is StepStatus.FAILED]
-    if failed:
-        step = store.without_artifacts().step(found.id, min(failed))
-        if step is None:
-            return None
-        child = step.child_workflow_id and store.backend.read_workflow(step.child_workflow_id)
-        inner = first_error(store, child, store.backend.tally_steps(child.id)) if child else None
-        return inner or _located(step)
-    return _of_first_child(store, found.id)
+    complete: bool  # False: there are older ones that were not read
 
 
 def failures(store: Checkpointer, wf: str, *, limit: int = 20) -> FailurePage:
-    """List the steps that failed in a workflow and in the runs that are part of it.
+    """List the steps that failed in a workflow and in the runs below it.
 
     Raises:
-        Problem: there is no such workflow.
+        Problem: the workflow does not exist.
     """
-    found = list(islice(_failures_below(store, known(store, wf)), limit + 1))
+    found = list(islice(_failures_below(store, require_workflow(store, wf)), limit + 1))
     return {
         "schema": "hypergraph.failures/1",
         "workflow": jsonable(wf),
-        "items": [_located(step) for step in found[:limit]],
+        "items": [shown_step(step, failure=True) for step in found[:limit]],
         "complete": len(found) <= limit,
     }
 
@@ -91,23 +67,23 @@ def failures(store: Checkpointer, wf: str, *, limit: int = 20) -> FailurePage:
 def errors(
     store: Checkpointer, *, graph: str | None = None, since: Moment | None = None, limit: int = 20
 ) -> ErrorPage:
-    """Group the failing steps of workflows that failed, newest first.
+    """Group the failed steps of failed workflows, newest first.
 
-    `graph` is the name of the graph that failed, or of the one that it was nested in; `since` says when the
-    workflow was created. A failure inside of a nested graph counts once, where it happened.
+    `graph` is the name of the graph that failed, or of one around it; `since` says when the workflow was
+    created. A failure inside a nested graph counts once, where it happened.
 
     Raises:
-        Problem: `since` is no moment.
+        Problem: `since` is not a time.
     """
     try:
-        query = Query(_BROKEN, since=moment(since), top_level=False, limit=_PAGE)
+        query = Query(_FAILED, since=moment(since), top_level=False, limit=_PAGE)
     except ValueError as error:
         raise Problem(USAGE, str(error)) from error
     groups: dict[tuple[str, str | None, str], ErrorGroup] = {}
-    looked_at = 0
+    count = 0
     for found in _failed_workflows(store, query):
-        looked_at += 1
-        if looked_at > _MOST:
+        count += 1
+        if count > _MOST:
             break
         if graph is None or graph in _graphs(store, found):
             for step in _failures(store, found.id):
@@ -117,13 +93,13 @@ def errors(
         "items": list(groups.values())[:limit],
         "total": len(groups),
         "failures": sum(group["count"] for group in groups.values()),
-        "complete": looked_at <= _MOST,
+        "complete": count <= _MOST,
     }
 
 
 def _failures_below(store: Checkpointer, found: Workflow) -> Iterator[StepRecord]:
     yield from _failures(store, found.id)
-    broken, _, _ = store.backend.find(Query(_BROKEN | {WorkflowStatus.PARTIAL}, parent=found.id, limit=None))
+    broken, _, _ = store.backend.find(Query(_FAILED | {WorkflowStatus.PARTIAL}, parent=found.id, limit=None))
     for child in sorted(broken, key=lambda child: child.item or 0):
         yield from _failures_below(store, child)
 
@@ -138,7 +114,7 @@ def _failed_workflows(store: Checkpointer, query: Query) -> Iterator[Workflow]:
 
 
 def _graphs(store: Checkpointer, found: Workflow) -> set[str | None]:
-    """Return the names of the graph of a workflow and of those it is nested in."""
+    """Return the names of the graph of a workflow and of those around it."""
     names, above = {found.graph_name}, found.parent_id
     while above is not None and (parent := store.backend.read_workflow(above)) is not None:
         names.add(parent.graph_name)
@@ -147,7 +123,7 @@ def _graphs(store: Checkpointer, found: Workflow) -> set[str | None]:
 
 
 def _failures(store: Checkpointer, wf: str) -> Iterator[StepRecord]:
-    """Yield the steps that failed by themselves, the last one first; of nested graphs the child has them."""
+    """Yield the steps that failed in the workflow itself, the last one first; nested runs have their own."""
     failed = [tally for tally in store.backend.tally_steps(wf) if tally.status is StepStatus.FAILED]
     for tally in sorted(failed, key=lambda tally: -tally.last):
         for step in reversed(store.steps(wf, node=tally.node, values=False)):
@@ -174,25 +150,3 @@ def _add(groups: dict[tuple[str, str | None, str], ErrorGroup], step: StepRecord
     wf = jsonable(step.workflow_id)
     if wf not in group["workflows"] and len(group["workflows"]) < _SAMPLES:
         group["workflows"].append(wf)
-
-
-def _of_first_child(store: Checkpointer, wf: str) -> FirstError | None:
-    """Return the first error of the first run below that failed: of a map, or of what may fail."""
-    broken = _BROKEN | {WorkflowStatus.PARTIAL}
-    failed, _, _ = store.backend.find(Query(broken, parent=wf, limit=_PAGE))
-    for child in sorted(failed, key=lambda child: child.item or 0):
-        found = first_error(store, child, store.backend.tally_steps(child.id))
-        if found is not None:
-            return found
-    return None
-
-
-def _located(step: StepRecord) -> FirstError:
-    return {
-        "workflow": jsonable(step.workflow_id),
-        "index": step.index,
-        "node": jsonable(step.node_name),
-        "error_type": jsonable(step.error_type),
-        "message": jsonable(step.error or ""),
-        "traceback": jsonable(step.traceback),
-    }

@@ -1,8 +1,7 @@
-"""Workflows in files: one with everything below it, as JSON or JSON lines, and back into a store.
+"""Export of a workflow and all runs below it as JSON or JSON lines, and import into a store.
 
-An export begins with the name and version of its form; then come its parts, as `checkpointers.dumps` has
-them, with values as they are stored. An import reads parts and nothing else: it decodes no value, so no file
-can make it run code.
+An export begins with its schema and version; then come the parts of `checkpointers.sql.transfer`, with values
+as they are stored. An import decodes no value, so a file cannot make it run code.
 """
 
 from __future__ import annotations
@@ -16,16 +15,16 @@ from hypergraph.checkpointers import Checkpointer
 from hypergraph.checkpointers.records import is_taken
 from hypergraph.checkpointers.sql.transfer import Part, ValuePart, dump, load
 from hypergraph.exceptions import ArtifactMissingError, CheckpointError, InvalidWorkflowIdError
-from hypergraph.views.changes import Imported
+from hypergraph.views.database import sql_only
 from hypergraph.views.problems import REFUSED, USAGE, Problem
-from hypergraph.views.stores import sql_only
+from hypergraph.views.writes import Imported
 
 SCHEMA = "hypergraph.export/1"
 _FAMILY, _, _VERSION = SCHEMA.rpartition("/")
 
 
 class _Head(msgspec.Struct):
-    """What an export of any version begins with."""
+    """First fields of an export of any version."""
 
     schema: str = ""
 
@@ -44,7 +43,7 @@ def exported(store: Checkpointer, workflow_id: str, *, lines: bool) -> Iterator[
     """Yield the export of a workflow and all below it, in pieces.
 
     Raises:
-        Problem: the store is of a kind that cannot be exported.
+        Problem: the store is not in a database.
     """
     parts = dump(sql_only(store), workflow_id)
     if lines:
@@ -62,15 +61,15 @@ def imported(
     """Put an export into a store, all of it or nothing.
 
     Raises:
-        Problem: it is no export, makes no sense, or has an id that is taken; pickled values only if
-            they are allowed, because reading them runs code.
+        Problem: the content is not a valid export, an id is taken, or values are pickled and that is not
+            allowed: reading them can run code.
     """
     parts = _parts(content)
     if not allow_pickle and any(_is_pickled(part) for part in parts):
         raise Problem(
             REFUSED,
-            "It has pickled values, which run code when a store that reads pickle opens them",
-            "If you trust where it comes from: --allow-pickle",
+            "The export has pickled values, which can run code when they are read",
+            "If you trust its source: --allow-pickle",
         )
     try:
         ids = load(sql_only(store), parts, name=name)
@@ -97,25 +96,23 @@ def _parts(content: bytes) -> Sequence[Part]:
             return _lines(rest)
         return msgspec.json.decode(content, type=_Whole).items
     except RecursionError:
-        raise Problem(USAGE, "This is no export: it is nested too deeply") from None
+        raise Problem(USAGE, "Not a valid export: it is nested too deeply") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        _head(content)  # where the form is another one, that says more than what is wrong with the parts
-        raise Problem(USAGE, f"This is no export of hypergraph: {error}") from error
+        _head(content)  # another schema explains more than the first damaged part
+        raise Problem(USAGE, f"Not a hypergraph export: {error}") from error
 
 
 def _head(text: bytes) -> _Head | None:
-    """Return what an export begins with, None for no JSON. Raises Problem for another form."""
+    """Return the head of an export, None if it is not JSON. Raises Problem for another schema."""
     try:
         found = msgspec.json.decode(text, type=_Head)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     family, _, version = found.schema.rpartition("/")
     if family != _FAMILY:
-        raise Problem(
-            USAGE, f"This is no export of hypergraph: its schema is {found.schema!r}, not {SCHEMA!r}"
-        )
+        raise Problem(USAGE, f"Not a hypergraph export: its schema is {found.schema!r}, not {SCHEMA!r}")
     if version != _VERSION:
-        raise Problem(USAGE, f"This export has the form {found.schema!r}, which another release wrote")
+        raise Problem(USAGE, f"Unsupported schema {found.schema!r}: another release wrote this export")
     return found
 
 

@@ -1,7 +1,7 @@
-"""The graph of a workflow as it was stored with the run, and what the run did to each of its boxes.
+"""Graph of a workflow as stored with the run: layout, and the status and time of each box.
 
-No code of the program is needed. Boxes are known by their path, the names from the outermost graph inwards
-joined by "/". Nested runs tell of what is inside the boxes that are open.
+The code of the program is not needed. A box has a path, the names from the outermost graph inwards joined by
+"/". Boxes inside an open one get their status from nested runs.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from hypergraph.graph.drawing import WORST_FIRST, draw
 from hypergraph.graph.picture import plain_boxes
 from hypergraph.layout import Layout, arrange
 from hypergraph.layout import svg as painted
-from hypergraph.views.base import known
+from hypergraph.views.lookup import require_workflow
 from hypergraph.views.problems import NOT_FOUND, STORE, USAGE, Problem
 from hypergraph.views.state import upcoming
 
 OVERLAYS = ("status", "time")
-_NESTED = 1000  # nested runs that are looked into
+_NESTED = 1000  # nested runs that are read
 
 
 class BoxFacts(TypedDict):
-    """What a run did to one box."""
+    """Status and time of one box."""
 
     status: str  # completed, failed, cached, skipped, paused, active, stopped or pending
     runs: int
@@ -35,18 +35,18 @@ class BoxFacts(TypedDict):
 
 
 class GraphView(TypedDict):
-    """A graph with the places of its boxes, and what a run did to them."""
+    """A graph with the layout of its boxes, and their status in a run."""
 
     schema: str  # hypergraph.graph/1
-    workflow: str | None  # null for a graph that did not come from a store
+    workflow: str | None  # null for a graph that is not from a store
     name: str | None
     depth: int  # levels of nested graphs that are open
     colouring: str | None  # status or time; null without an overlay
-    structure: dict[str, Any]  # as it was stored: nodes and edges
+    structure: dict[str, Any]  # as stored: nodes and edges
     overlay: dict[str, BoxFacts]  # by path
     layout: Layout
-    svg: str | None  # only if asked for
-    left_out: int  # nested runs that were not looked into
+    svg: str | None  # if asked for
+    left_out: int  # nested runs that were not read
 
 
 def graph(
@@ -59,17 +59,17 @@ def graph(
     theme: str = "auto",
     direction: str = "TD",
 ) -> GraphView:
-    """Return the graph that a workflow ran, with the places of boxes and what became of them.
+    """Return the graph that a workflow ran, with the layout of its boxes and their status.
 
     Raises:
-        Problem: there is no such workflow, no graph is stored with it, or that cannot be read; or an option
-            is none that there is.
+        Problem: the workflow does not exist, its graph is not stored or cannot be read, or an option is
+            invalid.
     """
-    workflow = known(store, wf)
+    workflow = require_workflow(store, wf)
     structure = workflow.graph
     if structure is None:
         raise Problem(
-            NOT_FOUND, f"No graph is stored with {workflow.id!r}", "hypergraph steps shows what ran"
+            NOT_FOUND, f"No graph is stored with {workflow.id!r}", "To see what ran: hypergraph steps"
         )
     run = _Overlay(store, depth)
     facts = run.of(workflow) if overlay is not None else None
@@ -90,17 +90,17 @@ def graph_view(
     theme: str = "auto",
     direction: str = "TD",
 ) -> GraphView:
-    """Return a graph from its structure, whoever has it. Raises Problem if it cannot be drawn."""
+    """Return the view of a graph from its structure. Raises Problem if it cannot be drawn."""
     if overlay is not None and overlay not in OVERLAYS:
-        raise Problem(USAGE, f"overlay is one of {', '.join(OVERLAYS)}, not {overlay!r}")
+        raise Problem(USAGE, f"Invalid overlay {overlay!r}: expected one of {', '.join(OVERLAYS)}")
     try:
         drawing = draw(structure, depth=depth)
     except ValueError as error:
         raise Problem(STORE, f"The graph cannot be drawn: {error}") from error
     try:
         layout = arrange(plain_boxes(drawing), direction=direction)
-        told: Any = facts
-        text = painted(layout, theme=theme, overlay=told, colouring=overlay or "status") if svg else None
+        plain: Any = facts
+        text = painted(layout, theme=theme, overlay=plain, colouring=overlay or "status") if svg else None
     except ValueError as error:
         raise Problem(USAGE, str(error)) from error
     return {
@@ -118,17 +118,17 @@ def graph_view(
 
 
 class _Overlay:
-    """What a workflow and the nested runs below it did, by path; told from counts, not from steps."""
+    """Status and time of boxes by path, from counts of steps in a workflow and the runs below it."""
 
     def __init__(self, store: Checkpointer, depth: int) -> None:
         self.store = store
         self.depth = depth
         self.facts: dict[str, BoxFacts] = {}
-        self.looked_into = 0
+        self.nested_read = 0
         self.left_out = 0
 
     def of(self, workflow: Workflow) -> dict[str, BoxFacts]:
-        """Return what is known; for a map, of all its items together."""
+        """Return the facts of each box; for a map, of all its items together."""
         tallies = self.store.backend.tally_steps(workflow.id)
         if tallies or not self._add_children(workflow, "", self.depth + 1):
             self._add(workflow, tallies, "", self.depth)
@@ -145,7 +145,7 @@ class _Overlay:
             facts["runs"] += tally.steps
             facts["duration_ms"] = (facts["duration_ms"] or 0.0) + tally.total_ms
             cached = tally.cached and tally.status is StepStatus.COMPLETED
-            statuses[path] = "cached" if cached else tally.status.value  # the last execution tells
+            statuses[path] = "cached" if cached else tally.status.value  # of the last execution
         if workflow.status is WorkflowStatus.ACTIVE:
             running = upcoming(self.store, workflow) or ()
             statuses.update({f"{prefix}{node}": "active" for node in running})
@@ -162,10 +162,10 @@ class _Overlay:
 
     def _add_children(self, workflow: Workflow, prefix: str, depth: int) -> bool:
         """Add nested runs under the path of their node, and items of a map under that of the map."""
-        room = max(0, _NESTED - self.looked_into)
+        room = max(0, _NESTED - self.nested_read)
         children, total, _ = self.store.backend.find(Query(parent=workflow.id, limit=room or 1))
         children = children[:room]
-        self.looked_into += len(children)
+        self.nested_read += len(children)
         self.left_out += total - len(children)
         for child in children:
             below = prefix if child.item is not None else f"{prefix}{child.node_name}/"

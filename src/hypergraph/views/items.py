@@ -1,4 +1,4 @@
-"""The items of a map: how each ended at a glance, and pages of them, those that failed first."""
+"""Items of a map: the status of each, and pages of them with failed ones first."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import TypedDict
 from hypergraph.checkpointers import Checkpointer
 from hypergraph.checkpointers.backend import ItemOutline
 from hypergraph.display import jsonable, preview
-from hypergraph.views.base import known
+from hypergraph.views.lookup import require_workflow
 from hypergraph.views.problems import USAGE, Problem
 
-_ORDER = ("failed", "stopped", "paused", "active", "partial", "completed")  # what people look for first
+_ORDER = ("failed", "stopped", "paused", "active", "partial", "completed")  # of interest first
 
 
 class Item(TypedDict):
@@ -22,7 +22,7 @@ class Item(TypedDict):
     item: int
     status: str
     duration_ms: float | None
-    label: str  # what makes it differ from the others: the values it was given
+    label: str  # the inputs by which it differs from the others
 
 
 class ItemPage(TypedDict):
@@ -32,19 +32,19 @@ class ItemPage(TypedDict):
     workflow: str
     total: int
     counts: dict[str, int]  # by status
-    strip: list[int]  # for each item, in their order, the place of its status in `statuses`
+    strip: list[int]  # for each item in order, the position of its status in `statuses`
     statuses: list[str]
     items: list[Item]
     next_cursor: str | None
 
 
 def items(store: Checkpointer, id: str, *, limit: int = 20, cursor: str | None = None) -> ItemPage:
-    """List the items of a map, those that failed first.
+    """List the items of a map, failed ones first.
 
     Raises:
-        Problem: there is no such workflow, or the cursor is none.
+        Problem: the workflow does not exist, or the cursor is invalid.
     """
-    known(store, id)
+    require_workflow(store, id)
     lines = store.backend.read_items(id)
     ordered = sorted(lines, key=_rank)
     after = _after(cursor)
@@ -83,12 +83,12 @@ def _after(cursor: str | None) -> tuple[int, int]:
         return -1, -1
     found = re.fullmatch(r"(\d)\.(\d{1,15})", cursor, re.ASCII)
     if found is None:
-        raise Problem(USAGE, f"{cursor!r} is no next_cursor of an earlier page")
+        raise Problem(USAGE, f"Invalid cursor: {cursor!r}")
     return int(found[1]), int(found[2])
 
 
 def _labels(store: Checkpointer, page: Iterable[ItemOutline], first: Iterable[ItemOutline]) -> dict[str, str]:
-    """Return for each item the values by which it differs from others; what all were given says nothing."""
+    """Return for each item the inputs by which it differs from the others."""
     skimming = store.without_artifacts()
     given = {line.id: store.backend.read_inputs(line.id) for line in (*page, *first)}
     seen: dict[str, set[tuple[str, int, bytes | None]]] = {}

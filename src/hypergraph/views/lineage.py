@@ -1,8 +1,7 @@
-"""Who a workflow stems from, which forks it has, and which runs are part of it.
+"""Family of a workflow: the tree of its forks, and the runs below it.
 
-The tree is told as a list, parents first, each row with its depth. Children that are many, as the items of
-a map are, are one row with counts. Below the root of the forks all forks are listed; children only of the
-workflow asked about.
+The tree is a list of rows, parents first, each with its depth. More than a few children, as a map has, are
+one row with counts. Forks are listed from the root of the tree on, children only of the workflow asked for.
 """
 
 from __future__ import annotations
@@ -12,32 +11,25 @@ from typing import TypedDict
 
 from hypergraph.checkpointers import Checkpointer, Workflow, WorkflowStatus
 from hypergraph.checkpointers.query import Query
-from hypergraph.display import iso, jsonable
-from hypergraph.views.base import known
+from hypergraph.display import jsonable
+from hypergraph.views.lookup import require_workflow
+from hypergraph.views.workflows import WorkflowSummary, workflow_summary
 
-_MANY = 10  # children of one workflow from which on they are counted, not listed
+_MANY = 10  # children above which they are counted, not listed
 _MOST = 500  # rows of one answer
 _DEEPEST = 50  # levels
+_WORST_FIRST = ("failed", "partial", "paused", "active", "stopped", "completed")
 
 
-class Relative(TypedDict):
-    """One workflow of the family, or several children of one, counted."""
+class Relative(WorkflowSummary):
+    """One workflow of the family; or several children in one row, with the fields of the newest of them."""
 
-    id: str  # of the workflow; of counted children that of their parent
     relation: str  # root, fork, child, or children for several
     depth: int
     of: str | None  # the workflow that it is a fork or child of
-    current: bool  # the one asked about
-    status: str | None  # null for several
-    graph: str | None
-    node: str | None  # of the parent, that this is a run of
-    item: int | None  # of a map
-    steps: int
-    duration_ms: float | None
-    created_at: str | None
-    forked_at: int | None  # the superstep
-    count: int  # workflows that this row stands for
-    statuses: dict[str, int]  # how many of them have which
+    current: bool  # the workflow asked for
+    count: int  # workflows in this row
+    statuses: dict[str, int]  # how many of them have which; `status` is the worst of these
 
 
 class LineageView(TypedDict):
@@ -46,16 +38,16 @@ class LineageView(TypedDict):
     schema: str  # hypergraph.lineage/1
     workflow: str
     items: list[Relative]
-    left_out: int  # workflows at least that found no place
+    left_out: int  # at least so many workflows are not listed
 
 
 def lineage(store: Checkpointer, wf: str) -> LineageView:
     """Return the tree of forks that a workflow is part of, and its children.
 
     Raises:
-        Problem: there is no such workflow.
+        Problem: the workflow does not exist.
     """
-    workflow = known(store, wf)
+    workflow = require_workflow(store, wf)
     family = _Family(store, workflow)
     rows: list[Relative] = []
     left_out = 0
@@ -73,7 +65,7 @@ def lineage(store: Checkpointer, wf: str) -> LineageView:
 
 
 class _Family:
-    """The relatives of one workflow. Each is told once: an id that was used again may close a circle."""
+    """The relatives of one workflow, each listed once: an id that was used again may close a circle."""
 
     def __init__(self, store: Checkpointer, workflow: Workflow) -> None:
         self.store = store
@@ -116,28 +108,19 @@ class _Family:
 
     def _row(self, workflow: Workflow, relation: str, depth: int, of: str | None) -> Relative:
         return {
-            "id": jsonable(workflow.id),
+            **workflow_summary(workflow),
             "relation": relation,
             "depth": depth,
             "of": jsonable(of),
             "current": workflow.id == self.current.id,
-            "status": workflow.status.value,
-            "graph": jsonable(workflow.graph_name),
-            "node": jsonable(workflow.node_name),
-            "item": workflow.item,
-            "steps": workflow.step_count,
-            "duration_ms": workflow.duration_ms,
-            "created_at": iso(workflow.created_at),
-            "forked_at": workflow.forked_at,
             "count": 1,
             "statuses": {workflow.status.value: 1},
         }
 
-    def _counted(self, workflow: Workflow, child: Workflow, depth: int, total: int) -> Relative:
-        row = self._row(child, "children", depth, workflow.id)
-        row["id"], row["status"], row["item"] = jsonable(workflow.id), None, None
-        row["steps"], row["duration_ms"], row["created_at"], row["forked_at"] = 0, None, None, None
+    def _counted(self, workflow: Workflow, newest: Workflow, depth: int, total: int) -> Relative:
+        row = self._row(newest, "children", depth, workflow.id)
         row["count"], row["statuses"] = total, self._statuses(workflow)
+        row["status"] = min(row["statuses"], key=_WORST_FIRST.index)
         return row
 
     def _statuses(self, workflow: Workflow) -> dict[str, int]:

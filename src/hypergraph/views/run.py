@@ -1,4 +1,4 @@
-"""What a run that has just ended gave back: how it went, what it made, what it waits for."""
+"""Result of a run that has just ended: status, outputs, failure, open question."""
 
 from __future__ import annotations
 
@@ -9,21 +9,19 @@ from hypergraph.display import jsonable
 from hypergraph.exceptions import safe_text
 from hypergraph.views.values import describe
 
-__all__ = ["Failure", "ItemView", "Output", "Question", "RunView", "map_view", "run_view"]
-
 
 class Output(TypedDict):
-    """One output, all of it."""
+    """One output, complete."""
 
     name: str
     type: str
-    size: int | None  # characters, bytes or items; null for what has no length
+    size: int | None  # characters, bytes or items; null without a length
     text: str  # a short repr
     value: Any  # JSON primitives
 
 
 class Failure(TypedDict):
-    """Why a run failed, and where."""
+    """The error of a failed run, and where it was raised."""
 
     type: str
     message: str
@@ -33,12 +31,12 @@ class Failure(TypedDict):
 
 
 class Question(TypedDict):
-    """What a paused run waits for."""
+    """The question of a paused run."""
 
     node: str
-    keys: list[str]  # under which answers are expected
+    keys: list[str]  # the inputs that take the answers
     type: str
-    text: str  # what is asked, as a short repr
+    text: str  # the question, as a short repr
     value: Any
 
 
@@ -67,7 +65,7 @@ class RunView(TypedDict):
 
 
 def run_view(result: RunResult, graph: str | None) -> RunView:
-    """Return what a run gave back."""
+    """Return the result of a run as answers show it."""
     log = result.log
     return {
         "schema": "hypergraph.run/1",
@@ -83,7 +81,7 @@ def run_view(result: RunResult, graph: str | None) -> RunView:
 
 
 def map_view(result: MapResult, graph: str | None, workflow_id: str | None) -> RunView:
-    """Return what a map gave back."""
+    """Return the result of a map as answers show it."""
     items: list[ItemView] = [
         {
             "item": number,

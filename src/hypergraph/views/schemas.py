@@ -1,7 +1,7 @@
-"""The JSON schema of every answer: what a program may rely on.
+"""JSON schemas of all answers.
 
-Each answer says in `schema` what it is, as in "hypergraph.steps/1". As long as the number stays, fields are
-added and never changed or taken away.
+Each answer names its schema, as in "hypergraph.steps/1". As long as the number stays, fields are added but
+never changed or removed.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from hypergraph.display import did_you_mean
-from hypergraph.views.changes import Collected, Deleted, Forked, Imported, Pruned, Tags, Written
-from hypergraph.views.database import CheckView, DatabaseView, MigratedView
+from hypergraph.views.check import CheckView
+from hypergraph.views.database import DatabaseView, MigratedView
 from hypergraph.views.diff import ChangesView, DiffView
 from hypergraph.views.doctor import HealthView, VersionView
 from hypergraph.views.errors import ErrorPage, FailurePage
@@ -34,6 +34,7 @@ from hypergraph.views.watch import FollowedItem, FollowedStep
 from hypergraph.views.why import WhyView
 from hypergraph.views.workflow import TreeView, WorkflowDetail
 from hypergraph.views.workflows import WorkflowPage
+from hypergraph.views.writes import Collected, Deleted, Forked, Imported, Pruned, Tags, Written
 
 VERSION = 1  # of all documents so far
 
@@ -78,7 +79,7 @@ SCHEMAS: dict[str, type] = {
 
 
 def full_name(name: str) -> str:
-    """Return what stands in the `schema` of a document."""
+    """Return the value of `schema` in a document."""
     return f"hypergraph.{name}/{VERSION}"
 
 
@@ -86,12 +87,12 @@ def json_schema(name: str) -> dict[str, Any]:
     """Return the JSON schema of a document by its name: "steps", or "hypergraph.steps/1".
 
     Raises:
-        Problem: there is no such document.
+        Problem: there is no document of that name.
     """
     short = re.sub(rf"^hypergraph\.(.*)/{VERSION}$", r"\1", name)
     if short not in SCHEMAS:
-        hint = did_you_mean(short, SCHEMAS) or f"There are: {', '.join(SCHEMAS)}"
-        raise Problem(NOT_FOUND, f"There is no document {name!r}", hint)
+        hint = did_you_mean(short, SCHEMAS) or f"Documents: {', '.join(SCHEMAS)}"
+        raise Problem(NOT_FOUND, f"Unknown document: {name!r}", hint)
     found = msgspec.json.schema(SCHEMAS[short])
     title = SCHEMAS[short].__name__
     found["$defs"][title]["properties"]["schema"] = {"const": full_name(short)}

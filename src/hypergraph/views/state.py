@@ -1,4 +1,4 @@
-"""The values of a workflow at a superstep: which there are and who made them, and one of them at a time."""
+"""Values of a workflow after a superstep: a list of them with the steps that made them, or one in full."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from hypergraph.checkpointers.backend import StepTally
 from hypergraph.checkpointers.history import History
 from hypergraph.checkpointers.records import Payload
 from hypergraph.display import jsonable
-from hypergraph.views.base import known, last_superstep
+from hypergraph.views.lookup import last_superstep, require_workflow
 from hypergraph.views.problems import NOT_FOUND, Problem
 from hypergraph.views.values import CHARACTERS, ITEMS, Makers, StoredValue, ValueView, describe, stored_value
 
-_LONG = 20_000  # steps; what comes next takes all of them to find out
+_LONG = 20_000  # steps; to find the next nodes takes all of them
 _CLOSE = 5  # names that an error suggests
 
 
@@ -23,14 +23,14 @@ class StateView(TypedDict):
 
     schema: str  # hypergraph.state/1
     workflow: str
-    at: int | None  # the superstep asked for, None for the latest
-    last: int | None  # the last superstep there is
+    at: int | None  # the superstep asked for; null for the last
+    last: int | None  # the last superstep
     items: list[StoredValue]
-    next: list[str] | None  # the nodes that ran or would run next, None if finding out takes too long
+    next: list[str] | None  # nodes that ran or would run next; null if the history is too long to find out
 
 
 class SavedValue(TypedDict):
-    """A value that was written to a file."""
+    """A value written to a file."""
 
     schema: str  # hypergraph.saved-value/1
     file: str
@@ -41,9 +41,9 @@ def state(store: Checkpointer, wf: str, *, at: int | None = None, values: bool =
     """List the values of a workflow after a superstep, by default the last; `values=False` decodes none.
 
     Raises:
-        Problem: there is no such workflow or superstep.
+        Problem: the workflow or the superstep does not exist.
     """
-    found, last = known(store, wf), last_superstep(store, wf, at)
+    found, last = require_workflow(store, wf), last_superstep(store, wf, at)
     makers = Makers(store, wf)
     payloads = state_payloads(store, wf, at)
     return {
@@ -70,15 +70,15 @@ def value(
     """Return one value of the state, or a part of it; see `values.describe`.
 
     Raises:
-        Problem: there is no such workflow, superstep, value or part; close names are listed.
+        Problem: the workflow, superstep, value or part does not exist; close names are listed.
     """
     found = raw_value(store, wf, key, at=at)
     return describe(found, path=path, offset=offset, limit=limit, characters=characters)
 
 
 def raw_value(store: Checkpointer, wf: str, key: str, *, at: int | None = None) -> Any:
-    """Return one value of the state itself, fetched from wherever it is; raises what `value` does."""
-    known(store, wf)
+    """Return one value of the state itself, from an artifact if it is in one; raises what `value` does."""
+    require_workflow(store, wf)
     payloads = state_payloads(store, wf, at)
     if key not in payloads:
         last_superstep(store, wf, at)
@@ -93,7 +93,7 @@ def state_payloads(store: Checkpointer, wf: str, at: int | None) -> Mapping[str,
     )
     found = {payload.name: payload for payload in store.backend.read_inputs(wf, upto=at)}
     for payload in made:
-        # A later turn may give a name that a step made before: the higher version is the newer value.
+        # A later turn may give an input that a step made before: the higher version is the newer value.
         if payload.name not in found or found[payload.name].version <= payload.version:
             found.pop(payload.name, None)
             found[payload.name] = payload
@@ -101,7 +101,7 @@ def state_payloads(store: Checkpointer, wf: str, at: int | None) -> Mapping[str,
 
 
 def upcoming(store: Checkpointer, workflow: Workflow, at: int | None = None) -> list[str] | None:
-    """Return the nodes that ran next or would, None where only a long history could tell."""
+    """Return the nodes that ran or would run next, None if the history is too long to find out."""
     following = store.backend.read_following(workflow.id, at) if at is not None else []
     if following or workflow.status in (WorkflowStatus.COMPLETED, WorkflowStatus.PARTIAL):
         return [jsonable(name) for name in following]
@@ -118,11 +118,13 @@ def _left_paused(tallies: Sequence[StepTally]) -> list[str]:
 
 
 def _unknown(key: str, payloads: Mapping[str, Payload], wf: str, at: int | None) -> Problem:
-    import difflib  # only who errs needs it
+    import difflib  # only errors need it
 
     close = difflib.get_close_matches(key, payloads, n=_CLOSE, cutoff=0.4)
     when = "" if at is None else f" at superstep {at}"
     message = f"Workflow {wf!r} has no value {key!r}{when}"
     if close:
         return Problem(NOT_FOUND, message, "Did you mean one of these?", close)
-    return Problem(NOT_FOUND, message, f"It has {len(payloads)} values", sorted(payloads)[: 2 * _CLOSE])
+    return Problem(
+        NOT_FOUND, message, f"Its values ({len(payloads)} in all):", sorted(payloads)[: 2 * _CLOSE]
+    )

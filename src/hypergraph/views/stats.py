@@ -1,4 +1,4 @@
-"""How nodes usually do, over all workflows that ran them."""
+"""Statistics of nodes over all workflows: counts, error rates, p50 and p95."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from hypergraph.views.problems import NOT_FOUND, USAGE, Problem
 
 
 class NodeStats(TypedDict):
-    """One node, in all its executions; steps that a fork copied were executed elsewhere and do not count."""
+    """All executions of one node; steps that a fork copied do not count."""
 
     node: str
     count: int
-    p50_ms: float | None  # of executions that completed without the cache; null if there was none
+    p50_ms: float | None  # of executions that completed without the cache; null without any
     p95_ms: float | None
     error_rate: float  # 0 to 1
     cache_rate: float  # 0 to 1
@@ -24,7 +24,7 @@ class NodeStats(TypedDict):
 
 
 class StatsView(TypedDict):
-    """Nodes, the one that took most time in all first."""
+    """Nodes, those with the greatest total time first."""
 
     schema: str  # hypergraph.stats/1
     graph: str | None  # what was asked for
@@ -36,10 +36,10 @@ class StatsView(TypedDict):
 def stats(
     store: Checkpointer, *, graph: str | None = None, node: str | None = None, since: str | None = None
 ) -> StatsView:
-    """Return figures of each node: of graphs of this name, of this node, of steps since a moment.
+    """Return the statistics of each node: in graphs of this name, of one node, of steps since a time.
 
     Raises:
-        Problem: the moment cannot be understood, or nothing of that name ever ran.
+        Problem: `since` is not a time, or no step of that graph or node is stored.
     """
     try:
         first = moment(since)
@@ -71,12 +71,12 @@ def stats(
 
 
 def _nothing(store: Checkpointer, graph: str | None, node: str | None) -> Problem:
-    what = "No step was recorded"
+    what = "No step is stored"
     if graph is not None:
-        what += f" of a graph called {graph!r}"
+        what += f" of graph {graph!r}"
     if node is not None:
-        what += f" of a node called {node!r}"
+        what += f" of node {node!r}"
         near = closest(node, survey(store, graph=graph))
         if near is not None:
-            return Problem(NOT_FOUND, what, "Did you mean this one?", [near])
-    return Problem(NOT_FOUND, what, "hypergraph stats shows every node; --since may be too late")
+            return Problem(NOT_FOUND, what, f"Did you mean {near!r}?")
+    return Problem(NOT_FOUND, what, "To list all nodes: hypergraph stats")

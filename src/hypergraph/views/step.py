@@ -1,69 +1,120 @@
-"""One step in full, and its values."""
+"""Steps as answers show them: the short form of lists, and one step in full with its values."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, TypedDict
+from datetime import timedelta
+from typing import Any, NotRequired, TypedDict
 
 from hypergraph.checkpointers import Checkpointer, StepRecord
 from hypergraph.checkpointers.history import History
 from hypergraph.checkpointers.records import Payload
-from hypergraph.display import closest, iso, jsonable
+from hypergraph.display import bounded, closest, iso, jsonable
 from hypergraph.records import PauseInfo
 from hypergraph.values.undecodable import Undecodable
-from hypergraph.views.base import StepSummary, known, step_summary
+from hypergraph.views.lookup import require_workflow
 from hypergraph.views.problems import NOT_FOUND, USAGE, Problem
 from hypergraph.views.values import (
     CHARACTERS,
     ITEMS,
     NOT_FETCHED,
-    Maker,
     Makers,
+    StepRef,
     ValueView,
     describe,
     is_at_hand,
+    step_ref,
 )
+
+_ERROR = 2000  # characters of an error in a list; one step has all of it
+SIDES = ("input", "output")
 
 
 class StepValue(TypedDict):
-    """One value that a step took or made."""
+    """One input or output of a step."""
 
     name: str
     version: int | None
-    made_by: Maker | None  # None: it was given, or it is a value of this step
+    made_by: StepRef | None  # null for an input of the workflow, and for outputs of this step
     stored: bool
     problem: str | None  # why it is not stored, or not here
     value: ValueView | None
 
 
 class PauseView(TypedDict):
-    """What a workflow waits for."""
+    """The pause of a workflow: the question, and the key of its answer."""
 
     node: str
-    response_key: str  # under which a run takes the answer
+    response_key: str  # the input that takes the answer
     response_keys: dict[str, str]
     reason: str
-    prompt: ValueView  # what was shown to whoever is asked
+    prompt: ValueView  # shown with the question
 
 
-class StepDetail(StepSummary):
+class Step(TypedDict):
+    """One execution of one node."""
+
+    workflow: str
+    index: int
+    superstep: int
+    node: str
+    status: str  # completed, failed, paused or stopped
+    duration_ms: float | None
+    started_at: str | None
+    decision: str | list[str] | None
+    cached: bool
+    replayed: bool  # copied from the workflow that this one was forked from
+    attempt: int
+    visit: int
+    error: str | None
+    error_type: str | None
+    child: str | None  # the workflow of a nested graph
+    partial: bool
+    outputs: NotRequired[list[StepValue]]  # if values were asked for
+    traceback: NotRequired[str | None]  # if failures were asked for
+
+
+class StepDetail(Step):
     """One step with its values."""
 
     schema: str  # hypergraph.step/1
-    workflow: str
     ended_at: str | None
     inputs: list[StepValue]
-    outputs: list[StepValue]
     input_versions: dict[str, int]
     output_versions: dict[str, int]
     attempt_errors: list[str]  # of earlier attempts
-    traceback: str | None
     pause: PauseView | None
-    retry_of: int | None  # the superstep that it belongs to, if something failed there before
+    retry_of: int | None  # the superstep that it retries, if something failed there before
+
+
+def shown_step(step: StepRecord, *, failure: bool = False) -> Step:
+    """Return a stored step as answers show it; `failure` adds the whole error and its traceback."""
+    ended = step.completed_at or step.created_at  # a step is recorded when it ends
+    shown: Step = {
+        "workflow": jsonable(step.workflow_id),
+        "index": step.index,
+        "superstep": step.superstep,
+        "node": jsonable(step.node_name),
+        "status": step.status.value,
+        "duration_ms": step.duration_ms,
+        "started_at": iso(ended - timedelta(milliseconds=step.duration_ms or 0)),
+        "decision": jsonable(step.decision),
+        "cached": step.cached,
+        "replayed": step.replayed,
+        "attempt": step.attempt,
+        "visit": step.visit,
+        "error": None if step.error is None else jsonable(bounded(step.error, _ERROR)),
+        "error_type": jsonable(step.error_type),
+        "child": jsonable(step.child_workflow_id),
+        "partial": step.partial,
+    }
+    if failure:
+        shown["error"], shown["traceback"] = jsonable(step.error or ""), jsonable(step.traceback)
+    return shown
 
 
 class Limits(TypedDict, total=False):
-    """How much of a value an answer holds; see `values.describe`."""
+    """Size of each value in an answer; see `values.describe`."""
 
     limit: int | None
     characters: int | None
@@ -77,21 +128,20 @@ def step(
     limit: int | None = ITEMS,
     characters: int | None = CHARACTERS,
 ) -> StepDetail:
-    """Return one step with all it took and made; values in artifacts stay where they are.
+    """Return one step with its inputs and outputs; artifacts are not fetched.
 
     Raises:
-        Problem: there is no such workflow or step.
+        Problem: the workflow or the step does not exist.
     """
     found = store.without_artifacts().step(wf, index)
     if found is None:
-        count = known(store, wf).step_count
+        count = require_workflow(store, wf).step_count
         hint = f"It has {count} steps, see hypergraph steps" if count else "It has no steps"
         raise Problem(NOT_FOUND, f"Workflow {wf!r} has no step {index}", hint)
     limits: Limits = {"limit": limit, "characters": characters}
     return {
-        **step_summary(found),
+        **shown_step(found, failure=True),
         "schema": "hypergraph.step/1",
-        "workflow": jsonable(wf),
         "ended_at": iso(found.completed_at),
         "error": jsonable(found.error),
         "inputs": _inputs(store, found, limits),
@@ -99,14 +149,13 @@ def step(
         "input_versions": jsonable(found.input_versions),
         "output_versions": jsonable(found.output_versions),
         "attempt_errors": jsonable(found.attempt_errors),
-        "traceback": jsonable(found.traceback),
         "pause": None if found.pause is None else pause_view(found.pause, limits),
         "retry_of": found.retry_of,
     }
 
 
 def pause_view(pause: PauseInfo, limits: Limits | None = None) -> PauseView:
-    """Return what a step waits for."""
+    """Return the pause of a step as answers show it."""
     return {
         "node": jsonable(pause.node_name),
         "response_key": jsonable(pause.response_key),
@@ -135,7 +184,7 @@ def _outputs(store: Checkpointer, found: StepRecord, limits: Limits) -> list[Ste
 
 
 def _inputs(store: Checkpointer, found: StepRecord, limits: Limits) -> list[StepValue]:
-    """Return what a step took: mostly the newest there was before, else what its history tells."""
+    """Return the inputs: mostly the newest values before the step, else those that its history has."""
     wf, before = found.workflow_id, found.superstep
     candidates = _by_version(
         [*store.backend.read_outputs(wf, upto=before - 1), *store.backend.read_inputs(wf, upto=before)]
@@ -160,10 +209,8 @@ def _by_version(payloads: Iterable[Payload]) -> Mapping[tuple[str, int], Payload
 
 def _from_history(history: History, found: StepRecord, name: str, version: int, limits: Limits) -> StepValue:
     maker = next((s for s in history.steps if s.output_versions.get(name) == version), None)
-    made_by: Maker | None = None
-    if maker is not None:
-        made_by = {"index": maker.index, "node": jsonable(maker.node_name), "superstep": maker.superstep}
-    missing = "bound or a default, not stored" if version == 0 else "it is not stored any more"
+    made_by = None if maker is None else step_ref(maker)
+    missing = "bound or a default, not stored" if version == 0 else "no longer stored"
     value: Any = history.inputs_of(found).get(name, Undecodable(missing))
     problem = value.reason if isinstance(value, Undecodable) and value.data is None else None
     view = None if problem else describe(value, **limits)
@@ -173,7 +220,7 @@ def _from_history(history: History, found: StepRecord, name: str, version: int, 
 def _step_value(
     name: str,
     version: int | None,
-    made_by: Maker | None,
+    made_by: StepRef | None,
     problem: str | None,
     view: ValueView | None,
     *,
@@ -189,9 +236,6 @@ def _step_value(
     }
 
 
-SIDES = ("input", "output")
-
-
 def step_value(
     store: Checkpointer,
     wf: str,
@@ -204,16 +248,16 @@ def step_value(
     limit: int | None = ITEMS,
     characters: int | None = CHARACTERS,
 ) -> ValueView:
-    """Return one value that a step took (`side="input"`) or made, or a part of it; see `values.describe`.
+    """Return one output of a step, or an input (`side="input"`), or a part of it; see `values.describe`.
 
     Raises:
-        Problem: there is no such workflow, step, value or part.
+        Problem: the workflow, step, value or part does not exist.
     """
     if side not in SIDES:
-        raise Problem(USAGE, f"side is input or output, not {side!r}")
+        raise Problem(USAGE, f"Invalid side {side!r}: expected input or output")
     found = store.step(wf, index)
     if found is None:
-        known(store, wf)
+        require_workflow(store, wf)
         raise Problem(NOT_FOUND, f"Workflow {wf!r} has no step {index}", "hypergraph steps lists them")
     value = _taken(store, found, key) if side == "input" else _made(found, key)
     return describe(value, path=path, offset=offset, limit=limit, characters=characters)
@@ -225,13 +269,13 @@ def _made(step: StepRecord, key: str) -> Any:
         return values[key]
     if key in step.lost:
         raise Problem(NOT_FOUND, f"{key!r} is not stored: {step.lost[key]}")
-    raise _unknown(step, key, {**step.output_versions, **values}, "make")
+    raise _unknown(step, key, {**step.output_versions, **values}, "output")
 
 
 def _taken(store: Checkpointer, step: StepRecord, key: str) -> Any:
-    """Return what a step took: mostly the newest there was before, else what its history tells."""
+    """Return an input: mostly the newest value before the step, else the one that its history has."""
     if key not in step.input_versions:
-        raise _unknown(step, key, step.input_versions, "take")
+        raise _unknown(step, key, step.input_versions, "input")
     wf, before, version = step.workflow_id, step.superstep, step.input_versions[key]
     for payload in (
         *store.backend.read_outputs(wf, upto=before - 1),
@@ -241,11 +285,11 @@ def _taken(store: Checkpointer, step: StepRecord, key: str) -> Any:
             return store.encoding.value(wf, payload)
     taken = History(store, wf, before).inputs_of(step)
     if key not in taken:
-        raise Problem(NOT_FOUND, f"{key!r} is not stored any more")
+        raise Problem(NOT_FOUND, f"{key!r} is no longer stored")
     return taken[key]
 
 
-def _unknown(step: StepRecord, key: str, names: dict[str, Any], verb: str) -> Problem:
+def _unknown(step: StepRecord, key: str, names: dict[str, Any], side: str) -> Problem:
     close = closest(key, names)
-    hint = f"Did you mean {close!r}?" if close else f"It did {verb} {', '.join(map(str, names)) or 'nothing'}"
-    return Problem(NOT_FOUND, f"Step {step.index} ({step.node_name}) did not {verb} {key!r}", jsonable(hint))
+    hint = f"Did you mean {close!r}?" if close else f"Its {side}s: {', '.join(map(str, names)) or 'none'}"
+    return Problem(NOT_FOUND, f"Step {step.index} ({step.node_name}) has no {side} {key!r}", jsonable(hint))

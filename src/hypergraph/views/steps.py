@@ -1,30 +1,185 @@
-"""Steps of a workflow, as pages and as columns."""
+"""Steps of a workflow: pages of them with filters, and all of them as columns."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 from typing import TypedDict
 
 from hypergraph.checkpointers import Checkpointer, StepRecord, StepStatus
 from hypergraph.checkpointers.backend import Position, StepOutline, position_of
 from hypergraph.checkpointers.query import Query, milliseconds
-from hypergraph.checkpointers.sql.columns import micros
 from hypergraph.display import did_you_mean, iso, jsonable
-from hypergraph.views.base import StepSummary, cursor_after, known, position_in, step_summary
+from hypergraph.views.lookup import cursor_after, position_in, require_workflow
 from hypergraph.views.problems import AMBIGUOUS, NOT_FOUND, USAGE, Problem
-from hypergraph.views.step import StepDetail, StepValue, step
+from hypergraph.views.step import Step, shown_step, step
 
-MOST = 20_000  # steps in one answer
+MOST = 20_000  # steps in one answer as columns
+STATUSES = (*(status.value for status in StepStatus), "cached", "skipped")
+_CHUNK = 5000  # outlines read at once to apply filters
+_FAR = 2**62  # no index comes after it
+_FEW = 10  # ids that an error lists
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+Test = Callable[[StepOutline], bool]
+
+
+class StepPage(TypedDict):
+    """Steps in order."""
+
+    schema: str  # hypergraph.steps/1
+    workflow: str
+    items: list[Step]
+    total: int | None  # all that match; null where counting means to read the rest
+    next_cursor: str | None
+
+
+def steps(
+    store: Checkpointer,
+    wf: str,
+    *,
+    node: str | None = None,
+    status: str | None = None,
+    superstep: str | int | None = None,
+    item: int | None = None,
+    iteration: int | None = None,
+    slow: str | float | None = None,
+    values: bool = False,
+    limit: int = 20,
+    cursor: str | None = None,
+) -> StepPage:
+    """List the steps of a workflow, or of one item of a map; every filter narrows the choice.
+
+    `node` is a pattern like "embed*", `superstep` a number or a range like "3..7", `iteration` counts the
+    visits of a node from 1, `slow` is the least duration, like "1s" or in milliseconds. With `values` each
+    step has its outputs.
+
+    Raises:
+        Problem: the workflow or the item does not exist, or a filter is invalid.
+    """
+    if item is not None:
+        wf = item_of(store, wf, item)
+    found = require_workflow(store, wf)
+    tests = _tests(node, status, iteration, slow)
+    first, last = _range(superstep)
+    after = max((first - 1, _FAR), position_in(cursor))
+    if limit < 1:
+        raise Problem(USAGE, "limit must be at least 1")
+    if tests:
+        lines, ended = _matching(_walk(store, wf, after, last), tests, limit)
+        kept = [record for line in lines for record in _at(store, wf, line)]
+    else:
+        kept = store.steps(wf, after=after, limit=limit + 1, superstep=last, values=False)
+        kept, ended = kept[:limit], len(kept) <= limit
+    is_all = not tests and superstep is None
+    return {
+        "schema": "hypergraph.steps/1",
+        "workflow": jsonable(wf),
+        "items": [_row(store, record, values) for record in kept],
+        "total": found.step_count if is_all else len(kept) if ended and cursor is None else None,
+        "next_cursor": None if ended else cursor_after(position_of(kept[-1])),
+    }
+
+
+def _row(store: Checkpointer, record: StepRecord, values: bool) -> Step:
+    shown = shown_step(record)
+    if values:
+        shown["outputs"] = step(store, record.workflow_id, record.index)["outputs"]
+    return shown
+
+
+def item_of(store: Checkpointer, wf: str, item: int) -> str:
+    """Return the workflow of one item of a map, or of the one mapped graph inside a workflow.
+
+    Raises:
+        Problem: the item does not exist, or several mapped graphs have one.
+    """
+    direct = f"{wf}/item-{item}"
+    if store.backend.read_workflow(direct) is not None:
+        return direct
+    maps, _, _ = store.backend.find(Query(parent=wf, limit=1000))
+    inner = [found for m in maps if store.backend.read_workflow(found := f"{m.id}/item-{item}") is not None]
+    if len(inner) == 1:
+        return inner[0]
+    if inner:
+        raise Problem(
+            AMBIGUOUS, f"{wf!r} has several items {item}", "Give the id of one of them", inner[:_FEW]
+        )
+    raise Problem(
+        NOT_FOUND, f"{wf!r} has no item {item}", f"To list its children: hypergraph ls --parent {wf}"
+    )
+
+
+def _walk(store: Checkpointer, wf: str, after: Position, last: int | None) -> Iterator[StepOutline]:
+    """Yield outlines of the steps after a position, which are read faster than whole records."""
+    while page := store.backend.read_outlines(wf, after=after, limit=_CHUNK):
+        for line in page:
+            if last is not None and line.superstep > last:
+                return
+            yield line
+        after = page[-1].superstep, page[-1].idx
+
+
+def _matching(found: Iterator[StepOutline], tests: list[Test], limit: int) -> tuple[list[StepOutline], bool]:
+    """Return a page of those that pass all tests, and whether it is the last one."""
+    kept: list[StepOutline] = []
+    for line in found:
+        if all(test(line) for test in tests):
+            if len(kept) == limit:
+                return kept, False
+            kept.append(line)
+    return kept, True
+
+
+def _at(store: Checkpointer, wf: str, line: StepOutline) -> list[StepRecord]:
+    return store.steps(wf, after=(line.superstep, line.idx - 1), limit=1, values=False)
+
+
+def _tests(
+    node: str | None, status: str | None, iteration: int | None, slow: str | float | None
+) -> list[Test]:
+    tests: list[Test] = []
+    if node is not None:
+        tests.append(lambda step: fnmatchcase(step.node, node))
+    if status is not None:
+        tests.append(_status_test(status))
+    if iteration is not None:
+        tests.append(lambda step: step.visit == iteration)
+    if slow is not None:
+        least = milliseconds(slow) if isinstance(slow, str) else slow
+        if least is None:
+            raise Problem(USAGE, f"Invalid duration: {slow!r}", "Examples: 250ms, 1.5s, 2m")
+        tests.append(lambda step: step.duration_ms is not None and step.duration_ms >= least)
+    return tests
+
+
+def _status_test(status: str) -> Test:
+    if status not in STATUSES:
+        hint = did_you_mean(status, STATUSES) or ""
+        raise Problem(USAGE, f"Invalid status {status!r}: expected one of {', '.join(STATUSES)}", hint)
+    if status in ("cached", "skipped"):
+        return lambda step: step.cached if status == "cached" else step.replayed
+    return lambda step: step.status == status
+
+
+def _range(text: str | int | None) -> tuple[int, int | None]:
+    """Return the first and the last superstep of a range."""
+    if text is None:
+        return 0, None
+    found = re.fullmatch(r"(\d{1,15})(?:\.\.(\d{1,15}))?", str(text))
+    if found is None:
+        raise Problem(USAGE, f"Invalid superstep: {text!r}", "Examples: 3, or the range 3..7")
+    return int(found[1]), int(found[2] or found[1])
 
 
 class Rows(TypedDict):
-    """Lists of the same length, an entry for each step, by superstep and index."""
+    """Columns of the same length with an entry for each step, by superstep and index."""
 
     index: list[int]
     superstep: list[int]
-    node: list[int]  # its place in `nodes`
+    node: list[int]  # the position of its name in `nodes`
     start_ms: list[float | None]  # since `origin`; null where a fork copied the step
     duration_ms: list[float | None]
     status: list[str]
@@ -52,10 +207,10 @@ def columns(store: Checkpointer, id: str, *, after: str | None = None, limit: in
     """Return the steps of a workflow as columns; `after` is the `next_cursor` of the answer before.
 
     Raises:
-        Problem: there is no such workflow, or the cursor is none.
+        Problem: the workflow does not exist, or the cursor is invalid.
     """
-    workflow = known(store, id)
-    origin = micros(workflow.created_at) or 0
+    workflow = require_workflow(store, id)
+    origin = (workflow.created_at - _EPOCH) // timedelta(microseconds=1)
     lines = store.backend.read_outlines(id, after=position_in(after), limit=limit + 1)
     more, lines = len(lines) > limit, lines[:limit]
     nodes: dict[str, int] = {}
@@ -84,7 +239,7 @@ def columns(store: Checkpointer, id: str, *, after: str | None = None, limit: in
 
 
 def _start(line: StepOutline, origin: int) -> float | None:
-    """Return when a step began; what a fork copied ran in another workflow."""
+    """Return the start of a step; one that a fork copied ran in another workflow."""
     if line.replayed:
         return None
     return _rounded((line.ended - origin) / 1000 - (line.duration_ms or 0.0))
@@ -92,174 +247,3 @@ def _start(line: StepOutline, origin: int) -> float | None:
 
 def _rounded(ms: float | None) -> float | None:
     return None if ms is None else round(ms, 3)
-
-
-__all__ = [
-    "STATUSES",
-    "StepDetail",
-    "StepPage",
-    "StepRow",
-    "StepSummary",
-    "item_of",
-    "known",
-    "position_in",
-    "step",
-    "step_summary",
-    "steps",
-]
-
-STATUSES = (*(status.value for status in StepStatus), "cached", "skipped")
-_CHUNK = 5000  # steps read at once when only some of them are wanted
-_FAR = 2**62  # no index comes after it
-_FEW = 10  # ids that an error lists
-
-Test = Callable[[StepOutline], bool]
-
-
-class StepRow(StepSummary, total=False):
-    """A step in a list; its outputs only if values were asked for."""
-
-    outputs: list[StepValue]
-
-
-class StepPage(TypedDict):
-    """Steps in order."""
-
-    schema: str  # hypergraph.steps/1
-    workflow: str
-    items: list[StepRow]
-    total: int | None  # all that match, None where counting would take reading the rest
-    next_cursor: str | None
-
-
-def steps(
-    store: Checkpointer,
-    wf: str,
-    *,
-    node: str | None = None,
-    status: str | None = None,
-    superstep: str | int | None = None,
-    item: int | None = None,
-    iteration: int | None = None,
-    slow: str | float | None = None,
-    values: bool = False,
-    limit: int = 20,
-    cursor: str | None = None,
-) -> StepPage:
-    """List the steps of a workflow, or of one item of a map; every filter narrows the choice.
-
-    `node` is a pattern like "embed*", `superstep` a number or a range like "3..7", `iteration` counts the
-    visits of a node from 1, `slow` is a duration like "1s", or milliseconds. With `values` each step comes
-    with its outputs.
-
-    Raises:
-        Problem: there is no such workflow or item, or a filter cannot be understood.
-    """
-    if item is not None:
-        wf = item_of(store, wf, item)
-    found = known(store, wf)
-    tests = _tests(node, status, iteration, slow)
-    first, last = _range(superstep)
-    after = max((first - 1, _FAR), position_in(cursor))
-    if limit < 1:
-        raise Problem(USAGE, "The limit must be at least 1")
-    if tests:
-        lines, ended = _matching(_walk(store, wf, after, last), tests, limit)
-        kept = [record for line in lines for record in _at(store, wf, line)]
-    else:
-        kept = store.steps(wf, after=after, limit=limit + 1, superstep=last, values=False)
-        kept, ended = kept[:limit], len(kept) <= limit
-    is_all = not tests and superstep is None
-    return {
-        "schema": "hypergraph.steps/1",
-        "workflow": jsonable(wf),
-        "items": [_row(store, record, values) for record in kept],
-        "total": found.step_count if is_all else len(kept) if ended and cursor is None else None,
-        "next_cursor": None if ended else cursor_after(position_of(kept[-1])),
-    }
-
-
-def _row(store: Checkpointer, record: StepRecord, values: bool) -> StepRow:
-    if not values:
-        return {**step_summary(record)}  # type: ignore[typeddict-item]  # what may be absent is
-    return {**step_summary(record), "outputs": step(store, record.workflow_id, record.index)["outputs"]}
-
-
-def item_of(store: Checkpointer, wf: str, item: int) -> str:
-    """Return the workflow of one item of a map, or of the one mapped graph inside a workflow.
-
-    Raises:
-        Problem: there is none, or there are several.
-    """
-    direct = f"{wf}/item-{item}"
-    if store.backend.read_workflow(direct) is not None:
-        return direct
-    maps, _, _ = store.backend.find(Query(parent=wf, limit=1000))
-    inner = [found for m in maps if store.backend.read_workflow(found := f"{m.id}/item-{item}") is not None]
-    if len(inner) == 1:
-        return inner[0]
-    if inner:
-        raise Problem(AMBIGUOUS, f"{wf!r} has several items {item}", "Name the map", inner[:_FEW])
-    raise Problem(NOT_FOUND, f"{wf!r} has no item {item}", f"hypergraph ls --parent {wf} lists its children")
-
-
-def _walk(store: Checkpointer, wf: str, after: Position, last: int | None) -> Iterator[StepOutline]:
-    """Yield the outlines of the steps after a position; a long history is looked through in no time."""
-    while page := store.backend.read_outlines(wf, after=after, limit=_CHUNK):
-        for line in page:
-            if last is not None and line.superstep > last:
-                return
-            yield line
-        after = page[-1].superstep, page[-1].idx
-
-
-def _matching(found: Iterator[StepOutline], tests: list[Test], limit: int) -> tuple[list[StepOutline], bool]:
-    """Return a page of those that pass all tests, and whether there are no more."""
-    kept: list[StepOutline] = []
-    for line in found:
-        if all(test(line) for test in tests):
-            if len(kept) == limit:
-                return kept, False
-            kept.append(line)
-    return kept, True
-
-
-def _at(store: Checkpointer, wf: str, line: StepOutline) -> list[StepRecord]:
-    return store.steps(wf, after=(line.superstep, line.idx - 1), limit=1, values=False)
-
-
-def _tests(
-    node: str | None, status: str | None, iteration: int | None, slow: str | float | None
-) -> list[Test]:
-    tests: list[Test] = []
-    if node is not None:
-        tests.append(lambda step: fnmatchcase(step.node, node))
-    if status is not None:
-        tests.append(_status_test(status))
-    if iteration is not None:
-        tests.append(lambda step: step.visit == iteration)
-    if slow is not None:
-        least = milliseconds(slow) if isinstance(slow, str) else slow
-        if least is None:
-            raise Problem(USAGE, f"{slow!r} is no duration", "Write one like 250ms, 1.5s or 2m")
-        tests.append(lambda step: step.duration_ms is not None and step.duration_ms >= least)
-    return tests
-
-
-def _status_test(status: str) -> Test:
-    if status not in STATUSES:
-        hint = did_you_mean(status, STATUSES) or ""
-        raise Problem(USAGE, f"A step is {', '.join(STATUSES[:-1])} or {STATUSES[-1]}, not {status!r}", hint)
-    if status in ("cached", "skipped"):
-        return lambda step: step.cached if status == "cached" else step.replayed
-    return lambda step: step.status == status
-
-
-def _range(text: str | int | None) -> tuple[int, int | None]:
-    """Return the first superstep that is wanted and the last."""
-    if text is None:
-        return 0, None
-    found = re.fullmatch(r"(\d{1,15})(?:\.\.(\d{1,15}))?", str(text))
-    if found is None:
-        raise Problem(USAGE, f"{text!r} is no superstep", "Write a number like 3, or a range like 3..7")
-    return int(found[1]), int(found[2] or found[1])

@@ -1,8 +1,7 @@
-"""The store at an address, and the workflow a reference means."""
+"""Store at an address, and the workflow that a reference stands for."""
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import os
 import re
@@ -11,16 +10,21 @@ from types import ModuleType
 from typing import Any
 
 from hypergraph.checkpointers import Checkpointer, SqliteCheckpointer
-from hypergraph.checkpointers.sql.store import SqlCheckpointer
 from hypergraph.views.address import file_of, is_postgres, postgres_at
 from hypergraph.views.problems import AMBIGUOUS, NOT_FOUND, USAGE, Problem
+
+_SHOWN = 10  # matches listed
+_RECENT = 500  # workflows searched for a close id
+_LATEST = {"@last": None, "@last-failed": "failed"}
 
 
 def store_at(address: str, *, create: bool = False) -> Checkpointer:
     """Return the store at an address: a file, a Postgres database, or module:attribute for one with codecs.
 
+    With `create` a store that does not exist is created on first use.
+
     Raises:
-        Problem: there is none; unless `create`, in which case it is made on first use.
+        Problem: the store does not exist.
     """
     if is_postgres(address):
         return postgres_at(address, must_exist=not create)
@@ -29,20 +33,8 @@ def store_at(address: str, *, create: bool = False) -> Checkpointer:
     return SqliteCheckpointer(file_of(address, must_exist=not create))
 
 
-def sql_only(store: Checkpointer) -> SqlCheckpointer:
-    """Return the store if it has tables, which is what the question is about. Raises Problem."""
-    if isinstance(store, SqlCheckpointer):
-        return store
-    raise Problem(USAGE, f"This needs a store in a database, not a {type(store).__name__}")
-
-
-def location_of(store: SqlCheckpointer) -> str:
-    """Return where a store is, as people may see it: a file, or an address without its password."""
-    return store.backend.database.path
-
-
 def import_here(name: str) -> ModuleType:
-    """Import a module, of the current folder too, as `python -m` does; raises what its code raises."""
+    """Import a module, also from the current folder as `python -m` does; raises what its code raises."""
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     return importlib.import_module(name)
@@ -56,23 +48,18 @@ def _named_store(address: str) -> Checkpointer:
             found = getattr(found, attribute)
     except (ImportError, AttributeError) as error:
         raise Problem(
-            USAGE, f"--db {address}: {error}", "Give a file, or the module:attribute of a store"
+            USAGE, f"--db {address}: {error}", "Give a file, or module:attribute of a store"
         ) from error
     if not isinstance(found, Checkpointer):
         raise Problem(USAGE, f"--db {address} is a {type(found).__name__}, not a Checkpointer")
     return found
 
 
-_SHOWN = 10  # matches that are listed
-_RECENT = 500  # workflows among which a close name is looked for
-_LATEST = {"@last": None, "@last-failed": "failed"}
-
-
 def resolve(store: Checkpointer, text: str) -> str:
-    """Return the id of the workflow that a text means.
+    """Return the id of the workflow that a text stands for: its id, a unique prefix, @last or @last-failed.
 
     Raises:
-        Problem: no workflow, or more than one, is meant; the matches, or what comes close, are listed.
+        Problem: no workflow matches, or several do; matches or close ids are listed.
     """
     if text in _LATEST:
         return _latest(store, text)
@@ -87,20 +74,22 @@ def resolve(store: Checkpointer, text: str) -> str:
     if not matches:
         raise _unknown(store, text, parent)
     more = " and more" if len(matches) > _SHOWN else ""
-    message = f"{text!r} is ambiguous: these workflows begin with it{more}"
-    raise Problem(AMBIGUOUS, message, "Give more of the id", matches[:_SHOWN])
+    message = f"{text!r} is ambiguous: several ids start with it{more}"
+    raise Problem(AMBIGUOUS, message, "Give a longer prefix", matches[:_SHOWN])
 
 
 def _latest(store: Checkpointer, text: str) -> str:
     newest = store.workflows(status=_LATEST[text], limit=1)
     if not newest:
         wanted = "failed workflow" if _LATEST[text] else "workflow"
-        raise Problem(NOT_FOUND, f"{text} not found: there is no {wanted} in this database")
+        raise Problem(NOT_FOUND, f"{text} not found: no {wanted} in this database")
     return newest[0].id
 
 
 def _unknown(store: Checkpointer, text: str, parent: str | None) -> Problem:
+    import difflib  # only errors need it
+
     known = [workflow.id for workflow in store.workflows(parent=parent, limit=_RECENT)]
     close = difflib.get_close_matches(text, known, n=5, cutoff=0.5)
-    hint = "Did you mean one of these?" if close else "hypergraph ls lists the workflows"
+    hint = "Did you mean one of these?" if close else "To list the workflows: hypergraph ls"
     return Problem(NOT_FOUND, f"Workflow {text!r} not found", hint, close)

@@ -1,4 +1,4 @@
-"""Timeline of a workflow, its waits and its critical path."""
+"""Timeline of a workflow: when each step ran, and the critical path through those that waited for others."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from hypergraph.checkpointers.clock import now
 from hypergraph.checkpointers.history import History
 from hypergraph.checkpointers.query import Query
 from hypergraph.display import iso, jsonable
-from hypergraph.scheduling import Shape, shape_of
-from hypergraph.views.base import cursor_after, known, position_in
-from hypergraph.views.values import step_status
+from hypergraph.structure import StoredGraph, readable_graph
+from hypergraph.views.lookup import cursor_after, position_in, require_workflow
 
 
 class Chain(NamedTuple):
@@ -26,12 +25,12 @@ class Chain(NamedTuple):
 
 
 def cost(step: StepRecord) -> float:
-    """Return how long a step took in this workflow; what a fork copied took its time elsewhere."""
+    """Return the time of a step in this workflow; one that a fork copied took none here."""
     return 0.0 if step.replayed else step.duration_ms or 0.0
 
 
 def longest_chain(history: History, structure: Any = None) -> Chain:
-    """Return the critical path of a workflow; of chains of the same length one that ends first."""
+    """Return the critical path of a workflow; of several with the same length, the one that ends first."""
     waits = Waits(history, structure)
     ends: dict[int, float] = {}
     before: dict[int, StepRecord | None] = {}
@@ -53,7 +52,7 @@ def longest_chain(history: History, structure: Any = None) -> Chain:
 
 
 def _repeated(steps: Iterable[StepRecord]) -> set[int]:
-    """Return the indexes of failed steps that were run again: nothing ever waited for them."""
+    """Return the indexes of failed steps that were run again: no step waited for them."""
     failed: dict[tuple[int, str], int] = {}
     found = set()
     for step in steps:
@@ -66,11 +65,11 @@ def _repeated(steps: Iterable[StepRecord]) -> set[int]:
 
 
 class Waits:
-    """Who waited for whom in one workflow."""
+    """The steps that each step of a workflow waited for."""
 
     def __init__(self, history: History, structure: Any = None) -> None:
         self._history = history
-        self._signals = _signals(history.steps, shape_of(structure))
+        self._signals = _signals(history.steps, readable_graph(structure))
         self._decided = _decisions(history.steps)
 
     def of(self, step: StepRecord) -> list[StepRecord]:
@@ -79,7 +78,7 @@ class Waits:
         return [found[index] for index in sorted(found)]
 
     def gate(self, step: StepRecord) -> StepRecord | None:
-        """Return the decision that let a step run, None where none was needed."""
+        """Return the decision that let a step run, None if it needed none."""
         naming = [
             decided
             for decisions in self._decided.values()
@@ -101,15 +100,15 @@ class Waits:
             yield gate
 
 
-def _signals(steps: Iterable[StepRecord], shape: Shape | None) -> Mapping[tuple[str, int], StepRecord]:
-    """Return which step gave which of its signals, counted as runs count them."""
+def _signals(steps: Iterable[StepRecord], graph: StoredGraph | None) -> Mapping[tuple[str, int], StepRecord]:
+    """Return the step behind each signal and version, counted as runs count them."""
     counts: dict[str, int] = {}
     found: dict[tuple[str, int], StepRecord] = {}
-    for step in steps if shape is not None else ():
-        if step.status is StepStatus.COMPLETED:
-            for signal in shape.signals.get(step.node_name, ()) if shape is not None else ():
-                counts[signal] = counts.get(signal, 0) + 1
-                found[signal, counts[signal]] = step
+    signals = {} if graph is None else graph.signals
+    for step in steps:
+        for signal in signals.get(step.node_name, ()) if step.status is StepStatus.COMPLETED else ():
+            counts[signal] = counts.get(signal, 0) + 1
+            found[signal, counts[signal]] = step
     return found
 
 
@@ -122,7 +121,7 @@ def _decisions(steps: Iterable[StepRecord]) -> dict[str, list[StepRecord]]:
 
 
 def _before(decisions: Sequence[StepRecord], step: StepRecord) -> StepRecord | None:
-    """Return the last decision of a gate that counted for a step: one of an earlier superstep."""
+    """Return the last decision of a gate that applied to a step: one of an earlier superstep."""
     low, high = 0, len(decisions)
     while low < high:
         middle = (low + high) // 2
@@ -137,30 +136,30 @@ def _targets(decided: StepRecord) -> Sequence[str]:
     return [decided.decision] if isinstance(decided.decision, str) else decided.decision or ()
 
 
-_NESTED = 200  # nested runs that the path is followed into
+_NESTED = 200  # nested runs that the critical path is followed into
 
 
 class CriticalNode(TypedDict):
     """One node on the critical path."""
 
     path: str  # names from the outermost graph inwards, joined by "/"
-    steps: int  # of it that are on the path
+    steps: int  # its executions on the path
     duration_ms: float
-    share: float  # of the length of the path, 0 to 1; what is inside a node counts in its share too
+    share: float  # of the length of the path, 0 to 1; a nested graph includes its nodes
 
 
 class CriticalPath(TypedDict):
-    """The longest chain of steps that waited for each other: no order of execution is quicker."""
+    """The longest chain of steps that waited for each other: the least time that a run can take."""
 
     length_ms: float
     steps: int  # of the workflow itself
-    nodes: list[CriticalNode]  # the one with the greatest share first
-    left_out: int  # nested runs that the path was not followed into
+    nodes: list[CriticalNode]  # greatest share first
+    left_out: int  # nested runs that were not read
 
 
 @dataclass
 class Critical:
-    """What is known of the path, and on the way there of the workflow."""
+    """The critical path while it is computed."""
 
     length_ms: float = 0.0
     busy_ms: float = 0.0
@@ -172,7 +171,7 @@ class Critical:
 
     @property
     def view(self) -> CriticalPath:
-        """The path as it is told to others."""
+        """The path as answers show it."""
         nodes: list[CriticalNode] = [
             {
                 "path": jsonable(path),
@@ -212,7 +211,7 @@ def critical_path(store: Checkpointer, workflow: Workflow) -> Critical:
 
 
 def items_of(store: Checkpointer, workflow: Workflow) -> list[Workflow]:
-    """Return the items of a map, in order; none of a workflow that is no map."""
+    """Return the items of a map in order; none for a single run."""
     children, _, _ = store.backend.find(Query(parent=workflow.id, limit=None))
     items = [child for child in children if child.item is not None]
     return sorted(items, key=lambda child: child.item or 0)
@@ -223,7 +222,7 @@ def _slowest(items: Iterable[Workflow]) -> Workflow | None:
 
 
 class _Walk:
-    """Mark what is on the path, and go on inside nested runs."""
+    """Mark the steps on the path, in nested runs too."""
 
     def __init__(self, store: Checkpointer, critical: Critical) -> None:
         self.store = store
@@ -258,8 +257,8 @@ class _Walk:
             self.into(slowest, prefix)
 
 
-_LONG = 20_000  # steps up to which the critical path, which needs all of them, is found unasked
-_INSIDE = 20  # rows of one nested run; more can be asked for by its id
+_LONG = 20_000  # steps up to which the critical path, which needs all of them, is computed by default
+_INSIDE = 20  # rows of one nested run; its own timeline has all of them
 _DEEPEST = 4  # levels of nested runs
 
 
@@ -273,10 +272,10 @@ class TimelineRow(TypedDict):
     superstep: int | None
     visit: int
     depth: int  # 0 for steps of the workflow itself
-    start_ms: float | None  # since the workflow was created; null for what a fork copied
+    start_ms: float | None  # since the workflow was created; null if a fork copied the step
     duration_ms: float | None
     status: str
-    critical: bool | None  # null where the path was not looked for
+    critical: bool | None  # null if the path was not computed
     child: str | None  # the nested run
     left_out: int  # rows of the nested run that are not shown
 
@@ -288,9 +287,9 @@ class TimelineView(TypedDict):
     workflow: str
     status: str
     created_at: str
-    total_ms: float | None  # from begin to end, without the time between a failure and a resume
-    busy_ms: float | None  # the sum of what its steps took; more than the total where they ran side by side
-    critical: CriticalPath | None  # null, as busy_ms, for a long workflow unless it is asked for
+    total_ms: float | None  # from start to end, without the time between a failure and a resume
+    busy_ms: float | None  # the sum over its steps; more than the total if they ran in parallel
+    critical: CriticalPath | None  # null, as busy_ms, for a long workflow unless asked for
     items: list[TimelineRow]
     total: int  # steps of the workflow itself, or items of a map
     next_cursor: str | None
@@ -304,15 +303,14 @@ def timeline(
     cursor: str | None = None,
     critical: bool | None = None,
 ) -> TimelineView:
-    """Return when steps ran; `limit` counts those of the workflow itself.
+    """Return when each step ran; `limit` counts steps of the workflow itself.
 
-    The critical path needs the whole history; of more than 20,000 steps it is found only
-    if `critical` is true.
+    The critical path needs the whole history; beyond 20,000 steps it is computed only if `critical` is true.
 
     Raises:
-        Problem: there is no such workflow, or the cursor is of another list.
+        Problem: the workflow does not exist, or the cursor is invalid.
     """
-    workflow, after, limit = known(store, wf), position_in(cursor), max(1, limit)
+    workflow, after, limit = require_workflow(store, wf), position_in(cursor), max(1, limit)
     wanted = workflow.step_count <= _LONG if critical is None else critical
     path = critical_path(store, workflow) if wanted else None
     rows = _Rows(store, workflow, path)
@@ -349,7 +347,7 @@ def _page(
 
 
 class _Rows:
-    """Rows of one timeline: all times count from the same moment."""
+    """Rows of one timeline, with times since its start."""
 
     def __init__(self, store: Checkpointer, workflow: Workflow, critical: Critical | None) -> None:
         self.store = store
@@ -357,7 +355,7 @@ class _Rows:
         self.critical = critical
 
     def step(self, workflow: Workflow, step: StepRecord, depth: int) -> Iterator[TimelineRow]:
-        """Yield the row of a step, and those of the nested run it stands for."""
+        """Yield the row of a step, and those of its nested run."""
         end, took = step.completed_at or step.created_at, step.duration_ms
         inside, left_out = self._inside(step.child_workflow_id, depth)
         yield {
@@ -370,7 +368,7 @@ class _Rows:
             "depth": depth,
             "start_ms": None if step.replayed else self._since(end) - (took or 0.0),
             "duration_ms": took,
-            "status": step_status(step),
+            "status": _status(step),
             "critical": self._is_critical(workflow, step.index),
             "child": jsonable(step.child_workflow_id),
             "left_out": left_out,
@@ -378,7 +376,7 @@ class _Rows:
         yield from inside
 
     def item(self, item: Workflow, depth: int) -> Iterator[TimelineRow]:
-        """Yield the row of an item of a map, or of a nested run without a step, and what is inside."""
+        """Yield the row of an item of a map, or of a nested run without a step yet, and the rows inside."""
         inside, left_out = self._inside(item.id, depth)
         start = self._since(item.created_at)
         running = item.status is WorkflowStatus.ACTIVE
@@ -400,7 +398,7 @@ class _Rows:
         yield from inside
 
     def running(self, workflow: Workflow) -> Iterator[TimelineRow]:
-        """Yield rows of nested runs that go on now; their steps are recorded when they end."""
+        """Yield rows of nested runs that are still running: their steps are recorded when they end."""
         if workflow.status is WorkflowStatus.ACTIVE:
             active = Query(parent=workflow.id, statuses=frozenset([WorkflowStatus.ACTIVE]), limit=_INSIDE)
             for child in self.store.backend.find(active)[0][::-1]:
@@ -426,3 +424,11 @@ class _Rows:
 
     def _since(self, moment: datetime) -> float:
         return (moment - self.begin).total_seconds() * 1000
+
+
+def _status(step: StepRecord) -> str:
+    """Return the status of a step: that of its record, or "cached", or "skipped" if a fork copied it."""
+    if step.status is StepStatus.COMPLETED and (step.cached or step.replayed):
+        return "cached" if step.cached else "skipped"
+    status: str = step.status.value
+    return status

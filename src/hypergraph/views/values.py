@@ -1,4 +1,4 @@
-"""Values as answers show them."""
+"""Values as answers show them: bounded, paged, and addressed by JSON pointers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from itertools import islice
 from typing import Any, NamedTuple, TypedDict
 
-from hypergraph.checkpointers import Checkpointer, StepRecord, StepStatus
+from hypergraph.checkpointers import Checkpointer, StepRecord
 from hypergraph.checkpointers.artifacts import ArtifactRef
 from hypergraph.checkpointers.records import Payload
 from hypergraph.display import bounded, closest, jsonable, preview
@@ -17,19 +17,27 @@ from hypergraph.exceptions import CheckpointError
 from hypergraph.values.undecodable import Undecodable
 from hypergraph.views.problems import NOT_FOUND, USAGE, Problem
 
+ITEMS = 100  # of a container on one page by default
+CHARACTERS = 20_000  # of a value in one answer by default
+TEXT = 200  # characters of a value in a line
+_LISTED = 10  # keys that an error lists
+_DEEPEST = 120  # levels; stores refuse deeper values
+_CHARACTERS, _ITEMS = 400, 10  # of a value in brief
+NOT_FETCHED = "stored outside the database; ask for this value alone to fetch it"
+
 
 class Content(NamedTuple):
-    """The items of a value: how many, which, and how one is found by the token of a path."""
+    """The items of a container, and access to one by a token of a path."""
 
     size: int
     pairs: Callable[[], Iterator[tuple[Any, Any]]]
     at: Callable[[str], Any]  # raises LookupError
-    named: bool  # by keys or fields, not by position
+    named: bool  # items have keys or field names, not positions
     kind: str = ""  # a closer name of the type, where its own says too little
 
 
 def content_of(value: Any) -> Content | None:
-    """Return what is inside a value, None for one that has no parts, texts included."""
+    """Return the content of a container, None for other values, texts included."""
     if isinstance(value, str | bytes | bytearray):
         return None
     for look in (_mapping, _fields, _sequence, _table, _array):
@@ -40,14 +48,14 @@ def content_of(value: Any) -> Content | None:
 
 
 def type_name(value: Any) -> str:
-    """Return the type of a value in a word or two: with the shape of arrays and tables."""
+    """Return the type of a value, with the shape of arrays and tables."""
     name = type(value).__name__
     shape = getattr(value, "shape", None)
     return f"{name}{tuple(shape)}" if isinstance(shape, tuple) and shape else name
 
 
 def index_of(token: str, size: int) -> int:
-    """Return the place that a token of a path means. Raises LookupError."""
+    """Return the index that a token of a path stands for. Raises LookupError."""
     if not token.isdecimal() or len(token) > 15 or int(token) >= size:
         raise IndexError(token)
     return int(token)
@@ -74,7 +82,7 @@ def _fields(value: Any) -> Content | None:
 
 
 def _field_names(value: Any) -> Sequence[str] | None:
-    """Return the fields of an object of a class that declares them."""
+    """Return the fields of an object whose class declares them."""
     cls = type(value)
     if dataclasses.is_dataclass(cls):
         return [field.name for field in dataclasses.fields(cls)]
@@ -86,7 +94,7 @@ def _field_names(value: Any) -> Sequence[str] | None:
 
 def _sequence(value: Any) -> Content | None:
     if isinstance(value, Set):
-        value = sorted(value, key=repr)  # a page must continue where the one before ended
+        value = sorted(value, key=repr)  # in the same order on every page
     elif not isinstance(value, list | tuple | deque | range):
         return None
     size = len(value)
@@ -94,7 +102,7 @@ def _sequence(value: Any) -> Content | None:
 
 
 def _table(value: Any) -> Content | None:
-    """Return the rows of a data frame, of whichever library."""
+    """Return the rows of a data frame of any library."""
     columns, size = getattr(value, "columns", None), _length(value)
     if columns is None or size is None:
         return None
@@ -126,14 +134,14 @@ def _by_place(size: int, item: Callable[[int], Any]) -> Content:
 
 
 def _plain(item: Any) -> Any:
-    """Return a number of an array library as a number of Python."""
+    """Return a scalar of an array library as a Python number."""
     return item.item() if getattr(item, "shape", None) == () and hasattr(item, "item") else item
 
 
 def _length(value: Any) -> int | None:
     try:
         return len(value)
-    except Exception:  # whatever the class of a user does
+    except Exception:  # the class of a user may raise anything
         return None
 
 
@@ -147,15 +155,8 @@ def _or_lookup_error(find: Callable[[str], Any]) -> Callable[[str], Any]:
     return at
 
 
-ITEMS = 100  # of a container on one page, unless more are asked for
-CHARACTERS = 20_000  # of a value in one answer
-TEXT = 200  # characters of a value in a line
-_LISTED = 10  # keys that an error lists
-_DEEPEST = 120  # levels; stores refuse deeper values
-
-
 class Part(TypedDict):
-    """One item of a container, as a line of a list."""
+    """One item of a container."""
 
     key: str
     path: str
@@ -169,13 +170,13 @@ class ValueView(TypedDict):
 
     schema: str  # hypergraph.value/1
     type: str
-    size: int | None  # characters, bytes or items; None for what has no length
+    size: int | None  # characters, bytes or items; null without a length
     path: str  # "" for the whole value
     value: Any  # JSON primitives, from `offset` on
     text: str  # a short repr
-    truncated: bool  # `value` is not all there is
-    problem: str | None  # why it cannot be read, or not as what it was
-    items: list[Part]  # what is inside, one page of it
+    truncated: bool  # `value` is not complete
+    problem: str | None  # why it cannot be read, or not as its own type
+    items: list[Part]  # one page of its items
     offset: int
     next_offset: int | None  # where the next page begins
 
@@ -188,12 +189,12 @@ def describe(
     limit: int | None = ITEMS,
     characters: int | None = CHARACTERS,
 ) -> ValueView:
-    """Return what a value, or the part of it at a path, looks like.
+    """Return the view of a value, or of the part of it at a path.
 
-    Containers are paged by items, texts and bytes by characters; None for both limits gives all there is.
+    Containers are paged by items, texts and bytes by characters; with None for both limits it is complete.
 
     Raises:
-        Problem: nothing is at that path; the error says what is.
+        Problem: the path does not exist; the error lists what is there.
     """
     part = _part_at(value, path)
     found, problem = _opened(part)
@@ -225,19 +226,19 @@ def describe(
 
 
 def kind_of(value: Any) -> str:
-    """Return the type of a value; of an object whose class is unknown here the name of that."""
+    """Return the type of a value; for an object whose class is unknown here, the stored name."""
     if isinstance(value, Undecodable) and value.of is not None:
         return str(jsonable(re.split("[.:]", value.of)[-1]))
     return str(jsonable(type_name(_opened(value)[0])))
 
 
 def short_text(value: Any) -> str:
-    """Return a value in at most a line, escaped; objects of unknown classes by their fields."""
+    """Return a value in one line, escaped; objects of unknown classes by their fields."""
     return bounded(preview(value, opened=_readable), TEXT)
 
 
 def size_of(value: Any) -> int | None:
-    """Return the number of characters, bytes or items, None for what has no length."""
+    """Return the number of characters, bytes or items, None without a length."""
     content = content_of(value)
     if content is not None:
         return content.size
@@ -245,18 +246,18 @@ def size_of(value: Any) -> int | None:
 
 
 def part_at(value: Any, path: str) -> Any:
-    """Return the part of a value that a JSON pointer means.
+    """Return the part of a value at a JSON pointer.
 
     Raises:
-        Problem: nothing is at that path.
+        Problem: the path does not exist.
     """
     return _opened(_part_at(value, path))[0]
 
 
 def steps_of(path: str) -> list[str]:
-    """Return the keys and indexes that a path names one after another; raises Problem for what is none."""
+    """Return the keys and indexes of a path, unescaped. Raises Problem for an invalid path."""
     if path and not path.startswith("/"):
-        raise Problem(USAGE, f"The path {path!r} must begin with a slash", "Write it like /docs/0/title")
+        raise Problem(USAGE, f"Invalid path {path!r}: it must start with a slash", "Example: /docs/0/title")
     return [token.replace("~1", "/").replace("~0", "~") for token in path.split("/")[1:]]
 
 
@@ -275,9 +276,9 @@ def _part_at(value: Any, path: str) -> Any:
 
 def _nothing_at(path: str, value: Any, there: str, token: str) -> Problem:
     content, where = content_of(value), there or "the value itself"
-    message = f"Nothing is at {path}"
+    message = f"Path {path} not found"
     if content is None:
-        return Problem(NOT_FOUND, message, f"{where} is {short_text(value)}, which has no parts")
+        return Problem(NOT_FOUND, message, f"{where} is {short_text(value)}, which has no items")
     if not content.named:
         last = f"0 to {content.size - 1}" if content.size else "none"
         return Problem(NOT_FOUND, message, f"{where} is a {type_name(value)}; its indexes: {last}")
@@ -288,12 +289,12 @@ def _nothing_at(path: str, value: Any, there: str, token: str) -> Problem:
 
 
 def pointer(path: str, key: object) -> str:
-    """Return the path of what is under a key of what is at a path."""
+    """Return the path of an item under a path."""
     return f"{path}/{re.sub('/', '~1', re.sub('~', '~0', str(key)))}"
 
 
 def _opened(value: Any) -> tuple[Any, str | None]:
-    """Return what can be read of a value, and why it is not what was stored."""
+    """Return what can be read of a value, and the problem if that is not all."""
     if not isinstance(value, Undecodable):
         return value, None
     inner, _ = _opened(value.data)
@@ -316,7 +317,7 @@ def _part(path: str, key: object, item: Any) -> Part:
 
 
 def _slice(value: Any, offset: int, characters: int | None) -> tuple[Any, int]:
-    """Return a page of a text, or all of anything else, and where it ends."""
+    """Return a page of a text, or any other value whole, and where it ends."""
     if not isinstance(value, str | bytes | bytearray):
         return jsonable(value), 0
     end = len(value) if characters is None else min(len(value), offset + characters)
@@ -324,7 +325,7 @@ def _slice(value: Any, offset: int, characters: int | None) -> tuple[Any, int]:
 
 
 class _Room:
-    """Turn values into JSON primitives until there is no room left."""
+    """Conversion of values to JSON primitives within a number of characters."""
 
     def __init__(self, characters: int | None) -> None:
         self.left = float("inf") if characters is None else characters
@@ -358,11 +359,8 @@ class _Room:
         return found
 
 
-NOT_FETCHED = "kept outside of the database; ask for this value alone to fetch it"
-
-
-class Maker(TypedDict):
-    """The step that made a value."""
+class StepRef(TypedDict):
+    """Reference to a step."""
 
     index: int
     node: str
@@ -370,35 +368,35 @@ class Maker(TypedDict):
 
 
 class StoredValue(TypedDict):
-    """One name and what is stored under it."""
+    """One value of the state."""
 
     name: str
-    type: str | None  # None where nothing was decoded
+    type: str | None  # null if it was not decoded
     size: int | None  # characters, bytes or items
-    bytes: int | None  # that it takes where it is stored
+    bytes: int | None  # as stored
     version: int
-    made_by: Maker | None  # None: it was given as an input
+    made_by: StepRef | None  # null for an input
     stored: bool
-    artifact: bool  # kept outside of the database
+    artifact: bool  # stored outside the database
     preview: str | None
     problem: str | None  # why it is not stored, or cannot be read
 
 
 class Makers:
-    """Which step made what is at a position of a workflow; each is looked up once."""
+    """The steps that made values of a workflow, each looked up once."""
 
     def __init__(self, store: Checkpointer, wf: str) -> None:
         self._store, self._wf = store, wf
-        self._found: dict[tuple[int, int], Maker | None] = {}
+        self._found: dict[tuple[int, int], StepRef | None] = {}
 
-    def of(self, payload: Payload) -> Maker | None:
+    def of(self, payload: Payload) -> StepRef | None:
         """Return the step, None for an input."""
         at = payload.superstep, payload.idx
         if at not in self._found:
             self._found[at] = self._look_up(*at) if payload.idx >= 0 else None
         return self._found[at]
 
-    def _look_up(self, superstep: int, index: int) -> Maker | None:
+    def _look_up(self, superstep: int, index: int) -> StepRef | None:
         page = self._store.steps(self._wf, after=(superstep, index - 1), limit=1, values=False)
         if not page or page[0].index != index:
             return None
@@ -408,7 +406,7 @@ class Makers:
 def stored_value(
     store: Checkpointer, wf: str, payload: Payload, makers: Makers, *, decode: bool = True
 ) -> StoredValue:
-    """Return what lists show of a value; artifacts stay where they are."""
+    """Return a stored value as lists show it; artifacts are not fetched."""
     made: StoredValue = {
         "name": jsonable(payload.name),
         "type": None,
@@ -427,7 +425,7 @@ def stored_value(
 
 
 def is_at_hand(payload: Payload) -> bool:
-    """Say whether a value is in the database itself, with all that it extends."""
+    """Return whether a value is in the database itself, with all that it extends."""
     return payload.data is not None and not any(part.is_artifact for part in (payload, *payload.parts))
 
 
@@ -448,26 +446,23 @@ def _bytes_of_part(payload: Payload) -> int:
         return len(data)
     try:
         return ArtifactRef.from_text(data.decode("utf-8", "replace")).size
-    except CheckpointError:  # a damaged reference; the value itself will say so
+    except CheckpointError:  # a damaged reference; decoding the value reports it
         return len(data)
 
 
-_CHARACTERS, _ITEMS = 400, 10
-
-
 class Brief(TypedDict):
-    """A value: its type and size, and a bounded part of it."""
+    """A value in brief: its type and size, and a bounded part of it."""
 
     type: str
-    size: int | None  # characters, bytes, or items; null for what has no length
+    size: int | None  # characters, bytes or items; null without a length
     text: str  # a short repr
-    value: Any  # JSON primitives; all of the value unless truncated
+    value: Any  # JSON primitives; complete unless truncated
     truncated: bool
     problem: str | None  # why it cannot be read
 
 
 def brief(value: object) -> Brief:
-    """Return what is said of a value in passing."""
+    """Return a value in brief."""
     seen = describe(value, limit=_ITEMS, characters=_CHARACTERS)
     return {
         "type": seen["type"],
@@ -479,14 +474,6 @@ def brief(value: object) -> Brief:
     }
 
 
-def step_name(step: StepRecord) -> Maker:
-    """Return what names a step."""
+def step_ref(step: StepRecord) -> StepRef:
+    """Return a reference to a step."""
     return {"index": step.index, "node": jsonable(step.node_name), "superstep": step.superstep}
-
-
-def step_status(step: StepRecord) -> str:
-    """Return how a step ended: as its record says, or "cached", or "skipped" where a fork copied it."""
-    if step.status is StepStatus.COMPLETED and (step.cached or step.replayed):
-        return "cached" if step.cached else "skipped"
-    status: str = step.status.value
-    return status

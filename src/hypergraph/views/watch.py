@@ -1,4 +1,4 @@
-"""What has happened in a workflow since somebody looked last: steps, and items of a map, as they end."""
+"""Steps and map items of a running workflow, each reported once when it ends."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ from typing import TypedDict
 from hypergraph.checkpointers import Checkpointer
 from hypergraph.checkpointers.backend import START, Position, position_of
 from hypergraph.display import jsonable
-from hypergraph.views.base import StepSummary, known, step_summary
-from hypergraph.views.owners import is_alive
+from hypergraph.views.lookup import require_workflow
+from hypergraph.views.step import Step, shown_step
 
 _CHUNK = 200  # steps read at once
-_LATEST = 20  # steps that have ended before and are told nevertheless
-AT_WORK = "active"
+_LATEST = 20  # steps that ended before the start and are reported too
+ACTIVE = "active"
 
 
-class FollowedStep(StepSummary):
+class FollowedStep(Step):
     """A step that has ended."""
 
     schema: str  # hypergraph.followed-step/1
-    workflow: str
 
 
 class FollowedItem(TypedDict):
@@ -34,53 +33,49 @@ class FollowedItem(TypedDict):
 
 
 class Follower:
-    """Tell the last steps of a workflow and all that follow, and each item of a map, once."""
+    """Report the last steps of a workflow, all that follow, and each item of a map once."""
 
     def __init__(self, store: Checkpointer, wf: str) -> None:
         self._store, self._wf = store, wf
         self._items: dict[int, str] = {}
-        self._deserted = 0  # looks, since somebody was at work
-        found = known(store, wf)
+        self._misses = 0  # checks in a row that found no owner
+        found = require_workflow(store, wf)
         self.status = found.status.value
-        earlier = found.step_count - _LATEST - 1  # the index of the last one that is not told
+        earlier = found.step_count - _LATEST - 1  # the index of the last one that is not reported
         before = store.without_artifacts().step(wf, earlier) if earlier >= 0 else None
         self._after: Position = position_of(before) if before is not None else START
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more is to be expected."""
-        return self.status != AT_WORK
+        """Whether the workflow has ended."""
+        return self.status != ACTIVE
 
     @property
     def is_abandoned(self) -> bool:
-        """Whether nobody was at work on it at the last two looks; one may lie between two owners."""
-        return self._deserted > 1
+        """Whether two checks in a row found no living owner; one may fall between two owners."""
+        return self._misses > 1
 
     def news(self) -> Iterator[FollowedStep | FollowedItem]:
-        """Yield what is new; the status is read first, so that the last steps are not missed.
+        """Yield what ended since the last call; the status is read first, so the last steps are not missed.
 
         Raises:
-            Problem: the workflow is gone.
+            Problem: the workflow was deleted.
         """
-        self.status = known(self._store, self._wf).status.value
-        lives = self.is_over or is_alive(self._store, self._wf) is not False
-        self._deserted = 0 if lives else self._deserted + 1
+        self.status = require_workflow(self._store, self._wf).status.value
+        owner = None if self.is_over else self._store.backend.read_owners([self._wf]).get(self._wf)
+        self._misses = 0 if self.is_over or (owner and owner.alive) else self._misses + 1
         yield from self._steps()
         yield from self._changed_items()
 
     def _steps(self) -> Iterator[FollowedStep]:
         while page := self._store.steps(self._wf, after=self._after, limit=_CHUNK, values=False):
             for step in page:
-                yield {
-                    **step_summary(step),
-                    "schema": "hypergraph.followed-step/1",
-                    "workflow": jsonable(self._wf),
-                }
+                yield {**shown_step(step), "schema": "hypergraph.followed-step/1"}
             self._after = position_of(page[-1])
 
     def _changed_items(self) -> Iterator[FollowedItem]:
         for item in self._store.backend.read_items(self._wf):
-            if self._items.get(item.item) != item.status and item.status != AT_WORK:
+            if self._items.get(item.item) != item.status and item.status != ACTIVE:
                 self._items[item.item] = item.status
                 yield {
                     "schema": "hypergraph.followed-item/1",

@@ -1,7 +1,7 @@
-"""How a value came about: the step that made it, what that took, and so on down to what was given.
+"""Provenance of a value: the step that made it, the inputs of that step, and so on back to given inputs.
 
-The answer is a graph told as a list: every value has an `id` and stands in it once, and `sources` refer to
-ids. It begins with the value asked for; what is nearer to it comes earlier.
+The answer is a graph in a list: every value has an `id` and is listed once, and `sources` refer to ids. The
+value asked for comes first, and nearer ones before those further back.
 """
 
 from __future__ import annotations
@@ -12,61 +12,61 @@ from typing import TypedDict
 from hypergraph.checkpointers import Checkpointer, StepRecord, Workflow
 from hypergraph.checkpointers.history import History
 from hypergraph.display import closest, jsonable
-from hypergraph.views.base import known, last_superstep
+from hypergraph.views.lookup import last_superstep, require_workflow
 from hypergraph.views.problems import NOT_FOUND, Problem
 from hypergraph.views.timeline import Waits
-from hypergraph.views.values import Brief, Maker, brief, step_name
+from hypergraph.views.values import Brief, StepRef, brief, step_ref
 
-_MOST = 100  # values that one answer tells of
+_MOST = 100  # values in one answer
 _LISTED = 20  # names that an error lists
 Version = tuple[str, int]
 
 
 class Source(TypedDict):
-    """What a step took."""
+    """An input of a step."""
 
     name: str
     version: int
-    id: str | None  # of the value in the list; null if it is not there
+    id: str | None  # of the value in the list; null if it is not listed
 
 
 class WhyValue(TypedDict):
-    """One value in the descent of the one asked for."""
+    """One value that the one asked for was made from."""
 
     id: str  # name@version
     name: str
     version: int
     depth: int  # steps between it and the value asked for
     given: bool  # as an input
-    value: Brief | None  # null if it is not stored any more
-    made_by: Maker | None
-    child: str | None  # the nested run that made it: ask there for more
-    decided_by: Maker | None  # the gate that let the step run
+    value: Brief | None  # null if it is no longer stored
+    made_by: StepRef | None
+    child: str | None  # the nested run that made it, which has more
+    decided_by: StepRef | None  # the gate that let the step run
     sources: list[Source]
 
 
 class WhyView(TypedDict):
-    """A value and what it was made of."""
+    """A value and the values that it was made from."""
 
     schema: str  # hypergraph.why/1
     workflow: str
     key: str
-    at: int | None  # the superstep asked about; null for the end
+    at: int | None  # the superstep asked for; null for the last
     items: list[WhyValue]
-    left_out: int  # values that are known to be further back
+    left_out: int  # values further back that are not listed
 
 
 def why(
     store: Checkpointer, wf: str, key: str, *, at: int | None = None, depth: int | None = None
 ) -> WhyView:
-    """Return how the latest value of a name, at the end or at a superstep, came about.
+    """Return the provenance of the latest value of a name, at the end or after superstep `at`.
 
-    With `depth` only so many steps back are told.
+    `depth` limits how many steps back it goes.
 
     Raises:
-        Problem: there is no such workflow, value or superstep; what comes close is listed.
+        Problem: the workflow, value or superstep does not exist; close names are listed.
     """
-    workflow = known(store, wf)
+    workflow = require_workflow(store, wf)
     last_superstep(store, workflow.id, at)
     descent = _Descent(store.without_artifacts(), workflow, at)
     version = descent.history.newest(key)
@@ -87,15 +87,15 @@ def _unknown(history: History, workflow: Workflow, key: str, at: int | None) -> 
     names = sorted(map(str, history.names()))
     near = closest(key, names)
     when = "" if at is None else f" at superstep {at}"
-    message = f"{workflow.id!r} has no value called {key!r}{when}"
+    message = f"{workflow.id!r} has no value {key!r}{when}"
     if near is not None:
-        return Problem(NOT_FOUND, message, "Did you mean this one?", [near])
-    hint = "These are there:" if names else "It has no values"
+        return Problem(NOT_FOUND, message, f"Did you mean {near!r}?")
+    hint = "Its values:" if names else "It has no values"
     return Problem(NOT_FOUND, message, hint, names[:_LISTED])
 
 
 class _Descent:
-    """The values of one workflow that others were made of."""
+    """Values of one workflow, followed back to their sources."""
 
     def __init__(self, store: Checkpointer, workflow: Workflow, upto: int | None) -> None:
         self.store = store
@@ -104,7 +104,7 @@ class _Descent:
         self.waits = Waits(self.history, None)
 
     def of(self, first: Version, depth: int | None) -> tuple[list[WhyValue], int]:
-        """Return a value and those behind it, and how many more are known of."""
+        """Return a value and its sources, and how many more there are."""
         found: list[WhyValue] = []
         seen = {first}
         to_do: deque[tuple[Version, int, int | None]] = deque([(first, 0, self.history.upto)])
@@ -125,7 +125,7 @@ class _Descent:
 
     def _value(self, item: Version, maker: StepRecord | None, level: int, superstep: int | None) -> WhyValue:
         name, version = item
-        told: WhyValue = {
+        shown: WhyValue = {
             "id": _id(item),
             "name": jsonable(name),
             "version": version,
@@ -139,20 +139,20 @@ class _Descent:
         }
         if maker is None:
             gift = self.history.gift(name, version, superstep)
-            told["given"] = gift is not None
-            told["value"] = brief(gift.value) if gift is not None else None
-            return told
+            shown["given"] = gift is not None
+            shown["value"] = brief(gift.value) if gift is not None else None
+            return shown
         values = (self.store.step(self.workflow.id, maker.index) or maker).values or {}
         gate = self.waits.gate(maker)
-        told["value"] = brief(values[name]) if name in values else None
-        told["made_by"] = step_name(maker)
-        told["child"] = jsonable(maker.child_workflow_id)
-        told["decided_by"] = step_name(gate) if gate is not None else None
-        told["sources"] = [
+        shown["value"] = brief(values[name]) if name in values else None
+        shown["made_by"] = step_ref(maker)
+        shown["child"] = jsonable(maker.child_workflow_id)
+        shown["decided_by"] = step_ref(gate) if gate is not None else None
+        shown["sources"] = [
             {"name": jsonable(taken), "version": number, "id": _id((taken, number))}
             for taken, number in maker.input_versions.items()
         ]
-        return told
+        return shown
 
 
 def _id(item: Version) -> str:
@@ -161,7 +161,7 @@ def _id(item: Version) -> str:
 
 
 def _leave_out_unknown(found: list[WhyValue]) -> None:
-    told = {value["id"] for value in found}
+    listed = {value["id"] for value in found}
     for value in found:
         for source in value["sources"]:
-            source["id"] = source["id"] if source["id"] in told else None
+            source["id"] = source["id"] if source["id"] in listed else None

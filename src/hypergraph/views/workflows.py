@@ -1,4 +1,4 @@
-"""Lists of workflows. Only what a list shows is read, so that listing is quick whatever the store holds."""
+"""Lists of workflows; only the columns that a list shows are read, and no store is loaded."""
 
 from __future__ import annotations
 
@@ -8,16 +8,23 @@ from hypergraph.checkpointers.query import parse
 from hypergraph.display import iso, jsonable
 from hypergraph.views.problems import USAGE, Problem
 
-if TYPE_CHECKING:  # making a Protocol takes a while, and only the type checker needs it
+if TYPE_CHECKING:  # a Protocol takes a while to make, and only the type checker needs it
     from typing import Protocol
 
+    from hypergraph.checkpointers import Checkpointer, Workflow
     from hypergraph.checkpointers.query import Query
 
     class Lists(Protocol):
-        """What can list workflows: any store, or a file that only lists are wanted of."""
+        """A source of lists: any store, or a SQLite file without one."""
 
         def summaries(self, query: Query) -> tuple[list[dict[str, Any]], int, str | None]:
             """Return the fields of each workflow on a page, the number of all, and the next cursor."""
+
+
+_FIELDS = (
+    *("id", "status", "graph_name", "created_at", "completed_at", "duration_ms", "step_count"),
+    *("parent_id", "node_name", "item", "forked_from", "forked_at", "tags"),
+)
 
 
 class WorkflowSummary(TypedDict):
@@ -25,14 +32,14 @@ class WorkflowSummary(TypedDict):
 
     id: str
     status: str  # active, completed, failed, paused, stopped or partial
-    alive: bool | None  # of an active one, whether somebody is at work on it; null where nobody looked
+    alive: bool | None  # of an active one, whether its owner process lives; null if not checked
     graph: str | None
     created_at: str
     completed_at: str | None
     duration_ms: float | None
     steps: int
     parent: str | None
-    node: str | None  # of the parent, that this is a run of
+    node: str | None  # of the parent, which this is a run of
     item: int | None  # of a map
     forked_from: str | None
     forked_at: int | None
@@ -44,7 +51,7 @@ class WorkflowPage(TypedDict):
 
     schema: str  # hypergraph.workflows/1
     items: list[WorkflowSummary]
-    total: int  # all that match, on whatever page
+    total: int  # all that match, on any page
     next_cursor: str | None
 
 
@@ -52,7 +59,7 @@ def workflows(lists: Lists, **filters: Any) -> WorkflowPage:
     """List workflows; the filters are those of `Checkpointer.list_workflows`.
 
     Raises:
-        Problem: a filter cannot be understood.
+        Problem: a filter is invalid.
     """
     try:
         found, total, cursor = lists.summaries(parse(**filters))
@@ -60,14 +67,27 @@ def workflows(lists: Lists, **filters: Any) -> WorkflowPage:
         raise Problem(USAGE, str(error)) from error
     return {
         "schema": "hypergraph.workflows/1",
-        "items": [summary(fields) for fields in found],
+        "items": [_summary(fields) for fields in found],
         "total": total,
         "next_cursor": cursor,
     }
 
 
-def summary(fields: dict[str, Any]) -> WorkflowSummary:
-    """Return what lists show of a workflow, from its fields."""
+def with_owners(store: Checkpointer, page: WorkflowPage) -> WorkflowPage:
+    """Return a page whose active workflows say whether their owner process lives. Raises CheckpointError."""
+    active = [item for item in page["items"] if item["status"] == "active"]
+    owners = store.backend.read_owners([item["id"] for item in active]) if active else {}
+    for item in active:
+        item["alive"] = item["id"] in owners and owners[item["id"]].alive
+    return page
+
+
+def workflow_summary(found: Workflow) -> WorkflowSummary:
+    """Return a stored workflow as lists show it."""
+    return _summary({name: getattr(found, name) for name in _FIELDS})
+
+
+def _summary(fields: dict[str, Any]) -> WorkflowSummary:
     return {
         "id": jsonable(fields["id"]),
         "status": getattr(fields["status"], "value", fields["status"]),

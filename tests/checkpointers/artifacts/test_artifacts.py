@@ -1,6 +1,5 @@
 """Artifact stores: what was put comes back or is missed, whoever forges, kills, links, fills or sweeps."""
 
-import asyncio
 import errno
 import hashlib
 import os
@@ -643,7 +642,7 @@ def test_a_backup_brings_its_artifacts(tmp_path: Path) -> None:
 
     store = SqliteCheckpointer(tmp_path / "runs.db")
     SyncRunner(checkpointer=store).run(Graph([make]), size=300_000, workflow_id="w")
-    asyncio.run(store.backup(str(tmp_path / "copy.db")))
-    asyncio.run(store.close())
+    store.backup(str(tmp_path / "copy.db"))
+    store.close()
     shutil.rmtree(tmp_path / "runs.db-artifacts")
     assert len(SqliteCheckpointer(tmp_path / "copy.db").state("w")["text"]) == 300_000

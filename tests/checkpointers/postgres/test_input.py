@@ -68,7 +68,7 @@ def test_a_server_that_is_not_there_is_named_without_the_password(dsn: str, says
 
 @pytest.mark.parametrize("dsn", ["postgresql//u:s3cr3t@h/db", "s3cr3t", "postgresql://h/db?s3cr3t=1"])
 def test_an_address_that_is_none_is_refused_without_the_password(dsn: str) -> None:
-    with pytest.raises(ValueError, match="none of a Postgres database") as caught:
+    with pytest.raises(ValueError, match="not an address of a Postgres database") as caught:
         PostgresCheckpointer(dsn)
     assert SECRET not in "".join(traceback.format_exception(caught.value, chain=True))
 

@@ -47,7 +47,7 @@ def test_boxes_inside_are_told_of_by_their_path(stories: Cli) -> None:
 def test_an_svg_is_written_to_the_file(stories: Cli, tmp_path: Path, overlay: str) -> None:
     file = tmp_path / "graph.svg"
     said = stories("graph", "order-456", "-o", file, "--overlay", overlay)
-    assert said.out == f"Written to {file}, as svg\n"
+    assert said.out == f"Wrote {file} as svg\n"
     root = ElementTree.parse(file).getroot()
     assert {
         group.get("data-path"): group.get("data-status") for group in root.iter() if group.get("data-status")
@@ -67,7 +67,7 @@ def test_a_page_loads_nothing(stories: Cli) -> None:
 
 def test_a_file_that_cannot_be_written_is_told(stories: Cli, tmp_path: Path) -> None:
     said = stories("graph", "order-456", "-o", tmp_path / "no" / "graph.svg", code=2)
-    assert "cannot be written" in said.err
+    assert "Cannot write" in said.err
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from hypergraph.checkpointers import SqliteCheckpointer
 from hypergraph.views.check import check
 from hypergraph.views.database import database
 from hypergraph.views.doctor import health
-from hypergraph.views.owners import activities
+from hypergraph.views.workflows import with_owners, workflows
 
 __all__ = ["stories"]
 
@@ -114,7 +114,7 @@ def test_a_check_finds_damaged_values_rows_and_lost_artifacts(tmp_path: Path) ->
     found = [item["what"] for item in check(store)["items"]]
     assert any("value 'n' of superstep 0 is damaged" in what for what in found)
     assert any("makes no sense" in what for what in found)
-    assert any("the file is gone" in what for what in found)
+    assert any("the file is missing" in what for what in found)
     assert Cli(store.path).json("db", "check", code=3)["items"]
 
 
@@ -130,11 +130,9 @@ def test_workflows_are_copied_to_another_file(mine: Cli, tmp_path: Path) -> None
 def test_the_doctor_looks_at_the_store(mine: Cli, tmp_path: Path) -> None:
     found = mine.json("doctor")
     assert found["trouble"] == 0
-    assert {"python", "hypergraph", "sqlite", "store", "at work"} <= {
-        item["check"] for item in found["items"]
-    }
-    assert "All is well" in mine("doctor").out
-    assert "new.db yet; hypergraph run makes it" in Cli(tmp_path / "new.db")("doctor").out
+    assert {"python", "hypergraph", "sqlite", "store", "active"} <= {item["check"] for item in found["items"]}
+    assert "No problems" in mine("doctor").out
+    assert "new.db; hypergraph run creates it" in Cli(tmp_path / "new.db")("doctor").out
     (tmp_path / "odd.db").write_text("this is no database" * 90)
     assert Cli(tmp_path / "odd.db").json("doctor", code=3)["trouble"] == 1
 
@@ -155,11 +153,14 @@ def test_a_workflow_that_nobody_runs_any_more_is_told_from_one_at_work(tmp_path:
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"claimed\n"
-        found = {item["id"]: item["alive"] for item in activities(store)}
+        found = {
+            item["id"]: item["alive"]
+            for item in with_owners(store, workflows(store.backend, status="active"))["items"]
+        }
         findings = {item["check"]: item["detail"] for item in health(store.path)["items"]}
     assert found == {"alive": True, "dead": False}
-    assert findings["at work"] == "alive"
-    assert findings["left active"].startswith("dead: nobody is at work")
+    assert findings["active"] == "alive"
+    assert findings["left active"].startswith("dead: their owner processes are gone")
 
 
 def test_version_schema_and_completion(mine: Cli) -> None:

@@ -12,6 +12,8 @@ from support.cli import ENVIRONMENT
 from support.cli_shop import RunCli, shop
 
 from hypergraph.checkpointers import SqliteCheckpointer, WorkflowStatus
+from hypergraph.checkpointers.records import NewWorkflow
+from hypergraph.exceptions import OwnershipLostError
 
 __all__ = ["shop"]
 
@@ -27,8 +29,8 @@ def test_a_run_shows_its_log_and_outputs_and_is_written_down(shop: RunCli) -> No
 
 def test_a_failed_run_ends_with_1_and_goes_on_where_it_failed(shop: RunCli) -> None:
     shop.golden("run-failed", "run", "shop:math", "n=-8", "--id", "neg", code=1)
-    (Path(shop.folder) / "mended").touch()
-    shop.golden("resume-mended", "resume", "neg", "shop:math")
+    (Path(shop.folder) / "fixed").touch()
+    shop.golden("resume-fixed", "resume", "neg", "shop:math")
 
 
 def test_a_paused_run_says_how_to_answer_and_takes_the_answer(shop: RunCli) -> None:
@@ -50,7 +52,7 @@ def test_a_map_lists_failed_items_first_and_is_run_again_for_the_rest(shop: RunC
     )
     shop.golden("run-map", *words, code=1)
     shop.golden("resume-of-a-map-without-its-items", "resume", "m", "shop:math", code=2)
-    (Path(shop.folder) / "mended").touch()
+    (Path(shop.folder) / "fixed").touch()
     done = shop.json(*words, "--resume")
     assert (done["status"], [item["status"] for item in done["items"]]) == ("completed", ["completed"] * 3)
 
@@ -194,3 +196,32 @@ def test_an_id_that_is_taken_is_refused_without_resume(shop: RunCli) -> None:
 def test_a_store_that_cannot_be_written_ends_with_3(shop: RunCli) -> None:
     nowhere = RunCli(Path(shop.folder) / "no" / "folder" / "x.db", shop.folder)
     assert "check that the folder exists" in nowhere("run", "shop:math", "n=1", code=3).err
+
+
+def test_a_refusal_names_options_of_the_command_line(shop: RunCli) -> None:
+    shop("run", "shop:asks", "n=3", "--id", "q")
+    shop("resume", "q", "shop:asks", "approved=True")
+    refused = shop("resume", "q", "shop:asks", "approved=False", code=4)
+    assert "--new-turn" in refused.err
+    assert "new_turn=" not in refused.err
+    assert (
+        shop.json("resume", "q", "shop:asks", "approved=False", "--new-turn")["outputs"][-1]["value"]
+        == "6: False"
+    )
+
+
+def test_a_workflow_that_another_process_owns_is_taken_over_with_force(shop: RunCli) -> None:
+    store = SqliteCheckpointer(shop.database)
+    with store:
+        claim = store.claim("mine", NewWorkflow())
+        refused = shop("resume", "mine", "shop:math", "n=1", code=4)
+        assert "--force" in refused.err
+        assert "force=True" not in refused.err
+        assert shop.json("resume", "mine", "shop:math", "n=1", "--force")["status"] == "completed"
+        with pytest.raises(OwnershipLostError):
+            store.commit(claim)
+
+
+def test_a_new_turn_is_not_for_maps(shop: RunCli) -> None:
+    words = ("run", "shop:math", "n=[1]", "--map-over", "n", "--new-turn")
+    assert "--new-turn cannot be combined with --map-over" in shop(*words, code=2).err

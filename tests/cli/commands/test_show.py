@@ -84,7 +84,7 @@ def test_which_items_failed_and_why(stories: Cli) -> None:
     assert found["children"]["by_status"] == {"failed": 2, "completed": 4}
     assert [item["item"] for item in found["children"]["items"]] == [2, 4, 0, 1, 3, 5]
     errors = stories.json("show", "batch-1", "--errors")["items"]
-    assert [(e["workflow"], e["node"], e["message"]) for e in errors] == [
+    assert [(e["workflow"], e["node"], e["error"]) for e in errors] == [
         ("batch-1/item-2", "llm_call", "504 Gateway Timeout"),
         ("batch-1/item-4", "llm_call", "504 Gateway Timeout"),
     ]
@@ -150,28 +150,28 @@ def test_the_beginning_of_an_id_and_the_last_ones_are_enough(stories: Cli) -> No
 def test_an_unknown_workflow_is_told_with_what_comes_close(stories: Cli) -> None:
     said = stories("show", "refin-2", code=1)
     assert said.out == ""
-    assert said.err == "hypergraph: Workflow 'refin-2' not found\n  refine-1\nDid you mean one of these?\n"
+    assert said.err == "hypergraph: Workflow 'refin-2' not found\nDid you mean one of these?\n  refine-1\n"
 
 
 def test_an_ambiguous_one_with_its_matches(stories: Cli) -> None:
     error = stories.json("show", "order-45", code=1)["error"]
-    assert (error["code"], error["hint"]) == ("ambiguous", "Give more of the id")
+    assert (error["code"], error["hint"]) == ("ambiguous", "Give a longer prefix")
     assert error["matches"] == ["order-456", "order-456-retry", "order-457"]
 
 
 @pytest.mark.parametrize(
     ("words", "part"),
     [
-        (["show"], "WF must be given"),
-        (["step", "support-1", "x"], "INDEX must be a whole number, not 'x'"),
-        (["steps", "support-1", "--superstep", "a"], "'a' is no superstep"),
+        (["show"], "Missing argument: WF"),
+        (["step", "support-1", "x"], "Invalid value for INDEX: 'x' (expected a whole number)"),
+        (["steps", "support-1", "--superstep", "a"], "Invalid superstep: 'a'"),
         (["steps", "support-1", "--status", "faild"], "Did you mean 'failed'?"),
-        (["steps", "support-1", "--slow", "quick"], "'quick' is no duration"),
-        (["steps", "support-1", "--cursor", "x"], "'x' is no next_cursor"),
-        (["steps", "support-1", "--limit", "0"], "The limit must be at least 1"),
+        (["steps", "support-1", "--slow", "quick"], "Invalid duration: 'quick'"),
+        (["steps", "support-1", "--cursor", "x"], "Invalid cursor: 'x'"),
+        (["steps", "support-1", "--limit", "0"], "limit must be at least 1"),
         (["ls", "--where", "node:embed duration > "], "after 'duration', write an operator and a value"),
         (["ls", "--where", "colour = red"], "Unknown field 'colour'"),
-        (["ls", "--search", "x", "--graph", "y"], "it does not go with --graph"),
+        (["ls", "--search", "x", "--graph", "y"], "--search cannot be combined with --graph"),
         (["errors", "--since", "yesterday"], "since='yesterday' is no datetime"),
     ],
 )
@@ -197,7 +197,7 @@ def test_what_is_not_there_is_not_found(stories: Cli, words: list[str], part: st
 
 def test_a_missing_and_a_foreign_database_are_problems_of_the_store(tmp_path: Path) -> None:
     missing = Cli(tmp_path / "none.db")
-    assert "There is no database at" in missing("show", "x", code=3).err
+    assert "Database not found: " in missing("show", "x", code=3).err
     assert not (tmp_path / "none.db").exists()
     (tmp_path / "foreign.db").write_text("this is a diary, not a database\n" * 100)
     assert Cli(tmp_path / "foreign.db").json("show", "x", code=3)["error"]["code"] == "store"

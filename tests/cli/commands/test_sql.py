@@ -11,10 +11,11 @@ import pytest
 from support.cli import Cli
 from support.cli_stories import stories
 
+from hypergraph import SqliteCheckpointer
 from hypergraph.exceptions import CheckpointError
 from hypergraph.views import sql
 from hypergraph.views.problems import Problem
-from hypergraph.views.sql import VIEWS, rows
+from hypergraph.views.sql import VIEWS, Rows
 
 __all__ = ["stories"]
 
@@ -62,6 +63,10 @@ NONSENSE = [
     "-- nothing",
     "SELECT 1; SELECT 2",
 ]
+
+
+def rows(path: str, statement: str, *, limit: int) -> Rows:
+    return sql.rows(SqliteCheckpointer(path), statement, limit=limit)
 
 
 @pytest.mark.parametrize("statement", [*WRITES, *INTERNALS])

@@ -97,15 +97,15 @@ def test_a_file_that_is_there_is_left_alone(stories: Cli, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("words", "code", "part"),
     [
-        (["state", "offer-1", "--key", "ofer"], 1, "Workflow 'offer-1' has no value 'ofer'\n  offer\n"),
-        (["state", "offer-1", "--at", "9"], 1, "It has the supersteps 0 to 1"),
+        (["state", "offer-1", "--key", "ofer"], 1, "'ofer'\nDid you mean one of these?\n  offer\n"),
+        (["state", "offer-1", "--at", "9"], 1, "Its supersteps: 0 to 1"),
         (["state", "batch-1", "--at", "0"], 1, "It has no steps"),
         (["state", "offer-1", "--key", "offer", "--path", "/amont"], 1, "  /amount\n"),
-        (["state", "offer-1", "--key", "offer", "--path", "amount"], 2, "must begin with a slash"),
+        (["state", "offer-1", "--key", "offer", "--path", "amount"], 2, "it must start with a slash"),
         (["state", "offer-1", "--path", "/x"], 1, "Workflow 'offer-1' has no value 'x'"),
-        (["state", "offer-1", "--path", "offer/amount"], 2, "must begin with a slash"),
-        (["state", "offer-1", "--out", "x"], 2, "Name it with --key"),
-        (["state", "offer-1", "--key", "offer", "--out", "/no/such/folder/x"], 2, "cannot be written"),
+        (["state", "offer-1", "--path", "offer/amount"], 2, "it must start with a slash"),
+        (["state", "offer-1", "--out", "x"], 2, "--out needs --key"),
+        (["state", "offer-1", "--key", "offer", "--out", "/no/such/folder/x"], 2, "Cannot write"),
     ],
 )
 def test_what_is_not_there_is_told(stories: Cli, words: list[str], code: int, part: str) -> None:
@@ -209,13 +209,13 @@ def test_a_watch_ends_when_the_process_at_work_is_killed(tmp_path: Path) -> None
         run.kill()
         run.communicate()
         out, _ = watch.communicate(timeout=60)
-        assert "nobody is at work on it" in out
+        assert "(owner process is gone)" in out
         assert watch.returncode == 1
     shown = Cli(database)("show", "slow-1")
-    assert "active, but nobody is at work on it" in shown.out
+    assert "active (owner process is gone)" in shown.out
     assert "resume slow-1 MODULE:GRAPH" in shown.out
     assert Cli(database).json("show", "slow-1")["alive"] is False
-    assert "active, nobody at work" in Cli(database)("ls").out
+    assert "active (owner process is gone)" in Cli(database)("ls").out
     assert [item["alive"] for item in Cli(database).json("ls")["items"]] == [False]
 
 

@@ -101,7 +101,7 @@ def test_a_worker_can_come_back_under_its_id_and_goes_on_with_maps_too(cluster: 
     cluster.until(lambda: bodies(cluster) > 10)
     first.kill()
     assert live_of(cluster, "w1")
-    assert doctor(cluster, "workers") == ("TROUBLE", "nobody, and runs wait: start a worker")
+    assert doctor(cluster, "workers") == ("TROUBLE", "none, and runs are waiting: start a worker")
     trouble, told = doctor(cluster, "recoveries")
     assert trouble == "TROUBLE"
     assert re.fullmatch(r"\d+ runs of w1, whose lock is free: start a worker to go on with them", told)

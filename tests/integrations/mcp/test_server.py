@@ -98,7 +98,7 @@ def test_a_failure_is_found_without_knowing_anything(looking: Agent) -> None:
     failed = looking.ask("list_workflows", status="failed")["items"]
     assert [item["id"] for item in failed] == ["bad"]
     first = looking.ask("show_workflow", workflow_id="@last-failed")["first_error"]
-    assert (first["node"], first["message"]) == ("sign", "no such person: nobody")
+    assert (first["node"], first["error"]) == ("sign", "no such person: nobody")
     step = looking.ask("show_step", workflow_id=first["workflow"], index=first["index"])
     inputs = {each["name"]: each["value"]["value"] for each in step["inputs"]}
     assert inputs == {"draft": "page 0, page 1, page 2", "name": "nobody"}
@@ -160,7 +160,7 @@ def test_an_empty_text_counts_as_not_given(looking: Agent) -> None:
         ("show_step", {"workflow_id": "good", "index": 99}, "not_found", "no step 99"),
         ("list_workflows", {"status": ["fialed"]}, "usage", "'fialed'"),
         ("list_workflows", {"where": "node:"}, "usage", "where"),
-        ("list_steps", {"workflow_id": "good", "cursor": "x"}, "usage", "next_cursor"),
+        ("list_steps", {"workflow_id": "good", "cursor": "x"}, "usage", "Invalid cursor"),
         ("stats", {"cursor": "-1"}, "usage", "Invalid cursor: '-1'"),
         ("search", {"text": " "}, "usage", "word"),
         ("diff_workflows", {"a": "good"}, "usage", "either b"),
@@ -181,7 +181,7 @@ def test_what_cannot_be_answered_is_an_error_with_a_code_and_a_hint(
 def test_errors_list_what_may_have_been_meant(looking: Agent) -> None:
     assert looking.fail("show_workflow", workflow_id="godo")["matches"][0] == "good"
     assert looking.fail("show_workflow", workflow_id="b")["matches"] == ["bad", "batch"]
-    assert looking.fail("show_workflow", workflow_id="zzz")["hint"] == "list_workflows lists the workflows"
+    assert looking.fail("show_workflow", workflow_id="zzz")["hint"] == "To list the workflows: list_workflows"
 
 
 def test_nothing_can_be_written_unless_it_was_allowed(looking: Agent, database: Path) -> None:
@@ -252,7 +252,7 @@ def test_a_database_that_comes_later_is_found_and_none_is_made_by_asking(
     with agent(file) as early:
         error = early.fail("list_workflows")
         assert error["code"] == "store"
-        assert "There is no database" in error["message"]
+        assert "Database not found" in error["message"]
         assert not file.exists()
         elsewhere(agent_graphs.tell_stories, str(file))
         assert early.ask("list_workflows")["total"] == 6

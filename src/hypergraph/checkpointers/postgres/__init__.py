@@ -3,13 +3,11 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hypergraph.checkpointers.postgres.backend import backend_at
-
-__all__ = ["backend_at"]
+    from hypergraph.checkpointers.postgres.backend import backend_at as backend_at
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
+    if name != "backend_at":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from hypergraph.checkpointers.postgres import backend
 

@@ -1,4 +1,4 @@
-"""`hypergraph tag`, `rm`, `prune`, `gc` and `backup`: what keeps a store in order."""
+"""`hypergraph backup`: a copy of the store in a new file."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import quoted
 from hypergraph.cli.stores import opened
 from hypergraph.display import jsonable
-from hypergraph.views.changes import Written
 from hypergraph.views.problems import REFUSED, Problem
+from hypergraph.views.writes import Written
 
-backup_options = (Option("FILE", "a new file", needed=True),)
+backup_options = (Option("FILE", "the file to create", needed=True),)
 
 
 def backup(call: Call) -> Reply:
-    """Write a copy of the store to a new file, while others go on working."""
+    """Copy the store to a new file while it is in use."""
     path = call.options.file
     if os.path.lexists(path):
-        raise Problem(REFUSED, f"{path} exists; a backup never overwrites", "Choose another name")
+        raise Problem(
+            REFUSED, f"{path} already exists; a backup does not overwrite files", "Choose another name"
+        )
     opened(call).backup(path)
     document: Written = {
         "schema": "hypergraph.written/1",

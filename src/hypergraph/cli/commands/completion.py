@@ -1,7 +1,7 @@
-"""`hypergraph completion`: a script for a shell that completes commands, options, choices and workflow ids.
+"""`hypergraph completion`: a shell script that completes commands, options, choices and workflow ids.
 
-Commands and options stand in the script, so completing them starts nothing; ids come from `hypergraph ls`. An
-id is offered only if it consists of characters that mean nothing to a shell.
+Commands and options are in the script, so completing them starts no process; ids come from `hypergraph ls`.
+Only ids without characters that are special in a shell are offered.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SHELLS = ("bash", "zsh", "fish")
 completion_options = (Option("SHELL", "bash, zsh or fish", needed=True, choices=SHELLS),)
 
 _IDS = r"""ls --limit 100 --jsonl 2>/dev/null | sed -n 's/^{"id": "\([A-Za-z0-9._@#+/-]*\)".*/\1/p'"""
-_BASH = r"""# Completion of hypergraph: put this into your startup file
+_BASH = r"""# Completion for hypergraph: add this to your startup file
 #   {load}
 _hypergraph_ids() {{
     local db=() i
@@ -61,7 +61,7 @@ _hypergraph() {{
 complete -o default -F _hypergraph hypergraph
 """
 _ZSH = "autoload -U +X bashcompinit && bashcompinit\n"
-_FISH_IDS = """# Completion of hypergraph: put this into your startup file
+_FISH_IDS = """# Completion for hypergraph: add this to your startup file
 #   {load}
 function __hypergraph_ids
     set -l words (commandline -opc)
@@ -86,7 +86,7 @@ def completion(call: Call) -> Reply:
     return Reply({"schema": "hypergraph.completion/1", "shell": call.options.shell, "script": script})
 
 
-def _spelled(name: str) -> str:
+def _words(name: str) -> str:
     return name.replace("-", " ") if name.startswith("db-") else name
 
 
@@ -95,25 +95,25 @@ def _takes_id(options: tuple[Option, ...]) -> bool:
 
 
 def _first_words() -> list[str]:
-    return list(dict.fromkeys(_spelled(name).split(" ")[0] for name in COMMANDS))
+    return list(dict.fromkeys(_words(name).split(" ")[0] for name in COMMANDS))
 
 
 def _bash(shell: str = "bash") -> str:
     choices, commands = [], []
     commands.append(f'            "") words="{" ".join(_first_words())} {_names(FOR_ALL)}" ;;')
-    below = " ".join(_spelled(name).split(" ")[1] for name in COMMANDS if name.startswith("db-"))
+    below = " ".join(_words(name).split(" ")[1] for name in COMMANDS if name.startswith("db-"))
     commands.append(f'            db) words="{below}" ;;')
     for name in COMMANDS:
         options = options_of(name)
         for option in options:
             if option.choices and not option.is_argument:
                 choices.append(
-                    f'        "{_spelled(name)} {option.name}") words="{" ".join(option.choices)}" ;;'
+                    f'        "{_words(name)} {option.name}") words="{" ".join(option.choices)}" ;;'
                 )
         given = [choice for option in options if option.is_argument for choice in option.choices]
         ids = " ids=1" if _takes_id(options) else ""
         words = " ".join((*given, _names((*options, *FOR_ALL))))
-        commands.append(f'            "{_spelled(name)}") words="{words}"{ids} ;;')
+        commands.append(f'            "{_words(name)}") words="{words}"{ids} ;;')
     load = f'eval "$(hypergraph completion {shell})"'
     return _BASH.format(load=load, ids=_IDS, choices="\n".join(choices), commands="\n".join(commands))
 
@@ -131,13 +131,13 @@ def _fish() -> str:
 
 
 def _fish_lines(name: str, summary: str) -> Iterator[str]:
-    first, _, second = _spelled(name).partition(" ")
+    first, _, second = _words(name).partition(" ")
     if second:
         yield _complete("__fish_use_subcommand", "-a", first)
         yield _complete(f"__hypergraph_is {first}", "-f", "-a", second, "-d", summary)
     else:
         yield _complete("__fish_use_subcommand", "-a", first, "-d", summary)
-    here = f"__hypergraph_is '{_spelled(name)}'"
+    here = f"__hypergraph_is '{_words(name)}'"
     options = (*options_of(name), *FOR_ALL)
     if _takes_id(options):
         yield _complete(here, "-f", "-a", "(__hypergraph_ids)")

@@ -1,4 +1,4 @@
-"""`hypergraph db info`, `db check`, `db migrate`, `db copy`, `doctor`, `version` and `schema`."""
+"""`hypergraph db info`, `db check`, `db migrate` and `db copy`: stores as databases."""
 
 from __future__ import annotations
 
@@ -10,49 +10,49 @@ from hypergraph.cli.output import quoted
 from hypergraph.display import Table, jsonable, plural
 from hypergraph.exceptions import CheckpointError
 from hypergraph.views.address import is_postgres, without_password
-from hypergraph.views.changes import Written
 from hypergraph.views.check import check
-from hypergraph.views.database import MigratedView, Versions, database
+from hypergraph.views.database import MigratedView, database, schema_versions, sql_only
 from hypergraph.views.problems import REFUSED, Problem
-from hypergraph.views.stores import location_of, resolve, sql_only, store_at
+from hypergraph.views.stores import resolve, store_at
+from hypergraph.views.writes import Written
 
 db_info_options: tuple[Option, ...] = ()
 db_check_options: tuple[Option, ...] = ()
 db_migrate_options: tuple[Option, ...] = ()
 db_copy_options = (
-    Option("FROM", "a database", needed=True),
-    Option("TO", "another one; a new one, or one that has none of these workflows", needed=True),
-    Option("--workflow", "copy only this workflow and what is below it", "WF", many=True),
-    Option("--skip-existing", "leave out what is there already, to go on after an interruption"),
+    Option("FROM", "the source database", needed=True),
+    Option("TO", "the target: a new database, or one without these workflows", needed=True),
+    Option("--workflow", "copy only this workflow and the runs below it", "WF", many=True),
+    Option("--skip-existing", "skip workflows that the target has, to continue after an interruption"),
 )
 
 
 def db_info(call: Call) -> Reply:
-    """Say how large a store is and what is in it."""
+    """Show the size and content of a store."""
     found = database(sql_only(store_at(call.address)))
     rows = [
         ("size", _size(found["bytes"])),
         ("schema", f"{found['schema_version']} of {found['newest_version']}"),
         *((f"{status} workflows", str(count)) for status, count in found["workflows"].items()),
-        ("runs below them", str(found["children"])),
+        ("child runs", str(found["children"])),
         ("steps", str(found["steps"])),
         ("values", str(found["values"])),
         ("artifacts", f"{found['artifacts']}, {_size(found['artifact_bytes'])}"),
     ]
-    return Reply(found, lambda: [Table(("Of", "Value"), rows)], [f"Database: {found['path']}"])
+    return Reply(found, lambda: [Table(("Property", "Value"), rows)], [f"Database: {found['path']}"])
 
 
 def db_check(call: Call) -> Reply:
-    """Look for damage: pages, rows, values, artifacts."""
+    """Check a store for damage: pages, rows, values, artifacts."""
     found = check(sql_only(store_at(call.address)))
-    looked_at = [plural(found["workflows"], "workflow"), plural(found["values"], "value")]
+    counts = [plural(found["workflows"], "workflow"), plural(found["values"], "value")]
     table = Table(
         ("Where", "Damage"),
         [(item["where"], item["what"]) for item in found["items"][:20]],
         f"... and more; --json lists {len(found['items'])}" if len(found["items"]) > 20 else "",
     )
-    verdict = "damaged" if found["items"] else "sound"
-    header = [f"Database: {found['path']}", verdict, *looked_at, plural(found["artifacts"], "artifact")]
+    verdict = "damaged" if found["items"] else "no damage"
+    header = [f"Database: {found['path']}", verdict, *counts, plural(found["artifacts"], "artifact")]
     next_command = [quoted("hypergraph", "backup", "FILE")] if found["items"] else []
     return Reply(
         found, lambda: [table] if found["items"] else [], header, next_command, 3 if found["items"] else 0
@@ -60,23 +60,23 @@ def db_check(call: Call) -> Reply:
 
 
 def db_migrate(call: Call) -> Reply:
-    """Bring a store to the schema of this release."""
+    """Update a store to the schema of this release."""
     store = sql_only(store_at(call.address))
-    path, before = location_of(store), Versions(*store.backend.schema_versions()).found
+    path, before = store.backend.location, schema_versions(store).found
     store.open()
     store.close()
     document: MigratedView = {
         "schema": "hypergraph.migrated/1",
         "path": jsonable(path),
         "before": before,
-        "after": Versions(*store.backend.schema_versions()).found,
+        "after": schema_versions(store).found,
     }
-    change = "nothing to do" if before == document["after"] else f"was {before}"
+    change = "already up to date" if before == document["after"] else f"was {before}"
     return Reply(document, tuple, [f"Database: {path}", f"schema {document['after']}", change])
 
 
 def db_copy(call: Call) -> Reply:
-    """Copy a whole store, or some workflows of it, into another one."""
+    """Copy a store, or some of its workflows, into another one."""
     given = call.options
     source, target = sql_only(store_at(getattr(given, "from"))), sql_only(store_at(given.to, create=True))
     wanted = [resolve(source, text) for text in given.workflow] or None
@@ -85,12 +85,12 @@ def db_copy(call: Call) -> Reply:
     except CheckpointError as error:
         if not is_taken(error):
             raise
-        hint = "Copy others with --workflow, or what is missing with --skip-existing"
+        hint = "To copy the missing ones: --skip-existing. To choose: --workflow"
         raise Problem(REFUSED, f"Nothing was copied: {error}", hint) from error
     address = without_password(given.to)
     document: Written = {
         "schema": "hypergraph.written/1",
-        "file": jsonable(location_of(target)),
+        "file": jsonable(target.backend.location),
         "format": "postgres" if is_postgres(given.to) else "sqlite",
         "workflows": len(ids),
     }

@@ -1,4 +1,4 @@
-"""`hypergraph demo`."""
+"""`hypergraph demo`: a pipeline that fails, pauses, is killed and resumes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ demo_options: tuple[Option, ...] = ()
 
 
 def demo(call: Call) -> Reply:
-    """Run a pipeline that fails, waits, is killed and goes on; say what to try next."""
+    """Run the demo, and print commands to try next."""
     machine = call.options.json or call.options.jsonl
     file = call.options.db or DEFAULT_FILE
     code = run_demo(file, sys.stderr if machine else sys.stdout)

@@ -1,4 +1,4 @@
-"""`hypergraph diff` and `why`: what tells runs apart, and where a value came from."""
+"""`hypergraph diff`: two workflows compared, or two supersteps of one."""
 
 from __future__ import annotations
 
@@ -8,23 +8,14 @@ from collections.abc import Iterator
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import quoted, status
-from hypergraph.cli.stores import WF, asked
-from hypergraph.display import Block, Table, bounded, execution_time, first_line, plural
-from hypergraph.views.diff import (
-    ChangesView,
-    DiffStep,
-    DiffView,
-    FirstDifference,
-    StepPair,
-    ValueChange,
-    changes,
-)
+from hypergraph.cli.stores import WF, answer
+from hypergraph.cli.tables import ROWS, brief_text, decision, made_by, step_status
+from hypergraph.display import Block, Table, execution_time, plural
+from hypergraph.views.diff import ChangesView, DiffView, FirstDifference, StepPair, ValueChange, changes
 from hypergraph.views.diff import diff as compared
 from hypergraph.views.problems import USAGE, Problem
+from hypergraph.views.step import Step
 from hypergraph.views.stores import resolve
-from hypergraph.views.values import Brief, Maker
-
-_ROWS, _VALUE = 20, 200
 
 
 def _range(text: str) -> tuple[int, int]:
@@ -37,7 +28,7 @@ def _range(text: str) -> tuple[int, int]:
 diff_options = (
     WF,
     Option("WF2", "the workflow to compare it with"),
-    Option("--at", "two supersteps of one workflow: what changed between them", "A..B", _range),
+    Option("--at", "the changes between two supersteps of one workflow", "A..B", _range),
 )
 
 
@@ -47,19 +38,18 @@ def diff(call: Call) -> Reply:
     if (given.wf2 is None) == (given.at is None):
         raise Problem(
             USAGE,
-            "Give two workflows, or one and --at",
-            "As in: hypergraph diff WF1 WF2, or: hypergraph diff WF --at 2..5",
+            "Give two workflows, or one workflow and --at",
+            "Examples: hypergraph diff WF1 WF2, hypergraph diff WF --at 2..5",
         )
-    store, wf = asked(call)
     if given.wf2 is None:
-        return _changes(changes(store, wf, *given.at))
-    view = compared(store, wf, resolve(store, given.wf2))
-    header = [f"{side['workflow']} ({status(side['status'])})" for side in (view["a"], view["b"])]
+        return _changes(answer(call, changes, *given.at))
+    view = answer(call, lambda store, wf: compared(store, wf, resolve(store, given.wf2)))
+    header = [f"{side['id']} ({status(side['status'])})" for side in (view["a"], view["b"])]
     return Reply(view, lambda: _difference(view), header, _next(view))
 
 
 def _next(view: DiffView) -> list[str]:
-    first, wf = view["first"], view["b"]["workflow"]
+    first, wf = view["first"], view["b"]["id"]
     step = first["b"] if first is not None else None
     found = [quoted("hypergraph", "step", wf, step["index"])] if step is not None else []
     made = [item["name"] for item in view["items"] if item["made_by"] is not None]
@@ -68,7 +58,7 @@ def _next(view: DiffView) -> list[str]:
 
 def _difference(view: DiffView) -> Iterator[Block]:
     if view["same"]:
-        yield f"Alike in all {plural(view['a']['steps'], 'step')} and in every value; only times differ."
+        yield f"Same {plural(view['a']['steps'], 'step')} and values; only times differ."
     first = view["first"]
     if first is not None:
         yield _first(first)
@@ -80,27 +70,25 @@ def _difference(view: DiffView) -> Iterator[Block]:
 
 def _first(first: FirstDifference) -> list[str]:
     what = {
-        "path": "another node ran",
-        "status": "a step ended otherwise",
-        "decision": "a gate decided otherwise",
-        "values": "a step made other values",
+        "path": "different nodes ran",
+        "status": "different status",
+        "decision": "a gate chose differently",
+        "values": "different outputs",
     }
     sides = [f"{side}: {_step(first[side])}" for side in ("a", "b")]
-    return [f"First difference, at step {first['position']}: {what[first['kind']]}", *sides]
+    return [f"First difference at step {first['position']}: {what[first['kind']]}", *sides]
 
 
 def _pair(pair: StepPair) -> tuple[object, ...]:
     return pair["position"], _step(pair["a"]), "=" if pair["same"] else "≠", _step(pair["b"])
 
 
-def _step(step: DiffStep | None) -> str:
-    if step is None:
-        return "no further step"
-    decided = step["decision"]
-    names = [decided] if isinstance(decided, str) else decided or []
-    choice = f" → {', '.join(names)}" if names else ""
-    error = f": {first_line(step['error'])}" if step["error"] else ""
-    return f"{step['node']} {status(step['status'])}{choice}{error}"
+def _step(step: Step | None) -> str:
+    return "(ended)" if step is None else f"{step['node']} {_outcome(step)}"
+
+
+def _outcome(step: Step) -> str:
+    return f"{step_status(step)} {decision(step)}".rstrip()
 
 
 def _timing(view: DiffView) -> Table:
@@ -108,9 +96,9 @@ def _timing(view: DiffView) -> Table:
         (row["node"], *(_times(row["a_runs"], row["a_ms"])), *(_times(row["b_runs"], row["b_ms"])))
         for row in view["timing"]
     ]
-    left_out = len(rows) - _ROWS
+    left_out = len(rows) - ROWS
     more = f"... and {plural(left_out, 'more node')}" if left_out > 0 else ""
-    return Table(("Node", "A runs", "A time", "B runs", "B time"), rows[:_ROWS], more)
+    return Table(("Node", "A runs", "A time", "B runs", "B time"), rows[:ROWS], more)
 
 
 def _times(runs: int, ms: float | None) -> tuple[str, str]:
@@ -125,10 +113,10 @@ def _changes(view: ChangesView) -> Reply:
         plural(len(view["items"]), "change"),
     ]
     rows = [
-        (step["index"], step["superstep"], step["node"], execution_time(step["duration_ms"]), _ended(step))
-        for step in view["steps"][:_ROWS]
+        (step["index"], step["superstep"], step["node"], execution_time(step["duration_ms"]), _outcome(step))
+        for step in view["steps"][:ROWS]
     ]
-    more = "... and more steps" if view["steps_left_out"] or len(view["steps"]) > _ROWS else ""
+    more = "... and more steps" if view["steps_left_out"] or len(view["steps"]) > ROWS else ""
 
     def blocks() -> Iterator[Block]:
         yield Table(("Step", "Superstep", "Node", "Duration", "Status"), rows, more)
@@ -142,26 +130,14 @@ def _changes(view: ChangesView) -> Reply:
     )
 
 
-def _ended(step: DiffStep) -> str:
-    return _step(step).removeprefix(f"{step['node']} ")
-
-
 def _values(items: list[ValueChange], left_out: int, sides: tuple[str, str]) -> Table:
     rows = [
-        (item["name"], _shown(item["a"]), _shown(item["b"]), _made(item["made_by"])) for item in items[:_ROWS]
+        (item["name"], brief_text(item["a"]), brief_text(item["b"]), _maker(item)) for item in items[:ROWS]
     ]
     left_out += len(items) - len(rows)
     more = f"... and {plural(left_out, 'more value')}" if left_out else ""
     return Table(("Value", *sides, "Made by"), rows, more)
 
 
-def _made(step: Maker | None) -> str:
-    return "—" if step is None else f"{step['node']} (step {step['index']})"
-
-
-def _shown(value: Brief | None) -> str:
-    if value is None:
-        return "—"
-    size = "" if value["size"] is None else f" {value['size']}"
-    unreadable = value["value"] is None and value["problem"]  # else what it is made of says more
-    return f"{value['type']}{size}: {bounded(unreadable or value['text'], _VALUE)}"
+def _maker(item: ValueChange) -> str:
+    return "—" if item["made_by"] is None else made_by(item["made_by"])

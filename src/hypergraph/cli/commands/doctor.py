@@ -1,4 +1,4 @@
-"""`hypergraph db info`, `db check`, `db migrate`, `db copy`, `doctor`, `version` and `schema`."""
+"""`hypergraph doctor`: checks of the installation and the store."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ doctor_options: tuple[Option, ...] = ()
 
 
 def doctor(call: Call) -> Reply:
-    """Look whether everything is there that runs need."""
+    """Check the installation and the store."""
     found = health(call.address)
     rows = [(item["check"], item["status"], item["detail"]) for item in found["items"]]
-    header = ["All is well" if not found["trouble"] else plural(found["trouble"], "trouble")]
+    header = ["No problems" if not found["trouble"] else plural(found["trouble"], "problem")]
     return Reply(
         found, lambda: [Table(("Check", "Status", "Detail"), rows)], header, (), 3 if found["trouble"] else 0
     )

@@ -1,4 +1,4 @@
-"""`hypergraph errors`: what fails, in all workflows."""
+"""`hypergraph errors`: the errors of all workflows in groups."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from hypergraph.views.errors import ErrorPage
 from hypergraph.views.errors import errors as grouped_errors
 
 errors_options = (
-    Option("--graph", "in runs of this graph", "NAME"),
-    Option("--since", "in workflows created since: a time ago like 2h, or a date", "T"),
-    Option("--limit", "how many kinds of errors, 20 by default", "N", number, 20),
+    Option("--graph", "only runs of this graph", "NAME"),
+    Option("--since", "only workflows created since: an age like 2h, or a date", "T"),
+    Option("--limit", "how many groups, default 20", "N", number, 20),
 )
 
 
 def errors(call: Call) -> Reply:
-    """List the errors of workflows that failed, alike ones together."""
+    """List the errors of failed workflows in groups."""
     given = call.options
     page = grouped_errors(opened(call), graph=given.graph, since=given.since, limit=given.limit)
     return Reply(page, lambda: [_table(page)] if page["items"] else [], _header(page), _next(page))
 
 
 def _header(page: ErrorPage) -> list[str]:
-    return ["Errors", plural(page["failures"], "failing step"), plural(page["total"], "kind")]
+    return ["Errors", plural(page["failures"], "failed step"), plural(page["total"], "group")]
 
 
 def _table(page: ErrorPage) -> Table:
@@ -38,8 +38,8 @@ def _table(page: ErrorPage) -> Table:
         for group in page["items"]
     ]
     left_out = page["total"] - len(rows)
-    older = "" if page["complete"] else "... and older ones; narrow it down with --since"
-    more = f"... and {plural(left_out, 'more kind')}" if left_out else older
+    older = "" if page["complete"] else "... older workflows were not read; use --since"
+    more = f"... and {plural(left_out, 'more group')}" if left_out else older
     return Table(("Node", "Errors", "Last", "ID", "Error"), rows, more)
 
 

@@ -1,4 +1,4 @@
-"""`hypergraph export` and `import`: workflows in files."""
+"""`hypergraph export`: a workflow in a file, as JSON or as a page."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from hypergraph.cli.output import quoted
 from hypergraph.cli.stores import WF, asked
 from hypergraph.display import jsonable
 from hypergraph.ui.export import page
-from hypergraph.views.changes import Written
 from hypergraph.views.export import exported
 from hypergraph.views.problems import REFUSED, STORE, USAGE, Problem
+from hypergraph.views.writes import Written
 
 FORMATS = ("html", "json", "jsonl")
 
@@ -22,17 +22,17 @@ export_options = (
     WF,
     Option(
         "--format",
-        "html to look at, json or jsonl to import again; by default what the file ends with",
+        "html to read, json or jsonl to import; default: the extension of the file",
         "F",
         choices=FORMATS,
     ),
     Option("--out", "the file to write; - for stdout", "FILE", needed=True, short="-o"),
-    Option("--force", "overwrite the file if there is one"),
+    Option("--force", "overwrite an existing file"),
 )
 
 
 def export(call: Call) -> Reply:
-    """Write a workflow and everything below it to a file."""
+    """Write a workflow and all runs below it to a file."""
     given = call.options
     kind = given.format or _ending(given.out)
     store, workflow_id = asked(call)
@@ -57,21 +57,25 @@ def _ending(path: str) -> str:
     ending = os.path.splitext(path)[1].removeprefix(".").lower()
     if ending in FORMATS:
         return ending
-    raise Problem(USAGE, f"{path!r} does not say in which format: it ends with none", "Add --format json")
+    raise Problem(
+        USAGE,
+        f"Unknown format: {path!r} has none of the extensions {', '.join(FORMATS)}",
+        "Add --format json",
+    )
 
 
 def _write(path: str, pieces: Iterable[bytes], overwrite: bool) -> int:
-    """Write the pieces to a file that only its user can read, and return how many bytes they have."""
+    """Write the pieces to a file that only its owner can read, and return the number of bytes."""
     if path == "-":
         return sum(sys.stdout.buffer.write(piece) for piece in pieces)
     flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if overwrite else os.O_EXCL)
-    content = list(pieces)  # what cannot be exported leaves no file
+    content = list(pieces)  # a failed export leaves no file
     try:
         with open(os.open(path, flags, 0o600), "wb") as file:
             return sum(map(file.write, content))
     except FileExistsError:
         raise Problem(
-            REFUSED, f"{path} exists", "Choose another name, or overwrite it with --force"
+            REFUSED, f"{path} already exists", "Choose another name, or overwrite it with --force"
         ) from None
     except OSError as error:
-        raise Problem(STORE, f"{path} cannot be written: {error.strerror}") from None
+        raise Problem(STORE, f"Cannot write {path}: {error.strerror}") from None

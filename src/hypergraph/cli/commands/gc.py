@@ -1,4 +1,4 @@
-"""`hypergraph tag`, `rm`, `prune`, `gc` and `backup`: what keeps a store in order."""
+"""`hypergraph gc`: leftovers of deletions, and unused artifacts."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.stores import opened
 from hypergraph.display import plural
-from hypergraph.views.changes import Collected
+from hypergraph.views.writes import Collected
 
 gc_options = (
     Option(
         "--older-than",
-        "leave artifacts younger than so many seconds; 3600 by default",
+        "keep artifacts younger than this, default 3600",
         "SECONDS",
         float,
         3600.0,
@@ -20,8 +20,8 @@ gc_options = (
 
 
 def gc(call: Call) -> Reply:
-    """Finish interrupted deletions, and remove artifacts that no value refers to."""
+    """Finish interrupted deletions and remove unused artifacts."""
     count = opened(call).gc(older_than=call.options.older_than)
-    header = [f"Removed {plural(count, 'leftover')}: artifacts, and what interrupted deletions left"]
+    header = [f"Removed {plural(count, 'leftover')} of deletions and artifacts"]
     document: Collected = {"schema": "hypergraph.gc/1", "removed": count}
     return Reply(document, tuple, header)

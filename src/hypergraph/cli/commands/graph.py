@@ -1,4 +1,4 @@
-"""`hypergraph lineage` and `graph`: who belongs to whom, and what leads to what."""
+"""`hypergraph graph`: the graph of a workflow or a module, drawn."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import as_json, quoted, status
-from hypergraph.cli.stores import WF, asked
+from hypergraph.cli.stores import WF, answer
 from hypergraph.cli.targets import graph_at
 from hypergraph.display import Block, Table, as_text, execution_time, plural
 from hypergraph.graph.drawing import Box, draw
@@ -26,18 +26,17 @@ _ROWS = 50
 
 graph_options = (
     WF._replace(help="a workflow, or a graph as module:attribute"),
-    Option("--format", f"{', '.join(FORMATS)}; by default as FILE ends, else text", "F", choices=FORMATS),
-    Option("--overlay", "colour by status or by time; status by default", "O", choices=OVERLAYS),
-    Option("--depth", "open so many levels of nested graphs", "N", number, 0),
-    Option("--output", "write to this file", "FILE", short="-o"),
+    Option(
+        "--format", f"{', '.join(FORMATS)}; default: the extension of FILE, or text", "F", choices=FORMATS
+    ),
+    Option("--overlay", "colour by status or time, default status", "O", choices=OVERLAYS),
+    Option("--depth", "how many levels of nested graphs to open, default 0", "N", number, 0),
+    Option("--output", "the file to write", "FILE", short="-o"),
 )
 
 
-# --- graph --------------------------------------------------------------------------------------------
-
-
 def graph(call: Call) -> Reply:
-    """Draw the graph of a workflow, or a graph of a module."""
+    """Draw the graph of a workflow, or of a module."""
     given = call.options
     chosen = given.format or _ENDINGS.get(Path(given.output or "").suffix.lower(), "text")
     view = _view(call, svg=chosen in ("svg", "html"))
@@ -51,7 +50,7 @@ def graph(call: Call) -> Reply:
         _write(
             Path(given.output), as_text(header, *_blocks(view)) if chosen == "text" else _text(view, chosen)
         )
-        return Reply(view, tuple, [f"Written to {given.output}, as {chosen}"])
+        return Reply(view, tuple, [f"Wrote {given.output} as {chosen}"])
     if chosen != "text":
         print(_text(view, chosen))
         return Reply(view)
@@ -59,17 +58,16 @@ def graph(call: Call) -> Reply:
 
 
 def _view(call: Call, *, svg: bool) -> GraphView:
-    """Return the graph of the workflow that is meant; if there is none, of the module that is."""
+    """Return the graph of the workflow, or else of the module that the argument names."""
     given = call.options
     overlay = given.overlay or "status"
     try:
-        store, wf = asked(call)
+        return answer(call, drawn, depth=given.depth, overlay=overlay, svg=svg)
     except Problem as problem:
         is_place = re.fullmatch(r"[^:\s/]+:[^:\s/]+", given.wf) is not None
         if problem.code not in (NOT_FOUND, STORE) or not is_place:
             raise
         return graph_view(structure_of(graph_at(given.wf)), depth=given.depth, svg=svg)
-    return drawn(store, wf, depth=given.depth, overlay=overlay, svg=svg)
 
 
 def _text(view: GraphView, chosen: str) -> str:
@@ -86,7 +84,7 @@ def _write(path: Path, text: str) -> None:
     try:
         path.write_text(text + "\n", encoding="utf-8")
     except OSError as error:
-        raise Problem(USAGE, f"{path} cannot be written: {error.strerror or error}") from error
+        raise Problem(USAGE, f"Cannot write {path}: {error.strerror or error}") from error
 
 
 def _further(view: GraphView) -> list[str]:
@@ -109,11 +107,11 @@ def _blocks(view: GraphView) -> Iterator[Block]:
     rows = [_row(box, leads.get(box["id"], []), view) for box in nodes[:_ROWS]]
     left_out = len(nodes) - len(rows)
     more = f"... and {plural(left_out, 'more node')}" if left_out else ""
-    headings = ("Node", "Kind", "Takes", "Makes", "Leads to")
+    headings = ("Node", "Kind", "Inputs", "Outputs", "Targets")
     run = ("Status", "Runs", "Duration") if view["workflow"] else ()
     yield Table((*headings, *run), rows, more)
     if view["left_out"]:
-        yield f"{plural(view['left_out'], 'nested run')} not looked into"
+        yield f"{plural(view['left_out'], 'nested run')} not included"
 
 
 def _row(box: Box, leads: list[str], view: GraphView) -> tuple[object, ...]:

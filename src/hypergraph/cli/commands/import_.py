@@ -1,4 +1,4 @@
-"""`hypergraph export` and `import`: workflows in files."""
+"""`hypergraph import`: an exported workflow into the store."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from hypergraph.views.export import imported
 from hypergraph.views.problems import USAGE, Problem
 from hypergraph.views.stores import store_at
 
-import__options = (
+import_options = (
     Option("FILE", "an export in JSON or JSON lines; - for stdin", needed=True),
-    Option("--as", "the id that the workflow gets here", "NEW"),
-    Option("--allow-pickle", "take pickled values, which can run any code once they are read"),
+    Option("--as", "the id of the imported workflow", "NEW"),
+    Option("--allow-pickle", "accept pickled values, which can run code when they are read"),
 )
 
 
 def import_(call: Call) -> Reply:
-    """Put an exported workflow into the store."""
+    """Import an exported workflow into the store."""
     given = call.options
     content = _read(given.file)
     store = store_at(call.address, create=True)
@@ -37,4 +37,4 @@ def _read(path: str) -> bytes:
         with open(path, "rb") as file:
             return file.read()
     except OSError as error:
-        raise Problem(USAGE, f"{path} cannot be read: {error.strerror}") from None
+        raise Problem(USAGE, f"Cannot read {path}: {error.strerror}") from None

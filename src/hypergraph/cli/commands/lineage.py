@@ -1,4 +1,4 @@
-"""`hypergraph lineage` and `graph`: who belongs to whom, and what leads to what."""
+"""`hypergraph lineage`: forks and nested runs as a tree."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import duration, quoted, status, tree_of
-from hypergraph.cli.stores import WF, asked
+from hypergraph.cli.stores import WF, answer
 from hypergraph.display import Block, plural
 from hypergraph.views.lineage import LineageView, Relative
 from hypergraph.views.lineage import lineage as family
@@ -16,8 +16,7 @@ lineage_options = (WF,)
 
 def lineage(call: Call) -> Reply:
     """Show forks and nested runs as a tree."""
-    store, wf = asked(call)
-    view = family(store, wf)
+    view = answer(call, family)
     header = [
         f"Workflow: {view['workflow']}",
         plural(sum(item["count"] for item in view["items"]), "workflow"),
@@ -42,7 +41,7 @@ def _relative(item: Relative) -> str:
         counts = ", ".join(f"{count} {status(name)}" for name, count in item["statuses"].items())
         return f"{plural(item['count'], 'run')} of {item['node'] or item['graph'] or 'its graph'}: {counts}"
     how = f"  forked at superstep {item['forked_at']}" if item["forked_at"] is not None else ""
-    mark = "  ← this one" if item["current"] else ""
+    mark = "  ← this workflow" if item["current"] else ""
     took = duration(item["duration_ms"])
     steps = plural(item["steps"], "step")
-    return f"{item['id']}  {status(item['status'] or '')}  {steps}  {took}{how}{mark}"
+    return f"{item['id']}  {status(item['status'])}  {steps}  {took}{how}{mark}"

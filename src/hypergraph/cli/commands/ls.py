@@ -1,4 +1,4 @@
-"""`hypergraph ls`."""
+"""`hypergraph ls`: lists of workflows, read without loading a store."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from hypergraph.display import Table, plural
 from hypergraph.views.workflows import WorkflowPage, workflows
 
 ls_options = (
-    Option("--status", "active, completed, failed, paused, stopped or partial", "S", many=True),
-    Option("--graph", "runs of this graph", "NAME"),
-    Option("--since", "created since: a time ago like 2h, or a date", "T"),
+    Option("--status", "only active, completed, failed, paused, stopped or partial", "S", many=True),
+    Option("--graph", "only runs of this graph", "NAME"),
+    Option("--since", "created since: an age like 2h, or a date", "T"),
     Option("--until", "created before", "T"),
-    Option("--tag", "with this tag", "K=V", many=True),
-    Option("--search", "steps that mention these words, in names, errors or values", "TEXT"),
+    Option("--tag", "only with this tag", "K=V", many=True),
+    Option("--search", "list steps that mention these words in names, errors or values", "TEXT"),
     Option("--parent", "the children of this workflow", "WF"),
-    Option("--where", 'as in "node:embed duration > 1s" or "duration > 5m"', "EXPR"),
-    Option("--limit", "how many, 20 by default", "N", number, 20),
-    Option("--cursor", "go on where the page before ended", "C"),
+    Option("--where", 'a condition, like "node:embed duration > 1s" or "duration > 5m"', "EXPR"),
+    Option("--limit", "how many, default 20", "N", number, 20),
+    Option("--cursor", "continue after the previous page", "C"),
 )
 
 _FILTERS = ("status", "graph", "since", "until", "tag", "where", "limit", "cursor")
@@ -30,14 +30,14 @@ _FILTERS = ("status", "graph", "since", "until", "tag", "where", "limit", "curso
 def ls(call: Call) -> Reply:
     """List workflows."""
     given = call.options
-    if given.search is not None:  # these need a store, which takes a while to load
-        return cast(Reply, module_of("ls_search").search(call))
+    if given.search is not None:
+        return cast(Reply, module_of("ls_store").search(call))
     filters = {name: getattr(given, name) or None for name in _FILTERS}
     if given.parent is not None:
-        filters["parent"] = module_of("ls_search").parent(call)
+        filters["parent"] = module_of("ls_store").parent(call)
     page = workflows(call.lists(), **filters)
     if any(item["status"] == "active" for item in page["items"]):
-        page = module_of("ls_search").owned(call, page)
+        page = module_of("ls_store").owned(call, page)
     return Reply(page, lambda: [ls_table(page)] if page["items"] else [], _header(page), _next(page))
 
 
@@ -46,11 +46,11 @@ def _header(page: WorkflowPage) -> list[str]:
 
 
 def ls_table(page: WorkflowPage) -> Table:
-    """Lay out one row per workflow."""
+    """Return a table with one row per workflow."""
     rows = [
         (
             item["id"],
-            status(item["status"]) + (", nobody at work" if item["alive"] is False else ""),
+            status(item["status"]) + (" (owner process is gone)" if item["alive"] is False else ""),
             item["graph"] or "",
             item["steps"],
             duration(item["duration_ms"]),

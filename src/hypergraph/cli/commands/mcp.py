@@ -1,4 +1,4 @@
-"""`hypergraph mcp`."""
+"""`hypergraph mcp`: a server for agents on stdin and stdout."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from hypergraph.views.problems import STORE, USAGE, Problem
 from hypergraph.views.stores import store_at
 
 mcp_options = (
-    Option("--allow-writes", "let agents tag and delete workflows; with --app, also run them"),
+    Option("--allow-writes", "allow agents to tag and delete workflows, and with --app to run them"),
     Option("--app", "a graph that agents may resume, answer and fork: module:attribute", "TARGET", many=True),
 )
 
 
 def mcp(call: Call) -> Reply:
-    """Serve stored workflows to an agent, on stdin and stdout, until stdin is closed."""
+    """Serve stored workflows to an agent on stdin and stdout until stdin is closed."""
     given = call.options
     if given.app and not given.allow_writes:
-        raise Problem(USAGE, "--app lets agents run code; it needs --allow-writes")
+        raise Problem(USAGE, "--app needs --allow-writes, because it lets agents run code")
     try:
         serve = integrations.serve_agents
     except ModuleNotFoundError as error:
@@ -33,12 +33,12 @@ def mcp(call: Call) -> Reply:
             USAGE, f'hypergraph mcp needs the package {error.name}: pip install "hypergraph[mcp]"'
         ) from error
     if sys.stdin is None or sys.stdout is None:
-        raise Problem(USAGE, "hypergraph mcp talks over stdin and stdout, and one of them is closed")
+        raise Problem(USAGE, "hypergraph mcp needs stdin and stdout, and one of them is closed")
     try:
         store_at(call.address)
     except Problem as problem:
         if problem.code != STORE:
             raise
-        say(f"hypergraph: {escape(problem.message)} yet; every answer says so until there is one")
+        say(f"hypergraph: {escape(problem.message)}; tools return this error until it exists")
     serve(call.address, allow_writes=given.allow_writes, graphs=[graph_at(target) for target in given.app])
     return Reply(None)

@@ -1,4 +1,4 @@
-"""`hypergraph tag`, `rm`, `prune`, `gc` and `backup`: what keeps a store in order."""
+"""`hypergraph prune`: deletion of workflows by age."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import quoted
 from hypergraph.cli.stores import opened
+from hypergraph.cli.tables import ROWS
 from hypergraph.display import Table, jsonable, plural
-from hypergraph.views.changes import Pruned
 from hypergraph.views.problems import USAGE, Problem
-
-_ROWS = 20
+from hypergraph.views.writes import Pruned
 
 prune_options = (
-    Option("--older-than", "that ended so long ago, like 30d, or before a date", "AGE", needed=True),
-    Option("--keep-failed", "leave failed ones, and maps with failed items"),
-    Option("--dry-run", "only say which"),
+    Option("--older-than", "ended at least this long ago, like 30d, or before a date", "AGE", needed=True),
+    Option("--keep-failed", "keep failed workflows, and maps with failed items"),
+    Option("--dry-run", "only list them"),
 )
 
 
@@ -27,10 +26,10 @@ def prune(call: Call) -> Reply:
     except ValueError as error:
         raise Problem(USAGE, str(error).replace("older_than=", "--older-than ")) from error
     document: Pruned = {"schema": "hypergraph.pruned/1", "ids": jsonable(ids), "dry_run": given.dry_run}
-    left_out = len(ids) - _ROWS
+    left_out = len(ids) - ROWS
     table = Table(
         ("ID",),
-        [(workflow_id,) for workflow_id in ids[:_ROWS]],
+        [(workflow_id,) for workflow_id in ids[:ROWS]],
         f"... and {plural(left_out, 'more workflow')}" if left_out > 0 else "",
     )
     verb = "Would delete" if given.dry_run else "Deleted"

@@ -1,4 +1,4 @@
-"""`hypergraph tag`, `rm`, `prune`, `gc` and `backup`: what keeps a store in order."""
+"""`hypergraph rm`: deletion of workflows by id."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.stores import WF, opened
 from hypergraph.display import escape, jsonable, plural
-from hypergraph.views.changes import Deleted
 from hypergraph.views.problems import REFUSED, Problem
 from hypergraph.views.stores import resolve
+from hypergraph.views.writes import Deleted
 
 rm_options = (
-    WF._replace(many=True, help="workflows to delete, with their children"),
-    Option("--yes", "do not ask"),
+    WF._replace(many=True, help="workflows to delete with their children"),
+    Option("--yes", "do not ask for confirmation"),
 )
 
 
@@ -31,10 +31,10 @@ def rm(call: Call) -> Reply:
 
 
 def _ask(store: Checkpointer, ids: list[str]) -> None:
-    """Ask whether these may go. Raises Problem where nobody can be asked, or the answer is no."""
+    """Ask for confirmation. Raises Problem without a terminal, or if the answer is no."""
     what = ids[0] if len(ids) == 1 else plural(len(ids), "workflow")
     if not sys.stdin.isatty():
-        raise Problem(REFUSED, f"Nothing was deleted: {what} may go only with --yes", "Add --yes")
+        raise Problem(REFUSED, f"Nothing was deleted: to delete {what} without a terminal, add --yes")
     count = sum(len(store.backend.children(workflow_id)) for workflow_id in ids)
     below = f" and {'its' if len(ids) == 1 else 'their'} {plural(count, 'child run')}" if count else ""
     print(f"Delete {escape(what)}{below}? This cannot be undone. [y/N] ", end="", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""`hypergraph db info`, `db check`, `db migrate`, `db copy`, `doctor`, `version` and `schema`."""
+"""`hypergraph schema`: the JSON schemas of --json output."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from hypergraph.cli.output import as_json
 from hypergraph.display import Table, plural
 from hypergraph.views.schemas import SCHEMAS, full_name, json_schema
 
-schema_options = (Option("NAME", "which document; without it, all names are listed"),)
+schema_options = (Option("NAME", "the document; default: list all names"),)
 
 
 def schema(call: Call) -> Reply:
-    """Print the JSON schema of a document that --json answers with."""
+    """Print the JSON schema of a document of --json output."""
     name = call.options.name
     if name is None:
         rows = [
@@ -21,7 +21,10 @@ def schema(call: Call) -> Reply:
         document = {"schema": "hypergraph.schemas/1", "items": [full_name(known) for known in SCHEMAS]}
         header = [plural(len(rows), "document")]
         return Reply(
-            document, lambda: [Table(("Name", "Schema", "What"), rows)], header, ["hypergraph schema steps"]
+            document,
+            lambda: [Table(("Name", "Schema", "Content"), rows)],
+            header,
+            ["hypergraph schema steps"],
         )
     found = json_schema(name)
     if not (call.options.json or call.options.jsonl):

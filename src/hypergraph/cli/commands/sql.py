@@ -1,4 +1,4 @@
-"""`hypergraph sql`: questions that no other command answers."""
+"""`hypergraph sql`: SELECT statements over documented views."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import say
 from hypergraph.display import Table, bounded, escape, plural
-from hypergraph.views import sql_postgres
+from hypergraph.views.database import sql_only
 from hypergraph.views.problems import USAGE, Problem
 from hypergraph.views.sql import VIEWS, Rows, rows
-from hypergraph.views.stores import sql_only, store_at
+from hypergraph.views.stores import store_at
 
 _SHOWN, _MOST = 20, 10_000
 _CELL = 200
@@ -24,26 +24,23 @@ sql_options = (
         "; ".join(f"{view} ({', '.join(columns)})" for view, columns in VIEWS.items()),
         needed=True,
     ),
-    Option("--csv", "answer with comma-separated values"),
-    Option("--limit", f"rows at most: {_SHOWN} by default, {_MOST} for --json and --csv", "N", number),
+    Option("--csv", "print comma-separated values"),
+    Option("--limit", f"how many rows, default {_SHOWN}, or {_MOST} for --json and --csv", "N", number),
 )
 
 
 def sql(call: Call) -> Reply:
-    """Answer a SELECT over the documented views."""
+    """Run a SELECT over the documented views."""
     given = call.options
     machine = given.csv or given.json or given.jsonl
     limit = (_MOST if machine else _SHOWN) if given.limit is None else given.limit
     if limit < 1:
         raise Problem(USAGE, "--limit must be at least 1")
     if given.csv and (given.json or given.jsonl):
-        raise Problem(USAGE, "--csv and --json exclude each other")
+        raise Problem(USAGE, "--csv cannot be combined with --json")
     store = sql_only(store_at(call.address))
-    if store.backend.kind == "sqlite":
-        found = rows(store.backend.location, given.statement, limit=limit)
-    else:
-        found = sql_postgres.rows(store, given.statement, limit=limit)
-    note = f"More than {plural(limit, 'row')}; --limit N shows more" if found["truncated"] else ""
+    found = rows(store, given.statement, limit=limit)
+    note = f"... more than {plural(limit, 'row')}; use --limit N for more" if found["truncated"] else ""
     if machine and note:
         say(note)
     if given.csv:
@@ -63,7 +60,7 @@ def _cell(value: Any) -> str:
 
 
 def _print_csv(found: Rows) -> None:
-    # A terminal must not obey what is stored; a file gets it as it is.
+    # Stored control characters must not reach a terminal; a file gets the values unchanged.
     shown = escape if sys.stdout.isatty() else str
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(found["columns"])

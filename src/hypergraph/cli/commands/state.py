@@ -1,4 +1,4 @@
-"""`hypergraph state`: the values of a workflow at a superstep, and one of them in full."""
+"""`hypergraph state`: the values of a workflow after a superstep, or one value in full."""
 
 from __future__ import annotations
 
@@ -9,26 +9,29 @@ from typing import Any
 from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import as_json, quoted
-from hypergraph.cli.stores import WF, asked
-from hypergraph.cli.tables import state_table
+from hypergraph.cli.stores import WF, answer, asked
+from hypergraph.cli.tables import ROWS, state_table
 from hypergraph.display import Block, Table, jsonable, plural
 from hypergraph.views.problems import REFUSED, USAGE, Problem
 from hypergraph.views.state import SavedValue, StateView, raw_value
 from hypergraph.views.state import state as state_of
 from hypergraph.views.values import TEXT, Part, ValueView, describe, part_at, steps_of
 
-_ROWS = 20
 _SHORT = 100  # characters; longer texts are cut in a row
 
 state_options = (
     WF,
-    Option("--at", "after this superstep, by default the last", "N", number),
-    Option("--key", "this value alone, whatever its size", "K"),
-    Option("--path", "a part of it, like /0/title; without --key the name comes first: /docs/0/title", "P"),
-    Option("--offset", "its items, or characters, from this one on", "N", number, 0),
-    Option("--limit", f"how many items, {_ROWS} by default, or characters, {TEXT} by default", "N", number),
-    Option("--out", "write all of the value to a new file: texts and bytes as they are, else JSON", "FILE"),
-    Option("--keys-only", "names and sizes; no value is decoded"),
+    Option("--at", "after this superstep, default the last", "N", number),
+    Option("--key", "only this value", "K"),
+    Option(
+        "--path",
+        "a part of the value, like /0/title; without --key it starts with the name: /docs/0/title",
+        "P",
+    ),
+    Option("--offset", "the first item, or character, to show", "N", number, 0),
+    Option("--limit", f"how many items, default {ROWS}, or characters, default {TEXT}", "N", number),
+    Option("--out", "write the value to a new file: texts and bytes unchanged, other values as JSON", "FILE"),
+    Option("--keys-only", "names and sizes only; no value is decoded"),
 )
 
 
@@ -37,16 +40,16 @@ def state(call: Call) -> Reply:
     given = call.options
     key, path = _meant(given.key, given.path or "")
     if key is None and given.out:
-        raise Problem(USAGE, "--out is for one value", "Name it with --key")
-    store, wf = asked(call)
+        raise Problem(USAGE, "--out needs --key: it writes one value")
     if key is None:
-        found = state_of(store, wf, at=given.at, values=not given.keys_only)
+        found = answer(call, state_of, at=given.at, values=not given.keys_only)
         return Reply(found, lambda: _list(found), _header(found), _after_list(found))
+    store, wf = asked(call)
     value = raw_value(store, wf, key, at=given.at)
     if given.out:
         return _write(part_at(value, path), given.out)
     machine = given.json or given.jsonl
-    limits: dict[str, Any] = {"limit": given.limit or _ROWS, "characters": given.limit or TEXT}
+    limits: dict[str, Any] = {"limit": given.limit or ROWS, "characters": given.limit or TEXT}
     if machine:
         limits = {"limit": None, "characters": None}
     seen = describe(value, path=path, offset=given.offset, **limits)
@@ -55,7 +58,7 @@ def state(call: Call) -> Reply:
 
 
 def _meant(key: str | None, path: str) -> tuple[str | None, str]:
-    """Return which value is meant, and which part; a path without a key begins with the name of the value."""
+    """Return the name of the value and the path in it; a path without a key starts with the name."""
     if key is not None or not path:
         return key, path
     name = steps_of(path)[0]
@@ -72,7 +75,7 @@ def _list(found: StateView) -> Iterator[Block]:
     if found["items"]:
         yield state_table(found["items"])
     if found["next"]:
-        yield f"would run next: {', '.join(found['next'])}"
+        yield f"next nodes: {', '.join(found['next'])}"
 
 
 def _after_list(found: StateView) -> list[str]:
@@ -90,7 +93,7 @@ def _value_header(seen: ValueView, key: str) -> list[str]:
 
 def _value(seen: ValueView) -> Iterator[Block]:
     if seen["problem"] is not None:
-        yield f"not what it was: {seen['problem']}"
+        yield f"problem: {seen['problem']}"
     if seen["items"]:
         rows = [(part["key"], part["type"], _of(part["size"]), part["text"]) for part in seen["items"]]
         following = _following(seen)
@@ -106,7 +109,7 @@ def _value(seen: ValueView) -> Iterator[Block]:
 
 
 def _following(seen: ValueView) -> int | None:
-    """Return where the next page begins: behind the rows, however little of their content was asked for."""
+    """Return the offset of the next page: after the rows, however little of their content is shown."""
     if not seen["items"]:
         return seen["next_offset"]
     end = seen["offset"] + len(seen["items"])
@@ -138,7 +141,7 @@ def _is_large(part: Part) -> bool:
 
 
 def _write(value: Any, path: str) -> Reply:
-    """Write a value to a file that is not there yet."""
+    """Write a value to a new file."""
     if isinstance(value, bytes | bytearray):
         data = bytes(value)
     elif isinstance(value, str):
@@ -146,18 +149,18 @@ def _write(value: Any, path: str) -> Reply:
     else:
         whole = describe(value, limit=None, characters=None)
         if whole["problem"] is not None and whole["value"] is None:
-            raise Problem(REFUSED, f"The value cannot be read: {whole['problem']}")
+            raise Problem(REFUSED, f"Cannot read the value: {whole['problem']}")
         data = (as_json(whole["value"], indent=2) + "\n").encode()
     try:
         with open(path, "xb") as file:
             file.write(data)
     except FileExistsError:
-        raise Problem(REFUSED, f"{path} is there already", "Name another file, or remove it") from None
+        raise Problem(REFUSED, f"{path} already exists", "Choose another name, or remove it") from None
     except OSError as error:
-        raise Problem(USAGE, f"{path} cannot be written: {error.strerror}") from error
+        raise Problem(USAGE, f"Cannot write {path}: {error.strerror}") from error
     done: SavedValue = {
         "schema": "hypergraph.saved-value/1",
         "file": jsonable(os.path.abspath(path)),
         "bytes": len(data),
     }
-    return Reply(done, header=[f"{plural(len(data), 'byte')} written to {path}"])
+    return Reply(done, header=[f"Wrote {plural(len(data), 'byte')} to {path}"])

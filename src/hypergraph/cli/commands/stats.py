@@ -1,4 +1,4 @@
-"""`hypergraph stats` and `timeline`: how long nodes take, and where the time of a run went."""
+"""`hypergraph stats`: run counts, error rates and p50/p95 per node."""
 
 from __future__ import annotations
 
@@ -6,21 +6,20 @@ from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import duration, quoted
 from hypergraph.cli.stores import opened
+from hypergraph.cli.tables import ROWS
 from hypergraph.display import Table, execution_time, plural
 from hypergraph.views.stats import StatsView
 from hypergraph.views.stats import stats as measured
 
-_ROWS = 20
-
 stats_options = (
-    Option("--graph", "of runs of this graph", "NAME"),
-    Option("--node", "of this node", "NAME"),
-    Option("--since", "of steps since: a time ago like 2h, or a date", "T"),
+    Option("--graph", "only runs of this graph", "NAME"),
+    Option("--node", "only this node", "NAME"),
+    Option("--since", "only steps since: an age like 2h, or a date", "T"),
 )
 
 
 def stats(call: Call) -> Reply:
-    """Tell how nodes usually do."""
+    """Show run counts, error rates and p50/p95 per node."""
     given = call.options
     view = measured(opened(call), graph=given.graph, node=given.node, since=given.since)
     header = [f"Nodes ({len(view['items'])} total)", *filter(None, (given.graph, given.node))]
@@ -41,7 +40,7 @@ def _stats_table(view: StatsView) -> Table:
             f"{item['error_rate']:.0%}",
             f"{item['cache_rate']:.0%}",
         )
-        for item in view["items"][:_ROWS]
+        for item in view["items"][:ROWS]
     ]
     left_out = len(view["items"]) - len(rows)
     more = f"... and {plural(left_out, 'more node')}" if left_out else ""

@@ -1,4 +1,4 @@
-"""`hypergraph show`, `steps` and `step`: one workflow, its steps, and one of them."""
+"""`hypergraph steps`: the steps of a workflow, with filters."""
 
 from __future__ import annotations
 
@@ -6,50 +6,48 @@ from collections.abc import Sequence
 
 from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
-from hypergraph.cli.commands.show import _ROWS
 from hypergraph.cli.output import quoted
-from hypergraph.cli.stores import WF, asked
-from hypergraph.cli.tables import step_table
+from hypergraph.cli.stores import WF, answer
+from hypergraph.cli.tables import ROWS, step_table
 from hypergraph.display import Block, plural
 from hypergraph.views.steps import STATUSES, StepPage
 from hypergraph.views.steps import steps as page_of_steps
 
 steps_options = (
     WF,
-    Option("--node", 'of these nodes, like "embed*"', "GLOB"),
-    Option("--status", ", ".join(STATUSES), "S", choices=STATUSES),
-    Option("--superstep", "of one superstep, or of several like 3..7", "N|A..B"),
-    Option("--item", "of this item of a map", "I", number),
-    Option("--iteration", "of this visit of a node in a loop, from 1 on", "K", number),
-    Option("--slow", "that took at least so long, like 1s", "T"),
-    Option("--values", "with what they made"),
-    Option("--limit", "how many, 20 by default", "N", number, _ROWS),
-    Option("--cursor", "go on where the page before ended", "C"),
+    Option("--node", 'only these nodes, like "embed*"', "GLOB"),
+    Option("--status", f"only {', '.join(STATUSES)}", "S", choices=STATUSES),
+    Option("--superstep", "only this superstep, or a range like 3..7", "N|A..B"),
+    Option("--item", "the steps of this item of a map", "I", number),
+    Option("--iteration", "only this visit of a node in a loop, counted from 1", "K", number),
+    Option("--slow", "only steps that took at least this long, like 1s", "T"),
+    Option("--values", "show their outputs"),
+    Option("--limit", f"how many, default {ROWS}", "N", number, ROWS),
+    Option("--cursor", "continue after the previous page", "C"),
 )
 
 
 def steps(call: Call) -> Reply:
     """List the steps of a workflow."""
-    store, wf = asked(call)
     given = call.options
     filters = ("node", "status", "superstep", "item", "iteration", "slow", "values", "limit", "cursor")
-    page = page_of_steps(store, wf, **{name: getattr(given, name) for name in filters})
-    return Reply(page, lambda: _step_blocks(page), _steps_header(page), _after_steps(page, call))
+    page = answer(call, page_of_steps, **{name: getattr(given, name) for name in filters})
+    return Reply(page, lambda: _blocks(page), _header(page), _next(page, call))
 
 
-def _step_blocks(page: StepPage) -> Sequence[Block]:
+def _blocks(page: StepPage) -> Sequence[Block]:
     if not page["items"]:
-        return ["There are no such steps"]
+        return ["No steps match"]
     more = "... and more" if page["next_cursor"] else ""
     return [step_table(page["items"], more)]
 
 
-def _steps_header(page: StepPage) -> list[str]:
+def _header(page: StepPage) -> list[str]:
     total = page["total"]
     return [f"Workflow: {page['workflow']}", plural(len(page["items"]) if total is None else total, "step")]
 
 
-def _after_steps(page: StepPage, call: Call) -> list[str]:
+def _next(page: StepPage, call: Call) -> list[str]:
     wf = page["workflow"]
     if not page["items"]:
         return [quoted("hypergraph", "show", wf)]
@@ -61,7 +59,7 @@ def _after_steps(page: StepPage, call: Call) -> list[str]:
 
 
 def _again(call: Call) -> list[str]:
-    """Return the filters of a call; the item is part of the name of the workflow already."""
+    """Return the filters of a call; the item is part of the id of the workflow already."""
     words: list[str] = []
     for option in steps_options[1:]:
         value = getattr(call.options, option.key)

@@ -1,4 +1,4 @@
-"""When things ran, as bars of text: one lane each, alike ones folded into one where there are too many."""
+"""`hypergraph timeline`: steps as bars on a time axis, folded by node if there are many."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from dataclasses import dataclass, replace
 
 from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
-from hypergraph.cli.commands.stats import _ROWS
 from hypergraph.cli.output import duration, quoted, status
-from hypergraph.cli.stores import WF, asked
+from hypergraph.cli.stores import WF, answer
+from hypergraph.cli.tables import ROWS
 from hypergraph.display import Block, Table, columns, escape, execution_time, plural
 from hypergraph.graph.drawing import WORST_FIRST
 from hypergraph.views.timeline import TimelineRow, TimelineView
-from hypergraph.views.timeline import timeline as looked_up
+from hypergraph.views.timeline import timeline as timeline_of
 
 Span = tuple[float, float]  # start and length, in milliseconds
 
 _PARTS = " ▏▎▍▌▋▊▉█"  # eighths of a cell, from the left
-_IDLE = 0.5  # of all the time: a pause longer than this share is cut out
-_GAP = 0.02  # of what is left, for the place of the cut
+_IDLE = 0.5  # of the whole time: a longer pause is cut out
+_GAP = 0.02  # of the remaining time, as space for the cut
 _WITHOUT_TERMINAL, _LEAST, _MOST = 40, 10, 80
 
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """One row: a step, or all steps of a node."""
+    """One bar: a step, or all steps of a node."""
 
     key: tuple[object, ...]  # lanes of the same key may be folded
     name: str
@@ -40,7 +40,7 @@ class Lane:
 
 
 def folded(lanes: Sequence[Lane], most: int) -> list[Lane]:
-    """Return the lanes, or if they are too many, one for each key, in order of their first."""
+    """Return the lanes; if they are too many, one for each key."""
     if len(lanes) <= most:
         return list(lanes)
     groups: dict[tuple[object, ...], list[Lane]] = {}
@@ -72,7 +72,7 @@ def _badness(status: str) -> int:
 
 
 def bar_width(*other_columns: Sequence[str]) -> int:
-    """Return how many cells a bar may have beside other columns of a table."""
+    """Return the width of a bar next to the other columns of a table."""
     if not sys.stdout.isatty():
         return _WITHOUT_TERMINAL
     taken = sum(max(columns(escape(cell)) for cell in column) + 3 for column in other_columns)
@@ -80,7 +80,7 @@ def bar_width(*other_columns: Sequence[str]) -> int:
 
 
 def bars(lanes: Sequence[Lane], width: int) -> tuple[list[str], float]:
-    """Return a bar for each lane, on one axis, and the time that was cut out of it."""
+    """Return a bar for each lane on one axis, and the time that was cut out of the axis."""
     spans = [span for lane in lanes for span in lane.spans]
     if not spans:
         return ["" for _ in lanes], 0.0
@@ -89,7 +89,7 @@ def bars(lanes: Sequence[Lane], width: int) -> tuple[list[str], float]:
 
 
 class _Axis:
-    """From the first start to the last end, without a long time in which nothing ran."""
+    """The time from the first start to the last end, without a long pause."""
 
     def __init__(self, spans: Sequence[Span]) -> None:
         ordered = sorted(spans)
@@ -106,7 +106,7 @@ class _Axis:
         self.length = max(whole - self.cut, 1e-9)
 
     def placed(self, span: Span, width: int) -> tuple[float, float]:
-        """Return the first and the last place of a span, in cells."""
+        """Return the start and end of a span in cells."""
         start, length = span
         if start > self.cut_at:
             start -= self.cut
@@ -115,7 +115,7 @@ class _Axis:
 
 
 def _bar(places: Sequence[tuple[float, float]], width: int) -> str:
-    """Fill the cells that spans cover; what takes less than a cell is still seen."""
+    """Fill the cells that spans cover; a span of less than a cell is still visible."""
     filled, begins = [0.0] * width, [False] * width
     for first, last in places:
         lowest = min(int(first), width - 1)
@@ -128,38 +128,33 @@ def _bar(places: Sequence[tuple[float, float]], width: int) -> str:
 
 
 def _cell(part: float, begins: bool) -> str:
-    """Return a block that is as full as its cell; where a bar begins, at the right of it."""
+    """Return the block character of a cell; at the start of a bar it is aligned right."""
     if begins and part < 7 / 8:
         return "▐" if part > 3 / 8 else "▕"
     return _PARTS[max(round(part * 8), 1 if part else 0)]
 
 
-_READ = 500  # steps that are read, and folded to fewer rows
+_READ = 500  # steps
 
 timeline_options = (
     WF,
-    Option("--critical", "find the critical path of a very long workflow too"),
+    Option("--critical", "compute the critical path of a very long workflow too"),
     Option(
         "--limit",
-        f"how many steps, {_READ} by default; alike ones are folded",
+        f"how many steps, default {_READ}; many are folded by node",
         "N",
         number,
         _READ,
     ),
-    Option("--cursor", "go on where the page before ended", "C"),
+    Option("--cursor", "continue after the previous page", "C"),
 )
 
 
-# --- timeline -----------------------------------------------------------------------------------------
-
-
 def timeline(call: Call) -> Reply:
-    """Show when steps ran."""
-    store, wf = asked(call)
+    """Show when each step ran and the critical path."""
     given = call.options
-    view = looked_up(
-        store, wf, limit=given.limit, cursor=given.cursor, critical=True if given.critical else None
-    )
+    critical = True if given.critical else None
+    view = answer(call, timeline_of, limit=given.limit, cursor=given.cursor, critical=critical)
     header = [
         f"Workflow: {view['workflow']}",
         status(view["status"]),
@@ -190,10 +185,10 @@ def _time(row: TimelineRow) -> float:
 
 def _blocks(view: TimelineView) -> Iterator[Block]:
     if not view["items"]:
-        yield "No step has ended yet" if view["status"] == "active" else "There are no steps"
+        yield "No step has ended yet" if view["status"] == "active" else "No steps"
         return
-    lanes = folded([_lane(row) for row in view["items"]], _ROWS)
-    shown = lanes[:_ROWS]
+    lanes = folded([_lane(row) for row in view["items"]], ROWS)
+    shown = lanes[:ROWS]
     names = [("* " if lane.critical else "  ") + "  " * lane.depth + lane.name for lane in shown]
     others = [(execution_time(lane.total), status(lane.status)) for lane in shown]
     width = bar_width(names, *zip(*others, strict=True))
@@ -202,10 +197,10 @@ def _blocks(view: TimelineView) -> Iterator[Block]:
     left_out = len(lanes) - len(shown)
     notes = [f"... and {plural(left_out, 'more row')}"] if left_out else []
     if view["next_cursor"]:
-        notes.append("more steps follow")
+        notes.append("... more steps follow")
     yield Table(("Node", "Duration", "Status", "Timeline"), rows, "; ".join(notes))
     if cut:
-        yield f"Nothing ran for {duration(cut)}, which is cut out"
+        yield f"Idle for {duration(cut)}, not drawn"
     yield from _critical(view)
 
 
@@ -226,14 +221,14 @@ def _lane(row: TimelineRow) -> Lane:
 def _critical(view: TimelineView) -> Iterator[Block]:
     path = view["critical"]
     if path is None:
-        yield "The critical path needs all steps; --critical finds it"
+        yield "To compute the critical path of this long workflow: --critical"
         return
     rows = [
         (node["path"], node["steps"], execution_time(node["duration_ms"]), f"{node['share']:.0%}")
-        for node in path["nodes"][:_ROWS]
+        for node in path["nodes"][:ROWS]
     ]
     left_out = len(path["nodes"]) - len(rows)
     more = f"... and {plural(left_out, 'more node')}" if left_out else ""
-    busy = "" if view["busy_ms"] is None else f"; all steps together {execution_time(view['busy_ms'])}"
+    busy = "" if view["busy_ms"] is None else f"; sum of all steps {execution_time(view['busy_ms'])}"
     yield f"* Critical path: {execution_time(path['length_ms'])}{busy}"
-    yield Table(("On the path", "Runs", "Duration", "Share"), rows, more)
+    yield Table(("Critical node", "Runs", "Duration", "Share"), rows, more)

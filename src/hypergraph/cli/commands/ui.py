@@ -1,4 +1,4 @@
-"""`hypergraph ui`."""
+"""`hypergraph ui`: the web page and its server."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ _HOST = "127.0.0.1"
 
 def _host(text: str) -> str:
     if text != _HOST:
-        raise ValueError(f"{_HOST}, this machine (from another one: ssh -L PORT:{_HOST}:PORT)")
+        raise ValueError(f"{_HOST}; from another machine use ssh -L PORT:{_HOST}:PORT")
     return text
 
 
 ui_options = (
-    Option("--port", "where to listen; 0, the default, takes one that is free", "N", number, 0),
-    Option("--host", f"{_HOST}, this machine, and nothing else", "ADDRESS", _host, _HOST),
-    Option("--read-only", "show, and let nothing be changed"),
-    Option("--no-open", "print the address, and open no browser"),
-    Option("--app", "a graph that may be run from the page: module:attribute", "TARGET", many=True),
+    Option("--port", "the port to listen on, default 0: a free one", "N", number, 0),
+    Option("--host", f"only {_HOST}, this machine", "ADDRESS", _host, _HOST),
+    Option("--read-only", "allow no changes from the page"),
+    Option("--no-open", "do not open a browser"),
+    Option("--app", "a graph that the page may run: module:attribute", "TARGET", many=True),
 )
 
 
 def ui(call: Call) -> Reply:
-    """Serve the page until interrupted; the address is printed, and opened in a browser."""
+    """Serve the page until interrupted; its address is printed and opened in a browser."""
     server, process = _modules()
     given, store, graphs = call.options, opened(call), _graphs(call.options.app)
-    store.backend.read_workflow("")  # what is no store is better refused now than by every answer
+    store.backend.read_workflow("")  # an unreadable store is reported now, not by every request
     with process.listening_socket(given.port) as listening:
         port, token = listening.getsockname()[1], secrets.token_urlsafe(32)
         shown = without_password(call.address).partition("?")[0]
         setup = server.Setup(store, shown, token, port, version()["version"], graphs, given.read_only)
         address = f"http://{_HOST}:{port}/?token={token}"
         print(address, flush=True)
-        say("Whoever has this address can see everything in the database. Ctrl-C stops.")
+        say("Anyone with this address can read the whole database. Press Ctrl-C to stop.")
         if not given.no_open:
             webbrowser.open(address)
         process.serve(server.Server(setup), listening)
@@ -55,7 +55,7 @@ def ui(call: Call) -> Reply:
 
 
 def _modules() -> tuple[Any, Any]:
-    """Return the modules of the server; without the extra they cannot be loaded."""
+    """Return the modules of the server, which need the extra `ui`."""
     missing = [name for name in ("starlette", "uvicorn") if importlib.util.find_spec(name) is None]
     if missing:
         raise Problem(USAGE, f"The page needs {' and '.join(missing)}: pip install 'hypergraph[ui]'")
@@ -68,6 +68,6 @@ def _graphs(targets: list[str]) -> dict[str, Graph]:
         graph = graph_at(target)
         name = graph.name or target
         if name in found:
-            raise Problem(USAGE, f"--app {target}: there is a graph {name!r} already")
+            raise Problem(USAGE, f"--app {target}: duplicate graph name {name!r}")
         found[name] = graph
     return found

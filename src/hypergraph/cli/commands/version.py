@@ -1,4 +1,4 @@
-"""`hypergraph db info`, `db check`, `db migrate`, `db copy`, `doctor`, `version` and `schema`."""
+"""`hypergraph version`: the versions of hypergraph, Python and SQLite."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ version_options: tuple[Option, ...] = ()
 
 
 def version(call: Call) -> Reply:
-    """Say which release this is."""
+    """Print the version."""
     found = version_view()
     line = f"hypergraph {found['version']}"
     return Reply(found, tuple, [line, f"Python {found['python']}", f"SQLite {found['sqlite']}"])

@@ -1,7 +1,7 @@
-"""`hypergraph watch`: the steps of a workflow as they come, or the workflows that are at work.
+"""`hypergraph watch`: the steps of a running workflow, or the list of active workflows.
 
-The file is asked whether it has changed, less and less often while it has not. It is read then, and once in
-a while without that: an owner that was killed writes nothing any more.
+The store is polled for changes, less often while there are none. It is read after each change, and from time
+to time without one: an owner that was killed writes nothing.
 """
 
 from __future__ import annotations
@@ -21,65 +21,64 @@ from hypergraph.cli.output import as_json, duration, quoted, status
 from hypergraph.cli.stores import WF, opened
 from hypergraph.cli.tables import decision, step_status, step_time
 from hypergraph.display import as_text, escape, plural
-from hypergraph.views.owners import with_owners
 from hypergraph.views.stores import resolve
-from hypergraph.views.watch import AT_WORK, FollowedItem, FollowedStep, Follower
+from hypergraph.views.watch import ACTIVE, FollowedItem, FollowedStep, Follower
 from hypergraph.views.workflow import workflow
-from hypergraph.views.workflows import workflows
+from hypergraph.views.workflows import with_owners, workflows
 
-_SHORTEST, _LONGEST, _GROWTH = 0.05, 1.0, 1.5  # seconds between two looks, and how that grows
+_SHORTEST, _LONGEST, _GROWTH = 0.05, 1.0, 1.5  # seconds between two polls, and their growth
 
 watch_options = (
-    WF._replace(needed=False, help=f"{WF.help}; without it, the workflows that are at work"),
-    Option("--once", "what there is now, without waiting for more"),
+    WF._replace(needed=False, help=f"{WF.help}; default: list the active workflows"),
+    Option("--once", "print the current state and exit"),
 )
 
 
 def watch(call: Call) -> Reply:
-    """Follow a workflow from its last steps until it ends, or the list of those at work until interrupted."""
+    """Follow a workflow from its last steps until it ends, or list the active ones until interrupted."""
     store = opened(call)
     if call.options.wf is None:
         return _list(store, call)
     wf = resolve(store, call.options.wf)
     follower = Follower(store, wf)
-    tell = _as_line if call.options.jsonl else _nothing if call.options.json else _as_text
+    report = _as_line if call.options.jsonl else _nothing if call.options.json else _as_text
     for _ in _looks(store, once=call.options.once):
         for news in follower.news():
-            tell(news)
+            report(news)
         sys.stdout.flush()
         if follower.is_over or follower.is_abandoned:
             break
     code = 1 if follower.status == "failed" or follower.is_abandoned else 0
     if call.options.jsonl:
-        return Reply({"items": []}, code=code)  # all has been said
+        return Reply({"items": []}, code=code)  # everything is printed already
     found = workflow(store, wf)
     return Reply(found, header=header_of(found), next=[quoted("hypergraph", "show", wf)], code=code)
 
 
 def _list(store: Checkpointer, call: Call) -> Reply:
     if call.options.once or call.options.json:
-        page = with_owners(store, workflows(store.backend, status=AT_WORK, limit=None))
-        return Reply(page, lambda: [ls_table(page)] if page["items"] else [], _at_work(page))
+        page = with_owners(store, workflows(store.backend, status=ACTIVE, limit=None))
+        return Reply(page, lambda: [ls_table(page)] if page["items"] else [], _list_header(page))
     shown: Any = None
     for _ in _looks(store, once=False):
-        page = with_owners(store, workflows(store.backend, status=AT_WORK, limit=None))
+        page = with_owners(store, workflows(store.backend, status=ACTIVE, limit=None))
         seen = [(item["id"], item["steps"], item["alive"]) for item in page["items"]]
         if seen != shown:
             shown = seen
             if call.options.jsonl:
                 print(as_json(page))
             else:
-                print(as_text(_at_work(page), *([ls_table(page)] if page["items"] else [])), end="\n\n")
+                print(as_text(_list_header(page), *([ls_table(page)] if page["items"] else [])), end="\n\n")
             sys.stdout.flush()
     return Reply({"items": []})
 
 
-def _at_work(page: Any) -> list[str]:
-    return [f"At work: {plural(page['total'], 'workflow')}"]
+def _list_header(page: Any) -> list[str]:
+    return [f"Active: {plural(page['total'], 'workflow')}"]
 
 
 def _looks(store: Checkpointer, *, once: bool) -> Iterator[None]:
-    """Yield now, then whenever something was written to the store, and at times when nothing was."""
+    """Yield now, then after each change of the store, and from time to time without one."""
     version = store.backend.watch()
     seen, pause = version(), _SHORTEST
     yield
@@ -95,16 +94,12 @@ def _looks(store: Checkpointer, *, once: bool) -> Iterator[None]:
 
 
 def _wait(seconds: float) -> None:
-    """Wait, but not for somebody who has gone.
-
-    Raises:
-        BrokenPipeError: nobody reads stdout any more.
-    """
+    """Wait, or raise BrokenPipeError as soon as stdout is closed at the other end."""
     if not hasattr(select, "poll"):
         time.sleep(seconds)
         return
     poll = select.poll()
-    poll.register(sys.stdout.fileno(), 0)  # no event but the one that always counts: nobody reads any more
+    poll.register(sys.stdout.fileno(), 0)  # no event but POLLERR, which is always reported
     if poll.poll(seconds * 1000):
         raise BrokenPipeError
 
@@ -127,4 +122,4 @@ def _item_parts(item: Any) -> list[str]:
 
 
 def _nothing(news: FollowedStep | FollowedItem) -> None:
-    """One document is printed when all is over."""
+    """Print nothing: --json prints one document at the end."""

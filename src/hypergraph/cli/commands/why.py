@@ -1,4 +1,4 @@
-"""`hypergraph diff` and `why`: what tells runs apart, and where a value came from."""
+"""`hypergraph why`: the provenance of a value as a tree."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
-from hypergraph.cli.commands.diff import _made, _shown
 from hypergraph.cli.output import Branch, quoted, tree_lines
-from hypergraph.cli.stores import WF, asked
+from hypergraph.cli.stores import WF, answer
+from hypergraph.cli.tables import brief_text, made_by
 from hypergraph.display import Block, plural
 from hypergraph.views.why import WhyValue, WhyView
 from hypergraph.views.why import why as explained
@@ -16,19 +16,15 @@ from hypergraph.views.why import why as explained
 why_options = (
     WF,
     Option("KEY", "the name of a value", needed=True),
-    Option("--at", "as it was after this superstep", "N", number),
-    Option("--depth", "so many steps back; all by default", "N", number),
+    Option("--at", "the value after this superstep", "N", number),
+    Option("--depth", "how many steps back, default all", "N", number),
 )
 
 
-# --- why ----------------------------------------------------------------------------------------------
-
-
 def why(call: Call) -> Reply:
-    """Tell where a value came from."""
-    store, wf = asked(call)
+    """Show the provenance of a value."""
     given = call.options
-    view = explained(store, wf, given.key, at=given.at, depth=given.depth)
+    view = answer(call, explained, given.key, at=given.at, depth=given.depth)
     at = [] if view["at"] is None else [f"superstep {view['at']}"]
     header = [f"Workflow: {view['workflow']}", f"why {view['key']}", *at]
     return Reply(view, lambda: _descent(view), header, _further(view))
@@ -46,17 +42,17 @@ def _further(view: WhyView) -> list[str]:
 
 def _descent(view: WhyView) -> Iterator[Block]:
     values = {item["id"]: item for item in view["items"]}
-    told: set[str] = set()
+    listed: set[str] = set()
 
     def branch(item: WhyValue) -> Branch:
-        told.add(item["id"])
+        listed.add(item["id"])
         below = []
         for source in item["sources"]:
             known = values.get(source["id"] or "")
             if known is None:
-                below.append(Branch(f"{source['name']}  (not shown)"))
-            elif known["id"] in told:
-                below.append(Branch(f"{_name(known)}  (see above)" if known["sources"] else _line(known)))
+                below.append(Branch(f"{source['name']}  (not listed)", []))
+            elif known["id"] in listed:
+                below.append(Branch(f"{_name(known)}  (see above)" if known["sources"] else _line(known), []))
             else:
                 below.append(branch(known))
         return Branch(_line(item), below)
@@ -71,7 +67,7 @@ def _name(item: WhyValue) -> str:
 
 
 def _line(item: WhyValue) -> str:
-    value = "not stored" if item["value"] is None else _shown(item["value"])
+    value = "not stored" if item["value"] is None else brief_text(item["value"])
     return f"{_name(item)}  {_origin(item)}  {value}"
 
 
@@ -81,6 +77,6 @@ def _origin(item: WhyValue) -> str:
     if item["made_by"] is None:
         return "unknown"
     gate = item["decided_by"]
-    because = "" if gate is None else f", because {gate['node']} (step {gate['index']}) chose it"
+    because = "" if gate is None else f", chosen by {made_by(gate)}"
     inside = "" if item["child"] is None else f", in {item['child']}"
-    return f"← {_made(item['made_by'])}{inside}{because}"
+    return f"← {made_by(item['made_by'])}{inside}{because}"

@@ -1,4 +1,4 @@
-"""`hypergraph worker`: runs what others submit, until it is told to leave."""
+"""`hypergraph worker`: a process that runs submitted workflows until SIGTERM."""
 
 from __future__ import annotations
 
@@ -26,29 +26,44 @@ def _seconds(text: str) -> float:
 
 
 worker_options = (
-    Option("TARGET", "graphs: module:attribute of a graph, a list of graphs or a dict of them", needed=True),
-    Option("--executor-id", "the name of this worker, one of its own", "ID", needed=True),
-    Option("--queue", "a queue to take runs from; by default hypergraph", "Q", many=True),
-    Option("--application", "whose runs; by default hypergraph", "NAME", default="hypergraph"),
-    Option("--interval", "how often to look after other workers", "SECONDS", _seconds, 1.0),
-    Option("--patience", "how long others may be silent before they are dead", "SECONDS", _seconds, 30.0),
-    Option("--drain", "how long runs may take to end when told to leave", "SECONDS", _seconds, 20.0),
-    Option("--host", "where /health and /metrics are", "ADDRESS", default="127.0.0.1"),
-    Option("--port", "and on which port; 0, the default, takes one that is free", "N", number, 0),
+    Option("TARGET", "module:attribute of a graph, a list of graphs or a dict of graphs", needed=True),
+    Option("--executor-id", "the unique name of this worker", "ID", needed=True),
+    Option("--queue", "a queue to take runs from, default hypergraph", "Q", many=True),
+    Option(
+        "--application",
+        "the application whose runs it takes, default hypergraph",
+        "NAME",
+        default="hypergraph",
+    ),
+    Option("--interval", "how often to check other workers, default 1", "SECONDS", _seconds, 1.0),
+    Option(
+        "--patience",
+        "how long another worker may be silent before its runs are taken over, default 30",
+        "SECONDS",
+        _seconds,
+        30.0,
+    ),
+    Option(
+        "--drain", "how long to wait for running workflows on SIGTERM, default 20", "SECONDS", _seconds, 20.0
+    ),
+    Option(
+        "--host", "the address of /health and /metrics, default 127.0.0.1", "ADDRESS", default="127.0.0.1"
+    ),
+    Option("--port", "the port of /health and /metrics, default 0: a free one", "N", number, 0),
 )
 
 
 def worker(call: Call) -> Reply:
-    """Work until SIGTERM or SIGINT; a second one ends at once."""
+    """Run submitted workflows until SIGTERM or SIGINT; a second signal ends at once."""
     given = call.options
     if not call.address.startswith(("postgresql://", "postgres://")):
         hint = "Give --db postgresql://user@host/database, or set HYPERGRAPH_DB"
-        raise Problem(STORE, f"Workers share a Postgres database, and {call.address} is none", hint)
+        raise Problem(STORE, f"A worker needs a Postgres database, not {call.address}", hint)
     try:
         runner_class = integrations.DBOSRunner
     except ImportError as error:
         raise Problem(USAGE, str(error)) from error
-    graphs: Any = object_at(given.target)[1]  # the runner says what is wrong with it
+    graphs: Any = object_at(given.target)[1]  # the runner checks it
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     names = ("interval", "patience", "drain", "host", "port")
     settings: dict[str, Any] = {name: getattr(given, name) for name in names}
@@ -66,7 +81,7 @@ def _work(found: Any, executor_id: str) -> Reply:
     try:
         found.start()
     except OSError as error:
-        raise Problem(USAGE, f"The port cannot be used: {error}") from error
+        raise Problem(USAGE, f"Cannot open the port: {error}") from error
 
     def leave(number: int, frame: object) -> None:
         for each in (signal.SIGTERM, signal.SIGINT):
@@ -75,7 +90,7 @@ def _work(found: Any, executor_id: str) -> Reply:
 
     for each in (signal.SIGTERM, signal.SIGINT):
         signal.signal(each, leave)
-    say(f"worker {executor_id} (pid {os.getpid()}) works; {found.address}/health and /metrics")
+    say(f"worker {executor_id} (pid {os.getpid()}) is ready; {found.address}/health and /metrics")
     found.wait()
     found.stop()
     return Reply({"executor_id": executor_id, "left": True}, code=1 if found.has_lost_its_id else 0)

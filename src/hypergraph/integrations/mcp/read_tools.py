@@ -17,7 +17,6 @@ from hypergraph.views.address import file_of
 from hypergraph.views.diff import changes, diff
 from hypergraph.views.errors import errors
 from hypergraph.views.lineage import lineage
-from hypergraph.views.owners import with_owners
 from hypergraph.views.problems import USAGE, Problem
 from hypergraph.views.search import search
 from hypergraph.views.state import state, value
@@ -28,7 +27,7 @@ from hypergraph.views.stores import resolve, store_at
 from hypergraph.views.timeline import timeline
 from hypergraph.views.why import why
 from hypergraph.views.workflow import workflow
-from hypergraph.views.workflows import workflows
+from hypergraph.views.workflows import with_owners, workflows
 
 _TEXT_PART = 80  # characters of a text that count as one item of it
 _STEP_VALUE = 2000  # characters of each value of a step

@@ -17,7 +17,7 @@ from hypergraph.checkpointers import Checkpointer, Workflow
 from hypergraph.display import did_you_mean
 from hypergraph.exceptions import HypergraphError
 from hypergraph.integrations.mcp.read_tools import FAR, Answer, Source, Wf
-from hypergraph.views.base import known
+from hypergraph.views.lookup import require_workflow
 from hypergraph.views.problems import NOT_FOUND, REFUSED, USAGE, Problem
 from hypergraph.views.workflow import workflow
 
@@ -85,7 +85,7 @@ class RunTools:
         store, wf = self._source.known(workflow_id)
         if store.backend.read_workflow(new_id) is not None:
             raise Problem(REFUSED, f"Workflow {new_id!r} already exists", "Pass another new_id")
-        return self._run(store, known(store, wf), new_id, values, fork_from=(wf, at))
+        return self._run(store, require_workflow(store, wf), new_id, values, fork_from=(wf, at))
 
     def resume_workflow(self, workflow_id: Wf, values: Values = None) -> Answer:
         """Resume a workflow that failed, was stopped or crashed; finished steps do not run again.
@@ -93,7 +93,7 @@ class RunTools:
         With values, the nodes that depend on them run again. Returns the workflow as show_workflow does.
         """
         store, wf = self._source.known(workflow_id)
-        return self._run(store, known(store, wf), wf, values)
+        return self._run(store, require_workflow(store, wf), wf, values)
 
     def answer_pause(
         self,
@@ -108,7 +108,9 @@ class RunTools:
         pause = workflow(store, wf)["pause"]
         if pause is None:
             raise Problem(REFUSED, f"Workflow {wf!r} is not paused", "show_workflow shows its status")
-        return self._run(store, known(store, wf), wf, {response_key or pause["response_key"]: answer})
+        return self._run(
+            store, require_workflow(store, wf), wf, {response_key or pause["response_key"]: answer}
+        )
 
     def _run(
         self, store: Checkpointer, origin: Workflow, wf: str, values: Mapping[str, Any] | None, **options: Any

@@ -40,7 +40,7 @@ async function answerOf(response) {
   if (response.ok && body !== null) return body;
   const problem = body?.error;
   if (problem) throw new ApiError(problem.message, { ...problem, status: response.status });
-  const hint = response.status === 401 ? "Open the address that hypergraph ui printed; it carries a key" : "";
+  const hint = response.status === 401 ? "Open the address that hypergraph ui printed; it contains a token" : "";
   throw new ApiError(`The server answered ${response.status}`, { hint, status: response.status });
 }
 
@@ -51,7 +51,7 @@ async function ask(path, request) {
     response = await fetch(path, { credentials: "same-origin", ...request });
   } catch (error) {
     if (/** @type {Error} */ (error).name === "AbortError") throw error;
-    throw new ApiError("The server does not answer", { hint: "Is hypergraph ui still running?" });
+    throw new ApiError("The server does not respond", { hint: "Is hypergraph ui still running?" });
   }
   return answerOf(response);
 }
@@ -106,7 +106,7 @@ export function latest() {
   return Object.assign(question, { cancel });
 }
 
-/** Tell whether an error only says that nobody waits for the answer any more. @param {unknown} error */
+/** Tell whether an error only says that the request was cancelled. @param {unknown} error */
 export function isStale(error) {
   return error instanceof Error && error.name === "AbortError";
 }

@@ -11,7 +11,7 @@ const LEFT_OUT = "not in this file: there was no room for it";
 /** @typedef {{name: string, version: number, superstep: number, index: number, value: any, outside: boolean}} Entry */
 
 /** @param {string} message @param {string} [hint] */
-function missing(message, hint = "This page is a copy in a file; the store that it comes from knows more") {
+function missing(message, hint = "This page is an exported copy; the original store has more") {
   return new ApiError(message, { code: "not_found", hint, status: 404 });
 }
 
@@ -227,7 +227,7 @@ export class Archive {
     });
     const { superstep } = run.columns.rows;
     const steps = run.told.steps.flatMap((/** @type {any} */ told, /** @type {number} */ row) =>
-      superstep[row] > first && superstep[row] <= second ? [{ ...EMPTY, ...this.#summary(run, row), decision: told.decision ?? null, error: told.error ?? null, made: (told.out ?? []).map((/** @type {any[]} */ one) => one[0]) }] : []);
+      superstep[row] > first && superstep[row] <= second ? [{ ...EMPTY, ...this.#summary(run, row), decision: told.decision ?? null, error: told.error ?? null }] : []);
     return { schema: "hypergraph.changes/1", workflow: id, first, second, steps: steps.slice(0, 100), steps_left_out: steps.length > 100, items: items.slice(0, 100), left_out: Math.max(0, items.length - 100) };
   }
 }

@@ -39,7 +39,7 @@ function CriticalPanel({ id }) {
   if (error) return html`<${Failure} error=${error} />`;
   if (!data) return html`<${Panel} title="critical path"><p class="empty">…</p><//>`;
   const path = data.critical;
-  if (!path) return html`<${Panel} title="critical path"><p class="empty">The workflow is too long to find it in passing: hypergraph timeline --critical does.</p><//>`;
+  if (!path) return html`<${Panel} title="critical path"><p class="empty">Not computed for a workflow this long. Use hypergraph timeline --critical.</p><//>`;
   return html`<${Panel} title="critical path" note=${plural(path.steps, "step")} class="critical-panel">
     <${Facts} data=${data} />
     <div class="scroll"><table class="plain-table" aria-label="Nodes on the critical path"><thead><tr><th scope="col">node</th><th scope="col">share of the path</th><th scope="col" class="num">time</th><th scope="col" class="num">steps</th></tr></thead>
@@ -72,7 +72,7 @@ function StatsPanel({ graph, since, workflow }) {
   const own = workflow && new Map(workflow.nodes.map((/** @type {any} */ node) => [node.node, node]));
   return html`<${Panel} title="nodes in all runs" note=${graph ? `of ${cut(graph, 40)}` : "of every graph"} class="stats-panel">
     ${error ? html`<${Failure} error=${error} />` : null}
-    ${data && !items.length ? html`<p class="empty">No step was recorded.</p>` : null}
+    ${data && !items.length ? html`<p class="empty">No steps are stored.</p>` : null}
     ${items.length ? html`<div class="scroll"><table class="plain-table" aria-label="Nodes in all runs"><thead><tr><th scope="col">node</th>
       <th scope="col"><span class="legend"><i class="swatch p50"></i>p50 <i class="swatch p95"></i>p95${own ? html` <i class="swatch own"></i>this run` : null}</span></th>
       <th scope="col" class="num">p50</th><th scope="col" class="num">p95</th>${own ? html`<th scope="col" class="num">this run</th>` : null}<th scope="col" class="num">count</th><th scope="col" class="num">failed</th><th scope="col" class="num">cached</th><th scope="col" class="num">total</th></tr></thead>

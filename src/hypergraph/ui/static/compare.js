@@ -45,7 +45,7 @@ function Chooser({ a }) {
   if (error) return html`<${Failure} error=${error} />`;
   return html`<${Panel} title=${`compare ${cut(a, 50)} with`} label="The other workflow" class="chooser">
     <form class="dialog-fields padded" onSubmit=${choose}>
-      <label class="field wide"><span>its id</span><input type="search" autofocus value=${text} placeholder="id of another workflow" spellcheck=${false} onInput=${(/** @type {any} */ event) => setText(event.target.value)} /></label>
+      <label class="field wide"><span>workflow id</span><input type="search" autofocus value=${text} placeholder="id of another workflow" spellcheck=${false} onInput=${(/** @type {any} */ event) => setText(event.target.value)} /></label>
       <button type="submit" class="primary" disabled=${!text.trim()}>compare</button>
     </form>
     ${rows.length ? html`<table class="plain-table" aria-label="Workflows to compare with"><tbody>${rows.map((one) => html`<tr key=${one.id}>
@@ -62,21 +62,22 @@ function Chooser({ a }) {
 function SideCard({ letter, side }) {
   return html`<section class="panel side-card side-${letter}" aria-label="Workflow ${letter}">
     <span class="letter">${letter}</span>
-    <div><a class="mono" href=${hrefOf(side.workflow)} title=${plain(side.workflow)}>${cut(side.workflow, 48)}</a>
+    <div><a class="mono" href=${hrefOf(side.id)} title=${plain(side.id)}>${cut(side.id, 48)}</a>
       <div class="note">${cut(side.graph ?? "", 40)} · ${plural(side.steps, "step")} · ${duration(side.duration_ms)}</div></div>
     <span class="gap"></span><${Badge} status=${side.status} />
   </section>`;
 }
 
 const WORDS = /** @type {Record<string, string>} */ ({
-  path: "Another node ran", status: "A step ended differently", decision: "A gate decided differently", values: "A step made other values",
+  path: "Different nodes ran", status: "Different status", decision: "A gate chose differently", values: "Different outputs",
 });
 
 /** @param {{step: any, workflow: string}} props */
 function StepCell({ step, workflow }) {
   if (!step) return html`<span class="note">ended before</span>`;
+  const status = step.status === "completed" && step.replayed ? "skipped" : step.status === "completed" && step.cached ? "cached" : step.status;
   const decision = step.decision === null ? "" : ` → ${cut([step.decision].flat().join(", "), 40)}`;
-  return html`<i class="dot ${statusClass(step.status)}" title=${step.status}></i> <a class="node-name" href=${hrefOf(workflow, step.index)}>${cut(step.node, 40)}</a>
+  return html`<i class="dot ${statusClass(status)}" title=${status}></i> <a class="node-name" href=${hrefOf(workflow, step.index)}>${cut(step.node, 40)}</a>
      <span class="note">${decision} ${step.error ? cut(step.error, 60) : ""}</span>`;
 }
 
@@ -84,13 +85,13 @@ function StepCell({ step, workflow }) {
 function First({ data }) {
   const { first } = data;
   if (!first) {
-    const text = data.same ? "Nothing differs but times." : "All steps went the same way; only the values below differ.";
+    const text = data.same ? "Only times differ." : "All steps are the same; only the values below differ.";
     return html`<${Panel} title="first difference" class="first"><p class="empty">${text}</p><//>`;
   }
   return html`<${Panel} title="first difference" note=${`step ${first.position}`} class="first">
     <div class="padded"><p><b>${WORDS[first.kind] ?? first.kind}</b></p>
-      <div class="versus"><div><span class="letter">a</span> <${StepCell} step=${first.a} workflow=${data.a.workflow} /></div>
-        <div><span class="letter">b</span> <${StepCell} step=${first.b} workflow=${data.b.workflow} /></div></div>
+      <div class="versus"><div><span class="letter">a</span> <${StepCell} step=${first.a} workflow=${data.a.id} /></div>
+        <div><span class="letter">b</span> <${StepCell} step=${first.b} workflow=${data.b.id} /></div></div>
       ${first.values.map((/** @type {any} */ item) => html`<${Value} key=${item.name} item=${item} />`)}</div>
   <//>`;
 }
@@ -108,7 +109,7 @@ function Path({ data }) {
   return html`<${Panel} title="path" note="around the first difference" class="path">
     <div class="scroll"><table class="plain-table" aria-label="Steps of both"><thead><tr><th scope="col" class="fit">#</th><th scope="col">a</th><th scope="col">b</th></tr></thead>
     <tbody>${data.path.map((/** @type {any} */ pair) => html`<tr key=${pair.position} class=${pair.same ? "" : "differs"} aria-current=${pair.position === data.first?.position ? "true" : undefined}>
-      <td class="fit num note">${pair.position}</td><td><${StepCell} step=${pair.a} workflow=${data.a.workflow} /></td><td><${StepCell} step=${pair.b} workflow=${data.b.workflow} /></td></tr>`)}</tbody></table></div>
+      <td class="fit num note">${pair.position}</td><td><${StepCell} step=${pair.a} workflow=${data.a.id} /></td><td><${StepCell} step=${pair.b} workflow=${data.b.id} /></td></tr>`)}</tbody></table></div>
   <//>`;
 }
 
@@ -154,7 +155,7 @@ export function ComparePage() {
   const { a, b } = route.value.params;
   const tools = b && html`<a class="button" href=${compareHref(b, a)}>swap</a><a class="button" href=${format({ view: "compare", params: { a } })}>another…</a>`;
   const title = html`<h1>compare</h1>${a && html`<a class="mono id" href=${hrefOf(a)}>${cut(a, 44)}</a>`}${b && html`<span class="note">with</span><a class="mono id" href=${hrefOf(b)}>${cut(b, 44)}</a>`}`;
-  if (!a) return html`<${Frame} title=${title}><p class="empty">Open a workflow, and compare it from there. <a href="#/">All workflows</a></p><//>`;
+  if (!a) return html`<${Frame} title=${title}><p class="empty">Open a workflow and compare it from there. <a href="#/">All workflows</a></p><//>`;
   return html`<${Frame} title=${title} actions=${tools} class=${b ? "compare-page" : "plain-page"}>
     ${b ? html`<${Comparison} key=${`${a} ${b}`} a=${a} b=${b} />` : html`<${Chooser} key=${a} a=${a} />`}
   <//>`;

@@ -9,7 +9,7 @@ import { about } from "hg/store.js";
 function CopyDialog({ told }) {
   return html`<${Dialog} title="A copy of one workflow">
     <p><span class="mono">${plain(told.root)}</span> as it was on ${moment(told.made_at)}. Nothing here changes, and nothing is fetched.</p>
-    ${told.notes.length ? html`<p>Left out:</p><ul>${told.notes.map((/** @type {string} */ note) => html`<li>${plain(note)}</li>`)}</ul>` : html`<p class="soft">Nothing was left out.</p>`}
+    ${told.notes.length ? html`<p>Left out:</p><ul>${told.notes.map((/** @type {string} */ note) => html`<li>${plain(note)}</li>`)}</ul>` : html`<p class="soft">It is complete.</p>`}
   <//>`;
 }
 

@@ -16,7 +16,7 @@ export function problemOf(text) {
     JSON.parse(text);
     return null;
   } catch (error) {
-    return text.trim() ? /** @type {Error} */ (error).message : "Write a value in JSON, a text in quotes";
+    return text.trim() ? /** @type {Error} */ (error).message : "Enter a JSON value; put text in double quotes";
   }
 }
 
@@ -34,7 +34,7 @@ export function valuesOf(edits) {
 async function asJson(id, key, at) {
   const view = await get("value", { id, key, at, limit: 20_000 });
   if (view.problem) throw new Error(view.problem);
-  if (view.truncated) throw new Error("It is too long to be edited here: hypergraph fork --set NAME=@FILE takes a file");
+  if (view.truncated) throw new Error("Too long to edit here. Use hypergraph fork --set NAME=@FILE");
   return JSON.stringify(view.value, null, 2) ?? "null";
 }
 

@@ -21,12 +21,12 @@ export function ForkDialog({ workflow, superstep, last }) {
     return () => openWorkflow(started.id);
   };
   return html`<${Dialog} title="Fork ${plain(workflow.id)}" submit="Fork and run" ready=${valid && areReady(edits)} onSubmit=${fork}>
-    <p class="soft">A new workflow begins with the history up to a superstep, and runs on from there with what you change.</p>
+    <p class="soft">A new workflow starts from the history up to a superstep and continues with your changes.</p>
     <div class="dialog-fields">
       <label class="field"><span>after superstep, 0 to ${last}</span><input type="number" min="0" max=${last} value=${at} onInput=${(/** @type {any} */ event) => setAt(event.target.valueAsNumber)} /></label>
-      <label class="field wide"><span>its id</span><input value=${name} placeholder="chosen by the server" autocomplete="off" spellcheck=${false} onInput=${(/** @type {any} */ event) => setName(event.target.value)} /></label>
+      <label class="field wide"><span>id of the fork</span><input value=${name} placeholder="automatic" autocomplete="off" spellcheck=${false} onInput=${(/** @type {any} */ event) => setName(event.target.value)} /></label>
     </div>
-    ${valid ? html`<${ValueEdits} id=${workflow.id} at=${at} edits=${edits} onChange=${setEdits} />` : html`<p class="problem">There is no such superstep.</p>`}
+    ${valid ? html`<${ValueEdits} id=${workflow.id} at=${at} edits=${edits} onChange=${setEdits} />` : html`<p class="problem">This superstep does not exist.</p>`}
   <//>`;
 }
 
@@ -38,7 +38,7 @@ export function ResumeDialog({ workflow }) {
     return () => openWorkflow(workflow.id);
   };
   return html`<${Dialog} title="Resume ${plain(workflow.id)}" submit="Resume" ready=${areReady(edits)} onSubmit=${resume}>
-    <p class="soft">Steps that completed are kept; what failed or did not run yet runs now.</p>
+    <p class="soft">Completed steps are kept; failed and missing steps run now.</p>
     <${ValueEdits} id=${workflow.id} at=${null} edits=${edits} onChange=${setEdits} />
   <//>`;
 }
@@ -63,7 +63,7 @@ export function AnswerDialog({ workflow }) {
     return () => openWorkflow(workflow.id);
   };
   const quick = (/** @type {string} */ value) => html`<button type="button" onClick=${() => { setIsText(false); setText(value); }}>${value}</button>`;
-  return html`<${Dialog} title="Answer ${plain(workflow.id)}" submit="Answer and go on" ready=${problem === null} onSubmit=${answer}>
+  return html`<${Dialog} title="Answer ${plain(workflow.id)}" submit="Answer and resume" ready=${problem === null} onSubmit=${answer}>
     <p><span class="mono">${plain(pause.node)}</span> asks${pause.reason && pause.reason !== "interrupt" ? `: ${plain(pause.reason)}` : ""}</p>
     <pre class="prompt" tabindex="0">${plain(typeof pause.prompt.value === "string" ? pause.prompt.value : pause.prompt.text)}</pre>
     <${KeyChoice} keys=${keys} chosen=${key} onChoose=${setKey} />

@@ -46,11 +46,11 @@ export function DeleteDialog({ workflow }) {
   };
   return html`<${Dialog} title="Delete ${plain(workflow.id)}?" submit="Delete" danger onSubmit=${remove}>
     <p>Its ${plural(workflow.steps, "step")} and values${below ? `, and ${plural(below, "run")} below it,` : ""} will be gone. Forks of it stay.</p>
-    <p class="soft">This cannot be taken back. An export can be imported again.</p>
+    <p class="soft">This cannot be undone. An export can be imported again.</p>
   <//>`;
 }
 
-/** Let somebody bring in a workflow that was exported as JSON. */
+/** Dialog to import a workflow that was exported as JSON. */
 export function ImportDialog() {
   const [file, setFile] = useState(/** @type {File | null} */ (null));
   const [name, setName] = useState("");
@@ -61,17 +61,17 @@ export function ImportDialog() {
       const found = await post("import", { content, ...(name.trim() ? { new_id: name.trim() } : {}) });
       return () => openWorkflow(found.ids[0]);
     } catch (error) {
-      const taken = /Workflow '(.+)' exists already/.exec(/** @type {Error} */ (error).message);
+      const taken = /Workflow '(.+)' (?:exists already|already exists)/.exec(/** @type {Error} */ (error).message);
       if (!taken) throw error;
       if (!name) setName(`${taken[1]}-copy`);
-      throw new ApiError(/** @type {Error} */ (error).message, { hint: "Import it under the id that is proposed above, or another one" });
+      throw new ApiError(/** @type {Error} */ (error).message, { hint: "Use the suggested id above, or another one" });
     }
   };
   return html`<${Dialog} title="Import a workflow" submit="Import" ready=${file !== null} onSubmit=${send}>
     <p class="soft">A file that <span class="mono">hypergraph export</span> or this page wrote as JSON or JSON lines. Nothing in it is run.</p>
     <div class="dialog-fields">
       <label class="field wide"><span>file</span><input type="file" accept=".json,.jsonl,application/json" onChange=${(/** @type {any} */ event) => setFile(event.target.files[0] ?? null)} /></label>
-      <label class="field wide"><span>its id here</span><input value=${name} placeholder="as in the file" autocomplete="off" spellcheck=${false} onInput=${(/** @type {any} */ event) => setName(event.target.value)} /></label>
+      <label class="field wide"><span>new id</span><input value=${name} placeholder="as in the file" autocomplete="off" spellcheck=${false} onInput=${(/** @type {any} */ event) => setName(event.target.value)} /></label>
     </div>
   <//>`;
 }

@@ -72,7 +72,7 @@ export function LineagePage() {
     ${error ? html`<${Failure} error=${error} />` : null}
     ${data ? html`<${Panel} title="forks and runs" note=${plural(forks, "fork")} class="family">
       <div role="tree" aria-label="Family of ${plain(id)}">${rows.map((/** @type {any} */ row, /** @type {number} */ place) => html`<${Row} key=${`${row.relation} ${row.id}`} row=${row} lines=${lines[place]} current=${id} />`)}</div>
-      ${data.left_out ? html`<p class="note padded">${plural(data.left_out, "more workflow")} found no place here</p>` : null}
+      ${data.left_out ? html`<p class="note padded">${plural(data.left_out, "more workflow")} not listed</p>` : null}
     <//>` : null}
   <//>`;
 }

@@ -152,7 +152,7 @@ function Row({ item }) {
   return html`<tr onClick=${open}>
     <td><${Badge} status=${item.status} small /></td>
     <td class="of-id"><a class="mono" href=${hrefOf(item)} title=${plain(item.id)}>${cut(item.id, 80)}</a>
-      ${item.alive === false && html`<span class="note" title="Its process has ended; resume goes on">nobody at work</span>`}
+      ${item.alive === false && html`<span class="note" title="The owner process is gone; resume continues the run">owner process is gone</span>`}
       ${item.forked_from && html`<span class="note" title="forked from ${plain(item.forked_from)}">fork of ${cut(item.forked_from, 24)} at ${item.forked_at ?? "its end"}</span>`}
       ${tags.slice(0, 3).map(([name, value]) => html`<span class="tag">${cut(name, 20)}=${cut(value, 20)}</span>`)}</td>
     <td class="of-graph">${cut(item.graph ?? "—", 40)}</td>
@@ -205,7 +205,7 @@ export function List() {
     </section>
     <section class="panel ${pages.busy && pages.ready ? "busy" : ""}" aria-label="Workflows" aria-busy=${pages.busy}>
       ${pages.error ? html`<${Failure} error=${pages.error} />` : null}
-      ${none ? html`<p class="empty">${filtered ? "No workflow passes these filters." : "There are no workflows in this database yet."}</p>` : null}
+      ${none ? html`<p class="empty">${filtered ? "No workflow matches these filters." : "No workflows in this database yet."}</p>` : null}
       ${pages.items.length ? html`<${Table} pages=${pages} order=${params.sort ?? ""} />` : null}
     </section>
   <//>`;

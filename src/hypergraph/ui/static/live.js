@@ -27,7 +27,7 @@ export function followChanges() {
   let missed = false;
   events.onopen = () => {
     live.value = true;
-    if (missed) tell(null); // whatever happened while nobody listened
+    if (missed) tell(null); // changes may have been missed while disconnected
     missed = false;
   };
   events.onerror = () => {

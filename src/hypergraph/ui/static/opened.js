@@ -58,7 +58,7 @@ export function loadRun(id) {
   let promise = asked.get(id);
   if (!promise) {
     promise = extend(id).catch((error) => {
-      asked.delete(id); // whoever asks next tries again
+      asked.delete(id); // the next request tries again
       throw error;
     });
     asked.set(id, promise);

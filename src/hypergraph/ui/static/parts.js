@@ -37,7 +37,7 @@ export function Failure({ error }) {
   </div>`;
 }
 
-const HASTE_MS = 120; // questions that change more often wait until somebody holds still
+const HASTE_MS = 120; // queries that change more often are delayed
 
 /**
  * Ask a question and keep the last answer while the next one is on its way; `null` asks nothing.

@@ -15,7 +15,7 @@ import { selection } from "hg/store.js";
 const UNFOLDED = 12; // nested runs that are open from the start, if there are no more
 const DEEPEST = 12;
 
-/** The runs that somebody folded or unfolded. */
+/** The runs that the user folded or unfolded. */
 const chosen = signal(/** @type {Map<string, boolean>} */ (new Map()));
 
 /** @param {string} id */
@@ -27,7 +27,7 @@ function isSmall(id) {
   return !itemPages.value.has(id);
 }
 
-/** Tell whether the inside of a row is shown; items of a map are folded until somebody asks. @param {Row} row */
+/** Tell whether the inside of a row is shown; items of a map are folded by default. @param {Row} row */
 export function isOpen(row) {
   if (row.child === null) return undefined;
   return chosen.value.get(row.child) ?? (row.kind === "step" && isSmall(row.child));

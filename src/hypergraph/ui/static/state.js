@@ -26,7 +26,7 @@ function Origin({ item }) {
   return html`<div class="origin">
     <span class="note">written by</span> ${maker
       ? html`<button type="button" class="link" onClick=${go}>${cut(maker.node, 40)}</button> <span class="note">in superstep ${maker.superstep}, version ${item.version}</span>`
-      : html`<span>whoever started the run</span>`}
+      : html`<span>input of the run</span>`}
     ${" "}<span class="note">· read by</span> ${readers.length
       ? readers.map((name, i) => html`${i ? ", " : ""}<button type="button" class="link" onClick=${() => selectNode(name)}>${cut(name, 40)}</button>`)
       : html`<span class="note">no node</span>`}
@@ -60,7 +60,7 @@ export function StatePanel() {
   const items = data?.items ?? [];
   const next = data?.next?.length ? html`<span class="note">next: ${cut(data.next.join(", "), 40)}</span>` : null;
   return html`<${Panel} title="state" note=${data ? plural(items.length, "key") : ""} class="state ${loading ? "loading" : ""}" tools=${next}>
-    <div class="scroll" role="tree" aria-label="Values as of superstep ${superstep}">
+    <div class="scroll" role="tree" aria-label="Values after superstep ${superstep}">
       ${error ? html`<${Failure} error=${error} />` : null}
       ${data && !items.length ? html`<p class="empty">No values are stored here.</p>` : null}
       ${items.map((/** @type {any} */ item) => html`<${SettledKey} key=${item.name} item=${item} superstep=${superstep} open=${selection.key.value === item.name} isNew=${version > 0 && item.made_by?.superstep === superstep} />`)}

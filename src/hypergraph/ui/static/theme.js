@@ -1,5 +1,5 @@
 // @ts-check
-/** Light or dark: what the system prefers, unless somebody chose here. */
+/** Light or dark: what the system prefers, unless chosen here. */
 import { effect, signal } from "@preact/signals";
 
 const KEY = "hypergraph-theme";

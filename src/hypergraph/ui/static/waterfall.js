@@ -210,7 +210,7 @@ export function WaterfallPanel() {
   const note = isMap ? plural(detail.value.children.total, "item") + ", failed first" : plural(rows.value.length, "row");
   const [zoomed, zoom] = useState(false);
   const marked = critical.value?.size ? html`<span class="legend"><i class="critical-mark"></i>critical path</span>` : null;
-  const tools = html`${marked}${isMap ? null : html`<button type="button" aria-pressed=${zoomed} title="Spread the time of the rows in view over the whole width" onClick=${() => zoom(!zoomed)}>zoom to rows</button>`}`;
+  const tools = html`${marked}${isMap ? null : html`<button type="button" aria-pressed=${zoomed} title="Scale the time axis to the visible rows" onClick=${() => zoom(!zoomed)}>zoom to rows</button>`}`;
   return html`<${Panel} title=${isMap ? "items" : "timeline"} note=${note} label="Timeline" class="waterfall" tools=${tools}>
     ${page ? html`<div class="map-strip"><${Strip} page=${page} /></div>` : null}
     <${Lines} place=${place} size=${size} zoomed=${zoomed} />

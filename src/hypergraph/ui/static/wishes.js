@@ -7,17 +7,17 @@ const RUNS = new Set(["fork", "resume", "answer"]); // wishes that run a graph
 
 /** Return why nothing can be changed here, null if it can. */
 export function whyNoChange() {
-  if (!about.value) return "The server has not said yet what it allows";
-  if (about.value.offline) return "This page is a copy in a file: it only shows";
-  if (about.value.read_only) return "The server was started with --read-only: it only shows";
+  if (!about.value) return "Loading the permissions of the server";
+  if (about.value.offline) return "This page is an exported copy and is read-only";
+  if (about.value.read_only) return "The server is read-only (--read-only)";
   return null;
 }
 
 /** @param {any} workflow */
 function whyNoRun(workflow) {
   const graphs = /** @type {string[]} */ (about.value?.graphs ?? []);
-  if (!graphs.length) return "The server was given no graph to run: start it with hypergraph ui --app module:attribute";
-  if (workflow.children.is_map) return "This is a map: run it again from code, items that completed are kept";
+  if (!graphs.length) return "The server has no graph to run. Start it with hypergraph ui --app module:attribute";
+  if (workflow.children.is_map) return "This is a map: resume it from code; completed items are kept";
   if (workflow.graph && !graphs.includes(workflow.graph)) {
     return `The server was not given the graph ${plain(workflow.graph)}, only ${plain(graphs.join(", "))}: add it with --app`;
   }
@@ -27,15 +27,15 @@ function whyNoRun(workflow) {
 /** @param {any} workflow */
 function whyNoResume({ parent, status }) {
   if (parent) return `It is a part of ${plain(parent)}, and goes on with it`;
-  if (status === "completed") return "It has completed: there is nothing left to do";
-  if (status === "paused") return "It waits for an answer";
+  if (status === "completed") return "The workflow has completed";
+  if (status === "paused") return "The workflow waits for an answer";
   return null;
 }
 
 /** @param {any} workflow */
 function whyNoAnswer({ parent, pause }) {
   if (parent) return `It is a part of ${plain(parent)}: answer there`;
-  return pause ? null : "It waits for no answer";
+  return pause ? null : "The workflow does not wait for an answer";
 }
 
 /**
@@ -47,7 +47,7 @@ export function whyNot(kind, workflow) {
   if (basic) return basic;
   if (kind === "resume") return whyNoResume(workflow);
   if (kind === "answer") return whyNoAnswer(workflow);
-  if (kind === "fork" && !workflow.steps) return "It has no steps to fork from";
+  if (kind === "fork" && !workflow.steps) return "The workflow has no steps to fork from";
   return null;
 }
 

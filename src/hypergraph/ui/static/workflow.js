@@ -25,7 +25,7 @@ function Title({ found }) {
   const took = found.status === "active" ? `since ${ago(found.created_at)}` : duration(found.duration_ms);
   return html`<h1 title=${plain(found.graph ?? "")}>${cut(found.graph ?? "workflow", 32)}</h1>
     <span class="mono id" title=${plain(found.id)}>${cut(found.id, 44)}</span><${Badge} status=${found.status} />
-    ${found.alive === false ? html`<span class="note" title="Its process has ended; resume goes on">nobody is at work on it</span>` : null}
+    ${found.alive === false ? html`<span class="note" title="The owner process is gone; resume continues the run">owner process is gone</span>` : null}
     <span class="amount" title=${moment(found.created_at)}>${took} · ${amount}</span>
     ${found.parent ? html`<a class="note" href=${hrefOf(found.parent)} title=${plain(found.parent)}>inside ${cut(found.parent, 26)}</a>` : null}
     ${found.forked_from ? html`<a class="note" href=${hrefOf(found.forked_from)} title=${plain(found.forked_from)}>fork of ${cut(found.forked_from, 22)} at ${found.forked_at ?? "its end"}</a>` : null}
@@ -67,7 +67,7 @@ export function WorkflowPage() {
   const id = selection.workflow.value;
   const found = detail.value;
   if (failure.value || id === null) {
-    const error = failure.value ?? new Error("No workflow is named in the address");
+    const error = failure.value ?? new Error("The address does not name a workflow");
     return html`<${Frame} title=${html`<h1>workflow</h1><span class="mono id">${cut(id ?? "", 60)}</span>`}><${Failure} error=${error} /><p class="empty"><a href="#/">All workflows</a></p><//>`;
   }
   const title = found ? html`<${Title} found=${found} />` : html`<h1>workflow</h1><span class="mono id">${cut(id, 60)}</span>`;

@@ -1,4 +1,4 @@
-"""What commands that change a store answer: which workflows they touched, and what became of them."""
+"""Answers of commands that change a store."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypergraph.views.workflows import WorkflowSummary
 
 
 class Tags(TypedDict):
-    """The tags that a workflow has now."""
+    """Tags of a workflow after a change."""
 
     schema: str  # hypergraph.tags/1
     id: str
@@ -16,7 +16,7 @@ class Tags(TypedDict):
 
 
 class Deleted(TypedDict):
-    """What was deleted by name."""
+    """Workflows deleted by id."""
 
     schema: str  # hypergraph.deleted/1
     ids: list[str]  # as asked for
@@ -24,7 +24,7 @@ class Deleted(TypedDict):
 
 
 class Pruned(TypedDict):
-    """What was deleted for its age, or would be."""
+    """Workflows deleted by age, or that would be."""
 
     schema: str  # hypergraph.pruned/1
     ids: list[str]
@@ -32,30 +32,30 @@ class Pruned(TypedDict):
 
 
 class Collected(TypedDict):
-    """How much of what nobody needs is gone."""
+    """Number of leftovers removed."""
 
     schema: str  # hypergraph.gc/1
     removed: int
 
 
 class Written(TypedDict):
-    """A file, or a database, that was written."""
+    """A file or database that was written."""
 
     schema: str  # hypergraph.written/1
     file: str  # of a database its address, without the password
     format: str  # sqlite, postgres, json, jsonl or html
-    workflows: int | None  # None: all of the store; of a copy, children included
+    workflows: int | None  # null for the whole store; a copy counts children too
 
 
 class Forked(TypedDict):
-    """A fork that was made and has not run yet."""
+    """A fork that was created and has not run yet."""
 
     schema: str  # hypergraph.fork/1
     workflow: WorkflowSummary
 
 
 class Imported(TypedDict):
-    """What came out of an export."""
+    """Workflows created by an import."""
 
     schema: str  # hypergraph.imported/1
     ids: list[str]  # the first is the one that was exported

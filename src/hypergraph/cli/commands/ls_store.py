@@ -1,4 +1,7 @@
-"""What `hypergraph ls` needs a store for: `--search`, what `--parent` means, who is at work."""
+"""Parts of `hypergraph ls` that need a store: `--search`, a prefix in `--parent`, owners of active workflows.
+
+A store takes longer to import than a list takes to print, so `ls` imports this module only where needed.
+"""
 
 from __future__ import annotations
 
@@ -8,33 +11,32 @@ from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import quoted, when
 from hypergraph.cli.stores import opened
 from hypergraph.display import Table, plural
-from hypergraph.views.owners import with_owners
 from hypergraph.views.problems import USAGE, Problem
 from hypergraph.views.search import SearchPage
 from hypergraph.views.search import search as steps_that_mention
 from hypergraph.views.stores import resolve
-from hypergraph.views.workflows import WorkflowPage
+from hypergraph.views.workflows import WorkflowPage, with_owners
 
-_STEPS = 5  # of one workflow in a row
+_STEPS = 5  # listed for each workflow
 _OTHERS = ("status", "graph", "since", "until", "tag", "parent", "where")
 
 
 def parent(call: Call) -> str:
-    """Return the workflow whose children are asked for. Raises Problem when it is unknown."""
+    """Return the id of --parent. Raises Problem if it does not exist."""
     return resolve(opened(call), call.options.parent)
 
 
 def owned(call: Call, page: WorkflowPage) -> WorkflowPage:
-    """Return the page that says of active workflows whether somebody is at work on them."""
+    """Return a page whose active workflows say whether their owner process lives."""
     return with_owners(opened(call), page)
 
 
 def search(call: Call) -> Reply:
-    """List the steps that mention some words, those of one workflow in one row."""
+    """List the steps that mention some words, one row per workflow."""
     given = call.options
     other = next((name for name in _OTHERS if getattr(given, name)), None)
     if other is not None:
-        raise Problem(USAGE, f"--search looks through all workflows; it does not go with --{other}")
+        raise Problem(USAGE, f"--search cannot be combined with --{other}")
     page = steps_that_mention(opened(call), given.search, limit=given.limit, cursor=given.cursor)
     return Reply(page, lambda: [_table(page)] if page["items"] else [], _header(page), _next(page))
 
@@ -51,7 +53,7 @@ def _table(page: SearchPage) -> Table:
         named = [f"{step['node']} (step {step['index']})" for step in steps]
         more = [f"and {len(named) - _STEPS} more"] if len(named) > _STEPS else []
         rows.append((workflow, when(steps[0]["started_at"]), ", ".join([*named[:_STEPS], *more])))
-    return Table(("ID", "When", "Steps that mention it"), rows, "... and more" if page["next_cursor"] else "")
+    return Table(("ID", "Started", "Matching steps"), rows, "... and more" if page["next_cursor"] else "")
 
 
 def _next(page: SearchPage) -> list[str]:
