@@ -182,7 +182,8 @@ class Replay:
     def _accumulated(self) -> set[str]:
         """Return the names that a turn remembers even if they were never given."""
         asked = {name for s in self.plan.steps if s.kind == "interrupt" for name in s.outputs}
-        kept = {name for s in self.plan.steps for name in s.outputs if name in s.node.inputs}
+        taken = ((s, name) for s in self.plan.steps for name in s.outputs if name in s.node.inputs)
+        kept = {name for step, name in taken if name not in step.inward}
         return (kept | self.admission.layout.lists) - asked
 
     def _forget(self, reached: int) -> None:

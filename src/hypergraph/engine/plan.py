@@ -240,6 +240,7 @@ class Step:
         "func",
         "getter",
         "index",
+        "inward",
         "is_async",
         "is_gate",
         "kind",
@@ -274,6 +275,7 @@ class Step:
         self.wait_for: tuple[str, ...] = node.wait_for
         self.signals: tuple[str, ...] = tuple(o for o in node.outputs if o not in node.data_outputs)
         self.target_index: dict[str, int] = {}
+        self.inward: frozenset[str] = frozenset()  # what goes round inside a nested graph, and comes from there
         self.arg = self.getter = self.call = self.resolve = None
         self.plain = False
         self.suspends = node.is_async or self.kind == "graph"
@@ -337,6 +339,9 @@ class Plan:
         self._link_orders(wiring)
         for name, gate in wiring.gates.items():
             self.steps[self.index[name]].target_index = {t: self.index[t] for t in gate.target_names}
+        for step in self.steps:
+            if isinstance(step.node, GraphNode):
+                step.inward = _inward(step.node, wiring)
         asks = [s for s in self.steps if s.kind == "interrupt" or _nested_asks(s.node)]
         self.has_interrupts = bool(asks)
         self.has_cycles = bool(wiring.cycles)
@@ -393,6 +398,24 @@ def _contested(wiring: Wiring) -> set[str]:
         for name, producers in wiring.data_producers.items()
         if len(producers) > 1 or any(not wiring.feeders(c, name) for c in wiring.consumers.get(name, ()))
     }
+
+
+def _inward(node: GraphNode, wiring: Wiring) -> frozenset[str]:
+    """Return inputs with which a loop inside could begin, but need not, and that only the node itself makes.
+
+    Each execution of a nested graph is a fresh run: it does not begin where the last one ended.
+    """
+    spec = node.graph.inputs
+    plain = {*spec.required, *spec.optional}
+    inner = dict(zip(node.inputs, node.inner_inputs, strict=True))
+    return frozenset(
+        name
+        for name in node.inputs
+        if name in node.outputs
+        and inner[name] not in plain
+        and node.can_do_without(name)
+        and list(wiring.feeders(node.name, name)) == [node.name]
+    )
 
 
 def _nested_asks(node: Any) -> bool:

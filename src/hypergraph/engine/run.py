@@ -445,7 +445,9 @@ class Run:
         return {
             name: values[name]
             for name in step.node.inputs
-            if name in values and not (name in lent and values[name] is lent[name])
+            if name in values
+            and not (name in lent and values[name] is lent[name])
+            and not (name in step.inward and name not in self.admission.given)
         }
 
     def given_inside(self, step: Step) -> dict[str, Any]:
