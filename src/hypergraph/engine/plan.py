@@ -275,7 +275,7 @@ class Step:
         self.wait_for: tuple[str, ...] = node.wait_for
         self.signals: tuple[str, ...] = tuple(o for o in node.outputs if o not in node.data_outputs)
         self.target_index: dict[str, int] = {}
-        self.inward: frozenset[str] = frozenset()  # what goes round inside a nested graph, and comes from there
+        self.inward: frozenset[str] = frozenset()  # what goes round inside a nested graph
         self.arg = self.getter = self.call = self.resolve = None
         self.plain = False
         self.suspends = node.is_async or self.kind == "graph"
