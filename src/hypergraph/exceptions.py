@@ -477,8 +477,8 @@ def annotate(error: BaseException, note: str) -> None:
         pass
 
 
-__all__ = [  # every error class
+__all__ = [  # every error class, and the warning
     name
     for name, thing in globals().items()
-    if isinstance(thing, type) and issubclass(thing, HypergraphError)
+    if isinstance(thing, type) and issubclass(thing, (HypergraphError, GraphWarning))
 ]
