@@ -126,6 +126,10 @@ class IncompatibleRunnerError(HypergraphError):
 class GraphWarning(UserWarning):
     """A graph that is sound, but may not run as it looks."""
 
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message  # the text
+
 
 class InfiniteLoopError(HypergraphError):
     """The run exceeded maximum iterations; check the loop's gate or raise max_iterations."""
