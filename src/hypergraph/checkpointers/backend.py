@@ -25,6 +25,7 @@ from hypergraph.checkpointers.records import (
     Ownership,
     Payload,
     StepRecord,
+    Turn,
     Workflow,
     each_of,
     no_copy,
@@ -256,6 +257,10 @@ class Backend(ABC):
     @abstractmethod
     def read_inputs(self, workflow_id: str, *, upto: int | None = None) -> list[Payload]:
         """Return the latest encoded value of each input given at or before superstep `upto`."""
+
+    @abstractmethod
+    def read_turns(self, workflow_id: str) -> list[Turn]:
+        """Return when inputs entered, and which, in order."""
 
     @abstractmethod
     def read_owners(self, workflow_ids: Iterable[str]) -> dict[str, Owner]:

@@ -37,9 +37,9 @@ from hypergraph.checkpointers.records import (
     Place,
     StepRecord,
     StoredHistory,
+    Turn,
     Workflow,
     WorkflowList,
-    last_turn,
     owned,
 )
 from hypergraph.checkpointers.status import WorkflowStatus
@@ -50,6 +50,7 @@ from hypergraph.values.serializers import JsonSerializer, Serializer
 P = ParamSpec("P")
 T = TypeVar("T")
 
+_AFTER_ALL = 2**62  # a step index beyond all
 _CLOSE = 5  # ids that an error suggests
 _RECENT = 500  # workflows among which close ids are looked for
 
@@ -288,10 +289,14 @@ class Checkpointer:
         """Return each visit of a node with its inputs, outputs and timing."""
         return self.snapshot(lambda view: History(view, workflow_id).iterations(node))
 
-    def read_history(self, workflow_id: str) -> StoredHistory | None:
+    def read_history(
+        self, workflow_id: str, since: Callable[[Sequence[Turn]], int] | None = None
+    ) -> StoredHistory | None:
         """Return all that a resume needs of a workflow, None if there is none, in one read transaction.
 
-        The record of the workflow, its steps without values, the latest inputs, the last turn, and the
+        `since` chooses from the turns the superstep from which on steps are read; the last of its turns has
+        steps, else all are read.
+        The record of the workflow, its steps without values, the latest inputs, the turns, and the
         latest state, whose values are decoded on demand.
         """
 
@@ -300,16 +305,24 @@ class Checkpointer:
             workflow = backend.read_workflow(workflow_id)
             if workflow is None:
                 return None
-            steps = backend.read_steps(workflow_id, self.encoding, values=False)
-            inputs = backend.read_inputs(workflow_id)
+            turns = backend.read_turns(workflow_id)
+            first, steps = 0 if since is None else since(turns), []
+            if first:
+                before = (first - 1, _AFTER_ALL)
+                steps = backend.read_steps(workflow_id, self.encoding, after=before, values=False)
+            if not steps:
+                first, steps = 0, backend.read_steps(workflow_id, self.encoding, values=False)
+            inputs, outputs = backend.read_inputs(workflow_id), backend.read_outputs(workflow_id)
             return StoredHistory(
                 workflow,
                 steps,
                 self.encoding.versioned(workflow_id, inputs),
-                last_turn(inputs),
-                self._lazy(workflow_id, backend.read_outputs(workflow_id)),
+                turns,
+                self._lazy(workflow_id, outputs),
                 is_map=not steps and bool(backend.read_items(workflow_id)),
                 claims=backend.count_claims(workflow_id),
+                first=first,
+                versions={payload.name: payload.version for payload in outputs},
             )
 
         return self.snapshot(read)

@@ -31,6 +31,7 @@ from hypergraph.checkpointers.records import (
     Ownership,
     Payload,
     StepRecord,
+    Turn,
     Workflow,
     each_of,
     owned,
@@ -176,6 +177,10 @@ class SqlBackend(Backend):
     def read_inputs(self, workflow_id: str, *, upto: int | None = None) -> list[Payload]:
         """Return the latest encoded value of each input; one seek per name."""
         return self._read(reads.payloads, workflow_id, INPUT, upto)
+
+    def read_turns(self, workflow_id: str) -> list[Turn]:
+        """Return when inputs entered, and which, in order."""
+        return self._read(reads.turns, workflow_id)
 
     def read_following(self, workflow_id: str, superstep: int) -> list[str]:
         """Return the nodes of the first superstep after this one, in order of their index."""

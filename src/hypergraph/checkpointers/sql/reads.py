@@ -12,7 +12,7 @@ import msgspec
 from hypergraph.checkpointers.backend import ItemOutline, Position, StepOutline, StepTally, position_of
 from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.query import Query
-from hypergraph.checkpointers.records import Payload, StepRecord, Workflow, since_whole
+from hypergraph.checkpointers.records import Payload, StepRecord, Turn, Workflow, since_whole, turns_of
 from hypergraph.checkpointers.sql import queries
 from hypergraph.checkpointers.sql.columns import Row, or_corrupt
 from hypergraph.checkpointers.sql.connection import Connection
@@ -87,6 +87,15 @@ def key_of(connection: Connection, workflow_id: str) -> int | None:
     """Return the key of a workflow, None if there is none."""
     row = connection.execute(_KEY, (findable(workflow_id),)).fetchone()
     return None if row is None else int(row[0])
+
+
+def turns(connection: Connection, workflow_id: str) -> list[Turn]:
+    """Return when inputs entered, and which, in order."""
+    given = connection.execute(
+        "SELECT superstep, name FROM vals WHERE workflow = ? AND kind = ?",
+        (key_of(connection, workflow_id), INPUT),
+    ).fetchall()
+    return turns_of(given)
 
 
 def locked_key(connection: Connection, workflow_id: str) -> int | None:
