@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from operator import itemgetter
-from typing import Any, ParamSpec, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack
 
 from hypergraph.checkpointers.analysis import (
     Difference,
@@ -45,7 +45,9 @@ from hypergraph.checkpointers.records import (
 from hypergraph.checkpointers.status import WorkflowStatus
 from hypergraph.exceptions import CheckpointError, WorkflowNotFoundError
 from hypergraph.values.codecs import Codec, CodecChain
-from hypergraph.values.serializers import JsonSerializer, Serializer
+
+if TYPE_CHECKING:
+    from hypergraph.values.serializers import Serializer
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -95,7 +97,7 @@ class Checkpointer:
         self.backend = backend  # the place where the workflows are kept; its verbs are documented there
         self.policy = policy if policy is not None else CheckpointPolicy()  # when and how long to keep steps
         self.encoding = Encoding(
-            serializer if serializer is not None else JsonSerializer(),
+            serializer,
             CodecChain.of(codec),
             artifact_store,
             checked_threshold(artifact_threshold),

@@ -5,9 +5,10 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
+from hypergraph import checkpointers as stores  # a serializer is loaded on first access
 from hypergraph.checkpointers.artifacts import ArtifactRef, ArtifactStore
 from hypergraph.checkpointers.deltas import Grown, Growth, applied
 from hypergraph.checkpointers.records import PAUSE, EncodedStep, Payload, Place, StepRecord, gap
@@ -15,8 +16,10 @@ from hypergraph.checkpointers.status import StepStatus
 from hypergraph.exceptions import CheckpointError
 from hypergraph.records import PauseInfo
 from hypergraph.values.codecs import CodecChain
-from hypergraph.values.serializers import Serializer
 from hypergraph.values.undecodable import Undecodable
+
+if TYPE_CHECKING:
+    from hypergraph.values.serializers import Serializer
 
 THRESHOLD = 128 * 1024  # bytes above which a value goes to the artifact store, if there is one
 _PAUSE_FIELDS = tuple(field.name for field in fields(PauseInfo))
@@ -31,29 +34,46 @@ def checked_threshold(threshold: int | None) -> int:
 
 
 class Encoding:
-    """A serializer, codecs and the place for large values."""
+    """A serializer, codecs and the place for large values.
 
-    __slots__ = ("artifacts", "chain", "format", "redact", "serializer", "tag", "threshold")
+    Without a serializer it is JsonSerializer(), loaded with the first value: many commands read none.
+    """
+
+    __slots__ = ("_given", "artifacts", "chain", "format", "redact", "serializer", "tag", "threshold")
+    serializer: Serializer
+    tag: str  # the serializer in stored formats
+    format: str  # the same, with the codecs
 
     def __init__(
         self,
-        serializer: Serializer,
+        serializer: Serializer | None = None,
         chain: CodecChain = _NO_CODECS,
         artifacts: ArtifactStore | None = None,
         threshold: int = THRESHOLD,
         redact: Redact | None = None,
     ) -> None:
-        self.serializer = serializer
+        self._given = serializer
         self.chain = chain
         self.artifacts = artifacts
         self.threshold = threshold
         self.redact = redact
+        if serializer is not None:
+            self._use(serializer)
+
+    def _use(self, serializer: Serializer) -> None:
+        self.serializer = serializer
         self.tag = f"{serializer.id}/{serializer.version}"
-        self.format = self.tag + (f"+{chain.format}" if chain.format else "")
+        self.format = self.tag + (f"+{self.chain.format}" if self.chain.format else "")
+
+    def __getattr__(self, name: str) -> Any:  # called while a slot is empty
+        if name not in ("serializer", "tag", "format"):
+            raise AttributeError(name)
+        self._use(stores.JsonSerializer())
+        return getattr(self, name)
 
     def without_artifacts(self) -> Encoding:
         """Return the same without an artifact store."""
-        return Encoding(self.serializer, self.chain, None, self.threshold, self.redact)
+        return Encoding(self._given, self.chain, None, self.threshold, self.redact)
 
     def using(self, serializer: Serializer) -> Encoding:
         """Return the same with another serializer."""
