@@ -224,7 +224,7 @@ class Encoding:
         tag, _, codecs = written.partition("+")
         if tag.removesuffix("~") != self.tag and not self._reads(tag.removesuffix("~")):
             raise ValueError(f"written as {tag!r}, this store reads {self.tag!r}")
-        if payload.is_artifact:
+        if written != payload.format:  # a reference
             data = self._artifact(data)
         if not codecs and not self.chain.format:
             return data
@@ -287,14 +287,20 @@ def _identity(workflow_id: str, name: str, place: Place | Payload, tag: str) -> 
 class LazyState(Mapping[str, Any]):
     """The latest value of every output, by name."""
 
-    def __init__(self, payloads: Iterable[Payload] = (), decode: Callable[[Payload], Any] = repr) -> None:
-        self._decode = decode
+    def __init__(
+        self,
+        payloads: Iterable[Payload] = (),
+        encoding: Encoding | None = None,
+        workflow_id: str = "",
+    ) -> None:
+        self._encoding = encoding if encoding is not None else Encoding()
+        self._workflow_id = workflow_id
         self._payloads = {payload.name: payload for payload in payloads if payload.data is not None}
         self._values: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._values:
-            self._values[name] = self._decode(self._payloads[name])
+            self._values[name] = self._encoding.value(self._workflow_id, self._payloads[name])
         return self._values[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -312,7 +318,7 @@ class LazyState(Mapping[str, Any]):
 
     def before(self, earlier: Iterable[Payload]) -> LazyState:
         """Return an earlier state of the same workflow; what is in both is decoded once."""
-        found = LazyState(earlier, self._decode)
+        found = LazyState(earlier, self._encoding, self._workflow_id)
         for name, payload in found._payloads.items():
             if name in self._values and payload == self._payloads[name]:
                 found._values[name] = self._values[name]

@@ -211,6 +211,18 @@ def steps(
             if values:
                 payload = linked(connection, key, kind, payload)
             found[payload.superstep, of_node].append((kind, payload))
+    return _records(workflow_id, rows, found, encoding, values=values)
+
+
+@or_corrupt
+def _records(
+    workflow_id: str,
+    rows: Iterable[Row],
+    found: dict[tuple[int, str], list[tuple[int, Payload]]],
+    encoding: Encoding,
+    *,
+    values: bool,
+) -> list[StepRecord]:
     return [record_of(workflow_id, row, _own(row, found), encoding, values=values) for row in rows]
 
 

@@ -208,11 +208,10 @@ def input_rows(key: int, at: int, inputs: Iterable[Payload]) -> list[Row]:
     ]
 
 
-@or_corrupt
 def record_of(
     workflow_id: str, row: Row, payloads: Sequence[Payload], encoding: Encoding, *, values: bool
 ) -> StepRecord:
-    """Return the step of a row, by STEP_COLUMNS, with what its payloads hold."""
+    """Return the step of a row, by STEP_COLUMNS, with what its payloads hold; see `or_corrupt`."""
     _, superstep, node, index, status, created, completed, duration, cached, attempt, *rest = row
     error, error_type, versions, extra = rest
     input_versions, output_versions = parsed(versions)
