@@ -34,6 +34,7 @@ from hypergraph.checkpointers.records import (
     EncodedStep,
     NewWorkflow,
     Ownership,
+    Payload,
     Place,
     StepRecord,
     StoredHistory,
@@ -193,7 +194,7 @@ class Checkpointer:
     def state(self, workflow_id: str, *, superstep: int | None = None) -> dict[str, Any]:
         """Return the values of completed steps, up to and including a superstep, by default all."""
         found = self.backend.read_outputs(workflow_id, upto=superstep)
-        return dict(LazyState(found, self.encoding, workflow_id))
+        return dict(self._lazy(workflow_id, found))
 
     async def get_state(self, workflow_id: str, *, superstep: int | None = None) -> dict[str, Any]:
         """Return the values of completed steps, up to and including a superstep, by default all."""
@@ -309,7 +310,7 @@ class Checkpointer:
                 steps,
                 self.encoding.versioned(workflow_id, inputs),
                 last_turn(inputs),
-                LazyState(backend.read_outputs(workflow_id), self.encoding, workflow_id),
+                self._lazy(workflow_id, backend.read_outputs(workflow_id)),
                 is_map=not steps and bool(backend.read_items(workflow_id)),
                 claims=backend.count_claims(workflow_id),
             )
@@ -605,6 +606,9 @@ class Checkpointer:
         self.backend.trim(workflow_id, self.encoding, before=last + 1 - (self.policy.window or 1))
 
     # ------------------------------------------------------------------------------------------
+
+    def _lazy(self, workflow_id: str, payloads: Iterable[Payload]) -> LazyState:
+        return LazyState(payloads, self.encoding, workflow_id)
 
     def _printable(self, workflow: Workflow) -> Workflow:
         """Return the workflow with loaders for what it prints: its steps, or its items if it is a map."""
