@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 from zlib import crc32
 
 from hypergraph import checkpointers as stores  # a serializer is loaded on first access
 from hypergraph.checkpointers.artifacts import ArtifactRef, ArtifactStore
 from hypergraph.checkpointers.deltas import Grown, Growth, applied
-from hypergraph.checkpointers.records import PAUSE, EncodedStep, Payload, Place, StepRecord, gap
+from hypergraph.checkpointers.records import (
+    PAUSE,
+    Claim,
+    Commit,
+    CommitOptions,
+    EncodedStep,
+    Payload,
+    Place,
+    StepRecord,
+    gap,
+    owned,
+)
 from hypergraph.checkpointers.status import StepStatus
 from hypergraph.exceptions import CheckpointError
 from hypergraph.records import PauseInfo
@@ -71,13 +82,22 @@ class Encoding:
         self._use(stores.JsonSerializer())
         return getattr(self, name)
 
-    def without_artifacts(self) -> Encoding:
-        """Return the same without an artifact store."""
-        return Encoding(self._given, self.chain, None, self.threshold, self.redact)
+    def varied(self, serializer: Serializer | None = None, *, artifacts: bool = True) -> Encoding:
+        """Return the same with another serializer, or without the artifact store."""
+        kept = self.artifacts if artifacts else None
+        return Encoding(serializer or self._given, self.chain, kept, self.threshold, self.redact)
 
-    def using(self, serializer: Serializer) -> Encoding:
-        """Return the same with another serializer."""
-        return Encoding(serializer, self.chain, self.artifacts, self.threshold, self.redact)
+    def commit(
+        self, claim: Claim, steps: Sequence[EncodedStep] = (), **more: Unpack[CommitOptions]
+    ) -> Commit:
+        """Return steps, inputs and the status as one unit for `Backend.write`, the inputs encoded."""
+        owner, at = claim.workflow_id, more.get("at", 0)
+        inputs = tuple(
+            self.payload(name, version, value, Place(owner, at, -version))
+            for name, (version, value) in (more.get("inputs") or {}).items()
+        )
+        rest: dict[str, Any] = {name: value for name, value in more.items() if name != "inputs"}
+        return Commit(owned(claim), tuple(steps), inputs, **rest)
 
     def encode(
         self, record: StepRecord, growth: Growth | None = None, artifact: bool | None = None

@@ -13,10 +13,8 @@ from hypergraph.checkpointers.sql.store import SqlCheckpointer
 from hypergraph.values.codecs import Codec, CodecChain
 
 if TYPE_CHECKING:
-    from hypergraph.values.serializers import Serializer
-
-if TYPE_CHECKING:
     from hypergraph.checkpointers.postgres.backend import PostgresBackend
+    from hypergraph.values.serializers import Serializer
 
 DEFAULT_SCHEMA = "hypergraph"
 

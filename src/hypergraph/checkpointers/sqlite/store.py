@@ -83,11 +83,6 @@ class SqliteCheckpointer(SqlCheckpointer):
             redact=redact,
         )
 
-    @property
-    def path(self) -> str:
-        """The file, as an absolute path."""
-        return self.backend.location
-
 
 def artifacts_beside(path: str) -> FileArtifactStore:
     """Return the folder for large values beside a file."""
