@@ -120,7 +120,7 @@ def alone() -> dict[str, str]:
 def test_the_wheel_holds_the_package_whole_and_nothing_else(made: Made) -> None:
     files = [path for path in SOURCE.rglob("*") if path.is_file() and path.suffix != ".pyc"]
     ours = {path.relative_to(SOURCE.parent).as_posix() for path in files}
-    assert {name for name in made.backend.find_ids() if ".dist-info/" not in name} == ours
+    assert {name for name in made.names() if ".dist-info/" not in name} == ours
     assert {"hypergraph/py.typed", "hypergraph/ui/static/index.html"} <= ours
 
 
@@ -160,7 +160,7 @@ def test_the_wheel_says_what_it_is(made: Made) -> None:
     assert said.get_payload() == (ROOT / "README.md").read_text(encoding="utf-8")
     assert set(said.get_all("Provides-Extra") or []) == set(EXTRAS)
     assert said.get_all("Project-URL") is None
-    assert any(name.endswith(".dist-info/licenses/LICENSE") for name in made.backend.find_ids())
+    assert any(name.endswith(".dist-info/licenses/LICENSE") for name in made.names())
 
 
 def test_sizes_are_those_of_the_page(made: Made) -> None:
@@ -168,7 +168,7 @@ def test_sizes_are_those_of_the_page(made: Made) -> None:
     sizes = {"wheel": made.wheel.stat().st_size, "sdist": made.sdist.stat().st_size, "installed": unpacked}
     print(
         {name: f"{size / 1e6:.2f} MB" for name, size in sizes.items()},
-        f"{len(made.backend.find_ids())} files",
+        f"{len(made.names())} files",
     )
     said = dict(re.findall(r"\| (wheel|sdist|installed)\b.*\| ([\d.]+) MB \|", INSTALL.read_text()))
     assert {name: float(said[name]) for name in sizes} == pytest.approx(
@@ -209,7 +209,7 @@ def test_the_page_is_served_with_all_its_files(made: Made, tmp_path: Path) -> No
     install(environment, "hypergraph[ui]", made.wheels)  # an extra, added by name to what is installed
     python = str(environment / "bin" / "python")
     run([python, "-c", PROGRAM], cwd=tmp_path, env=alone())
-    files = {name for name in made.backend.find_ids() if name.startswith("hypergraph/ui/static/")}
+    files = {name for name in made.names() if name.startswith("hypergraph/ui/static/")}
     command = [str(environment / "bin" / "hypergraph"), "--db", str(tmp_path / "runs.db"), "ui", "--no-open"]
     with answering(command, alone()) as served:
         assert served.request("/").status == 200

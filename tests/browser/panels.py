@@ -17,7 +17,7 @@ class Panels:
             open_workflow(page, address)
         self.slider = page.get_by_role("slider", name="Superstep")
         self.rows = page.get_by_role("treegrid", name="Steps")
-        self.state = page.get_by_role("tree", name=re.compile("^Values as of"))
+        self.state = page.get_by_role("tree", name=re.compile("^Values after"))
         self.inputs = page.get_by_role("tree", name="inputs")
         self.outputs = page.get_by_role("tree", name="outputs")
         self.details = page.get_by_role("tabpanel")

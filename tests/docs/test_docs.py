@@ -100,7 +100,7 @@ def test_blocks_on_the_page_name_a_language_we_check(page: Path) -> None:
 
 def test_readme_is_one_short_page_that_names_both_commands() -> None:
     text = README.read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= 150
+    assert len(text.splitlines()) < 200
     assert "make demo" in text
     assert "make test" in text
 

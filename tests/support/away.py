@@ -35,7 +35,7 @@ def count_to(n):
 def meet_left(fifo):
     """Go on only when somebody else is in `meet_right` at the same time."""
     with open(fifo, "w") as other:
-        other.backend.write("left")
+        other.write("left")
     return os.getpid()
 
 

@@ -313,7 +313,7 @@ def test_what_is_queued_is_written_before_the_interpreter_ends(tmp_path: Path) -
         writer, claim = Writer(store.backend), store.backend.claim("w", NewWorkflow(), store.encoding)
         for i in range(200):
             record = StepRecord("w", i, "n", i, StepStatus.COMPLETED, {})
-            writer.submit(store.prepare(claim, [store.encoding.encode(record)]))
+            writer.submit(store.encoding.commit(claim, [store.encoding.encode(record)]))
     """
     in_fresh_python(code, tmp_path / "w.db")
     assert len(SqliteCheckpointer(tmp_path / "w.db").steps("w")) == 200
@@ -474,7 +474,7 @@ def test_a_migration_that_fails_leaves_the_file_as_it_was(
 
     monkeypatch.setattr(migrations, "MIGRATIONS", (*migrations.MIGRATIONS, broken))
     with pytest.raises(CheckpointError):
-        SqliteCheckpointer(tmp_path / "w.db").open()
+        SqliteCheckpointer(tmp_path / "w.db").backend.open()
     monkeypatch.undo()
     assert SqliteCheckpointer(tmp_path / "w.db").state("w") == {"x": 2}
     connection = sqlite3.connect(tmp_path / "w.db")
