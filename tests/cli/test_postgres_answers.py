@@ -358,7 +358,8 @@ def test_the_doctor_tells_workflows_whose_owner_is_gone(mine: Cli) -> None:
     program = (
         "import os, sys\nfrom hypergraph.checkpointers import PostgresCheckpointer\n"
         "from hypergraph.checkpointers.records import NewWorkflow\n"
-        "PostgresCheckpointer(sys.argv[1]).claim('dead', NewWorkflow())\nos._exit(9)"
+        "store = PostgresCheckpointer(sys.argv[1])\n"
+        "store.backend.claim('dead', NewWorkflow(), store.encoding)\nos._exit(9)"
     )
     subprocess.run([sys.executable, "-c", program, mine.database], check=False, env=ENVIRONMENT)
     claim = store.backend.claim("alive", NewWorkflow(), store.encoding)
@@ -374,13 +375,8 @@ def test_the_doctor_tells_workflows_whose_owner_is_gone(mine: Cli) -> None:
 
 
 def test_the_doctor_tells_a_database_without_a_store_and_a_user_who_may_not_write(mine: Cli) -> None:
-<<<<<<< HEAD
-    assert findings(mine.database)["store"][1].endswith("yet; hypergraph run makes it")
-    PostgresCheckpointer(mine.database).backend.open()
-=======
     assert findings(mine.database)["store"][1].endswith("; hypergraph run creates it")
-    PostgresCheckpointer(mine.database).open()
->>>>>>> main
+    PostgresCheckpointer(mine.database).backend.open()
     with psycopg.connect(mine.database, autocommit=True) as connection:
         connection.execute("DROP ROLE IF EXISTS looker")
         connection.execute("CREATE ROLE looker LOGIN")

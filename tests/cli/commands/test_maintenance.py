@@ -142,7 +142,8 @@ def test_a_workflow_that_nobody_runs_any_more_is_told_from_one_at_work(tmp_path:
     program = (
         "import os, sys\nfrom hypergraph.checkpointers import SqliteCheckpointer\n"
         "from hypergraph.checkpointers.records import NewWorkflow\n"
-        "SqliteCheckpointer(sys.argv[1]).claim(sys.argv[2], NewWorkflow())\n"
+        "store = SqliteCheckpointer(sys.argv[1])\n"
+        "store.backend.claim(sys.argv[2], NewWorkflow(), store.encoding)\n"
         "print('claimed', flush=True)\n"
         "sys.stdin.read()\nos._exit(9)"
     )
