@@ -37,6 +37,7 @@ from hypergraph.exceptions import CheckpointError
 if TYPE_CHECKING:
     from hypergraph.checkpointers.background import Writer
     from hypergraph.checkpointers.encoding import Encoding
+    from hypergraph.checkpointers.policy import CheckpointPolicy
 
 T = TypeVar("T")
 
@@ -202,6 +203,12 @@ class Backend(ABC):
     @abstractmethod
     def trim(self, workflow_id: str, encoding: Encoding, *, before: int) -> None:
         """Drop values that no state at or after superstep `before` contains; the records stay."""
+
+    def retain(self, workflow_id: str, policy: CheckpointPolicy, encoding: Encoding) -> None:
+        """Drop the values of a workflow that the retention policy does not keep."""
+        if policy.retention != "full":
+            last = self.last_superstep(workflow_id) or 0
+            self.trim(workflow_id, encoding, before=last + 1 - (policy.window or 1))
 
     # --- reading ------------------------------------------------------------------------------
 

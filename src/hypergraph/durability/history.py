@@ -366,7 +366,7 @@ def grown(stored: Stored, graph: Graph) -> list[StepRecord]:
     records = list(stored.records)
     last = {r.node_name: n for n, r in enumerate(records) if r.status is StepStatus.COMPLETED}
     for name, position in last.items():
-        record, node = records[position], graph.nodes.get(name)
+        record, node = records[position], graph.wiring.nodes.get(name)
         if not isinstance(node, FunctionNode) or record.partial:
             continue
         unmade = set(node.data_outputs).difference(record.output_versions)

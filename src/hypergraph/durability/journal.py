@@ -146,7 +146,9 @@ class Journal:
 
     def taken(self, name: str, version: int, value: Any) -> None:
         """Record an answer that was taken as an input, among those that came with this turn."""
-        self.store.commit(self.claim, inputs={name: (version, value)}, at=self.turn)
+        self.store.backend.write(
+            self.store.encoding.commit(self.claim, inputs={name: (version, value)}, at=self.turn)
+        )
 
     def known_result(self, step: Step, superstep: int) -> Any:
         """Return what a call that must not be repeated has returned, if that is known; else NOT_KNOWN."""

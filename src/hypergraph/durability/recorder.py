@@ -49,7 +49,7 @@ class WorkflowRecorder:
     """Keep the runs of one call in a store."""
 
     def __init__(self, store: Checkpointer, options: RunOptions, graph: Graph) -> None:
-        self.store = store.with_serializer(with_types_of(store.serializer, graph))
+        self.store = store.view(serializer=with_types_of(store.encoding.serializer, graph))
         self.options = options
         self.writer = Writer.of(store.backend) if store.policy.durability == "async" else None
         self.maps = MapRecorder(self.store, options)
@@ -131,7 +131,9 @@ class WorkflowRecorder:
             if stored is not None and self._is_over(run, stored):
                 return False
         try:
-            claim = self.store.claim(workflow_id, self._described(run), force=self.options.force)
+            claim = self.store.backend.claim(
+                workflow_id, self._described(run), self.store.encoding, force=self.options.force
+            )
         except WorkflowLockedError:
             # A rival that came too late to fork holds it for a moment, only to find that out.
             if not (self.options.wait or self.has_forked):
@@ -145,8 +147,10 @@ class WorkflowRecorder:
             return self._go_on(run, claim)
         except BaseException as error:
             if isinstance(error, CrashLoopError):
-                self.store.commit(claim, status=WorkflowStatus.FAILED, full=True)
-            self.store.release(claim)
+                self.store.backend.write(
+                    self.store.encoding.commit(claim, status=WorkflowStatus.FAILED, full=True)
+                )
+            self.store.backend.release(claim)
             raise
 
     def _fork(self, run: Run, origin: fork.Origin) -> None:
@@ -233,7 +237,7 @@ class WorkflowRecorder:
             if not self.options.new_turn:
                 refuse_second_answer(run.admission.graph, stored, run.answers)
         if self._is_over(run, stored):  # another process was faster
-            self.store.release(claim)
+            self.store.backend.release(claim)
             return False
         graph, news = run.admission.graph, self._news(run, stored)
         outdated = outdated_nodes(graph, stored, self.options.code_change)
@@ -250,7 +254,11 @@ class WorkflowRecorder:
         run.journal = Journal(self.store, claim, run, self.writer, active_time=stored.active_time)
         if given or code is not None or stored.workflow.status is not WorkflowStatus.ACTIVE:
             active = WorkflowStatus.ACTIVE
-            self.store.commit(claim, inputs=given, at=run.past.first, status=active, code=code)
+            self.store.backend.write(
+                self.store.encoding.commit(
+                    claim, inputs=given, at=run.past.first, status=active, code=code
+                )
+            )
         return True
 
     @property
@@ -272,8 +280,8 @@ class WorkflowRecorder:
                 self.store.backend.commit_seconds = perf_counter() - started
             return saved
         finally:
-            self.store.release(journal.claim)
-            self.store.retain(journal.claim.workflow_id)
+            self.store.backend.release(journal.claim)
+            self.store.backend.retain(journal.claim.workflow_id, self.store.policy, self.store.encoding)
 
     def _code_since(self, run: Run) -> NewWorkflow | None:
         """Return the code to record after nodes ran again."""
@@ -337,13 +345,15 @@ class MapRecorder:
         if stored is not None and self._is_complete(map_run, stored, items):
             return
         new = described(map_run, self.options)
-        claim = self.claims[map_run] = self.store.claim(map_run.workflow_id, new, force=self.options.force)
+        claim = self.claims[map_run] = self.store.backend.claim(
+            map_run.workflow_id, new, self.store.encoding, force=self.options.force
+        )
         if claim.existing is None:
             self.fresh.add(map_run)
             return
         self.active_time[map_run] = active_time(claim.existing, items)
         if claim.existing.status is not WorkflowStatus.ACTIVE:
-            self.store.commit(claim, status=WorkflowStatus.ACTIVE)
+            self.store.backend.write(self.store.encoding.commit(claim, status=WorkflowStatus.ACTIVE))
 
     def close(self, map_run: MapRun) -> None:
         """Write down how the map ended."""
@@ -354,9 +364,13 @@ class MapRecorder:
         try:
             duration = (map_run.stopped_at - map_run.started) * 1000 + self.active_time.pop(map_run, 0.0)
             outermost = map_run.parent is None
-            self.store.commit(claim, status=_status(map_run), duration_ms=duration, full=outermost)
+            self.store.backend.write(
+                self.store.encoding.commit(
+                    claim, status=_status(map_run), duration_ms=duration, full=outermost
+                )
+            )
         finally:
-            self.store.release(claim)
+            self.store.backend.release(claim)
 
     def key_of(self, run: Run) -> str | None:
         """Return the key by which an item is matched, None where its position counts."""

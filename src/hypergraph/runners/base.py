@@ -84,9 +84,9 @@ class BaseRunner(ABC):
         logger: logging.Logger | None = None,
         executor: Executor | Mapping[str, Executor] | None = None,
     ) -> None:
-        if checkpointer is not None and not hasattr(checkpointer, "claim"):
+        if checkpointer is not None and not hasattr(checkpointer, "save_step"):
             raise TypeError(_not_a_store(type(self).__name__, checkpointer))
-        if cache is not None and hasattr(cache, "claim"):
+        if cache is not None and hasattr(cache, "save_step"):
             raise TypeError(
                 f"cache must have get(key) and set(key, value), got the store {type(cache).__name__}. "
                 f"Write {type(self).__name__}(checkpointer=...) to record runs."

@@ -271,7 +271,7 @@ class SqlBackend(Backend):
         """Give the workflow back; a claim that another process has taken over is left alone."""
         mine = owned(claim)
         database, held = self.database, (mine.key, mine.fence)
-        if not database.locks.holds(*held):
+        if held not in database.locks.held:
             return
         if fault_points.hook is not None:
             fault_points.point("release.before")
@@ -285,7 +285,10 @@ class SqlBackend(Backend):
             fault_points.point("release.after")
 
     def _check_held(self, claim: Ownership) -> None:
-        if not self.database.locks.holds(claim.key, claim.fence):  # released, or the parent's before a fork
+        if (
+            claim.key,
+            claim.fence,
+        ) not in self.database.locks.held:  # released, or the parent's before a fork
             raise taken_over(claim.workflow_id)
 
     def _settle(self, commit: Commit) -> None:

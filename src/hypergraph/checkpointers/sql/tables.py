@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
-
-import msgspec
 
 from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.names import moved
@@ -34,8 +31,7 @@ from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.records import Decision
 
 _dumps = json.JSONEncoder(separators=(",", ":"), default=list).encode
-_encode = msgspec.json.Encoder().encode  # several times faster, but it refuses lone surrogates
-_decode = msgspec.json.Decoder().decode
+_scan = json.JSONDecoder().raw_decode
 _KEPT = 256
 _STRUCTURES: dict[
     int, tuple[Any, Any, Any]
@@ -102,6 +98,8 @@ def structure(new: NewWorkflow) -> Structure:
     found = _STRUCTURES.get(id(new.node_hashes))
     if found is None or found[0] is not new.node_hashes or found[1] is not new.graph:
         graph, hashes = _dumps(new.graph), _dumps(dict(new.node_hashes))
+        import hashlib  # reading needs no digest, and it takes long to load
+
         digest = hashlib.sha256(f"[{graph},{hashes}]".encode()).digest()
         if len(_STRUCTURES) >= _KEPT:
             _STRUCTURES.clear()
@@ -146,9 +144,15 @@ def step_row(key: int, record: StepRecord) -> Row:
         record.attempt,
         error and text(error),
         record.error_type and text(record.error_type),
-        _encode((record.input_versions, record.output_versions)).decode(),
+        _encoded((record.input_versions, record.output_versions)),
         _extra(record),
     )
+
+
+def _encoded(versions: tuple[dict[str, int], dict[str, int]]) -> str:
+    import msgspec  # several times faster than json, and not needed to read
+
+    return msgspec.json.encode(versions).decode()
 
 
 def _extra(record: StepRecord) -> str | None:
@@ -204,15 +208,14 @@ def input_rows(key: int, at: int, inputs: Iterable[Payload]) -> list[Row]:
     ]
 
 
-@or_corrupt
 def record_of(
     workflow_id: str, row: Row, payloads: Sequence[Payload], encoding: Encoding, *, values: bool
 ) -> StepRecord:
-    """Return the step of a row, by STEP_COLUMNS, with what its payloads hold."""
+    """Return the step of a row, by STEP_COLUMNS, with what its payloads hold; see `or_corrupt`."""
     _, superstep, node, index, status, created, completed, duration, cached, attempt, *rest = row
     error, error_type, versions, extra = rest
-    input_versions, output_versions = _decode(versions)
-    more = _fields(extra) if extra else {}
+    input_versions, output_versions = parsed(versions)
+    more: dict[str, Any] = parsed(extra) if extra else {}
     has_values = not more.pop("no_values", False)
     if isinstance(more.get("decision"), list):
         more["decision"] = Decision(more["decision"])
@@ -235,12 +238,16 @@ def record_of(
     )
 
 
-def _fields(extra: str) -> dict[str, Any]:
-    """Return the extra fields of a step: quickly, unless a text in them is not valid UTF-8."""
-    try:
-        return _decode(extra)  # type: ignore[no-any-return]  # what `_extra` has written
-    except ValueError:
-        return json.loads(extra)  # type: ignore[no-any-return]  # as above
+def parsed(text: str) -> Any:
+    """Return what a JSON text holds, without the search for blanks around it that `json.loads` begins with.
+
+    Raises:
+        ValueError: it is not JSON.
+    """
+    found, end = _scan(text)
+    if end != len(text):
+        raise ValueError(f"not JSON from character {end} on")
+    return found
 
 
 def inserting(table: str, columns: Sequence[str]) -> str:
