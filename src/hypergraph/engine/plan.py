@@ -414,7 +414,7 @@ def _inward(node: GraphNode, wiring: Wiring) -> frozenset[str]:
         if name in node.outputs
         and inner[name] not in plain
         and node.can_do_without(name)
-        and list(wiring.feeders(node.name, name)) == [node.name]
+        and {node.name}.issuperset(wiring.feeders(node.name, name))
     )
 
 
