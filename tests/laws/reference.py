@@ -419,7 +419,9 @@ class Interpreter:
                     for n in members - {without}
                     if (n in may_open or not self.gates[n])
                     and all(x in made or outside(n, x) for x in self.parts[n].inputs)
-                    and all(e[3] in made if e[3] else e[0] in runs for e in edges if e[1] == n and e[2] == "order")
+                    and all(
+                        e[3] in made if e[3] else e[0] in runs for e in edges if e[1] == n and e[2] == "order"
+                    )
                 }
             return any(e[0] in runs for e in edges if e[2] == "control")
 

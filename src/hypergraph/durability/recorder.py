@@ -255,9 +255,7 @@ class WorkflowRecorder:
         if given or code is not None or stored.workflow.status is not WorkflowStatus.ACTIVE:
             active = WorkflowStatus.ACTIVE
             self.store.backend.write(
-                self.store.encoding.commit(
-                    claim, inputs=given, at=run.past.first, status=active, code=code
-                )
+                self.store.encoding.commit(claim, inputs=given, at=run.past.first, status=active, code=code)
             )
         return True
 

@@ -300,9 +300,11 @@ class Run:
         return self.asked[0][1] if self.asked else None
 
     def ask(self, step: Step, superstep: int, pauses: Iterable[PauseInfo]) -> None:
-        """Record questions; a failure counts before any."""
+        """Record the open questions of a step; a failure counts before any."""
         if self.failure is None:
-            found = (*self.asked, *(((superstep, step.index), pause) for pause in pauses))
+            place = (superstep, step.index)
+            others = (asked for asked in self.asked if asked[0] != place)  # those that were open before
+            found = (*others, *((place, pause) for pause in pauses))
             self.status, self.asked = RunStatus.PAUSED, tuple(sorted(found, key=lambda pair: pair[0]))
 
     def fail(
