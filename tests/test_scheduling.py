@@ -34,17 +34,19 @@ def parts(*described: str, defaults: Iterable[str] = (), shut: Iterable[str] = (
             elif kind == "wait":
                 waits = names
         found.append(
-            dict(
-                name=name,
-                takes=tuple(text.rstrip("=") for text in takes),
-                makes=outputs,
-                emits=emits,
-                waits=waits,
-                optional=frozenset(text.rstrip("=") for text in takes if text.endswith("=")).union(defaults),
-                appends=frozenset(outputs[:1]) if appends else frozenset(),
-                targets=(targets or ()) if is_gate else None,
-                default_open=name not in shut,
-            )
+            {
+                "name": name,
+                "takes": tuple(text.rstrip("=") for text in takes),
+                "makes": outputs,
+                "emits": emits,
+                "waits": waits,
+                "optional": frozenset(text.rstrip("=") for text in takes if text.endswith("=")).union(
+                    defaults
+                ),
+                "appends": frozenset(outputs[:1]) if appends else frozenset(),
+                "targets": (targets or ()) if is_gate else None,
+                "default_open": name not in shut,
+            }
         )
     makers: dict[str, list[str]] = {}
     for part in found:

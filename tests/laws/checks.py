@@ -73,8 +73,10 @@ def at_most_once(net: Net, steps: Sequence[Sequence[str]]) -> str | None:
 
 
 def nothing_unchosen(net: Net, steps: Sequence[Sequence[str]], out: Outcome, before: set[str]) -> str | None:
-    """L2: a node behind gates outside of its loop runs only if one of its gates named it; `before`: what gates
-    that this turn does not reach have named in earlier turns."""
+    """L2: a node behind gates outside of its loop runs only if one of its gates named it.
+
+    `before` holds the names that gates outside of what this turn reaches chose in earlier turns.
+    """
     parts = {p.name: p for p in net.parts}
     gates = {n: {p.name for p in net.parts if n in p.targets} for n in parts}
     loops = loops_of(net)
@@ -105,7 +107,7 @@ def nothing_unchosen(net: Net, steps: Sequence[Sequence[str]], out: Outcome, bef
 
 
 def rounds(net: Net, steps: Sequence[Sequence[str]]) -> str | None:
-    """L3, for loops with one gate and one head: in a round every node runs at most once, after what leads to it."""
+    """L3, for loops with one gate and one head: a node runs once in a round, after what leads to it."""
     graph = wiring(net)
     for loop in loops_of(net):
         gates = gates_in(net, loop)
@@ -181,7 +183,7 @@ def remembered(net: Net, ever: Iterable[str]) -> set[str]:
 
 
 def turn_is_a_fresh_run(net: Net, turns: Sequence[dict[str, Any]], limit: int) -> Iterator[str]:
-    """L5: a turn does what a fresh run does that is handed the last inputs, the new ones and what is remembered."""
+    """L5: a turn does what a fresh run does with the last inputs, the new ones and what is remembered."""
     run = Interpreter(net, limit)
     last: dict[str, Any] = {}
     values: dict[str, Any] = {}

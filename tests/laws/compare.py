@@ -55,7 +55,8 @@ class Difference:
     def __str__(self) -> str:
         return (
             f"{program(self.case)}\n\n{self.runner}, turn {self.turn + 1}: {self.what}\n"
-            f"  reference: {self.expected}\n  engine:    {self.found}\n  course of the reference: {self.outcome.supersteps}"
+            f"  reference: {self.expected}\n  engine:    {self.found}\n"
+            f"  course of the reference: {self.outcome.supersteps}"
         )
 
 
@@ -65,7 +66,10 @@ def key(calls: Iterable[tuple[str, Any]]) -> list[str]:
 
 
 def reference_runs(case: Case, *, rounds: int = LIMIT) -> Iterator[tuple[dict[str, Any], Outcome]]:
-    """Run all turns; a turn that pauses is answered once before the next one. Yields the values and outcome of each call."""
+    """Run all turns, and yield the values and the outcome of each call.
+
+    A turn that pauses is answered once before the next one.
+    """
     run = Interpreter(case.net, rounds)
     for number, values in enumerate(case.turns):
         out = run.turn(values, new_turn=number > 0)
@@ -154,7 +158,7 @@ def _questions(result: Any) -> set[str]:
     return {p.response_key for p in pauses}
 
 
-def _run(
+def _run(  # noqa: PLR0917 - one call of a case
     graph: Any, runner: str, store: Any, values: dict[str, Any], number: int, case: Case
 ) -> tuple[Any, str]:
     options: dict[str, Any] = {
@@ -246,14 +250,14 @@ def smaller(case: Case) -> Iterator[Case]:
             yield replace(case, net=replace(net, **less))  # type: ignore[arg-type]
     for i, p in enumerate(parts):
         for q in _less(p):
-            yield replace(case, net=replace(net, parts=parts[:i] + (q,) + parts[i + 1 :]))
+            yield replace(case, net=replace(net, parts=(*parts[:i], q, *parts[i + 1 :])))
     for i, values in enumerate(case.turns):
         for x in values:
             turn = {y: v for y, v in values.items() if y != x}
-            yield replace(case, turns=case.turns[:i] + (turn,) + case.turns[i + 1 :])
+            yield replace(case, turns=(*case.turns[:i], turn, *case.turns[i + 1 :]))
 
 
-def _less(p: graphs.Part) -> Iterator[graphs.Part]:
+def _less(p: graphs.Part) -> Iterator[graphs.Part]:  # noqa: PLR0912 - one way each
     if p.kind == "graph":
         assert p.inner is not None
         yield replace(

@@ -55,12 +55,13 @@ D15 Remembered names are handed like inputs (the letter of L5). So a gate that r
 D16 A given value that R8 does not count is as good as absent: default or binding, else not available.
 D17 Answers that a turn did not use are dropped when a new turn begins, and named in `unused`.
 D19 A last choice (D2) reaches the beginning without passing another node that a gate of the loop controls.
-D20 With declared edges a given value does not count for an ordinary node of a loop with a gate that an edge of
-    the loop feeds: the node begins nothing, unless nothing else can.
-D21 A node that no gate controls begins a loop only if it leads to a gate of the loop without a choice: else the
-    loop would be at rest before a gate was asked.
-D22 R8: a given value counts for an ordinary node of a loop if what the loop makes of it cannot come before the
-    first choice (`save(n)` begins, `tell(n)` waits for save, `up` makes n by choice: tell takes the given n).
+D20 With declared edges a given value does not count for an ordinary node of a loop with a gate that an edge
+    of the loop feeds: the node begins nothing, unless nothing else can.
+D21 A node that no gate controls begins a loop only if it leads to a gate of the loop without a choice: else
+    the loop would be at rest before a gate was asked.
+D22 R8: a given value counts for an ordinary node of a loop if what the loop makes of it cannot come before
+    the first choice (`save(n)` begins, `tell(n)` waits for save, `up` makes n by choice: tell takes the
+    given n).
 D18 max_rounds counts the rounds of an entry, the first one included.
 """
 
@@ -505,7 +506,7 @@ class Interpreter:
             return True
         if n in self.net.entrypoints and n not in self.last:
             return True
-        # R2, R6: the beginning of a loop is open for one run, unless a gate outside of the loop has a say (D7).
+        # R2, R6: the beginning of a loop is open for one run, unless a gate outside has a say (D7).
         return any(self._begins(n, x) for x in self.path[n][1:])
 
     def _begins(self, n: str, level: Level) -> bool:
@@ -644,7 +645,7 @@ class Interpreter:
     def _between(self, level: Level) -> set[Edge]:
         return {*level.edges, *((a, b, "", "") for i in level.inner for a in i.members for b in i.members)}
 
-    def _step(self, ready: Sequence[str], out: Outcome) -> bool:
+    def _step(self, ready: Sequence[str], out: Outcome) -> bool:  # noqa: PLR0912 - one case each
         """Run these nodes on the same values, then write what they made, in graph order."""
         failed, made = False, {}
         for n in ready:
@@ -677,8 +678,8 @@ class Interpreter:
                 self.only_gates = False
                 for x, value in result[0].items():
                     self._write(n, x, value)
-        for n in made:
-            if made[n] is not None:
+        for n, result in made.items():
+            if result is not None:
                 self._arrive(n)
         self.clock += 1
         return failed
@@ -818,7 +819,7 @@ def describe(graph: Any, declared: Sequence[tuple[str, str]] | None = None) -> N
         )
 
     parts = tuple(part(node) for node in graph.iter_nodes())
-    bound = {x: v for x, v in graph.inputs.bound.items()}
+    bound = dict(graph.inputs.bound.items())
     return Net(
         parts, tuple(declared) if declared is not None else None, bound, graph.entrypoints_config or ()
     )
