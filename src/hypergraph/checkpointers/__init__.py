@@ -57,14 +57,15 @@ __all__ = [
     "Workflow",
     "WorkflowList",
     "WorkflowStatus",
-    # where large values go
+]
+__all__ += values.__all__
+__all__ += [  # where large values go
     "ArtifactRef",
     "ArtifactStore",
     "FileArtifactStore",
     "MemoryArtifactStore",
     "ObjectArtifactStore",
 ]
-__all__ += values.__all__
 
 
 def __getattr__(name: str) -> Any:
