@@ -252,7 +252,7 @@ FILTERS = (
     Filter("graph", "only runs of this graph", "NAME"),
     Filter("since", "created since: an age like 2h, or a date", "T"),
     Filter("until", "created before: an age like 2h, or a date", "T"),
-    Filter("tag", "only with this tag; of several, all must match", "K=V", many=True),
+    Filter("tag", "only with this tag, like team=search; all must match", "K=V", many=True),
     Filter("parent", "the children of this workflow: nested runs, or items of a map", "WF"),
     Filter("where", 'a condition, like "node:embed duration > 1s" or "duration > 5m"', "EXPR"),
 )
