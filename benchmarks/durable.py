@@ -42,7 +42,7 @@ class ByHand:
     """Commit what a run of ours left behind, superstep by superstep, under a new key each time."""
 
     def __init__(self, store: SqliteCheckpointer, workflow_id: str, path: Path) -> None:
-        with closing(sqlite3.connect(store.path)) as ours:
+        with closing(sqlite3.connect(store.backend.location)) as ours:
             workflow = ours.execute("SELECT * FROM workflows WHERE id = ?", (workflow_id,)).fetchone()
             rows = "SELECT * FROM {} WHERE workflow = ? ORDER BY idx"
             steps = ours.execute(rows.format("steps"), workflow[:1]).fetchall()

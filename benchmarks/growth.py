@@ -66,8 +66,8 @@ def chat_calls(store: SqliteCheckpointer, turns: int) -> list[Any]:
 def bytes_of(store: SqliteCheckpointer) -> int:
     """Return what a store takes up, artifacts included."""
     store.close()
-    artifacts = Path(store.path + "-artifacts")
-    return bytes_of_file(Path(store.path)) + sum(
+    artifacts = Path(store.backend.location + "-artifacts")
+    return bytes_of_file(Path(store.backend.location)) + sum(
         f.stat().st_size for f in artifacts.rglob("*") if f.is_file()
     )
 

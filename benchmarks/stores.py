@@ -25,12 +25,14 @@ _RUNS = 10
 def loop_of(path: Path, length: int) -> SqliteCheckpointer:
     """Return a store with the workflow "loop": a node that counts, and the gate that lets it go on."""
     store = SqliteCheckpointer(path)
-    claim = store.claim("loop", NewWorkflow(graph_name="loop"))
-    store.commit(claim, inputs={"n": (1, 0)})
+    claim = store.backend.claim("loop", NewWorkflow(graph_name="loop"), store.encoding)
+    store.backend.write(store.encoding.commit(claim, inputs={"n": (1, 0)}))
     for start in range(0, length, _COMMIT):
         indexes = range(start, min(start + _COMMIT, length))
-        store.commit(claim, [store.encoding.encode(_step_of_a_loop(index)) for index in indexes])
-    store.release(claim)
+        store.backend.write(
+            store.encoding.commit(claim, [store.encoding.encode(_step_of_a_loop(index)) for index in indexes])
+        )
+    store.backend.release(claim)
     return store
 
 
@@ -57,7 +59,7 @@ def workflows_of(path: Path, count: int) -> SqliteCheckpointer:
 def bytes_of_chain(path: Path, length: int) -> int:
     """Return what a few runs of a chain add to an empty file; of one, half-filled pages would be too much."""
     store = SqliteCheckpointer(path)
-    store.open()
+    store.backend.open()
     empty = bytes_of_file(path)
     runner, graph = SyncRunner(checkpointer=store), chain_of(length, plus_one)
     for _ in range(_RUNS):

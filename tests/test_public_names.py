@@ -22,7 +22,8 @@ RESULTS = [
     *("RunResult", "MapResult", "RunStatus", "PauseInfo", "RunLog", "MapLog", "NodeRecord", "NodeStats"),
 ]
 ERRORS = [
-    *("HypergraphError", "GraphConfigError", "RenameError", "MissingInputError", "IncompatibleRunnerError"),
+    *("HypergraphError", "GraphConfigError", "GraphWarning", "RenameError", "MissingInputError"),
+    "IncompatibleRunnerError",
     *("InfiniteLoopError", "MaxIterationsError", "NodeError", "PanicError", "CancellationError"),
     *("RunTimeoutError", "NodeTimeoutError"),
 ]

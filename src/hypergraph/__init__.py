@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from hypergraph.exceptions import (
         CancellationError,
         GraphConfigError,
+        GraphWarning,
         HypergraphError,
         IncompatibleRunnerError,
         InfiniteLoopError,
@@ -77,7 +78,7 @@ _NAMES = {
     "runs": "RunResult MapResult RunLog MapLog NodeStats",
     "records": "RunStatus PauseInfo NodeRecord",
     "exceptions": (
-        "HypergraphError GraphConfigError RenameError MissingInputError IncompatibleRunnerError "
+        "HypergraphError GraphConfigError GraphWarning RenameError MissingInputError IncompatibleRunnerError "
         "InfiniteLoopError MaxIterationsError NodeError PanicError CancellationError "
         "RunTimeoutError NodeTimeoutError"
     ),
@@ -130,6 +131,7 @@ __all__ = [
     # errors
     "HypergraphError",
     "GraphConfigError",
+    "GraphWarning",
     "RenameError",
     "MissingInputError",
     "IncompatibleRunnerError",

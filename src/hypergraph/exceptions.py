@@ -123,6 +123,14 @@ class IncompatibleRunnerError(HypergraphError):
 # -- runs ----------------------------------------------------------------------------------------------
 
 
+class GraphWarning(UserWarning):
+    """A graph that is sound, but may not run as it looks."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message  # the text
+
+
 class InfiniteLoopError(HypergraphError):
     """The run exceeded maximum iterations; check the loop's gate or raise max_iterations."""
 
@@ -473,8 +481,8 @@ def annotate(error: BaseException, note: str) -> None:
         pass
 
 
-__all__ = [  # every error class
+__all__ = [  # every error class, and the warning
     name
     for name, thing in globals().items()
-    if isinstance(thing, type) and issubclass(thing, HypergraphError)
+    if isinstance(thing, type) and issubclass(thing, (HypergraphError, GraphWarning))
 ]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from hypergraph.display import preview
 
 Links = Mapping[str, Collection[str]]
+K = TypeVar("K", str, int)
 
 
 def walk(starts: Iterable[str], links: Links, without: Collection[str] = ()) -> Iterator[str]:
@@ -24,18 +25,18 @@ def walk(starts: Iterable[str], links: Links, without: Collection[str] = ()) -> 
                 yield name
 
 
-def strong_components(names: Iterable[str], links: Links) -> list[list[str]]:
+def strong_components(names: Iterable[K], links: Mapping[K, Collection[K]]) -> list[list[K]]:
     """Return the strongly connected components, each after all components it leads to."""
-    index: dict[str, int] = {}
-    low: dict[str, int] = {}
-    open_path: dict[str, None] = {}
-    components: list[list[str]] = []
+    index: dict[K, int] = {}
+    low: dict[K, int] = {}
+    open_path: dict[K, None] = {}
+    components: list[list[K]] = []
     for root in names:
         if root in index:
             continue
         index[root] = low[root] = len(index)
         open_path[root] = None
-        work: list[tuple[str, Iterator[str]]] = [(root, iter(links.get(root, ())))]
+        work: list[tuple[K, Iterator[K]]] = [(root, iter(links.get(root, ())))]
         while work:
             name, successors = work[-1]
             for successor in successors:
@@ -55,7 +56,7 @@ def strong_components(names: Iterable[str], links: Links) -> list[list[str]]:
     return components
 
 
-def _close(root: str, open_path: dict[str, None]) -> list[str]:
+def _close(root: K, open_path: dict[K, None]) -> list[K]:
     component = []
     while True:
         name, _ = open_path.popitem()
@@ -159,7 +160,8 @@ class StoredGraph:
         self.nodes = {node.name: node for node in listed}  # all of them
         edges = [edge for edge in edges if edge.source in self.nodes and edge.target in self.nodes]
         # The names of nodes that can run: entry points leave others out.
-        self.scope = set(_scope(self.nodes, edges, _names(checked, "entrypoints")))
+        self.starts = _names(checked, "entrypoints")
+        self.scope = set(_scope(self.nodes, edges, self.starts))
         self.edges = [edge for edge in edges if edge.source in self.scope and edge.target in self.scope]
         self.explicit = bool(checked.get("explicit"))  # the edges were declared
         self.required = _names(spec, "required")
@@ -201,37 +203,6 @@ class StoredGraph:
         """The nodes with an edge to themselves."""
         return {edge.source for edge in self.edges if edge.source == edge.target}
 
-    @cached_property
-    def _cycle_of(self) -> Mapping[str, int]:
-        return {name: number for number, names in enumerate(self.cycles) for name in names}
-
-    @cached_property
-    def _value_cycle_of(self) -> Mapping[str, int]:
-        return {name: number for number, names in enumerate(self.value_cycles) for name in names}
-
-    def outer_feeders(self, name: str, param: str) -> set[str]:
-        """Return the feeders outside the cycle of values that the node is part of."""
-        own = self._value_cycle_of.get(name)
-        return {
-            feeder
-            for feeder in self.feeders(name, param)
-            if feeder != name and (own is None or self._value_cycle_of.get(feeder) != own)
-        }
-
-    def upstream(self, name: str, without: str) -> set[str]:
-        """Return the node and all that lead to it on a way that does not pass through another one."""
-        return set(walk([name], self._ways_back, (without,)))
-
-    @cached_property
-    def _ways_back(self) -> Links:
-        back: dict[str, list[str]] = {name: [] for name in self.scope}
-        for edge in self.edges:
-            back[edge.target].append(edge.source)
-        for name in self.scope if not self.explicit else ():
-            for param in self.nodes[name].inputs:
-                back[name] += self.producers.get(param, ())
-        return back
-
     # --- gates --------------------------------------------------------------------------------
 
     @cached_property
@@ -248,18 +219,6 @@ class StoredGraph:
                 if target in found:
                     found[target].append(gate.name)
         return found
-
-    def is_open_by_default(self, gate: str, target: str) -> bool:
-        """Return whether the target may run before the gate ever has."""
-        cycle = self._cycle_of.get(gate)
-        return self.gates[gate].default_open and cycle is not None and cycle == self._cycle_of.get(target)
-
-    def makes_stale(self, name: str, param: str, feeder: str) -> bool:
-        """Return whether a new value runs the node again; its own output does only where a gate drives it."""
-        node = self.nodes[name]
-        own = feeder == name if self.explicit else param in node.outputs
-        alone = node.kind == "graph" and param in node.optional
-        return not own or bool(self.controllers[name] and not alone)
 
     # --- ordering -----------------------------------------------------------------------------
 

@@ -6,12 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
-from support.browsing import apart, browser, looking_at, open_workflow
+from support.browsing import apart, looking_at, open_workflow
 from support.ui_serving import Served, serving, write_story
 
 from hypergraph import SqliteCheckpointer
-
-__all__ = ["browser"]  # a fixture
 
 
 @pytest.fixture(scope="module")

@@ -22,6 +22,7 @@ from hypergraph.checkpointers import (
     StepStatus,
     WorkflowStatus,
 )
+from hypergraph.checkpointers.overview import overview_of
 from hypergraph.checkpointers.query import NODE_FIELDS, WORKFLOW_FIELDS
 from hypergraph.checkpointers.records import NewWorkflow
 from hypergraph.checkpointers.sqlite.database import Database
@@ -80,13 +81,15 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Checkpoint
 
 def give(store: Checkpointer, at: int, name: str, version: int, value: Any) -> None:
     """Give the workflow a value before a superstep, as a later turn does."""
-    claim = store.claim("w", NewWorkflow())
-    store.commit(claim, inputs={name: (version, value)}, at=at)
-    store.release(claim)
+    claim = store.backend.claim("w", NewWorkflow(), store.encoding)
+    store.backend.write(store.encoding.commit(claim, inputs={name: (version, value)}, at=at))
+    store.backend.release(claim)
 
 
 def fork(store: Checkpointer, name: str, source: str | None, at: int | None = None) -> None:
-    store.release(store.claim(name, NewWorkflow(forked_from=source, forked_at=at)))
+    store.backend.release(
+        store.backend.claim(name, NewWorkflow(forked_from=source, forked_at=at), store.encoding)
+    )
 
 
 @pytest.fixture
@@ -531,7 +534,7 @@ def test_a_history_and_an_overview_are_one_transaction_each(
 
     monkeypatch.setattr(Database, "read", counted)
     assert store.read_history("w") is not None
-    assert store.read_overview("w") is not None
+    assert overview_of(store, "w") is not None
     assert store.checkpoint("w").values["v9"] == 9
     assert len(reads) == 3
 

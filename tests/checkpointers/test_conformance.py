@@ -29,7 +29,7 @@ def test_memory_lets_the_oldest_finished_workflow_go_first() -> None:
     for name in ("a", "b", "c"):
         recorded(store, workflow_id=name)
     assert [found.id for found in store.workflows()] == ["c", "active"]
-    store.release(active)
+    store.backend.release(active)
 
 
 @pytest.mark.parametrize("limit", [0, -1, 1.5, True])

@@ -271,12 +271,12 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Checkpoint
 
 def write(store: Checkpointer, records: list[StepRecord]) -> None:
     """Write steps as a runner does, in the order in which they ended."""
-    claim = store.claim("w", NewWorkflow())
+    claim = store.backend.claim("w", NewWorkflow(), store.encoding)
     growth = growth_of(store, "w", is_new=claim.existing is None)
     for one in records:
-        store.commit(claim, [store.encoding.encode(one, growth)])
-    store.commit(claim, status=WorkflowStatus.COMPLETED)
-    store.release(claim)
+        store.backend.write(store.encoding.commit(claim, [store.encoding.encode(one, growth)]))
+    store.backend.write(store.encoding.commit(claim, status=WorkflowStatus.COMPLETED))
+    store.backend.release(claim)
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0), (1, 0, 2)])
@@ -451,8 +451,8 @@ def test_a_long_conversation_costs_about_what_it_says(talked: Any) -> None:
     few, many = talked(400), talked(1200)
     final = len(msgspec.json.encode(few.state("w")["messages"]))
     assert 400 * 450 < final < 400 * 600
-    assert size_of(Path(few.path)) <= 4 * final
-    assert size_of(Path(many.path)) <= 3.3 * size_of(Path(few.path))
+    assert size_of(Path(few.backend.location)) <= 4 * final
+    assert size_of(Path(many.backend.location)) <= 3.3 * size_of(Path(few.backend.location))
 
 
 @pytest.mark.slow
@@ -465,7 +465,7 @@ def test_a_conversation_in_many_runs_costs_about_what_it_says(tmp_path: Path) ->
     for turn in range(200):
         messages = runner.run(graph, messages=messages, n=turn, workflow_id="w")["more"]
     final = len(msgspec.json.encode(store.state("w")["more"]))
-    with sqlite3.connect(store.path) as connection:
+    with sqlite3.connect(store.backend.location) as connection:
         (outputs,) = connection.execute("SELECT sum(length(data)) FROM vals WHERE name = 'more'").fetchone()
     connection.close()
     assert outputs <= 4 * final

@@ -17,6 +17,7 @@ from support.running import OnAsync, OnSync
 from hypergraph import END, Graph, ifelse, interrupt, node, route
 from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer, StepRecord, StepStatus, WorkflowStatus
 from hypergraph.checkpointers.history import ready_nodes
+from hypergraph.checkpointers.records import Turn
 from hypergraph.graph.structure import structure_of
 from hypergraph.structure import StoredGraph
 from hypergraph.testing.conformance import samples
@@ -253,8 +254,9 @@ def test_a_new_turn_takes_up_a_loop_that_had_ended(store: Checkpointer) -> None:
     shape = StoredGraph(structure_of(looping()))
     save(store, rows)
     steps = store.steps("w")
-    assert ready_nodes(shape, steps, {"n": 2}, turn=0) == ()
-    assert ready_nodes(shape, steps, {"n": 2}, turn=1) == ("again",)
+    first = Turn(0, frozenset({"n"}))
+    assert ready_nodes(shape, steps, [first]) == ()
+    assert ready_nodes(shape, steps, [first, Turn(1, frozenset({"n"}))]) == ("again",)
 
 
 def test_several_named_targets_are_all_next(store: Checkpointer) -> None:
@@ -272,11 +274,11 @@ def test_a_node_waits_for_what_it_was_told_to(store: Checkpointer) -> None:
     assert store.checkpoint("w").next == ("last",)
 
 
-def test_a_question_to_a_person_stands_alone(store: Checkpointer) -> None:
+def test_a_question_to_a_person_holds_nothing_up(store: Checkpointer) -> None:
     @interrupt(output_name="answer")
     def ask(x: int) -> None: ...
 
-    assert after(store, Graph([make("a", "x"), ask]), x=1) == ("ask",)
+    assert after(store, Graph([make("a", "x"), ask]), x=1) == ("a", "ask")
 
 
 def test_what_lies_before_the_entry_points_is_never_next(store: Checkpointer) -> None:
@@ -303,12 +305,12 @@ def test_at_every_point_of_a_run_it_is_what_the_engine_did(seed: int, rng: Rando
     plain = {name: getattr(value, "number", value) for name, value in case.inputs().items()}
     OnSync(checkpointer=kept).run(graph, plain, workflow_id="w")
     steps, shape = kept.steps("w"), StoredGraph(structure_of(graph))
-    inputs = {name: version for name, (version, _) in samples.given(kept, "w").items()}
+    turns = [Turn(0, frozenset(samples.given(kept, "w")))]
     for superstep in range(-1, max((step.superstep for step in steps), default=-1) + 1):
         so_far = [step for step in steps if step.superstep <= superstep]
         following = [step for step in steps if step.superstep == superstep + 1]
-        assert ready_nodes(shape, so_far, inputs) == tuple(step.node_name for step in following)
+        assert ready_nodes(shape, so_far, turns) == tuple(step.node_name for step in following)
         crashed = [step for step in following if rng.random() < 0.5]
         if crashed:
             missing = tuple(step.node_name for step in following if step not in crashed)
-            assert not missing or ready_nodes(shape, [*so_far, *crashed], inputs) == missing
+            assert not missing or ready_nodes(shape, [*so_far, *crashed], turns) == missing

@@ -185,7 +185,7 @@ def test_totals_are_right_whatever_has_happened(tmp_path_factory: Any, rng: Rand
             parent = rng.choice([None, None, "p"])
             alive.append(f"{'p/' if parent else ''}w{number}")
             new = NewWorkflow(graph_name=rng.choice([None, "", "a", "b"]), parent_id=parent)
-            store.release(store.claim(alive[-1], new))
+            store.backend.release(store.backend.claim(alive[-1], new, store.encoding))
         elif deed < 0.8:
             store.update_workflow_status(rng.choice(alive), rng.choice(list(WorkflowStatus)))
         else:

@@ -122,10 +122,12 @@ def filled_with_all(store: SqlCheckpointer) -> None:
     claim, growth = opened(store, "growing"), growth_of(store, "growing", is_new=True)
     for number in range(20):
         values = {"messages": ["long enough to be worth it"] * (number + 1)}
-        store.commit(
-            claim, [store.encoding.encode(step(number, values=values, workflow_id="growing"), growth)]
+        store.backend.write(
+            store.encoding.commit(
+                claim, [store.encoding.encode(step(number, values=values, workflow_id="growing"), growth)]
+            )
         )
-    store.release(claim)
+    store.backend.release(claim)
     failed = step(0, status=StepStatus.FAILED, error="a\0b", cached=True, workflow_id="failed")
     recorded(store, failed, workflow_id="failed")
 
@@ -153,7 +155,11 @@ def test_a_copied_store_tells_the_same(pair: tuple[SqlCheckpointer, SqlCheckpoin
     claim = opened(target, "growing")
     growth = growth_of(target, "growing", is_new=False)
     longer = {"messages": ["long enough to be worth it"] * 21}
-    target.commit(claim, [target.encoding.encode(step(20, values=longer, workflow_id="growing"), growth)])
+    target.backend.write(
+        target.encoding.commit(
+            claim, [target.encoding.encode(step(20, values=longer, workflow_id="growing"), growth)]
+        )
+    )
     assert target.state("growing") == longer
 
 

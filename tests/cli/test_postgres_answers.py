@@ -345,7 +345,7 @@ def test_the_doctor_tells_a_clock_that_differs(both: Both, monkeypatch: pytest.M
     assert {found[name][0] for name in ("store", "schema", "clock", "active")} == {"ok"}
     assert "left active" not in found
     store = PostgresCheckpointer(both.postgres.database)
-    store.open()
+    store.backend.open()
     monkeypatch.setattr(store.backend.database, "_behind", timedelta(seconds=-90))
     status, detail = findings(both.postgres.database)["clock"]
     assert status == "TROUBLE"
@@ -358,10 +358,11 @@ def test_the_doctor_tells_workflows_whose_owner_is_gone(mine: Cli) -> None:
     program = (
         "import os, sys\nfrom hypergraph.checkpointers import PostgresCheckpointer\n"
         "from hypergraph.checkpointers.records import NewWorkflow\n"
-        "PostgresCheckpointer(sys.argv[1]).claim('dead', NewWorkflow())\nos._exit(9)"
+        "store = PostgresCheckpointer(sys.argv[1])\n"
+        "store.backend.claim('dead', NewWorkflow(), store.encoding)\nos._exit(9)"
     )
     subprocess.run([sys.executable, "-c", program, mine.database], check=False, env=ENVIRONMENT)
-    claim = store.claim("alive", NewWorkflow())
+    claim = store.backend.claim("alive", NewWorkflow(), store.encoding)
     assert {
         item["id"]: item["alive"]
         for item in with_owners(store, workflows(store.backend, status="active"))["items"]
@@ -370,12 +371,12 @@ def test_the_doctor_tells_workflows_whose_owner_is_gone(mine: Cli) -> None:
     assert found["active"] == ("ok", "alive")
     assert found["left active"][1].startswith("dead: their owner processes are gone")
     assert said(mine, "doctor", code=3).out.count("TROUBLE") == 1
-    store.release(claim)
+    store.backend.release(claim)
 
 
 def test_the_doctor_tells_a_database_without_a_store_and_a_user_who_may_not_write(mine: Cli) -> None:
     assert findings(mine.database)["store"][1].endswith("; hypergraph run creates it")
-    PostgresCheckpointer(mine.database).open()
+    PostgresCheckpointer(mine.database).backend.open()
     with psycopg.connect(mine.database, autocommit=True) as connection:
         connection.execute("DROP ROLE IF EXISTS looker")
         connection.execute("CREATE ROLE looker LOGIN")

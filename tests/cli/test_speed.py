@@ -65,16 +65,24 @@ def test_listing_takes_at_most_four_times_as_long_as_python_itself(large: Path, 
     assert min(ratios) <= LIMIT, ratios
 
 
-def test_a_list_loads_neither_engine_nor_encoder(large: Path) -> None:
+def loaded(modules: tuple[str, ...], *command: str) -> tuple[str, str]:
+    """Return what a command prints, and which of these modules it loads."""
     code = (
         "import sys; from hypergraph.cli import main; code = main(); "
-        f"print(sorted(set({HEAVY!r}) & set(sys.modules)), file=sys.stderr); sys.exit(code)"
+        f"print(*sorted(set({modules!r}) & set(sys.modules)), file=sys.stderr); sys.exit(code)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, "--db", str(large), "ls", "--limit", "2"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stderr == "[]\n"
-    assert f"Workflows ({WORKFLOWS} total)" in done.stdout
+    done = subprocess.run([sys.executable, "-c", code, *command], capture_output=True, text=True, check=True)
+    return done.stdout, done.stderr.strip()
+
+
+def test_a_list_loads_neither_engine_nor_encoder(large: Path) -> None:
+    printed, heavy = loaded(HEAVY, "--db", str(large), "ls", "--limit", "2")
+    assert heavy == ""
+    assert f"Workflows ({WORKFLOWS} total)" in printed
+
+
+def test_a_workflow_at_a_glance_loads_neither_engine_nor_encoder(large: Path) -> None:
+    heavy = ("msgspec", "asyncio", "hashlib", "pickle", "hypergraph.engine", "hypergraph.values.serializers")
+    printed, found = loaded(heavy, "--db", str(large), "show", "w0")
+    assert found == ""
+    assert "Workflow: w0" in printed

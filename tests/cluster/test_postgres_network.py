@@ -46,7 +46,7 @@ def test_an_owner_that_is_cut_off_is_succeeded_and_refused_when_it_is_back(
 ) -> None:
     line = f"hgf{os.getpid()}"
     store = PostgresCheckpointer(dsn)
-    store.open()
+    store.backend.open()
     command = ["ip", "netns", "exec", namespace, sys.executable, "-c", OWNER, dsn + IMPATIENT]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     with subprocess.Popen(
@@ -70,7 +70,7 @@ def test_an_owner_that_is_cut_off_is_succeeded_and_refused_when_it_is_back(
         assert owner.stdout.readline() == "OwnershipLostError\n"
         commit(store, claim, step(1, values={"x": "mine"}))
     assert [found.values for found in store.steps("w")] == [{"x": "zombie"}, {"x": "mine"}]
-    store.release(claim)
+    store.backend.release(claim)
     store.close()
 
 

@@ -78,12 +78,14 @@ def run(store: SqliteCheckpointer, graph: Graph, workflow_id: str = "w", **optio
 
 
 def files(store: SqliteCheckpointer) -> list[Path]:
-    return [f for f in Path(f"{store.path}-artifacts").rglob("*") if f.is_file() and f.name != ".lock"]
+    return [
+        f for f in Path(f"{store.backend.location}-artifacts").rglob("*") if f.is_file() and f.name != ".lock"
+    ]
 
 
 def sizes(store: SqliteCheckpointer) -> dict[str, int]:
     """Return how long the rows of values are."""
-    with sqlite3.connect(store.path) as connection:
+    with sqlite3.connect(store.backend.location) as connection:
         found = dict(connection.execute("SELECT name, length(data) FROM vals"))
     connection.close()
     return found
@@ -195,7 +197,7 @@ LOOKS: dict[str, Callable[[SqliteCheckpointer], Any]] = {
     "search": lambda store: read(store, "search", "measure"),
     "stats": lambda store: read(store, "stats"),
     "lineage": lambda store: read(store, "lineage", "w"),
-    "retain": lambda store: store.retain("w"),
+    "retain": lambda store: store.backend.retain("w", store.policy, store.encoding),
 }
 
 

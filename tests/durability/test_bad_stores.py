@@ -64,7 +64,7 @@ def refused(on: On, bodies: Bodies, error: type[Any], remedy: str) -> None:
     ):
         with pytest.raises(error, match=remedy) as caught:
             call()
-        assert caught.value.location == on.runner.checkpointer.path
+        assert caught.value.location == on.runner.checkpointer.backend.location
         assert not isinstance(caught.value, sqlite3.Error | OSError)
     assert bodies.take() == []
 
@@ -358,7 +358,7 @@ def taken_away(folder: Path, how: str) -> None:
     for file in folder.glob("w.db*"):
         file.unlink()
     if how == "replaced":
-        SqliteCheckpointer(folder / "other.db").open()
+        SqliteCheckpointer(folder / "other.db").backend.open()
         shutil.copy(folder / "other.db", folder / "w.db")
     elif how == "folder":
         folder.rmdir()

@@ -37,11 +37,6 @@ __all__ = ["bodies", "durable", "store"]  # fixtures
 class TestPauses:
     """Only AsyncRunner pauses."""
 
-    @pytest.fixture(autouse=True)
-    def _only_async(self, durable: On) -> None:
-        if not durable.is_async:
-            pytest.skip("interrupts need an event loop")
-
     def test_an_answer_may_come_later(self, durable: On, store: Checkpointer, bodies: Bodies) -> None:
         graph = asking(bodies)
         paused = durable.run(graph, {"topic": "bees"}, workflow_id="w")

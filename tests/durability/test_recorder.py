@@ -178,7 +178,9 @@ def test_a_traceback_is_kept_whatever_characters_it_holds(durable: On, store: Ch
     assert step.traceback.endswith("ValueError: cannot read \udcff\n")
 
 
-def test_what_an_owner_writes_between_the_reading_and_the_claim_is_read_again(tmp_path: Path) -> None:
+def test_what_an_owner_writes_between_the_reading_and_the_claim_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     begun, let, calls = threading.Event(), threading.Event(), []
 
     @node(output_name="y")
@@ -188,14 +190,16 @@ def test_what_an_owner_writes_between_the_reading_and_the_claim_is_read_again(tm
         let.wait()
         return x + 1
 
-    class Slow(SqliteCheckpointer):
-        def claim(self, *args: Any, **options: Any) -> Any:
-            if threading.current_thread() is threading.main_thread():
-                let.set()
-                rival.join()
-            return super().claim(*args, **options)
+    store, graph = SqliteCheckpointer(tmp_path / "w.db"), Graph([body])
+    claim = store.backend.claim
 
-    store, graph = Slow(tmp_path / "w.db"), Graph([body])
+    def late(*args: Any, **options: Any) -> Any:
+        if threading.current_thread() is threading.main_thread():
+            let.set()
+            rival.join()
+        return claim(*args, **options)
+
+    monkeypatch.setattr(store.backend, "claim", late)
     runner = SyncRunner(checkpointer=store)
     rival = threading.Thread(target=runner.run, args=[graph, {"x": 1}], kwargs={"workflow_id": "w"})
     rival.start()

@@ -192,7 +192,7 @@ def test_a_gap_hides_the_older_value_of_its_name(way: Any, tmp_path: Path) -> No
 
 
 def test_only_a_lossy_serializer_changes_a_value(tmp_path: Path) -> None:
-    store = kept(WAYS[-1], tmp_path).with_serializer(JsonSerializer(lossy=True))
+    store = kept(WAYS[-1], tmp_path).view(serializer=JsonSerializer(lossy=True))
     seen = Seen({"range": range(3)}, given=False)
     seen.run_halfway(store)
     assert store.state("w") == {"v0": "range(0, 3)"}

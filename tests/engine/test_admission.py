@@ -10,6 +10,7 @@ import pytest
 from support.running import map_, run
 
 from hypergraph import (
+    END,
     FunctionNode,
     Graph,
     GraphConfigError,
@@ -19,6 +20,7 @@ from hypergraph import (
     SyncRunner,
     chain,
     node,
+    route,
 )
 
 __all__ = ["map_", "run"]
@@ -241,9 +243,22 @@ def test_a_cycle_nothing_starts_lists_the_ways_in(run: Run) -> None:
     assert all(part in str(caught.value) for part in ("to_y", "x", "to_x", "y"))
 
 
-def test_several_ways_into_a_cycle_are_ambiguous(run: Run) -> None:
-    with pytest.raises(ValueError, match="Ambiguous cycle entry"):
-        run(CYCLE, {"x": 1, "y": 1})
+def test_of_several_ways_into_a_cycle_without_a_gate_the_first_counts(run: Run) -> None:
+    assert run(CYCLE, {"x": 1, "y": 1}).log.steps[0].node_name == "to_y"
+
+
+def test_a_loop_that_could_begin_at_two_places_is_refused_before_anything_runs(run: Run) -> None:
+    def alternative(name: str) -> FunctionNode:
+        return FunctionNode(lambda question: question, name, "found")
+
+    @route(targets=["search", "ask", END])
+    def enough(found: str) -> Any:
+        return END
+
+    graph = Graph([alternative("search"), alternative("ask"), enough])
+    with pytest.raises(ValueError, match=r"could begin at 'search' or 'ask'.*with_entrypoint"):
+        run(graph, {"question": "?"})
+    assert run(graph.with_entrypoint("ask"), {"question": "?"}).log.steps[0].node_name == "ask"
 
 
 def test_ways_with_the_same_parameters_are_one_way(run: Run) -> None:

@@ -246,7 +246,7 @@ def test_siblings_of_a_failing_node_keep_their_outputs_in_a_loop_too(on: On) -> 
         return n + 1
 
     @route(targets=["count", END])
-    def gate(n: int) -> str:
+    def gate(n: int, broken: int, seen: int) -> str:
         return "count"
 
     result = on.run(Graph([fails_at_two, sibling, count, gate]), {"n": 0}, error_handling="continue")

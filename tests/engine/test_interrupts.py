@@ -205,18 +205,35 @@ def test_a_handlers_answer_can_be_cached_but_never_a_pause() -> None:
 # -- order -----------------------------------------------------------------------------------------------
 
 
-def test_an_interrupt_runs_alone_the_first_in_graph_order() -> None:
+def test_questions_do_not_run_alone() -> None:
     first, second = (InterruptNode(lambda x: "ok", name, f"{name}_out") for name in ("first", "second"))
     other = FunctionNode(lambda x: x, "other", "o")
     result = run_async(Graph([other, first, second]), {"x": 1})
     steps = [(step.superstep, step.node_name) for step in result.log.steps]
-    assert steps == [(0, "first"), (1, "second"), (2, "other")]
+    assert steps == [(0, "other"), (0, "first"), (0, "second")]
 
 
-def test_after_a_pause_nothing_else_runs() -> None:
+@pytest.mark.parametrize("run", [run_sync, run_async])
+def test_what_needs_no_answer_does_not_wait_for_one(run: Any) -> None:
     other = FunctionNode(lambda x: x, "other", "o")
+    after = FunctionNode(lambda o: o, "after", "p")
+    needs = FunctionNode(lambda decision: decision, "needs", "q")
     ask = InterruptNode(lambda x: None, "ask", "decision")
-    assert order(run_async(Graph([other, ask]), {"x": 1})) == []
+    result = run(Graph([ask, other, after, needs]), {"x": 1})
+    assert order(result) == ["other", "after"]
+    assert result.paused
+
+
+@pytest.mark.parametrize("run", [run_sync, run_async])
+def test_independent_questions_are_open_at_the_same_time(run: Any) -> None:
+    law, tax = (InterruptNode(lambda x: None, name, f"{name}_ok") for name in ("law", "tax"))
+    send = FunctionNode(lambda law_ok, tax_ok: f"{law_ok} {tax_ok}", "send", "sent")
+    graph = Graph([law, tax, send])
+    result = run(graph, {"x": 1})
+    assert [pause.response_key for pause in result.pauses] == ["law_ok", "tax_ok"]
+    assert result.pause is result.pauses[0]
+    assert [p.response_key for p in run(graph, {"x": 1, "tax_ok": "no"}).pauses] == ["law_ok"]
+    assert run(graph, {"x": 1, "tax_ok": "no", "law_ok": "yes"})["sent"] == "yes no"
 
 
 def test_emit_and_wait_for_work_with_interrupts() -> None:
@@ -370,10 +387,9 @@ def test_a_nested_loop_asks_again_after_the_answer_is_used_up() -> None:
 # -- who cannot ------------------------------------------------------------------------------------------
 
 
-def test_the_sync_runner_refuses_interrupts_wherever_they_are() -> None:
+def test_the_sync_runner_pauses_wherever_interrupts_are() -> None:
     for graph in (flow(), nested(2)):
-        with pytest.raises(IncompatibleRunnerError, match="InterruptNode"):
-            run_sync(graph, {"topic": "t"})
+        assert run_sync(graph, {"topic": "t"}).paused
 
 
 def test_a_map_cannot_wait_for_answers() -> None:

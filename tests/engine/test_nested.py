@@ -343,14 +343,14 @@ def test_a_nested_graph_in_a_loop_outside(run: Run) -> None:
 
 def test_each_nested_run_counts_for_itself_under_the_same_limit(run: Run) -> None:
     graph = Graph([counting(3).as_node()])
-    assert run(graph, {"n": 0}, max_iterations=7)["n"] == 3
+    assert run(graph, {"n": 0}, max_iterations=4)["n"] == 3
     with pytest.raises(InfiniteLoopError) as caught:
-        run(graph, {"n": 0}, max_iterations=6)
-    assert caught.value.max_iterations == 6
+        run(graph, {"n": 0}, max_iterations=3)
+    assert caught.value.max_iterations == 3
     mapped_graph = Graph([counting(3).as_node().map_over("n")])
-    assert run(mapped_graph, {"n": [0, 1, 2]}, max_iterations=7)["n"] == [3, 3, 3]
+    assert run(mapped_graph, {"n": [0, 1, 2]}, max_iterations=4)["n"] == [3, 3, 3]
     with pytest.raises(InfiniteLoopError):
-        run(mapped_graph, {"n": [0, 1, 2]}, max_iterations=6)
+        run(mapped_graph, {"n": [0, 1, 2]}, max_iterations=3)
 
 
 # -- options reach inside ----------------------------------------------------------------------------------

@@ -327,24 +327,19 @@ def test_an_array_changed_in_place_drives_its_loop(run: Run) -> None:
 
 
 def test_a_new_array_each_time_counts_as_a_change_though_it_is_equal(run: Run) -> None:
+    seen: list[int] = []
+
     @node(output_name="a")
     def make(tick: int) -> np.ndarray:
         return np.zeros(2)
 
     @node(output_name="tick")
-    def tick(tick: int) -> int:
-        return tick + 1
+    def count(a: np.ndarray) -> int:
+        seen.append(1)
+        return min(len(seen), 3)
 
-    @node(output_name="seen")
-    def watch(a: np.ndarray) -> int:
-        return 1
-
-    @route(targets=["tick", END])
-    def gate(tick: int) -> Any:
-        return END if tick >= 2 else "tick"
-
-    result = run(Graph([make, tick, watch, gate]), {"tick": 0})
-    assert order(result).count("watch") == order(result).count("make") == 3
+    run(Graph([count, make]), {"a": np.zeros(2)}, max_iterations=4, error_handling="continue")
+    assert len(seen) == 4  # arrays do not say that they are equal, so the cycle does not end
 
 
 class Colour(enum.Enum):
@@ -353,9 +348,8 @@ class Colour(enum.Enum):
 
 @pytest.mark.parametrize("value", [Decimal(1), Fraction(1, 2), 1j, np.float64(1.5), Colour.RED, len])
 def test_every_sort_of_number_enum_and_function_is_immutable(run: Run, value: Any) -> None:
-    touch = FunctionNode(lambda x, tick: x, "touch", "x")
-    watch = FunctionNode(lambda x: 1, "watch", "seen")
-    assert order(run(Graph([touch, watch]), {"x": value, "tick": 0})).count("watch") == 1
+    there, back = FunctionNode(lambda x: x, "there", "y"), FunctionNode(lambda y: y, "back", "x")
+    assert order(run(Graph([there, back]), {"x": value})) == ["there", "back"]
 
 
 class Proxy:

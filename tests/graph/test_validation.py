@@ -2,13 +2,14 @@
 
 import gc
 import time
+import warnings
 from typing import Any
 
 import numpy
 import pytest
 from support.making import make
 
-from hypergraph import END, FunctionNode, Graph, GraphConfigError, ifelse, node, route
+from hypergraph import END, FunctionNode, Graph, GraphConfigError, GraphWarning, ifelse, node, route
 from hypergraph.graph import validate_graph
 from hypergraph.graph.validation import RULES
 from hypergraph.graph.wiring import Wiring
@@ -206,11 +207,11 @@ def test_b2_ordered_producers_are_fine() -> None:
     assert Graph(three).sole_producers == {"q": "b", "p": "a"}
 
 
-def test_b2_a_path_of_contested_values_only_orders_nothing() -> None:
-    assert "Multiple nodes produce 'v'" in findings_of(make("a", out="v"), make("b", "v", out="v"))[0]
-    pair = [make("a", out=("v", "w")), make("b", "v", "w", out=("v", "w"))]
-    assert len(findings_of(*pair)) == 2
+def test_b2_any_path_orders_that_of_the_contested_value_included() -> None:
+    assert Graph([make("a", out="v"), make("b", "v", out="v")])
+    assert Graph([make("a", out=("v", "w")), make("b", "v", "w", out=("v", "w"))])
     assert Graph([make("a", out=("v", "extra")), make("b", "v", "extra", out="v")])
+    assert "Multiple nodes produce 'v'" in findings_of(make("a", out="v"), make("b", out="v"))[0]
 
 
 def test_b2_any_declared_path_orders_under_explicit_edges() -> None:
@@ -485,3 +486,30 @@ def test_ten_thousand_nodes_build(shape: str) -> None:
     assert len(graph.nodes) == len(nodes)
     assert len(graph.inputs.required) == 1
     assert len(graph.definition_hash) == 64
+
+
+# -- warnings ------------------------------------------------------------------------------------------
+
+
+def test_a_cycle_without_a_gate_is_a_warning_that_names_it() -> None:
+    with pytest.warns(GraphWarning, match=r"to_b → to_a feed each other and no gate .* begins at 'to_b'"):
+        Graph([make("to_b", "a", out="b"), make("to_a", "b", out="a")])
+
+
+def test_a_loop_with_a_gate_is_no_cause_for_a_warning() -> None:
+    @route(targets=["ask", END])
+    def gate(b: int) -> str:
+        return "ask"
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Graph([make("ask", "a", out="b"), make("answer", "b", out="a"), gate])
+
+
+def test_an_accumulator_beside_a_loop_is_a_warning() -> None:
+    @route(targets=["up", END])
+    def gate(n: int) -> str:
+        return "up"
+
+    with pytest.warns(GraphWarning, match="'trace' takes its own output .* wait_for='trail'"):
+        Graph([make("up", "n", out="n"), gate, make("trace", "n", "trail", out="trail")])

@@ -88,7 +88,7 @@ def flaws_at(disk: Disk, known: Known, whole: kills.Whole, chance: random.Random
         disk.image(folder / "store", chance, kept)
         sample.remember(folder, known.lines)
         store = sample.store_in(folder)
-        store.open()
+        store.backend.open()
         seen = look(store)
         flaws = flaws_of(store, seen)
         expected = {place for place in known.safe if place[0] in seen.workflows or place[0] != "scrap"}

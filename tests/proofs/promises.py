@@ -140,7 +140,7 @@ def _family(store: SqlCheckpointer, workflows: Iterable[Workflow]) -> Iterator[W
 def _damage(store: SqlCheckpointer) -> list[str]:
     if not isinstance(store, SqliteCheckpointer):
         return []
-    with closing(sqlite3.connect(f"file:{store.path}?mode=ro", uri=True)) as connection:
+    with closing(sqlite3.connect(f"file:{store.backend.location}?mode=ro", uri=True)) as connection:
         (found,) = connection.execute("PRAGMA integrity_check").fetchone()
     return [] if found == "ok" else [f"integrity: {found}"]
 

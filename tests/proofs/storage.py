@@ -164,7 +164,7 @@ def failure_when_full(pages: int, pristine: Path) -> str | None:
         path = Path(folder) / "w.db"
         shutil.copy(pristine, path)
         store = SqliteCheckpointer(path)
-        store.open()
+        store.backend.open()
         writer: Any = store.backend.database._writer
         (now,) = writer.execute("PRAGMA page_count").fetchone()
         writer.execute(f"PRAGMA max_page_count = {now + pages}")

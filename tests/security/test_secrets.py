@@ -39,7 +39,7 @@ def on_disk(folder: Path) -> bytes:
 def change(store: SqliteCheckpointer, *statements: str) -> int:
     """Change the rows of a store behind its back; return how many were."""
     store.close()
-    connection = sqlite3.connect(store.path)
+    connection = sqlite3.connect(store.backend.location)
     changed = sum(connection.execute(statement).rowcount for statement in statements)
     connection.commit()
     connection.close()
@@ -111,7 +111,7 @@ def test_nothing_of_a_secret_is_on_the_disk(tmp_path: Path, bodies: Bodies, code
 
 def test_neither_repr_nor_errors_show_the_key(store: SqliteCheckpointer) -> None:
     run(store, Graph([node(output_name="x")(lambda y: y).with_name("n")]), y=1)
-    other = opened(Path(store.path).parent, AesGcmCodec(OTHER_KEY))
+    other = opened(Path(store.backend.location).parent, AesGcmCodec(OTHER_KEY))
     shown = repr(store) + repr(store.encoding.chain) + repr(other.state("w")["x"].reason)
     assert repr(KEY)[2:-1] not in shown
     assert KEY.hex() not in shown

@@ -71,7 +71,7 @@ class OnACluster:
         os.mkfifo(fifo := str(tmp_path / "fifo"))
         on = kind(executor=cluster)
         with pytest.raises(CancellationError):
-            on.run(Graph([away.wait_for_ever]), fifo=fifo, workflow_id="w", event_processors=[Stops()])
+            on.run(Graph([away.wait_for_ever]), fifo=fifo, run_id="w", event_processors=[Stops()])
         self._release(fifo, on)
 
     def test_the_time_of_a_run_is_up_while_a_worker_goes_on(

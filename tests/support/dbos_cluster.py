@@ -109,7 +109,7 @@ class WorkerProcess:
     def ready(self) -> WorkerProcess:
         """Wait until it works."""
         while self.process.poll() is None:
-            if found := re.search(r"works; (http\S+)/health", self.words()):
+            if found := re.search(r"is ready; (http\S+)/health", self.words()):
                 self.address = found[1]
                 return self
             time.sleep(0.02)

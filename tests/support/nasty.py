@@ -323,4 +323,4 @@ def kept(way: tuple[str, str, str], folder: Path, **options: Any) -> Checkpointe
         made = MemoryCheckpointer(**options)
     else:
         made = SqliteCheckpointer(folder / "w.db", codec=CODECS[codecs], **options)
-    return made.with_serializer(SERIALIZERS[serializer])
+    return made.view(serializer=SERIALIZERS[serializer])

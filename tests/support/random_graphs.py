@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
-import networkx as nx
 import pytest
 
-from hypergraph import Graph, GraphConfigError, InfiniteLoopError, MissingInputError, RunResult
+from hypergraph import END, Graph, GraphConfigError, InfiniteLoopError, MissingInputError, RunResult
 from hypergraph.engine.admission import admit
-from support.reference import END, Box, Interpreter, Outcome, Sketch, graph_of
+from support.reference import Box, Outcome, Sketch, graph_of
 
 LIMIT = 12
 KINDS = ("sum", "sum", "sum", "inplace", "box")
@@ -32,26 +31,9 @@ class Case:
     bound: dict[str, Any]
     starts: tuple[str, ...] = ()
 
-    def scope(self) -> set[str] | None:
-        """The nodes that may run: those behind the entry points, if there are any."""
-        if not self.starts:
-            return None
-        return {
-            *self.starts,
-            *(n for start in self.starts for n in nx.descendants(self.graph.nx_graph, start)),
-        }
-
-    def all_starts(self) -> set[str]:
-        """Where cycles start: at entry points; else, with declared edges, at the first node that can."""
-        starts, spec = set(self.starts), self.ready_graph().inputs
-        links = self.graph.nx_graph.subgraph(self.scope() or self.graph.nodes).edges(data="edge_type")
-        data = nx.DiGraph([(source, target) for source, target, kind in links if kind == "data"])
-        for cycle in nx.strongly_connected_components(data) if self.edges is not None else ():
-            plain = [s.name for s in self.sketches if s.name in cycle and not s.is_gate]
-            if starts.isdisjoint(cycle) and all(name in spec.entrypoints for name in plain):
-                have = {*self.given, *self.bound}
-                starts.update([name for name in plain if have.issuperset(spec.entrypoints[name])][:1])
-        return starts
+    def order(self, name: str) -> int:
+        """Return the position of a node in the graph."""
+        return [sketch.name for sketch in self.sketches].index(name)
 
     def inputs(self) -> dict[str, Any]:
         """Fresh inputs: nodes may change them in place."""
@@ -62,25 +44,9 @@ class Case:
         graph = self.graph if pauses is None else graph_of(self.sketches, self.edges, pauses)
         return _configured(graph, copy.deepcopy(self.bound), self.starts)
 
-    def expected(self) -> Outcome:
-        """Let the interpreter run it."""
-        limit = LIMIT if self.graph.has_cycles else None
-        bound = copy.deepcopy(self.bound)
-        outcome = Interpreter(
-            self.sketches,
-            self.inputs(),
-            bound,
-            edges=self.edges,
-            scope=self.scope(),
-            starts=self.all_starts(),
-        ).run(limit)
-        known = {**bound, **outcome.values}  # a bound output is injected: it is returned
-        outcome.values = {name: known[name] for name in self.graph.outputs if name in known}
-        return outcome
-
 
 def outcome_of(result: RunResult) -> Outcome:
-    """Say what a real run did, in the interpreter's words."""
+    """Say what a run did."""
     trace = [(record.superstep, record.node_name, record.decision) for record in result.log.steps]
     if result.error is not None and not isinstance(result.error, InfiniteLoopError):
         raise result.error

@@ -113,12 +113,12 @@ def test_what_cannot_be_done_is_told_at_once(
 def test_what_somebody_is_at_work_on_is_left_to_them(tmp_path: Path) -> None:
     with serving(file := story(tmp_path), *APPS) as another:
         store = SqliteCheckpointer(file)
-        claim = store.claim("loop-1", NewWorkflow())
+        claim = store.backend.claim("loop-1", NewWorkflow(), store.encoding)
         try:
             assert another.wish("resume", id="loop-1", values={"n": 1}).status == 409
             assert another.wish("delete", id="loop-1").status == 409
         finally:
-            store.release(claim)
+            store.backend.release(claim)
             store.close()
 
 
@@ -154,5 +154,5 @@ def test_a_server_that_stops_leaves_its_runs_resumable(tmp_path: Path) -> None:
     found = store.workflow("long")
     assert found is not None
     assert found.status in (WorkflowStatus.STOPPED, WorkflowStatus.ACTIVE)
-    store.release(store.claim("long", NewWorkflow()))  # nobody holds it
+    store.backend.release(store.backend.claim("long", NewWorkflow(), store.encoding))  # nobody holds it
     store.close()

@@ -25,6 +25,7 @@ from hypergraph.checkpointers.records import (
     Ownership,
     Payload,
     StepRecord,
+    Turn,
     Workflow,
     each_of,
     no_copy,
@@ -36,6 +37,7 @@ from hypergraph.exceptions import CheckpointError
 if TYPE_CHECKING:
     from hypergraph.checkpointers.background import Writer
     from hypergraph.checkpointers.encoding import Encoding
+    from hypergraph.checkpointers.policy import CheckpointPolicy
 
 T = TypeVar("T")
 
@@ -202,6 +204,12 @@ class Backend(ABC):
     def trim(self, workflow_id: str, encoding: Encoding, *, before: int) -> None:
         """Drop values that no state at or after superstep `before` contains; the records stay."""
 
+    def retain(self, workflow_id: str, policy: CheckpointPolicy, encoding: Encoding) -> None:
+        """Drop the values of a workflow that the retention policy does not keep."""
+        if policy.retention != "full":
+            last = self.last_superstep(workflow_id) or 0
+            self.trim(workflow_id, encoding, before=last + 1 - (policy.window or 1))
+
     # --- reading ------------------------------------------------------------------------------
 
     @abstractmethod
@@ -256,6 +264,10 @@ class Backend(ABC):
     @abstractmethod
     def read_inputs(self, workflow_id: str, *, upto: int | None = None) -> list[Payload]:
         """Return the latest encoded value of each input given at or before superstep `upto`."""
+
+    @abstractmethod
+    def read_turns(self, workflow_id: str) -> list[Turn]:
+        """Return when inputs entered, and which, in order."""
 
     @abstractmethod
     def read_owners(self, workflow_ids: Iterable[str]) -> dict[str, Owner]:

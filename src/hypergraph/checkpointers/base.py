@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from operator import itemgetter
-from typing import Any, ParamSpec, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
 from hypergraph.checkpointers.analysis import (
     Difference,
@@ -22,34 +22,30 @@ from hypergraph.checkpointers.backend import Backend, Position
 from hypergraph.checkpointers.encoding import Encoding, LazyState, Redact, checked_threshold
 from hypergraph.checkpointers.history import History, Iteration, Origin
 from hypergraph.checkpointers.names import check_tags, check_workflow_id
-from hypergraph.checkpointers.overview import Overview, overview_of
 from hypergraph.checkpointers.policy import CheckpointPolicy
 from hypergraph.checkpointers.query import Moment, Query, Status, checked_limit, moment, parse
 from hypergraph.checkpointers.records import (
     FINISHED,
     Checkpoint,
-    Claim,
-    Commit,
-    CommitOptions,
-    EncodedStep,
     NewWorkflow,
-    Ownership,
-    Place,
+    Payload,
     StepRecord,
     StoredHistory,
+    Turn,
     Workflow,
     WorkflowList,
-    last_turn,
-    owned,
 )
 from hypergraph.checkpointers.status import WorkflowStatus
 from hypergraph.exceptions import CheckpointError, WorkflowNotFoundError
 from hypergraph.values.codecs import Codec, CodecChain
-from hypergraph.values.serializers import JsonSerializer, Serializer
+
+if TYPE_CHECKING:
+    from hypergraph.values.serializers import Serializer
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
+_AFTER_ALL = 2**62  # a step index beyond all
 _CLOSE = 5  # ids that an error suggests
 _RECENT = 500  # workflows among which close ids are looked for
 
@@ -95,7 +91,7 @@ class Checkpointer:
         self.backend = backend  # the place where the workflows are kept; its verbs are documented there
         self.policy = policy if policy is not None else CheckpointPolicy()  # when and how long to keep steps
         self.encoding = Encoding(
-            serializer if serializer is not None else JsonSerializer(),
+            serializer,
             CodecChain.of(codec),
             artifact_store,
             checked_threshold(artifact_threshold),
@@ -105,28 +101,17 @@ class Checkpointer:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.backend.location!r})"
 
-    @property
-    def serializer(self) -> Serializer:
-        """The serializer that turns values into bytes."""
-        return self.encoding.serializer
-
-    @property
-    def artifact_store(self) -> ArtifactStore | None:
-        """The place for large values."""
-        return self.encoding.artifacts
-
     # --- views of the same store --------------------------------------------------------------
 
-    def with_serializer(self, serializer: Serializer) -> Self:
-        """Return a view of the same store that reads and writes values with another serializer."""
-        view = copy.copy(self)
-        view.encoding = self.encoding.using(serializer)
-        return view
+    def view(self, *, serializer: Serializer | None = None, artifacts: bool = True) -> Self:
+        """Return a view of the same store, with other ways to read and write values.
 
-    def without_artifacts(self) -> Self:
-        """Return a view of the same store that does not fetch large values."""
+        Args:
+            serializer: Turns values into bytes instead of the store's own.
+            artifacts: False fetches no large values.
+        """
         view = copy.copy(self)
-        view.encoding = self.encoding.without_artifacts()
+        view.encoding = self.encoding.varied(serializer, artifacts=artifacts)
         return view
 
     def snapshot(self, work: Callable[[Self], T]) -> T:
@@ -148,11 +133,7 @@ class Checkpointer:
 
         return self.backend.snapshot(read)
 
-    # --- opening and closing ------------------------------------------------------------------
-
-    def open(self) -> None:
-        """Open the store now instead of on first use: create or migrate its tables."""
-        self.backend.open()
+    # --- closing ------------------------------------------------------------------------------
 
     def close(self) -> None:
         """Close files and connections; a later call opens them again."""
@@ -288,10 +269,14 @@ class Checkpointer:
         """Return each visit of a node with its inputs, outputs and timing."""
         return self.snapshot(lambda view: History(view, workflow_id).iterations(node))
 
-    def read_history(self, workflow_id: str) -> StoredHistory | None:
+    def read_history(
+        self, workflow_id: str, since: Callable[[Sequence[Turn]], int] | None = None
+    ) -> StoredHistory | None:
         """Return all that a resume needs of a workflow, None if there is none, in one read transaction.
 
-        The record of the workflow, its steps without values, the latest inputs, the last turn, and the
+        `since` chooses from the turns the superstep from which on steps are read; the last of its turns has
+        steps, else all are read.
+        The record of the workflow, its steps without values, the latest inputs, the turns, and the
         latest state, whose values are decoded on demand.
         """
 
@@ -300,28 +285,27 @@ class Checkpointer:
             workflow = backend.read_workflow(workflow_id)
             if workflow is None:
                 return None
-            steps = backend.read_steps(workflow_id, self.encoding, values=False)
-            inputs = backend.read_inputs(workflow_id)
+            turns = backend.read_turns(workflow_id)
+            first, steps = 0 if since is None else since(turns), []
+            if first:
+                before = (first - 1, _AFTER_ALL)
+                steps = backend.read_steps(workflow_id, self.encoding, after=before, values=False)
+            if not steps:
+                first, steps = 0, backend.read_steps(workflow_id, self.encoding, values=False)
+            inputs, outputs = backend.read_inputs(workflow_id), backend.read_outputs(workflow_id)
             return StoredHistory(
                 workflow,
                 steps,
                 self.encoding.versioned(workflow_id, inputs),
-                last_turn(inputs),
-                self._lazy(workflow_id, backend.read_outputs(workflow_id)),
+                turns,
+                self._lazy(workflow_id, outputs),
                 is_map=not steps and bool(backend.read_items(workflow_id)),
                 claims=backend.count_claims(workflow_id),
+                first=first,
+                versions={payload.name: payload.version for payload in outputs},
             )
 
         return self.snapshot(read)
-
-    def read_overview(self, workflow_id: str, *, steps: int = 20) -> Overview | None:
-        """Return a workflow at a glance, None if there is none, in one read transaction.
-
-        `Overview` has the record of the workflow, its owner, the first `steps` of its steps without values,
-        counts of executions by node and status, some children and counts of all, the first error where it
-        happened, the open pause, the nodes that would run next, and the ids of forks.
-        """
-        return self.without_artifacts().snapshot(lambda view: overview_of(view, workflow_id, steps))
 
     # --- several workflows --------------------------------------------------------------------
 
@@ -424,7 +408,7 @@ class Checkpointer:
         Raises:
             ValueError: the limit is neither a positive int nor None.
         """
-        return mentions(self.without_artifacts(), text, checked_limit(limit))
+        return mentions(self.view(artifacts=False), text, checked_limit(limit))
 
     def stats(
         self, *, graph: str | None = None, node: str | None = None, since: Moment | None = None
@@ -557,56 +541,10 @@ class Checkpointer:
         """
         self.backend.backup(str(path), self.encoding)
 
-    # --- running a workflow: what runners call --------------------------------------------------
-
-    def claim(self, workflow_id: str, new: NewWorkflow, *, force: bool = False) -> Ownership:
-        """Take the right to write a workflow, creating it ACTIVE if there is none.
-
-        `force` takes it even from an owner that is alive, and resets its count of crashes.
-
-        Raises:
-            InvalidWorkflowIdError: a new workflow cannot have this id.
-            WorkflowLockedError: the owner is alive.
-        """
-        return self.backend.claim(workflow_id, new, self.encoding, force=force)
-
-    def commit(self, claim: Claim, steps: Sequence[EncodedStep] = (), **more: Unpack[CommitOptions]) -> None:
-        """Make steps, inputs and the status durable together; see `CommitOptions`.
-
-        Raises:
-            OwnershipLostError: the claim is not the newest, or a step is recorded already.
-        """
-        self.backend.write(self.prepare(claim, steps, **more))
-
-    def prepare(
-        self, claim: Claim, steps: Sequence[EncodedStep] = (), **more: Unpack[CommitOptions]
-    ) -> Commit:
-        """Return a commit with its inputs encoded, to be written now or later."""
-        given = more.get("inputs") or {}
-        encode, owner, at = self.encoding.payload, claim.workflow_id, more.get("at", 0)
-        inputs = tuple(
-            encode(name, version, value, Place(owner, at, -version))
-            for name, (version, value) in given.items()
-        )
-        rest: dict[str, Any] = {name: value for name, value in more.items() if name != "inputs"}
-        return Commit(owned(claim), tuple(steps), inputs, **rest)
-
-    def release(self, claim: Claim) -> None:
-        """Give a workflow back; a claim that another process has taken over is left alone."""
-        self.backend.release(claim)
-
-    def retain(self, workflow_id: str) -> None:
-        """Drop the values of a workflow that the retention policy does not keep."""
-        if self.policy.retention == "full":
-            return
-        last = self.backend.last_superstep(workflow_id) or 0
-        self.backend.trim(workflow_id, self.encoding, before=last + 1 - (self.policy.window or 1))
-
     # ------------------------------------------------------------------------------------------
 
-    def _lazy(self, workflow_id: str, payloads: Iterable[Any]) -> LazyState:
-        encoding = self.encoding
-        return LazyState(payloads, lambda payload: encoding.value(workflow_id, payload))
+    def _lazy(self, workflow_id: str, payloads: Iterable[Payload]) -> LazyState:
+        return LazyState(payloads, self.encoding, workflow_id)
 
     def _printable(self, workflow: Workflow) -> Workflow:
         """Return the workflow with loaders for what it prints: its steps, or its items if it is a map."""

@@ -3,20 +3,34 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 from zlib import crc32
 
+from hypergraph import checkpointers as stores  # a serializer is loaded on first access
 from hypergraph.checkpointers.artifacts import ArtifactRef, ArtifactStore
 from hypergraph.checkpointers.deltas import Grown, Growth, applied
-from hypergraph.checkpointers.records import PAUSE, EncodedStep, Payload, Place, StepRecord, gap
+from hypergraph.checkpointers.records import (
+    PAUSE,
+    Claim,
+    Commit,
+    CommitOptions,
+    EncodedStep,
+    Payload,
+    Place,
+    StepRecord,
+    gap,
+    owned,
+)
 from hypergraph.checkpointers.status import StepStatus
 from hypergraph.exceptions import CheckpointError
 from hypergraph.records import PauseInfo
 from hypergraph.values.codecs import CodecChain
-from hypergraph.values.serializers import Serializer
 from hypergraph.values.undecodable import Undecodable
+
+if TYPE_CHECKING:
+    from hypergraph.values.serializers import Serializer
 
 THRESHOLD = 128 * 1024  # bytes above which a value goes to the artifact store, if there is one
 _PAUSE_FIELDS = tuple(field.name for field in fields(PauseInfo))
@@ -31,33 +45,59 @@ def checked_threshold(threshold: int | None) -> int:
 
 
 class Encoding:
-    """A serializer, codecs and the place for large values."""
+    """A serializer, codecs and the place for large values.
 
-    __slots__ = ("artifacts", "chain", "format", "redact", "serializer", "tag", "threshold")
+    Without a serializer it is JsonSerializer(), loaded with the first value: many commands read none.
+    """
+
+    __slots__ = ("_given", "artifacts", "chain", "format", "redact", "serializer", "tag", "threshold")
+    serializer: Serializer
+    tag: str  # the serializer in stored formats
+    format: str  # the same, with the codecs
 
     def __init__(
         self,
-        serializer: Serializer,
+        serializer: Serializer | None = None,
         chain: CodecChain = _NO_CODECS,
         artifacts: ArtifactStore | None = None,
         threshold: int = THRESHOLD,
         redact: Redact | None = None,
     ) -> None:
-        self.serializer = serializer
+        self._given = serializer
         self.chain = chain
         self.artifacts = artifacts
         self.threshold = threshold
         self.redact = redact
+        if serializer is not None:
+            self._use(serializer)
+
+    def _use(self, serializer: Serializer) -> None:
+        self.serializer = serializer
         self.tag = f"{serializer.id}/{serializer.version}"
-        self.format = self.tag + (f"+{chain.format}" if chain.format else "")
+        self.format = self.tag + (f"+{self.chain.format}" if self.chain.format else "")
 
-    def without_artifacts(self) -> Encoding:
-        """Return the same without an artifact store."""
-        return Encoding(self.serializer, self.chain, None, self.threshold, self.redact)
+    def __getattr__(self, name: str) -> Any:  # called while a slot is empty
+        if name not in ("serializer", "tag", "format"):
+            raise AttributeError(name)
+        self._use(stores.JsonSerializer())
+        return getattr(self, name)
 
-    def using(self, serializer: Serializer) -> Encoding:
-        """Return the same with another serializer."""
-        return Encoding(serializer, self.chain, self.artifacts, self.threshold, self.redact)
+    def varied(self, serializer: Serializer | None = None, *, artifacts: bool = True) -> Encoding:
+        """Return the same with another serializer, or without the artifact store."""
+        kept = self.artifacts if artifacts else None
+        return Encoding(serializer or self._given, self.chain, kept, self.threshold, self.redact)
+
+    def commit(
+        self, claim: Claim, steps: Sequence[EncodedStep] = (), **more: Unpack[CommitOptions]
+    ) -> Commit:
+        """Return steps, inputs and the status as one unit for `Backend.write`, the inputs encoded."""
+        owner, at = claim.workflow_id, more.get("at", 0)
+        inputs = tuple(
+            self.payload(name, version, value, Place(owner, at, -version))
+            for name, (version, value) in (more.get("inputs") or {}).items()
+        )
+        rest: dict[str, Any] = {name: value for name, value in more.items() if name != "inputs"}
+        return Commit(owned(claim), tuple(steps), inputs, **rest)
 
     def encode(
         self, record: StepRecord, growth: Growth | None = None, artifact: bool | None = None
@@ -204,7 +244,7 @@ class Encoding:
         tag, _, codecs = written.partition("+")
         if tag.removesuffix("~") != self.tag and not self._reads(tag.removesuffix("~")):
             raise ValueError(f"written as {tag!r}, this store reads {self.tag!r}")
-        if payload.is_artifact:
+        if written != payload.format:  # a reference
             data = self._artifact(data)
         if not codecs and not self.chain.format:
             return data
@@ -267,14 +307,20 @@ def _identity(workflow_id: str, name: str, place: Place | Payload, tag: str) -> 
 class LazyState(Mapping[str, Any]):
     """The latest value of every output, by name."""
 
-    def __init__(self, payloads: Iterable[Payload] = (), decode: Callable[[Payload], Any] = repr) -> None:
-        self._decode = decode
+    def __init__(
+        self,
+        payloads: Iterable[Payload] = (),
+        encoding: Encoding | None = None,
+        workflow_id: str = "",
+    ) -> None:
+        self._encoding = encoding if encoding is not None else Encoding()
+        self._workflow_id = workflow_id
         self._payloads = {payload.name: payload for payload in payloads if payload.data is not None}
         self._values: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._values:
-            self._values[name] = self._decode(self._payloads[name])
+            self._values[name] = self._encoding.value(self._workflow_id, self._payloads[name])
         return self._values[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -292,7 +338,7 @@ class LazyState(Mapping[str, Any]):
 
     def before(self, earlier: Iterable[Payload]) -> LazyState:
         """Return an earlier state of the same workflow; what is in both is decoded once."""
-        found = LazyState(earlier, self._decode)
+        found = LazyState(earlier, self._encoding, self._workflow_id)
         for name, payload in found._payloads.items():
             if name in self._values and payload == self._payloads[name]:
                 found._values[name] = self._values[name]

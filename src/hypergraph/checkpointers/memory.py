@@ -29,12 +29,14 @@ from hypergraph.checkpointers.records import (
     Ownership,
     Payload,
     StepRecord,
+    Turn,
     Workflow,
     locked,
     owned,
     recorded_already,
     taken,
     taken_over,
+    turns_of,
     unknown,
 )
 from hypergraph.checkpointers.sqlite.locks import HOST
@@ -245,6 +247,12 @@ class MemoryBackend(Backend):
         with self._lock:
             row = self._rows.get(workflow_id)
             return latest(row.given() if row else (), upto)
+
+    def read_turns(self, workflow_id: str) -> list[Turn]:
+        """Return when inputs entered, and which, in order."""
+        with self._lock:
+            row = self._rows.get(workflow_id)
+            return turns_of((at, payload.name) for at, payload in (row.given() if row else ()))
 
     def find(self, query: Query) -> Page:
         """Return the workflows asked for, newest first, the number of all, and the next cursor."""

@@ -44,8 +44,12 @@ class Overview:
     forks: list[str]  # ids, at most FORKS
 
 
-def overview_of(store: Checkpointer, workflow_id: str, steps: int) -> Overview | None:
-    """Return the overview of a workflow, None if there is none; `store` is one snapshot."""
+def overview_of(store: Checkpointer, workflow_id: str, *, steps: int = 20) -> Overview | None:
+    """Return a workflow at a glance with its first `steps` steps, None if there is none, of one moment."""
+    return store.view(artifacts=False).snapshot(lambda view: _overview(view, workflow_id, steps))
+
+
+def _overview(store: Checkpointer, workflow_id: str, steps: int) -> Overview | None:
     workflow = store.backend.read_workflow(workflow_id)
     if workflow is None:
         return None

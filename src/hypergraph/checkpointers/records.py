@@ -253,17 +253,18 @@ class Checkpoint:
 
 
 class Turn(NamedTuple):
-    """When inputs entered for the last time, and which: before the first superstep, or later."""
+    """When inputs entered, and which: before the first superstep, or later."""
 
     superstep: int = 0
     names: frozenset[str] = frozenset()
 
 
-def last_turn(inputs: Iterable[Payload]) -> Turn:
-    """Return when inputs entered for the last time, and which, from the latest payload of each."""
-    given = [(payload.name, payload.superstep) for payload in inputs]
-    last = max((at for _, at in given), default=0)
-    return Turn(last, frozenset(name for name, at in given if at == last))
+def turns_of(given: Iterable[tuple[int, str]]) -> list[Turn]:
+    """Return the turns of inputs that entered at these supersteps; there is always a first one."""
+    found: dict[int, set[str]] = {0: set()}
+    for superstep, name in given:
+        found.setdefault(superstep, set()).add(name)
+    return [Turn(superstep, frozenset(names)) for superstep, names in sorted(found.items())]
 
 
 class StoredHistory(NamedTuple):
@@ -272,9 +273,11 @@ class StoredHistory(NamedTuple):
     workflow: Workflow  # its record
     steps: list[StepRecord]  # without values
     inputs: dict[str, tuple[int, Any]]  # the latest version and value of each
-    turn: Turn  # when inputs entered for the last time
+    turns: list[Turn]  # when inputs entered, and which, in order
     state: Any  # a LazyState: the latest value of every output, decoded on demand
     is_map: bool = False  # it has items instead of steps
+    first: int = 0  # the superstep from which on `steps` has all steps
+    versions: Mapping[str, int] = {}  # the latest version of every output
     claims: int = 0  # the fence of the newest claim
 
 

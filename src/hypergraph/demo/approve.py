@@ -4,6 +4,7 @@ import asyncio
 import sys
 
 from hypergraph import AsyncRunner, SqliteCheckpointer
+from hypergraph.checkpointers import StepStatus
 from hypergraph.demo.desk import asked_refund, support_desk
 
 
@@ -11,7 +12,8 @@ def main(file: str, workflow_id: str, answer: str) -> None:
     """Answer the question of a paused run, and resume it."""
     store = SqliteCheckpointer(file)
     workflow = store.workflow(workflow_id)
-    pause = workflow and workflow.steps[-1].pause
+    steps = workflow.steps if workflow else []
+    pause = next((step.pause for step in reversed(steps) if step.status is StepStatus.PAUSED), None)
     if not pause:
         raise SystemExit(f"{workflow_id} is not waiting for an answer")
     print(f"{workflow_id} asks: {pause.value}?  {answer}")

@@ -135,6 +135,9 @@ def with_types_of(serializer: Serializer, graph: Graph) -> Serializer:
 
 
 def _annotations(graph: Graph) -> list[Any]:
+    """Return the types of inputs and outputs, at any depth; read once per graph."""
+    if "annotations" in graph.memo:
+        return graph.memo["annotations"]  # type: ignore[no-any-return]  # put there below
     found: list[Any] = []
     for node in graph.iter_nodes():
         if node.nested_graph is not None:
@@ -142,7 +145,8 @@ def _annotations(graph: Graph) -> list[Any]:
         else:
             found += [node.get_input_type(name) for name in node.inputs]
             found += [node.get_output_type(name) for name in node.data_outputs]
-    return [hint for hint in found if hint is not None]
+    graph.memo["annotations"] = known = [hint for hint in found if hint is not None]
+    return known
 
 
 def node_hashes(graph: Graph) -> dict[str, str]:

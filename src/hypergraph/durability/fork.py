@@ -104,15 +104,17 @@ def begin(
         steps=steps,
         copies=source is not None and not origin.handed_over,
     )
-    claim = store.claim(workflow_id, described, force=force)
+    claim = store.backend.claim(workflow_id, described, store.encoding, force=force)
     if claim.existing is not None:  # another process was faster
-        store.release(claim)
+        store.backend.release(claim)
         raise _exists(workflow_id)
     try:
         inherited = origin.inputs if origin.handed_over else {}
-        store.commit(claim, inputs=inherited, at=0, status=WorkflowStatus.STOPPED)
+        store.backend.write(
+            store.encoding.commit(claim, inputs=inherited, at=0, status=WorkflowStatus.STOPPED)
+        )
     finally:
-        store.release(claim)
+        store.backend.release(claim)
 
 
 def _exists(workflow_id: str) -> ValueError:
@@ -156,11 +158,13 @@ def _copy_tree(store: Checkpointer, child: Workflow, source: str, workflow_id: s
         forked_from=child.id,
         copies=True,
     )
-    claim = store.claim(own, new)
+    claim = store.backend.claim(own, new, store.encoding)
     try:
         ended = child.status is not WorkflowStatus.ACTIVE
-        store.commit(
-            claim, status=child.status if ended else WorkflowStatus.STOPPED, duration_ms=child.duration_ms
+        store.backend.write(
+            store.encoding.commit(
+                claim, status=child.status if ended else WorkflowStatus.STOPPED, duration_ms=child.duration_ms
+            )
         )
     finally:
-        store.release(claim)
+        store.backend.release(claim)

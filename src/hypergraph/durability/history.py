@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import lru_cache, partial
@@ -13,18 +13,19 @@ from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.encoding import LazyState
 from hypergraph.checkpointers.records import StepRecord, Turn, Workflow
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
-from hypergraph.engine.plan import ABSENT, Plan, Step
-from hypergraph.engine.run import StepOutcome
-from hypergraph.engine.scheduler import PASSED_ON, differs
+from hypergraph.engine.admission import Admission
+from hypergraph.engine.plan import Plan, Step
+from hypergraph.engine.run import Run, StepOutcome
+from hypergraph.engine.scheduler import differs, write
 from hypergraph.graph.graph import Graph
+from hypergraph.graph.inputs import scope_of
 from hypergraph.nodes.function import FunctionNode
-from hypergraph.nodes.gate import END
-from hypergraph.records import Decision
+from hypergraph.scheduling import Standing
+from hypergraph.structure import walk
 from hypergraph.values.serializers import JsonSerializer
 from hypergraph.values.undecodable import Undecodable
 
 LookUp = Callable[[Step, str], Any]
-OwnValues = Callable[[StepRecord], Mapping[str, Any]]
 
 
 @lru_cache(maxsize=256)
@@ -53,48 +54,22 @@ class Recalled(StepOutcome):
 
 
 @dataclass(slots=True)
-class Visit:
-    """The last completed execution of a step, and how many there have been."""
-
-    runs: int
-    order: int
-    inputs: Mapping[str, int]
-    waits: dict[str, int]
-
-
-@dataclass(slots=True)
 class Past:
     """Where a run stands that began earlier."""
 
-    superstep: int = 0  # the number of the superstep that goes on
-    round: int = 0  # the superstep that it goes on with: another one if something failed in it
-    is_closed: bool = False  # whether there is none to go on with, so that a new one begins
+    first: int = 0  # the superstep with which its turn began
+    last: int = -1  # the last superstep that has a record
+    shift: int = 0  # by how much supersteps are later than they would be without the failures so far
     next_index: int = 0
-    turn: int = 0  # the superstep before which inputs came in for the last time
-    news: frozenset[str] = frozenset()  # the names of those inputs
-    in_turn: set[int] = field(default_factory=set)  # what has run since then
-    given: dict[str, int] = field(default_factory=dict)
-    versions: dict[str, int] = field(default_factory=dict)
-    written: dict[tuple[int, str], int] = field(default_factory=dict)
-    visits: dict[int, Visit] = field(default_factory=dict)
-    decisions: dict[int, tuple[Any, int]] = field(default_factory=dict)
-    replayed: dict[int, Any] = field(default_factory=dict)
-    lost: dict[str, int] = field(default_factory=dict)  # names without a value, and the step that made them
-    outdated: frozenset[int] = frozenset()  # steps that must run again because their code has changed
+    levels: dict[int, int] = field(default_factory=dict)  # by step: the last superstep it has completed in
+    versions: dict[str, int] = field(default_factory=dict)  # how often each name was written
+    visits: dict[int, int] = field(default_factory=dict)  # how often each step has completed
+    remade: list[Step] = field(default_factory=list)  # what runs first, because values it made were not kept
     waiting: dict[tuple[int, str], int] = field(default_factory=dict)  # pauses: superstep and node -> index
     rows: list[tuple[int, Step, str | None, Any]] = field(
         default_factory=list
     )  # what need not run again, its child, and what it decided
     look_up: LookUp | None = None  # how to find the run of a child
-    echoes: dict[int, int] = field(default_factory=dict)  # who was given an equal value, after so many visits
-    folded: int = -1  # the superstep being folded,
-    before: dict[str, int] = field(default_factory=dict)  # the versions at its start,
-    equal: list[int] = field(default_factory=list)  # and who is given an equal value in it
-
-    @property
-    def is_turn(self) -> bool:
-        """Whether it goes on with other inputs than it once began with."""
-        return self.turn > 0
 
     def raw_records(self) -> list[Any]:
         """Return what need not run again, in the form in which a run records what it does."""
@@ -105,124 +80,155 @@ class Past:
             raw += (superstep, step, 0.0, detail)
         return raw
 
-    def fold(self, step: Step, record: StepRecord, turn: int) -> None:
-        """Take over what a completed step left behind; an end is one of its own turn only."""
-        if record.round != self.folded:
-            self.settle()
-            self.folded, self.before = record.round, dict(self.versions)
-        index = step.index
-        if record.superstep >= turn:
-            self.in_turn.add(index)
-        self._visit(index, record)
-        for name, version in record.output_versions.items():
-            if version > self.before.get(name, 0):
-                self.written[index, name] = version
-                self.versions[name] = max(version, self.versions.get(name, 0))
-            else:  # it made what was there already
-                self.written.setdefault((index, name), 0)
-                self.equal += next(consumers for written, consumers in step.writes if written == name)
-            self.lost.pop(name, None)
-        for name in record.lost:
-            self.lost[name] = index
-        for name in step.awaited:
-            self.versions[name] = self.versions.get(name, 0) + 1
-        if step.is_gate:
-            self.decisions[index] = (record.decision, record.index)
-            self.echoes.clear()
-            self.equal.clear()
-
-    def _visit(self, index: int, record: StepRecord) -> None:
-        last = self.visits.get(index)
-        runs = last.runs if last is not None else 0
-        if last is not None and self.echoes.get(index) == runs and last.inputs == record.input_versions:
-            self.echoes[index] = PASSED_ON
-        self.visits[index] = Visit(runs + 1, record.index, record.input_versions, dict(record.wait_versions))
-
-    def settle(self) -> None:
-        """Close the superstep being folded: all visits in it are counted now."""
-        for index in self.equal:
-            if self.echoes.get(index) != PASSED_ON:
-                self.echoes[index] = self.visits[index].runs if index in self.visits else 0
-        self.equal.clear()
+    def remade_done(self, run: Run, step: Step) -> None:
+        """Put what was made again into the state; the scheduler knows of it already."""
+        for done, value in run.landed:
+            write(done, value, run.values)
+        run.landed.clear()
 
 
-def _failures(plan: Plan, records: Sequence[StepRecord]) -> list[StepRecord]:
-    """Return the steps that failed and have not run since."""
-    latest = {record.node_name: record for record in records if record.node_name in plan.index}
-    return [record for record in latest.values() if record.status is StepStatus.FAILED]
-
-
-def _open_round(plan: Plan, records: Sequence[StepRecord], failed: Sequence[StepRecord]) -> int:
-    """Return the superstep that is to be finished: where something failed, or else the last one.
-
-    A step that no round concerns may fail while the rounds go on: it is made up for, they are not.
-    """
-    free = plan.unconcerned()
-    concerned = [record.round for record in failed if plan.index[record.node_name] not in free]
-    return min([max(record.round for record in records), *concerned])
-
-
-def read_past(plan: Plan, stored: Stored, *, closed: bool) -> Past:
-    """Read the history of a workflow; with `closed` nothing of it is left to do."""
-    records, given = stored.records, stored.given
-    past = Past(given=given, versions=dict(given))
-    if not records:
-        return past
-    last, failed = max(record.superstep for record in records), _failures(plan, records)
-    past.round = _open_round(plan, records, failed)
-    # What has a row of its own and must run again gets another one, in a superstep of its own.
-    unfinished = [r for r in records if r.round >= past.round]
-    turn, past.news = stored.turn
-    past.turn = turn
-    past.is_closed = closed or turn > last or any(record.lost for record in unfinished)
-    past.superstep = last + 1 if past.is_closed or failed else last
-    past.next_index = max(record.index for record in records) + 1
-    past.waiting = {(r.superstep, r.node_name): r.index for r in records if r.status is StepStatus.PAUSED}
-    for step, record in _completed(plan, records):
-        if past.is_closed or record.round < past.round:
-            past.fold(step, record, turn)
-        past.rows.append((record.superstep, step, record.child_workflow_id, record.decision))
-    past.settle()
-    for record in records:  # what was read shows how often siblings wrote a name
-        for name, version in record.input_versions.items():
-            past.versions[name] = max(version, past.versions.get(name, 0))
-    return past
-
-
-def replay(
-    past: Past, plan: Plan, records: Sequence[StepRecord], latest: Mapping[str, Any], own: OwnValues
-) -> None:
-    """Let the finished steps of an unfinished superstep count as done.
-
-    `latest` holds their values; of names that several of them wrote, `own` tells what each one wrote.
-    """
-    found = [(s, r) for s, r in _completed(plan, records) if r.round >= past.round]
-    writers = Counter(name for _, record in found for name in record.output_versions)
-    for step, record in found:
-        if not record.lost:
-            is_sole = all(writers[name] == 1 for name in record.output_versions)
-            past.replayed[step.index] = landed_value(step, record, latest if is_sole else own(record))
-
-
-def _completed(plan: Plan, records: Iterable[StepRecord]) -> Iterable[tuple[Step, StepRecord]]:
+def completed(plan: Plan, records: Iterable[StepRecord]) -> Iterable[tuple[Step, StepRecord]]:
     """Yield completed steps of nodes that still exist; the others are history, not state."""
     for record in records:
         if record.status is StepStatus.COMPLETED and record.node_name in plan.index:
             yield plan.steps[plan.index[record.node_name]], record
 
 
-def landed_value(step: Step, record: StepRecord, values: Mapping[str, Any]) -> Any:
-    """Return what the step once returned, in the form in which it landed."""
-    if step.is_gate:
-        return _decision(record.decision)
-    found = tuple(values[n] if n in record.output_versions and n in values else ABSENT for n in step.outputs)
-    return found[0] if step.output is not None else found
+EARLIER: Any = object()  # the source of a value that was made before the records begin
 
 
-def _decision(stored: Any) -> Any:
-    if isinstance(stored, list):
-        return Decision(END if name == "END" else name for name in stored)  # type: ignore[misc]  # END may be among them
-    return END if stored == "END" else stored
+class Replay:
+    """The history of a workflow, run through the scheduler turn by turn: no step is called.
+
+    `sources` says of each name whose value is there: the record of a step, or None for an input.
+    """
+
+    def __init__(self, admission: Admission, stored: Stored) -> None:
+        self.admission = admission
+        self.plan = admission.plan
+        self.stored = stored
+        self.given: set[str] = set()
+        self.sources: dict[str, StepRecord | None] = {}
+        self.writes: dict[str, list[StepRecord | None]] = {}
+        self.versions: dict[str, int] = {}
+        self.levels: dict[int, int] = {}
+        self.visits: dict[int, int] = {}
+        self.standing = Standing(admission.layout)
+
+    def run(self, turns: Sequence[Turn]) -> Standing:
+        """Run through all turns and return where the last one stands."""
+        starts = [turn.superstep for turn in turns]
+        found: list[list[tuple[Step, StepRecord]]] = [[] for _ in turns]
+        for step, record in completed(self.plan, self.stored.records):
+            found[bisect_right(starts, record.superstep) - 1].append((step, record))
+        whole = self._last_whole(turns)
+        if self.stored.first:
+            whole = starts.index(self.stored.first)
+            self._recall_earlier(found[whole:])
+        for number, turn in enumerate(turns):
+            if number < whole:
+                self._pass_over(turn, found[number])
+                continue
+            self.begin(turn, None if number > whole else self.admission.layout.scope)
+            for step, record in found[number]:
+                self._replay(step, record)
+        return self.standing
+
+    def _recall_earlier(self, found: Sequence[Sequence[tuple[Step, StepRecord]]]) -> None:
+        """Note which values there were before the records begin, and how often they had been written."""
+        written: dict[str, int] = {}
+        for _, record in (pair for records in found for pair in records):
+            for name, version in record.output_versions.items():
+                written.setdefault(name, version)
+        for name, version in self.stored.versions.items():
+            self._write(name, EARLIER)
+            self.versions[name] = written.get(name, version + 1) - 1
+
+    def _last_whole(self, turns: Sequence[Turn]) -> int:
+        """Return the last turn that began everything anew: what was before matters by its values only."""
+        layout = self.admission.layout
+        for number in range(len(turns) - 1, 0, -1):
+            if layout.reached_from(turns[number].names) == layout.scope:
+                return number
+        return 0
+
+    def _pass_over(self, turn: Turn, records: Iterable[tuple[Step, StepRecord]]) -> None:
+        """Note what a turn was given and wrote, and no more."""
+        self.given |= turn.names
+        for name in turn.names if not self.stored.first else ():
+            self._write(name, None)
+            self.versions[name] = self.versions.get(name, 0) + 1
+        for step, record in records:
+            for name, version in record.output_versions.items():
+                self._write(name, record)
+                self.versions[name] = max(version, self.versions.get(name, 0))
+            self.levels[step.index] = record.round
+            self.visits[step.index] = record.visit
+
+    def begin(self, turn: Turn, reached: int | None = None) -> None:
+        """Begin a turn with news, or with steps that must run again."""
+        self.given |= turn.names
+        if reached is None:
+            reached = self.standing.layout.reached_from(turn.names)
+        self._forget(reached)
+        layout = self.admission.layout_for(
+            {*self.given, *(name for name in self._accumulated() if name in self.sources)}
+        )
+        self.standing = Standing(layout) if reached == layout.scope else self.standing.turn(layout, reached)
+        for name in turn.names:
+            self._write(name, None)
+            self.versions[name] = self.versions.get(name, 0) + 1
+
+    def _accumulated(self) -> set[str]:
+        """Return the names that a turn remembers even if they were never given."""
+        asked = {name for s in self.plan.steps if s.kind == "interrupt" for name in s.outputs}
+        taken = ((s, name) for s in self.plan.steps for name in s.outputs if name in s.node.inputs)
+        kept = {name for step, name in taken if name not in step.inward}
+        return (kept | self.admission.layout.lists) - asked
+
+    def _forget(self, reached: int) -> None:
+        """Take away what steps made that begin anew, but for what is remembered."""
+        remembered = self._accumulated() | self.given
+        for name, writes in self.writes.items():
+            last = writes[-1]
+            if last is EARLIER:
+                if name not in remembered:
+                    self.sources.pop(name, None)
+            elif last is not None and name not in remembered and self._is_reached(last, reached):
+                older = [w for w in writes if w is not EARLIER and not self._is_reached(w, reached)]
+                if older:
+                    self.sources[name] = older[-1]
+                else:
+                    self.sources.pop(name, None)
+
+    def _is_reached(self, record: StepRecord | None, reached: int) -> bool:
+        return record is not None and bool(reached >> self.plan.index[record.node_name] & 1)
+
+    def _write(self, name: str, record: StepRecord | None) -> None:
+        self.sources[name] = record
+        self.writes.setdefault(name, []).append(record)
+
+    def _replay(self, step: Step, record: StepRecord) -> None:
+        made = record.output_versions
+        known = all(version <= self.versions.get(name, 0) for name, version in made.items())
+        if known and record.visit <= self.visits.get(step.index, 0):  # it made again what had not been kept
+            for name in made:
+                self._write(name, record)
+            return
+        equal = [name for name, version in made.items() if version <= self.versions.get(name, 0)]
+        for name, version in made.items():
+            self._write(name, record)
+            self.versions[name] = max(version, self.versions.get(name, 0))
+        self.levels[step.index] = record.round
+        self.visits[step.index] = record.visit
+        if step.is_gate:
+            decided = record.decision
+            names = decided if isinstance(decided, list) else () if decided is None else (decided,)
+            chosen = [step.target_index[name] for name in names if name in step.target_index]
+            self.standing.replay(step.index, chosen, "END" in names)
+        else:
+            absent = [name for name in step.outputs if name not in made]
+            self.standing.replay(step.index, absent=absent, equal=equal)
 
 
 def active_time(workflow: Workflow, parts: Iterable[StepRecord | Workflow]) -> float:
@@ -257,10 +263,12 @@ class Stored:
     workflow: Workflow
     records: list[StepRecord]
     inputs: dict[str, tuple[int, Any]]
-    turn: Turn = _FIRST_TURN  # when inputs entered for the last time
+    turns: list[Turn] = field(default_factory=lambda: [_FIRST_TURN])  # when inputs entered, and which
     state: LazyState = field(default_factory=LazyState)  # the latest value of every output
     is_map: bool = False  # it has items instead of steps
     claims: int = 0  # the fence of the newest claim when it was read
+    first: int = 0  # the superstep from which on there are records
+    versions: Mapping[str, int] = field(default_factory=dict)  # the latest version of every output
 
     def is_current(self, fence: int) -> bool:
         """Return whether nothing can have been written between the reading and the claim of this fence."""
@@ -276,15 +284,6 @@ class Stored:
         """The milliseconds that it has worked before."""
         return active_time(self.workflow, self.records)
 
-    def standing(self, past: Past) -> dict[str, Any]:
-        """Return the inputs that no step has replaced by a later version."""
-        latest = past.versions
-        return {
-            name: value
-            for name, (version, value) in self.inputs.items()
-            if latest[name] == version and not isinstance(value, Undecodable)
-        }
-
     @property
     def finished(self) -> set[str]:
         """The nodes that have results."""
@@ -292,55 +291,62 @@ class Stored:
 
     @property
     def outputs(self) -> set[str]:
-        """The names that recorded steps produced."""
-        return produced(self.records)
+        """The names that recorded steps produced, but for those asked for right now: these are answers."""
+        return produced(self.records) | (self.versions.keys() - self.asked if self.first else set())
 
     @property
-    def question(self) -> StepRecord | None:
-        """The step that waits for an answer, if one does."""
-        waiting = [record for record in self.records if record.status is StepStatus.PAUSED]
-        return waiting[-1] if waiting and self.workflow.status is WorkflowStatus.PAUSED else None
+    def questions(self) -> list[StepRecord]:
+        """The steps that wait for an answer."""
+        if self.workflow.status is not WorkflowStatus.PAUSED:
+            return []
+        latest = {record.node_name: record for record in self.records}
+        return [record for record in latest.values() if record.status is StepStatus.PAUSED]
 
     @property
     def asked(self) -> set[str]:
-        """The names of the answers to that question."""
-        pause = None if self.question is None else self.question.pause
-        return set() if pause is None else set(pause.response_keys.values())
+        """The names of the answers to them."""
+        pauses = [record.pause for record in self.questions if record.pause is not None]
+        return {key for pause in pauses for key in pause.response_keys.values()}
 
-    def echoes(self, given: Mapping[str, Any]) -> dict[str, tuple[int, Any]]:
-        """Return which of the given values are what the state holds already, with their versions.
-
-        They are no news, but inputs: who gives them again gives nothing new, whatever became of the state.
-        """
-        versions: dict[str, int] = {}
-        for record in self.records:
-            versions.update(record.output_versions)
-        return {
-            name: (max(versions[name], self.inputs.get(name, (0, None))[0]), value)
-            for name, value in given.items()
-            if name in self.state and name in versions and not is_other(self.state[name], value)
-        }
-
-    def news(self, given: Mapping[str, Any], again: Iterable[str] = ()) -> dict[str, int]:
+    def news(
+        self, given: Mapping[str, Any], edits: Collection[str] = (), again: Iterable[str] = ()
+    ) -> dict[str, int]:
         """Return which of the given values are new or changed, with the version they get.
 
-        Neither the input as it was stored nor the value as it is now counts as new, and what could not be
+        An input as it was given last is not new, nor is an edit of what it is now, and what could not be
         stored is taken to be what it was. Those in `again` count as new in any case.
         """
         news = {}
         for name, value in given.items():
             version, before = self.inputs.get(name, (0, None))
             as_stored = version > 0 and (isinstance(before, Undecodable) or not is_other(before, value))
-            as_now = name in self.state and not is_other(self.state[name], value)
+            as_now = name in edits and name in self.state and not is_other(self.state[name], value)
             if name in again or not (as_stored or as_now):
                 news[name] = _next_version(self, name)
         return news
 
 
-def stored_in(store: Checkpointer, workflow_id: str) -> Stored | None:
-    """Return what is stored under an id, None if nothing is, as of one moment."""
-    found = store.read_history(workflow_id)
-    return None if found is None else Stored(*found)
+def stored_in(store: Checkpointer, workflow_id: str, graph: Graph | None = None) -> Stored | None:
+    """Return what is stored under an id, None if nothing is, as of one moment.
+
+    With a graph, steps are read that a resume of this graph needs.
+    """
+    found = store.read_history(workflow_id, None if graph is None else partial(_since, graph))
+    if found is None:
+        return None
+    facts = found._asdict()
+    return Stored(records=facts.pop("steps"), **facts)
+
+
+def _since(graph: Graph, turns: Sequence[Turn]) -> int:
+    """Return the superstep of the last turn that began everything anew: earlier steps do not matter."""
+    wiring = graph.wiring
+    scope = set(scope_of(wiring, graph.entrypoints_config, None))
+    for turn in reversed(turns[1:]):
+        takers = [node for name in turn.names for node in wiring.consumers.get(name, ()) if node in scope]
+        if scope.issubset(walk(takers, wiring.ways)):
+            return turn.superstep
+    return 0
 
 
 def marked(records: list[StepRecord], state: Mapping[str, Any]) -> list[StepRecord]:
@@ -360,7 +366,7 @@ def grown(stored: Stored, graph: Graph) -> list[StepRecord]:
     records = list(stored.records)
     last = {r.node_name: n for n, r in enumerate(records) if r.status is StepStatus.COMPLETED}
     for name, position in last.items():
-        record, node = records[position], graph.nodes.get(name)
+        record, node = records[position], graph.wiring.nodes.get(name)
         if not isinstance(node, FunctionNode) or record.partial:
             continue
         unmade = set(node.data_outputs).difference(record.output_versions)
@@ -375,7 +381,7 @@ def grown(stored: Stored, graph: Graph) -> list[StepRecord]:
 
 def _next_version(stored: Stored, name: str) -> int:
     written = [r.output_versions[name] for r in stored.records if name in r.output_versions]
-    return max([stored.inputs.get(name, (0, None))[0], *written]) + 1
+    return max([stored.inputs.get(name, (0, None))[0], stored.versions.get(name, 0), *written]) + 1
 
 
 def is_other(stored: Any, given: Any) -> bool:

@@ -20,8 +20,9 @@ from hypergraph.checkpointers.records import (
 )
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.engine.kernel import NOT_KNOWN
-from hypergraph.engine.plan import ABSENT, Step, inputs_of
+from hypergraph.engine.plan import Step, inputs_of
 from hypergraph.engine.run import Run, StepOutcome
+from hypergraph.engine.scheduler import equal_outputs, results_of
 from hypergraph.exceptions import AmbiguousStepError, CrashLoopError, WorkerLostError, safe_text
 from hypergraph.records import PauseInfo
 from hypergraph.runs.build import decision_text
@@ -106,7 +107,12 @@ class Journal:
         self.writer = writer
         self.active_time = active_time  # milliseconds that the workflow has worked before
         self.next_index = 0 if run.past is None else run.past.next_index
-        self.turn = 0 if run.past is None else run.past.turn  # the superstep in which it began
+        self.turn = 0 if run.past is None else run.past.first  # the superstep in which it began
+        self.remade: set[int] = set()  # what was made again, after which it runs as usual
+        self.visits: dict[int, int] = {} if run.past is None else dict(run.past.visits)
+        self.versions = (
+            dict.fromkeys(run.admission.given, 1) if run.past is None else dict(run.past.versions)
+        )  # how often each name was written
         self.waiting: dict[tuple[int, str], int] = {} if run.past is None else run.past.waiting
         self.numbers: dict[int, int] | None = {} if run.scope.kernel.concurrent else None
         self.intents = Intents(self, claim)
@@ -123,6 +129,8 @@ class Journal:
 
     def before(self, step: Step, superstep: int) -> tuple[int, ...]:
         """Make durable what the step could take; return the indexes of the steps that became durable."""
+        if not self._is_remade(step):
+            self.visits[step.index] = self.visits.get(step.index, 0) + 1
         if self.numbers is not None:  # now, because steps that run together may end in any order
             self.numbers[step.index] = self._index_of(superstep, step)
         if self.intents.wary:
@@ -132,9 +140,15 @@ class Journal:
         saved, self.saved = self.saved, ()
         return saved
 
+    def _is_remade(self, step: Step) -> bool:
+        """Say whether a step only makes again what was not kept."""
+        return self.run.past is not None and step in self.run.past.remade and step.index not in self.remade
+
     def taken(self, name: str, version: int, value: Any) -> None:
-        """Write down an answer that was taken as an input, among those that came with this turn."""
-        self.store.commit(self.claim, inputs={name: (version, value)}, at=self.turn)
+        """Record an answer that was taken as an input, among those that came with this turn."""
+        self.store.backend.write(
+            self.store.encoding.commit(self.claim, inputs={name: (version, value)}, at=self.turn)
+        )
 
     def known_result(self, step: Step, superstep: int) -> Any:
         """Return what a call that must not be repeated has returned, if that is known; else NOT_KNOWN."""
@@ -189,14 +203,20 @@ class Journal:
         value: Any = None,
     ) -> None:
         run, moment = self.run, now()
-        taken, made, awaited = _fixed_versions(run, step) if run.fixed else _versions(run, step, value)
+        taken, made, awaited = _fixed_versions(run, step) if run.fixed else self._versions(step, value)
         if status is StepStatus.COMPLETED:
             facts["output_versions"] = made
+            if self._is_remade(step):
+                self.remade.add(step.index)
+            if not run.fixed:
+                self.versions |= made
+                for name in step.signals:
+                    self.versions[name] = self.versions.get(name, 0) + 1
         if awaited:
             facts["wait_versions"] = awaited
         past = run.past
-        if past is not None and superstep == past.superstep and not past.is_closed and past.round < superstep:
-            facts["retry_of"] = past.round
+        if past is not None and past.last < superstep <= past.last + past.shift - len(past.remade):
+            facts["retry_of"] = superstep - past.shift
         record = _new_record(
             self.claim.workflow_id,
             superstep,
@@ -216,9 +236,24 @@ class Journal:
         growth = self.growth if grows else None
         self.pending.append(self.encode(record, growth, step.node.artifact))
 
+    def _versions(self, step: Step, value: Any) -> _Versions:
+        """Return the versions of what a step took, of what it makes, and of what it waited for.
+
+        The version of a value that leads back to the beginning of a loop without a gate, and is what it was,
+        does not rise; nor does that of what is only made again.
+        """
+        versions, run = self.versions, self.run
+        same = equal_outputs(step, value, run.values, run.layout) if value is not None else []
+        rise = 0 if self._is_remade(step) else 1
+        return (
+            {name: versions.get(name, 0) for name in step.node.inputs if name in run.values},
+            {name: versions.get(name, 0) + (rise if name not in same else 0) for name in _named(step, value)},
+            {name: versions.get(name, 0) for name in step.wait_for},
+        )
+
     def _may_repeat(self, step: Step) -> bool:
         """Say whether a step can run more than once in this run, so that its values can grow."""
-        return step.index not in self.run.plan.unconcerned()
+        return bool(self.run.layout.home[step.index])
 
     def _index_of(self, superstep: int, step: Step) -> int:
         """Return the next index; a pause that is completed in place keeps its own."""
@@ -262,19 +297,7 @@ def growth_of(store: Checkpointer, workflow_id: str, *, is_new: bool) -> Growth:
 
 
 def _named(step: Step, value: Any) -> dict[str, Any]:
-    if step.output is not None:
-        return {} if value is ABSENT else {step.output: value}
-    pairs = zip(step.outputs, value or (), strict=False)
-    return {name: result for name, result in pairs if result is not ABSENT}
-
-
-def _versions(run: Run, step: Step, value: Any) -> _Versions:
-    versions, known = run.versions, run.values
-    return (
-        {name: versions.get(name, 0) for name in step.node.inputs if name in known},
-        run.unfolding.versions_after(step, value),
-        {name: versions.get(name, 0) for name in step.wait_for},
-    )
+    return dict(results_of(step, value))
 
 
 def _fixed_versions(run: Run, step: Step) -> _Versions:

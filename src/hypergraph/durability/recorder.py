@@ -27,6 +27,7 @@ from hypergraph.durability.journal import Journal, refuse_crash_loop
 from hypergraph.durability.resume import (
     ended_elsewhere,
     recall,
+    refuse_given_up_answer,
     refuse_late_answer,
     refuse_second_answer,
     take_up,
@@ -48,7 +49,7 @@ class WorkflowRecorder:
     """Keep the runs of one call in a store."""
 
     def __init__(self, store: Checkpointer, options: RunOptions, graph: Graph) -> None:
-        self.store = store.with_serializer(with_types_of(store.serializer, graph))
+        self.store = store.view(serializer=with_types_of(store.encoding.serializer, graph))
         self.options = options
         self.writer = Writer.of(store.backend) if store.policy.durability == "async" else None
         self.maps = MapRecorder(self.store, options)
@@ -56,7 +57,7 @@ class WorkflowRecorder:
         self.edits: dict[str, Any] = {}  # values given for what recorded steps produced
         self.named: frozenset[str] = frozenset()  # what the caller gives now, in contrast to what is stored
         self.seen: Stored | None = None  # what was stored when the call began
-        self.question: StepRecord | None = None  # what the caller answers, if something was asked
+        self.questions: list[StepRecord] = []  # what the caller may answer
         self.batch: str | None = None  # the map whose item goes on by itself
         self.has_waited = self.has_forked = False
         self.reruns: dict[Run, Stored] = {}  # runs in which nodes run again because of their code
@@ -82,15 +83,15 @@ class WorkflowRecorder:
             given = self.origin.beyond(given)
             given = without_answered(self.store, self.origin.workflow_id, given)
         else:
-            stored = self.seen = stored_in(self.store, workflow_id)
+            stored = self.seen = stored_in(self.store, workflow_id, graph)
             recorded, known = (stored.outputs, stored.inputs) if stored is not None else (set(), {})
             if stored is not None:
-                self.question = stored.question
+                self.questions = stored.questions
                 refuse_map(stored)
                 refuse_other_graph(graph, stored.workflow, self.options)
                 if not self.options.new_turn:
                     refuse_second_answer(graph, stored, given)
-                if stored.question is None:
+                if not stored.questions:
                     given = without_answered(self.store, workflow_id, given)
         inputs, self.named = set(graph.inputs.all), frozenset(given)
         # An answer that was taken as an input is one: given again, it is no answer to the next question.
@@ -130,7 +131,9 @@ class WorkflowRecorder:
             if stored is not None and self._is_over(run, stored):
                 return False
         try:
-            claim = self.store.claim(workflow_id, self._described(run), force=self.options.force)
+            claim = self.store.backend.claim(
+                workflow_id, self._described(run), self.store.encoding, force=self.options.force
+            )
         except WorkflowLockedError:
             # A rival that came too late to fork holds it for a moment, only to find that out.
             if not (self.options.wait or self.has_forked):
@@ -144,8 +147,10 @@ class WorkflowRecorder:
             return self._go_on(run, claim)
         except BaseException as error:
             if isinstance(error, CrashLoopError):
-                self.store.commit(claim, status=WorkflowStatus.FAILED, full=True)
-            self.store.release(claim)
+                self.store.backend.write(
+                    self.store.encoding.commit(claim, status=WorkflowStatus.FAILED, full=True)
+                )
+            self.store.backend.release(claim)
             raise
 
     def _fork(self, run: Run, origin: fork.Origin) -> None:
@@ -167,7 +172,7 @@ class WorkflowRecorder:
         """
         seen = self.seen if _is_outermost(run) else None
         if seen is None or (claim is not None and not seen.is_current(claim.fence)):
-            seen = stored_in(self.store, run.workflow_id or "")
+            seen = stored_in(self.store, run.workflow_id or "", run.admission.graph)
         return seen
 
     def _keeps(self, run: Run) -> bool:
@@ -188,11 +193,15 @@ class WorkflowRecorder:
         """Restore how a workflow ended that has nothing to do now; return whether that is so."""
         if self.has_waited and ended_elsewhere(run, stored):
             return True
-        if stored.workflow.status is not WorkflowStatus.COMPLETED and stored.question is None:
+        if stored.workflow.status is not WorkflowStatus.COMPLETED and not stored.questions:
             return False
         if not stored.records and run.plan.steps:
             return False  # nothing was written down, so nothing can be restored
-        if _has_answers(run) or self._news(run, stored) or has_grown(run.admission.graph, stored):
+        if (
+            self._has_answers(run, stored)
+            or self._news(run, stored)
+            or has_grown(run.admission.graph, stored)
+        ):
             return False
         code_change = self.options.code_change
         told = _is_outermost(run) or code_change == "rerun"  # one warning for a map, not one for each item
@@ -201,18 +210,21 @@ class WorkflowRecorder:
         recall(run, stored, self.store)
         return True
 
+    @staticmethod
+    def _has_answers(run: Run, stored: Stored) -> bool:
+        """Say whether answers are given, rather than inputs of the same name."""
+        answers = () if run.fixed else run.answers
+        return any(name not in stored.inputs or name in stored.asked for name in answers)
+
     def _news(self, run: Run, stored: Stored) -> dict[str, int]:
         """Return the given values that are new or changed, with the version they get."""
         given = {name: value for name, value in run.values.items() if name in run.admission.given}
+        if not run.fixed:  # what was taken as an input once is one, unless it is asked for
+            given |= {n: v for n, v in run.answers.items() if n in stored.inputs and n not in stored.asked}
         if _is_outermost(run):
             given |= self.edits
         again = self.named if self.options.new_turn and _is_outermost(run) else ()
-        return stored.news(given, again)
-
-    def _echoes(self, run: Run, stored: Stored) -> dict[str, tuple[int, Any]]:
-        """Return the given values that are what the state holds already, with their versions."""
-        given = {n: v for n, v in {**run.values, **self.edits}.items() if n in self.named}
-        return stored.echoes(given)
+        return stored.news(given, self.edits if _is_outermost(run) else (), again)
 
     def _go_on(self, run: Run, claim: Ownership) -> bool:
         """Put a run where the claimed workflow stopped; return whether there is anything left to do."""
@@ -220,27 +232,31 @@ class WorkflowRecorder:
         stored = self._stored(run, claim)
         if stored is None:
             raise taken_over(claim.workflow_id)
-        if _has_answers(run) and _is_outermost(run):
-            refuse_late_answer(run, self.question, stored)
+        if self._has_answers(run, stored) and _is_outermost(run):
+            refuse_late_answer(run, self.questions, stored)
             if not self.options.new_turn:
                 refuse_second_answer(run.admission.graph, stored, run.answers)
         if self._is_over(run, stored):  # another process was faster
-            self.store.release(claim)
+            self.store.backend.release(claim)
             return False
         graph, news = run.admission.graph, self._news(run, stored)
         outdated = outdated_nodes(graph, stored, self.options.code_change)
+        refuse_given_up_answer(run, stored, news, outdated)
         if outdated:
             self.reruns[run] = stored
         code = code_to_record(graph, stored, stored.finished)
+        if not run.fixed:
+            for name in [n for n in run.answers if n in stored.inputs and n not in stored.asked]:
+                run.values[name] = run.answers.pop(name)
         run.values.update({name: self.edits[name] for name in news if name in self.edits})
         given = {name: (version, run.values[name]) for name, version in news.items()}
-        if given and _is_outermost(run):
-            given = {**self._echoes(run, stored), **given}
         take_up(run, stored, given, outdated, self.store)
         run.journal = Journal(self.store, claim, run, self.writer, active_time=stored.active_time)
         if given or code is not None or stored.workflow.status is not WorkflowStatus.ACTIVE:
             active = WorkflowStatus.ACTIVE
-            self.store.commit(claim, inputs=given, at=run.past.superstep, status=active, code=code)
+            self.store.backend.write(
+                self.store.encoding.commit(claim, inputs=given, at=run.past.first, status=active, code=code)
+            )
         return True
 
     @property
@@ -254,7 +270,7 @@ class WorkflowRecorder:
         if journal is None:
             return ()
         try:
-            full = _is_outermost(run) or run.pause is not None
+            full = _is_outermost(run) or bool(run.asked)
             code = self._code_since(run) if run in self.reruns else None
             started = perf_counter()
             saved = journal.close(WorkflowStatus(run.status.value), full=full, code=code)
@@ -262,8 +278,8 @@ class WorkflowRecorder:
                 self.store.backend.commit_seconds = perf_counter() - started
             return saved
         finally:
-            self.store.release(journal.claim)
-            self.store.retain(journal.claim.workflow_id)
+            self.store.backend.release(journal.claim)
+            self.store.backend.retain(journal.claim.workflow_id, self.store.policy, self.store.encoding)
 
     def _code_since(self, run: Run) -> NewWorkflow | None:
         """Return the code to record after nodes ran again."""
@@ -288,10 +304,6 @@ class WorkflowRecorder:
         return replace(
             new, inputs=inputs, parent_id=run.map_run.workflow_id, item=number, fingerprint=key, tags={}
         )
-
-
-def _has_answers(run: Run) -> bool:
-    return not run.fixed and bool(run.answers)
 
 
 def _is_outermost(run: Run) -> bool:
@@ -331,13 +343,15 @@ class MapRecorder:
         if stored is not None and self._is_complete(map_run, stored, items):
             return
         new = described(map_run, self.options)
-        claim = self.claims[map_run] = self.store.claim(map_run.workflow_id, new, force=self.options.force)
+        claim = self.claims[map_run] = self.store.backend.claim(
+            map_run.workflow_id, new, self.store.encoding, force=self.options.force
+        )
         if claim.existing is None:
             self.fresh.add(map_run)
             return
         self.active_time[map_run] = active_time(claim.existing, items)
         if claim.existing.status is not WorkflowStatus.ACTIVE:
-            self.store.commit(claim, status=WorkflowStatus.ACTIVE)
+            self.store.backend.write(self.store.encoding.commit(claim, status=WorkflowStatus.ACTIVE))
 
     def close(self, map_run: MapRun) -> None:
         """Write down how the map ended."""
@@ -348,9 +362,13 @@ class MapRecorder:
         try:
             duration = (map_run.stopped_at - map_run.started) * 1000 + self.active_time.pop(map_run, 0.0)
             outermost = map_run.parent is None
-            self.store.commit(claim, status=_status(map_run), duration_ms=duration, full=outermost)
+            self.store.backend.write(
+                self.store.encoding.commit(
+                    claim, status=_status(map_run), duration_ms=duration, full=outermost
+                )
+            )
         finally:
-            self.store.release(claim)
+            self.store.backend.release(claim)
 
     def key_of(self, run: Run) -> str | None:
         """Return the key by which an item is matched, None where its position counts."""

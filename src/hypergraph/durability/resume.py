@@ -2,36 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.records import StepRecord, Turn, Workflow
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
-from hypergraph.durability.history import Past, Stored, grown, is_other, marked, read_past, replay, stored_in
+from hypergraph.durability.history import EARLIER, Past, Replay, Stored, completed, grown, is_other, stored_in
 from hypergraph.engine.admission import admit
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.plan import Step
 from hypergraph.engine.run import CallContext, Run
 from hypergraph.exceptions import HypergraphError, NodeError, WorkflowError
 from hypergraph.graph.graph import Graph
-from hypergraph.records import RunStatus
+from hypergraph.records import PauseInfo, RunStatus
+from hypergraph.scheduling import Standing, bits
 from hypergraph.structure import walk
 from hypergraph.values.undecodable import Undecodable
 
 
 def recall(run: Run, stored: Stored, store: Checkpointer) -> None:
     """Restore values, records and ending of a run that has nothing to do."""
-    if run.fixed:  # the names that are stored need not be those that a run of this graph delivers
-        run.unfix()
-    past = run.past = read_past(run.plan, stored, closed=True)
-    past.look_up = partial(recalled, store, run)
-    run.values.update({n: stored.state[n] for n in run.admission.returns if n in stored.state})
-    run.values.update(stored.standing(past))
-    run.records += past.raw_records()
-    if stored.question is not None:
-        run.status, run.pause = RunStatus.PAUSED, stored.question.pause
+    past = take_up(run, stored, {}, (), store)
+    run.standing = None
+    for record in stored.questions:
+        step = (
+            run.plan.steps[run.plan.index[record.node_name]] if record.node_name in run.plan.index else None
+        )
+        if step is not None:
+            run.ask(step, record.superstep, questions_in(store, record))
+    past.remade.clear()
+
+
+def questions_in(store: Checkpointer, record: StepRecord) -> list[PauseInfo]:
+    """Return what a step asks: a question of its own, or those of the graph inside it."""
+    child = record.child_workflow_id
+    stored = stored_in(store, child) if child is not None else None
+    inner = [pause for asked in stored.questions for pause in questions_in(store, asked)] if stored else []
+    return inner or ([] if record.pause is None else [record.pause])
 
 
 def recalled(store: Checkpointer, run: Run, step: Step, child: str) -> Run | MapRun | None:
@@ -54,7 +63,7 @@ def _run_of(store: Checkpointer, scope: CallContext, graph: Graph, workflow: Wor
     run = Run(scope, admit(graph, tuple(given), on_internal_override="ignore"), given)
     run.workflow_id = workflow.id
     recall(run, stored, store)
-    if workflow.status is not WorkflowStatus.ACTIVE and run.pause is None:
+    if workflow.status is not WorkflowStatus.ACTIVE and not run.asked:
         run.status = RunStatus(workflow.status.value)
     run.stopped_at = (workflow.duration_ms or 0.0) / 1000
     return run
@@ -94,62 +103,133 @@ def take_up(
     news: Mapping[str, tuple[int, Any]],
     outdated: Sequence[str],
     store: Checkpointer,
-) -> None:
-    """Restore values, versions, visits and decisions; what is given now counts beside them."""
+) -> Past:
+    """Put a run where its history ends; with news, or steps that must run again, a turn begins there."""
     if run.fixed:
         run.unfix()
-    workflow_id = stored.workflow.id
-    closed = bool(news or outdated) or stored.workflow.status is WorkflowStatus.COMPLETED
+    plan = run.plan
     stored.inputs |= news
-    if closed:
-        begins = max([record.superstep for record in stored.records], default=-1) + 1
-        stored.turn = Turn(begins, frozenset(news))
     stored.records = grown(stored, run.admission.graph)
-    needed = _needed(run, stored, closed)
-    past = run.past = read_past(run.plan, stored, closed=closed)
+    replay = Replay(run.admission, stored)
+    replay.run(stored.turns)
+    past = run.past = Past(first=stored.turns[-1].superstep)
+    past.last = max((record.superstep for record in stored.records), default=-1)
+    past.next_index = max((record.index for record in stored.records), default=-1) + 1
+    if news or outdated:
+        past.first = past.last + 1
+        names = frozenset(news)
+        again = [plan.index[name] for name in outdated if name in plan.index]
+        replay.begin(Turn(past.first, names), run.admission.layout.reached_from(names, again))
+    standing = replay.standing
+    run.use(standing.layout, standing)
     past.look_up = partial(recalled, store, run)
-    past.outdated = frozenset(
-        run.plan.index[name] for name in walk(outdated, run.admission.graph.wiring.successors)
-    )
-    latest = stored.state
-    earlier = latest
-    if not past.is_closed:
-        earlier = latest.before(store.backend.read_outputs(workflow_id, upto=past.round - 1))
-    values = {name: earlier[name] for name in earlier if name in needed}
-    if not past.is_closed:
-        replay(past, run.plan, stored.records, latest, lambda record: _own_values(store, record))
-    _give_up_unreadable(past, run, values)
-    run.values.update(values)
-    run.values.update(stored.standing(past))
-    run.versions.update(past.versions)
+    past.levels, past.visits, past.versions = replay.levels, replay.visits, dict(replay.versions)
+    known = set(past.visits)
+    if stored.first and len(known) < len(plan.steps):
+        for tally in store.backend.tally_steps(stored.workflow.id):
+            index = plan.index.get(tally.node)
+            if index is not None and index not in known and tally.status is StepStatus.COMPLETED:
+                past.visits[index] = past.visits.get(index, 0) + tally.steps
+    for name, (version, _) in stored.inputs.items():
+        past.versions[name] = max(version, past.versions.get(name, 0))
+    current = [record for record in stored.records if record.superstep >= past.first]
+    _add_new_nodes(run, stored, outdated)
+    _restore_values(run, stored, replay, store)
+    latest = {record.node_name: record for record in current}
+    if past.remade or any(record.status is StepStatus.FAILED for record in latest.values()):
+        ready = [standing.after(i, past.levels, past.first) for i in standing.copy().ready()]
+        past.shift = max(past.last + 1 - min(ready, default=past.last + 1), 0) + len(past.remade)
+    past.waiting = {(r.superstep, r.node_name): r.index for r in current if r.status is StepStatus.PAUSED}
+    past.rows = [(r.superstep, s, r.child_workflow_id, r.decision) for s, r in completed(plan, current)]
     run.records += past.raw_records()
+    _ask_again(run, latest.values())
+    return past
 
 
-def _needed(run: Run, stored: Stored, closed: bool) -> set[str]:
-    """Return the names whose values a run needs; large ones that no node takes any more are not read.
+def _add_new_nodes(run: Run, stored: Stored, outdated: Sequence[str]) -> None:
+    """Let nodes that the recorded graph did not have run, without making others run again that have."""
+    before = stored.workflow.node_hashes
+    added = [i for name, i in run.plan.index.items() if name not in before] if before else []
+    if added and not outdated:
+        run.standing.hush(sum(1 << i for i in added))
 
-    What no gate and no loop concerns is settled once it is done, unless something new came in. If anything is
-    lost, whatever made it may have to run again, and everything is needed.
-    """
-    is_settled = not closed and not stored.turn.superstep
-    settled = {run.plan.index[n] for n in stored.finished if n in run.plan.index} if is_settled else set()
-    settled &= run.plan.unconcerned()
-    takers = [step for step in run.plan.steps if step.index not in settled]
+
+def _ask_again(run: Run, latest: Iterable[StepRecord]) -> None:
+    """Leave questions open that nothing has answered or given up: they are not asked anew."""
+    standing = run.standing
+    for record in latest:
+        index = run.plan.index.get(record.node_name)
+        if record.status is not StepStatus.PAUSED or record.pause is None or index is None:
+            continue
+        step = run.plan.steps[index]
+        answered = any(name in run.answers for name in step.outputs)
+        if step.kind == "interrupt" and not answered and standing.due >> index & 1:
+            standing.start(index)
+            standing.ask(index)
+            run.ask(step, record.superstep, [record.pause])
+
+
+def _restore_values(run: Run, stored: Stored, replay: Replay, store: Checkpointer) -> None:
+    """Bring back what is there, as far as anything may need it, and find what must be made again."""
+    standing: Standing = run.standing
+    coming = standing.layout.reached_from((), [*bits(standing.due)])
+    takers = [run.plan.steps[i] for i in bits(coming)]
     needed = {*run.admission.returns, *(name for step in takers for name in step.node.inputs)}
-    is_whole = not any(record.lost for record in stored.records)
-    if is_whole and not any(isinstance(stored.state.get(name), Undecodable) for name in needed):
-        return needed
-    stored.records = marked(stored.records, stored.state)
-    return set(stored.state)
+    known = {name for name in run.values if name in run.admission.given or name in run.admission.base}
+    for name in [name for name in run.values if name not in known]:
+        del run.values[name]
+    lost: dict[str, StepRecord] = {}
+    for name, record in replay.sources.items():
+        if record is None:
+            value = stored.inputs[name][1] if name in stored.inputs else _UNKNOWN
+            if value is not _UNKNOWN and not isinstance(value, Undecodable):
+                run.values[name] = value
+        elif record is EARLIER:
+            value = stored.state.get(name, _UNKNOWN)
+            if value is not _UNKNOWN and not isinstance(value, Undecodable):
+                run.values[name] = value
+        elif name in needed:
+            _restore_value(run, stored, store, record, name, lost)
+    for name in [n for n in run.values if n not in replay.sources and n in run.admission.made]:
+        if name not in run.admission.base and name not in run.admission.given:
+            del run.values[name]
+    run.past.remade = _to_remake(run, takers, lost)
 
 
-def _give_up_unreadable(past: Past, run: Run, values: dict[str, Any]) -> None:
-    """Treat what cannot be read as what was not stored: it is made again if a node needs it."""
-    for name in [name for name, value in values.items() if isinstance(value, Undecodable)]:
-        writers = [index for index, written in past.written if written == name]
-        if writers:
-            past.lost[name] = max(writers, key=lambda index: past.written[index, name])
-        del values[name]
+def _restore_value(  # noqa: PLR0917 - one value, and all that may be wrong with it
+    run: Run, stored: Stored, store: Checkpointer, record: StepRecord, name: str, lost: dict[str, StepRecord]
+) -> None:
+    newest = next(
+        r for r in reversed(stored.records) if name in r.output_versions and r.status is record.status
+    )
+    value: Any = _UNKNOWN
+    if name not in record.lost:
+        found = stored.state if newest.index == record.index else _own_values(store, record)
+        value = found.get(name, _UNKNOWN)
+    if value is _UNKNOWN or isinstance(value, Undecodable):
+        run.values.pop(name, None)
+        lost[name] = record
+    else:
+        run.values[name] = value
+
+
+def _to_remake(run: Run, takers: Sequence[Step], lost: Mapping[str, StepRecord]) -> list[Step]:
+    """Return the steps that made what was not kept and is needed by what is still to run, oldest first."""
+    needed: dict[str, StepRecord] = {}
+    coming = list(takers)
+    while coming:
+        step = coming.pop()
+        for name in step.node.inputs:
+            record = lost.get(name)
+            if record is not None and record.node_name not in needed:
+                maker = run.plan.steps[run.plan.index[record.node_name]]
+                if maker is not step and not run.standing.due >> maker.index & 1:
+                    needed[record.node_name] = record
+                    coming.append(maker)
+    return [
+        run.plan.steps[run.plan.index[record.node_name]]
+        for record in sorted(needed.values(), key=lambda record: record.index)
+    ]
 
 
 def _own_values(store: Checkpointer, record: StepRecord) -> Mapping[str, Any]:
@@ -163,7 +243,7 @@ def refuse_second_answer(graph: Graph, stored: Stored, given: Mapping[str, Any])
 
     A question that waits, and those that may follow it, are still to be answered, also for another time.
     """
-    waits = [] if stored.question is None else [stored.question.node_name]
+    waits = [record.node_name for record in stored.questions]
     open_ones = {*walk([name for name in waits if name in graph.nodes], graph.wiring.successors)}
     answered = {
         name
@@ -207,10 +287,13 @@ def _answered(workflow_id: str, name: str) -> WorkflowError:
     )
 
 
-def refuse_late_answer(run: Run, asked: StepRecord | None, stored: Stored) -> None:
+def refuse_late_answer(run: Run, seen: Sequence[StepRecord], stored: Stored) -> None:
     """Raise WorkflowError when what is answered now has meanwhile been answered in another way."""
-    if asked is None or (stored.question is not None and stored.question.index == asked.index):
+    still = {record.index for record in stored.questions}
+    gone = [record for record in seen if record.index not in still and _is_answered(record, run.answers)]
+    if not gone:
         return
+    asked = gone[0]
     state = stored.state
     if any(name not in state or is_other(state[name], answer) for name, answer in run.answers.items()):
         raise WorkflowError(
@@ -219,6 +302,29 @@ def refuse_late_answer(run: Run, asked: StepRecord | None, stored: Stored) -> No
             workflow_id=stored.workflow.id,
         )
     run.answers.clear()
+
+
+def refuse_given_up_answer(run: Run, stored: Stored, news: Collection[str], outdated: Sequence[str]) -> None:
+    """Raise WorkflowError for an answer to a question that the same call gives up by new values or code."""
+    answers = () if run.fixed else run.answers
+    if not answers or not (news or outdated):
+        return
+    index = run.plan.index
+    again = [index[name] for name in outdated if name in index]
+    reached = run.admission.layout.reached_from(news, again)
+    for record in stored.questions:
+        if _is_answered(record, run.answers) and reached >> index.get(record.node_name, 0) & 1:
+            cause = ", ".join(map(repr, news)) or "changed code"
+            raise WorkflowError(
+                f"Node {record.node_name!r} of workflow {stored.workflow.id!r} will ask again because of "
+                f"{cause}, so this answer was not used. Pass the new values first, then answer the question.",
+                workflow_id=stored.workflow.id,
+            )
+
+
+def _is_answered(record: StepRecord, answers: Mapping[str, Any]) -> bool:
+    keys = [] if record.pause is None else record.pause.response_keys.values()
+    return any(key in answers for key in keys)
 
 
 def ended_elsewhere(run: Run, stored: Stored) -> bool:

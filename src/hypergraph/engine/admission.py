@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 import warnings
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any
 
 from hypergraph.display import closest, did_you_mean, finding
-from hypergraph.engine.plan import Plan, Step, plan_of
+from hypergraph.engine.plan import Plan, plan_of
 from hypergraph.exceptions import GraphConfigError, MissingInputError
 from hypergraph.graph.graph import Graph
 from hypergraph.graph.inputs import (
@@ -25,6 +24,7 @@ from hypergraph.graph.wiring import Wiring
 from hypergraph.nodes.base import HyperNode
 from hypergraph.nodes.function import FunctionNode
 from hypergraph.nodes.names import got
+from hypergraph.scheduling import Ambiguity, Layout, Part, bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,44 +39,31 @@ class Request:
     available: frozenset[str]  # inputs that are given or bound
 
 
-def check_cycle_entries(request: Request, entrypoint: str | None) -> dict[str, frozenset[str]]:
-    """Return the nodes at which cycles are to start, each with its cycle; a cycle may start anywhere else.
-
-    They are chosen by name. Where edges are declared, and sources go before what they feed, somebody has to
-    begin: the first that can.
-    Raises MissingInputError for a cycle nothing enters, ValueError for one with several ways in.
-    """
+def check_cycle_entries(request: Request, entrypoint: str | None) -> None:
+    """Raise MissingInputError for a cycle that nothing enters, ValueError for a node that enters none."""
     graph, spec = request.graph, request.spec
     configured = graph.entrypoints_config or ()
-    if entrypoint is not None and entrypoint not in spec.entrypoints and entrypoint not in configured:
-        ways = ", ".join(spec.entrypoints) or "none: no cycle of this graph has to be entered"
-        raise ValueError(f"{entrypoint!r} is not a valid entry point. Entry points: {ways}")
-    chosen: dict[str, frozenset[str]] = {}
+    if entrypoint is not None and entrypoint not in (*spec.entrypoints, *configured):
+        circling = {name for cycle in graph.wiring.cycles for name in cycle} - set(graph.wiring.gates)
+        if entrypoint not in circling & request.scope:
+            ways = ", ".join(spec.entrypoints) or "none: no cycle of this graph has to be entered"
+            raise ValueError(f"{entrypoint!r} is not a valid entry point. Entry points: {ways}")
     for component in cycles_in(graph.wiring, set(request.scope)):
         named = [name for name in component if name == entrypoint]
-        named = named or [name for name in component if name in configured]
-        able = _check_component(request, component, named)
-        if graph.wiring.explicit and not named:
-            named = able[:1]
-        chosen.update((name, frozenset(component)) for name in named)
-    return chosen
+        _check_component(request, component, named or [name for name in component if name in configured])
 
 
-def _check_component(request: Request, component: Sequence[str], named: Sequence[str]) -> list[str]:
-    """Return the nodes that can start a cycle with what is given; none where nothing has to be given."""
+def _check_component(request: Request, component: Sequence[str], named: Sequence[str]) -> None:
     wiring, spec, available = request.graph.wiring, request.spec, request.available
     if not named and any(starts_alone(wiring, n, component, spec.bound, request.scope) for n in component):
-        return []
+        return
     needs = {
         name: entry_needs(wiring, name, component, spec.bound, request.scope)
         for name in named or component
         if name in spec.entrypoints
     }
     entries = {name: params for name, params in needs.items() if params}
-    if not entries:
-        return []
-    satisfied = {name: set(params) for name, params in entries.items() if available.issuperset(params)}
-    if not satisfied:
+    if entries and not any(available.issuperset(params) for params in entries.values()):
         ways = "\n".join(f"-> enter at {name!r} with {', '.join(params)}" for name, params in entries.items())
         missing = sorted({p for params in entries.values() for p in params if p not in available})
         raise MissingInputError(
@@ -85,11 +72,14 @@ def _check_component(request: Request, component: Sequence[str], named: Sequence
             missing,
             sorted(request.names),
         )
-    ways_in = {frozenset(params) for params in satisfied.values()}
-    if len(ways_in) > 1:
-        listed = "; ".join(f"{name!r} with {', '.join(sorted(params))}" for name, params in satisfied.items())
-        raise ValueError(f"Ambiguous cycle entry: {listed}. Leave inputs out, or name one with entrypoint=.")
-    return list(satisfied)
+
+
+def _ambiguous(loop: Ambiguity) -> ValueError:
+    return ValueError(
+        f"Ambiguous cycle entry: the loop {' -> '.join(loop.members)} could begin at "
+        f"{' or '.join(map(repr, loop.places))}. Name one with with_entrypoint() or entrypoint=, or give "
+        "the inputs of one of them only."
+    )
 
 
 POLICIES = ("warn", "ignore", "error")
@@ -222,51 +212,19 @@ def bypassed(request: Request) -> set[str]:
     return idle
 
 
-def check_waits(admission: Admission) -> None:
+def check_waits(layout: Layout) -> None:
     """Raise GraphConfigError if a node could run but for what it waits for, which cannot come about."""
-    steps = [admission.plan.steps[index] for index in sorted(admission.scope)]
-    if not any(step.wait_for for step in steps):
+    if not any(part.waits for part in layout.parts):
         return
-    able = _able(admission, steps)
-    stuck = [step for step in _able(admission, steps, waits=False) if step not in able]
+    stuck = layout.able(waits=False) & ~layout.able()
     if stuck:
-        names = ", ".join(repr(step.name) for step in stuck)
-        waits = [f"-> {s.name!r} waits for {', '.join(map(repr, s.wait_for))}\n" for s in stuck if s.wait_for]
+        parts = [layout.parts[i] for i in bits(stuck)]
+        names = ", ".join(repr(part.name) for part in parts)
+        waits = [f"-> {p.name!r} waits for {', '.join(map(repr, p.waits))}\n" for p in parts if p.waits]
         raise GraphConfigError(
             f"Deadlock: these nodes would wait forever: {names}\n{''.join(waits)}"
             "How to fix: break the cycle of wait_for, or wait for something that exists with these inputs."
         )
-
-
-def _able(admission: Admission, steps: list[Step], *, waits: bool = True) -> list[Step]:
-    """Return the steps that may run, every open question taken in their favour."""
-    there = {*admission.given, *admission.answers}
-    able: set[int] = set()
-    size = -1
-    ways = itertools.cycle(
-        (steps, steps[::-1])
-    )  # in one of the two directions most graphs need a single pass
-    while size < len(able):
-        size = len(able)
-        for step in next(ways):
-            if step.index not in able and _is_able(admission, step, able, there, waits):
-                able.add(step.index)
-                there.update(step.outputs, step.awaited)
-    return [step for step in steps if step.index in able]
-
-
-def _is_able(admission: Admission, step: Step, able: set[int], there: set[str], waits: bool) -> bool:
-    plan = admission.plan
-    if waits and not there.issuperset(step.wait_for):
-        return False
-    if step.controllers and not any(
-        gate in able or step.index in plan.steps[gate].default_targets for gate in step.controllers
-    ):
-        return False
-    return all(
-        param in there or (step.index, param) in admission.soft
-        for param in admission.needs.get(step.index, ())
-    )
 
 
 UNSET: Any = type("UNSET", (), {"__repr__": lambda self: "<unset>", "__bool__": lambda self: False})()
@@ -285,23 +243,44 @@ class Admission:
     returns: tuple[str, ...]
     answers: frozenset[str]
     notices: tuple[str, ...]
-    scope: frozenset[int]
     given: frozenset[str]
     selected: tuple[str, ...] | None
-    needs: dict[int, dict[str, set[int] | None]] = field(default_factory=dict)
-    soft: dict[tuple[int, str], set[int]] = field(default_factory=dict)
+    layout: Layout
     course: Any = None  # the fixed schedule, once rehearsed
-    flow: Any = None  # the same as a Flow (of an unfolding run: of its fixed part), False where there is none
+    flow: Any = None  # the same as a Flow, False where nothing could overlap
+    layouts: dict[frozenset[str], Layout] = field(default_factory=dict)  # by what is given
     versions: dict[int, Any] = field(default_factory=dict)  # what steps of a fixed course take and make
     fetch: Callable[[dict[str, Any]], dict[str, Any]] | None = None  # what a fixed schedule always delivers
     _made: frozenset[str] | None = None
+    _fetch_all: Callable[[Mapping[str, Any]], tuple[Any, ...]] | None = None
 
     @property
     def made(self) -> frozenset[str]:
         """The names that the nodes of this scope make."""
         if self._made is None:
-            self._made = frozenset(name for index in self.scope for name in self.plan.steps[index].outputs)
+            active = map(self.plan.steps.__getitem__, bits(self.layout.scope))
+            self._made = frozenset(name for step in active for name in step.outputs)
         return self._made
+
+    @property
+    def fetch_all(self) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
+        """What collects all values that are returned, of several. It raises KeyError if one is missing."""
+        if self._fetch_all is None:
+            self._fetch_all = itemgetter(*self.returns)
+        return self._fetch_all
+
+    def layout_for(self, names: Collection[str]) -> Layout:
+        """Return the layout of a run that is given other names: what a turn remembers is among them.
+
+        Raises ValueError for a loop that could begin at several places.
+        """
+        given = frozenset(names)
+        if given not in self.layouts:
+            known = self.layout
+            self.layouts[given] = compile_layout(
+                known.parts, known.scope_names, given, known.entrypoints, known.uncertain, known.declared
+            )
+        return self.layouts[given]
 
     def remember_outcome(self, names: tuple[str, ...]) -> None:
         """Prepare the way to collect these values from a state."""
@@ -363,32 +342,53 @@ def _admit(
     unexpected = [name for name in plain if name not in expected]
     internal = [n for n in unexpected if not request.scope.isdisjoint(wiring.data_producers.get(n, ()))]  # A4
     notices = check_overrides(request, internal, unexpected, policy)  # A5, A6
-    chosen = check_cycle_entries(request, entrypoint)  # A8
+    check_cycle_entries(request, entrypoint)  # A8
     _check_missing(request, bypassed(request))  # A7, A9
     lent = _lent(plan, spec, bound)
-    admission = Admission(
+    base = {**lent, **bound}
+    named = (*(graph.entrypoints_config or ()), *(() if entrypoint is None else (entrypoint,)))
+    stand_ins = [name for name in base if name not in answers]
+    parts = [plan.part(step, stand_ins) for step in plan.steps]
+    uncertain = sum(1 << index for index in plan.uncertain)
+    layout = compile_layout(parts, active, plain, named, uncertain, wiring.explicit)
+    check_waits(layout)
+    return Admission(
         graph=graph,
         plan=plan,
         spec=spec,
-        base={**lent, **bound},
+        base=base,
         lent=lent,
         returns=selected or tuple(wiring.data_producers),
         answers=answers,
         notices=tuple(notices),
-        scope=frozenset(plan.index[name] for name in active),
         given=plain,
         selected=selected,
+        layout=layout,
+        layouts={plain: layout},
     )
-    for name in active:
-        _note_needs(admission, name, chosen)
-    check_waits(admission)
-    return admission
+
+
+def compile_layout(  # noqa: PLR0917 - as many as a layout takes
+    parts: Sequence[Part],
+    active: Collection[str],
+    given: Collection[str],
+    named: Collection[str],
+    uncertain: int,
+    declared: bool,
+) -> Layout:
+    """Compile the structure of a graph. Raises ValueError for a loop that could begin at several places."""
+    try:
+        return Layout(parts, given, active, named, uncertain, declared)
+    except Ambiguity as loop:
+        raise _ambiguous(loop) from None
 
 
 def admit_nothing(graph: Graph) -> Admission:
     """Return an admission by which no step runs: for a run that fails before it starts."""
-    nobody: frozenset[Any] = frozenset()
-    return Admission(graph, plan_of(graph), graph.inputs, {}, {}, (), nobody, (), nobody, nobody, None)
+    nothing: frozenset[Any] = frozenset()
+    plan = plan_of(graph)
+    layout = Layout([], ())
+    return Admission(graph, plan, graph.inputs, {}, {}, (), nothing, (), nothing, None, layout)
 
 
 def _cycle_values(wiring: Wiring) -> set[str]:
@@ -494,35 +494,3 @@ def _missing_text(graph: Graph, missing: Sequence[str], given: Iterable[str], sp
         else "How to fix: pass them in `values`, or bind them; bind returns a new graph."
     )
     return "\n".join(lines)
-
-
-def _note_needs(admission: Admission, name: str, chosen: dict[str, frozenset[str]]) -> None:
-    """Write down which inputs a step has to wait for at the start.
-
-    A need is "soft" when something could stand in for it (a bound value, a default, a given value): it is
-    waited for only while one of certain others can still run. Those are the producers outside of the step's
-    own cycle, and those inside if the cycle is to start elsewhere.
-    """
-    plan, wiring = admission.plan, admission.plan.wiring
-    step = plan.steps[plan.index[name]]
-    started_elsewhere = any(name in cycle and name not in starts for starts, cycle in _cycles(chosen))
-    for param in step.node.inputs:
-        feeders = {plan.index[f] for f in wiring.feeders(name, param)} & admission.scope
-        outer = {plan.index[f] for f in plan.outer_feeders(name, param)} & admission.scope
-        bound = param in admission.base and param not in admission.answers
-        stands_in = bound or step.node.can_do_without(param)
-        in_state = param in admission.given
-        inner = feeders - outer - {step.index} if started_elsewhere else set()
-        if in_state and not (wiring.explicit and outer) and not inner:
-            continue
-        if stands_in and not outer and not inner:
-            continue
-        needs = admission.needs.setdefault(step.index, {})
-        needs[param] = outer if wiring.explicit and outer else None
-        if (outer or inner) and (stands_in or in_state):
-            admission.soft[step.index, param] = outer | inner
-
-
-def _cycles(chosen: dict[str, frozenset[str]]) -> Iterable[tuple[tuple[str, ...], frozenset[str]]]:
-    for cycle in dict.fromkeys(chosen.values()):
-        yield tuple(start for start, own in chosen.items() if own == cycle), cycle

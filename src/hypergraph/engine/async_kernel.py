@@ -145,10 +145,6 @@ class AsyncKernel:
             tasks.start(follow(index))
         await tasks.wait()
 
-    async def beside(self, main: Coroutine[Any, Any, None], side: Coroutine[Any, Any, None]) -> None:
-        """Await two coroutines at the same time; neither outlives the other's failure."""
-        await self._all([side, main])
-
     def semaphore(self, width: int) -> asyncio.Semaphore:
         """Return a semaphore of this width."""
         return asyncio.Semaphore(width)

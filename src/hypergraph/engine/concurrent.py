@@ -4,98 +4,157 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
-from functools import partial
+from itertools import chain
 from typing import Any
 
 from hypergraph.engine.admission import Admission
 from hypergraph.engine.plan import Step
-from hypergraph.engine.restore import restore
-from hypergraph.engine.run import Run, clock
-from hypergraph.engine.scheduler import NEVER, Unfolding
+from hypergraph.engine.run import NEVER, Run, clock
+from hypergraph.engine.scheduler import ASKED, Stretch, Track, settle, write
+from hypergraph.scheduling import Layout, Standing
 
 Course = list[tuple[int, Step]]
-
-
-class _Rehearsal:
-    """A run in which every step succeeds at once."""
-
-    failure = pause = journal = None
-
-    def __init__(self, admission: Admission) -> None:
-        self.admission = admission
-        self.values: dict[str, Any] = dict.fromkeys((*admission.base, *admission.given))
-        self.versions = dict.fromkeys(admission.given, 1)
-        self.landed: list[tuple[Step, Any]] = []
-        self.answers: dict[str, Any] = {}
-
-    def exhaust(self, step: Step, superstep: int) -> None:
-        """Never happens: a rehearsal knows no limit."""
-
-    def course(self) -> Course:
-        course: Course = []
-        for superstep, step in Unfolding(self).course():
-            course.append((superstep, step))
-            self.landed.append((step, None if step.output is not None else (None,) * len(step.outputs)))
-        return course
+Perform = Callable[[Run, Any, int], Awaitable[None]]
 
 
 def course_of(run: Run) -> Iterable[tuple[int, Any]]:
     """Return the steps of a run, each with its superstep, in the order in which they are to start."""
-    admission, concurrent = run.admission, run.scope.kernel.concurrent
+    admission, kernel = run.admission, run.scope.kernel
+    overlaps = kernel.concurrent and run.plan.could_overlap(kernel.overlaps)
     if not run.fixed:
-        return _unfold(run)
+        _take_answers(run)
+        if overlaps and not run.layout.is_line:
+            return [(0, LiveFlow(run))]
+        return chain.from_iterable(_follow(run))
     if admission.course is None:
-        admission.course = _Rehearsal(admission).course()
-    if concurrent and run.plan.could_overlap(run.scope.kernel.overlaps):
+        admission.course = _rehearsed(admission)
+    if overlaps:
         if admission.flow is None:
-            admission.flow = Flow(admission.course) if admission.course else False
+            admission.flow = Flow(admission.course, admission.layout) if admission.course else False
         if admission.flow and admission.flow.can_overlap():
             return [(0, admission.flow)]
     return admission.course  # type: ignore[no-any-return]  # put there above
 
 
-def side_flow_of(run: Run) -> SideFlow | None:
-    """Return the part of an unfolding run that can go on beside the rest, None if there is none worth it."""
-    kernel, plan, admission = run.scope.kernel, run.plan, run.admission
-    if run.fixed or not kernel.concurrent or not plan.could_overlap(kernel.overlaps):
-        return None
-    if admission.flow is None:
-        free = admission.scope & plan.unconcerned()
-        course = _Rehearsal(replace(admission, scope=free)).course() if free else []
-        admission.flow = Flow(course) if course else False
-    return SideFlow(run, admission.flow) if admission.flow else None
+def _take_answers(run: Run) -> None:
+    """Let answers count as inputs of a run that could not begin without them."""
+    names = [name for name in run.answers if name in run.plan.wiring.consumers]
+    if not names or run.past is not None or Standing(run.layout).due:
+        return
+    run.use(run.admission.layout_for(run.admission.given.union(names)))
+    for name in names:
+        run.values[name] = run.answers.pop(name)
+        if run.journal is not None:
+            run.journal.versions[name] = 1
+            run.journal.taken(name, 1, run.values[name])
 
 
-def _unfold(run: Run) -> Iterator[tuple[int, Any]]:
-    side, scope = run.side, run.scope
-    limit = scope.max_iterations if run.plan.has_cycles else NEVER
-    together = GroupStep if scope.kernel.concurrent else None
-    if side is None:
-        run.unfolding = Unfolding(run)
-        if run.past is not None:
-            restore(run.unfolding, run.past)
-        return run.unfolding.course(limit, together)  # type: ignore[no-any-return]  # an Unfolding since one line
-    run.unfolding = Unfolding(run, side.course.superstep_of)
-    return run.unfolding.course(limit, together, partial(DeliveryStep, side))  # type: ignore[no-any-return]  # as above
+def _rehearsed(admission: Admission) -> Course:
+    """Return the course of a run in which every step succeeds."""
+    course: Course = []
+    standing, superstep = Standing(admission.layout), 0
+    while batch := standing.ready():
+        for index in batch:
+            standing.start(index)
+            course.append((superstep, admission.plan.steps[index]))
+        for index in batch:
+            standing.finish(index)
+        superstep += 1
+    return course
 
 
-Perform = Callable[[Run, Any, int], Awaitable[None]]
+def _follow(run: Run) -> Iterator[Sequence[tuple[int, Any]]]:
+    """Yield rows of steps; what decides the course must have landed before the next row is asked for."""
+    layout = run.layout
+    track = layout.track
+    if not isinstance(track, Track):
+        layout.track = track = Track(layout, run.plan.steps)
+    landed, values, superstep = run.landed, run.values, 0
+    if run.past is None:
+        stretch = track.begin()
+    else:
+        yield from _catch_up(run, run.past)
+        if run.failure is not None:
+            return
+        superstep = run.past.last + 1 + run.past.shift
+        stretch = track.from_(run.standing.copy())
+    rounds = Rounds(run)
+    while True:
+        run.standing = stretch.standing
+        if stretch.events and (last := rounds.until(stretch)) < NEVER:
+            yield from _exhausted(run, stretch, superstep, last)
+            return
+        yield stretch.at(superstep)
+        if run.failure is not None or not stretch.batch:
+            return
+        superstep += stretch.length
+        stretch = track.next(stretch, landed, values)
+        landed.clear()
 
 
-class GroupStep:
-    """The steps of one superstep, run together."""
+def _catch_up(run: Run, past: Any) -> Iterator[Sequence[tuple[int, Step]]]:
+    """Yield what the recorded supersteps lack: values that were not kept, then their unfinished steps."""
+    standing, steps = run.standing, run.plan.steps
+    for number, step in enumerate(past.remade):
+        yield [(past.last + 1 + number, step)]
+        if run.failure is not None:
+            return
+        past.remade_done(run, step)
+    while True:
+        batch = standing.ready()
+        numbers = {index: standing.after(index, past.levels, past.first) for index in batch}
+        now = min((number for number in numbers.values() if number <= past.last), default=None)
+        if now is None:
+            return
+        group = [index for index in batch if numbers[index] == now]
+        for index in group:
+            standing.start(index)
+            past.levels[index] = now
+        yield [(now + past.shift, steps[index]) for index in group]
+        landed, run.landed[:] = list(run.landed), []
+        if run.failure is not None:
+            for step, value in landed:
+                write(step, value, run.values)
+            return
+        known = {step.index: value for step, value in landed}
+        for index in group:
+            if index in known:
+                settle(standing, steps[index], known[index], run.values)
+            else:
+                standing.finish(index)
+        for step, value in landed:
+            write(step, value, run.values)
 
-    plain = False
-    kind = "group"
 
-    def __init__(self, steps: Sequence[Step]) -> None:
-        self.steps = steps
-        self.name = steps[0].name
+def _exhausted(
+    run: Run, stretch: Stretch, superstep: int, last: float
+) -> Iterator[Sequence[tuple[int, Step]]]:
+    """Yield the steps of a stretch before the round that is one too many."""
+    yield [(superstep + offset, step) for offset, step in stretch.steps if offset < last]
+    if run.failure is None:
+        offset, step = next((offset, step) for offset, step in stretch.steps if offset >= last)
+        run.exhaust(step, superstep + offset)
 
-    async def run(self, run: Run, superstep: int, perform: Perform) -> None:
-        """Perform all steps; each records and lands by itself."""
-        await run.scope.kernel.together([partial(perform, run, step, superstep) for step in self.steps])
+
+class Rounds:
+    """How often the loops of a run have gone round since they were entered."""
+
+    def __init__(self, run: Run) -> None:
+        self.limit = run.scope.max_iterations
+        self.counts = [1] * len(run.layout.loops)
+
+    def until(self, stretch: Stretch) -> float:
+        """Count the rounds of a stretch; return the superstep of the first that is one too many."""
+        last = NEVER
+        for superstep, loop, begins in stretch.events:
+            if self.count(loop, begins) and superstep < last:
+                last = superstep
+        return last
+
+    def count(self, loop: int, begins: bool) -> bool:
+        """Count a round that begins, or begin to count; return whether it is one too many."""
+        self.counts[loop] = self.counts[loop] + 1 if begins else 1
+        return self.counts[loop] > self.limit
 
 
 class Flow:
@@ -104,19 +163,16 @@ class Flow:
     plain = False
     kind = "group"
 
-    def __init__(self, course: Sequence[tuple[int, Step]]) -> None:
+    def __init__(self, course: Sequence[tuple[int, Step]], layout: Layout) -> None:
         self.superstep_of = {step.index: superstep for superstep, step in course}
         self.steps = {step.index: step for _, step in course}
         self.name = course[0][1].name
         self.successors: dict[int, list[int]] = {index: [] for index in self.steps}
         self.blockers: dict[int, int] = dict.fromkeys(self.steps, 0)
-        for index, step in self.steps.items():
-            followers = {c for _, consumers in step.writes for c in consumers}.union(step.waiters)
-            for follower in followers.intersection(self.steps):
-                # a follower at the same depth or above started from what was given: nothing to wait for
-                if self.superstep_of[follower] > self.superstep_of[index]:
-                    self.successors[index].append(follower)
-                    self.blockers[follower] += 1
+        for index in self.steps:
+            for follower in sorted(layout.leads[index].intersection(self.steps)):
+                self.successors[index].append(follower)
+                self.blockers[follower] += 1
 
     @property
     def depth(self) -> int:
@@ -149,55 +205,98 @@ class Flow:
         await run.scope.kernel.flow([index for index, count in blockers.items() if not count], one)
 
 
-class SideFlow:
-    """A flow beside the unfolding of the same run."""
+class LiveFlow:
+    """A course that is found out on the way, in which a step starts as soon as nothing leads to it any more.
 
-    def __init__(self, run: Run, flow: Flow) -> None:
-        self.owner = run
-        self.course = flow
-        self.results: dict[int, Any] = {}
-        self.signals: dict[int, Any] = {}
-        self.over = False
-
-    def land(self, step: Step, value: Any) -> None:
-        """Take over what a step of the flow produced: for the flow at once, for the unfolding when due."""
-        results = (value,) if step.output is not None else value or ()
-        self.owner.values.update(zip(step.outputs, results, strict=False))
-        self.owner.versions.update(dict.fromkeys(step.outputs, 1))  # nobody else writes them
-        self.results[step.index] = value
-        if step.index in self.signals:
-            self.signals[step.index].set()
-
-    async def run(self, perform: Perform) -> None:
-        """Run the flow to its end."""
-        try:
-            await self.course.run(self.owner, 0, perform)
-        finally:
-            self.over = True
-            for signal in self.signals.values():
-                signal.set()  # after a failure or a stop nothing more will come
-
-    async def deliver(self, indexes: list[int]) -> None:
-        """Wait for these steps and land them in the unfolding."""
-        for index in indexes:
-            if index not in self.results and not self.over:
-                self.signals[index] = self.owner.scope.kernel.signal()
-                await self.signals[index].wait()
-            if index in self.results:
-                self.owner.landed.append((self.course.steps[index], self.results[index]))
-
-
-class DeliveryStep:
-    """A wait for steps of the flow, because the unfolding cannot go on without them."""
+    The superstep of a step is one more than the last of what led to it, as if all steps took equally long.
+    """
 
     plain = False
     kind = "group"
 
-    def __init__(self, side: SideFlow, indexes: list[int]) -> None:
-        self.side = side
-        self.indexes = indexes
-        self.name = side.course.steps[indexes[0]].name
+    def __init__(self, run: Run) -> None:
+        self.owner = run
+        self.steps = run.plan.steps
+        self.layout = run.layout
+        self.standing = Standing(self.layout) if run.standing is None else run.standing
+        run.standing, run.live = self.standing, self
+        self.rounds = Rounds(run)
+        self.first: int = 0 if run.past is None else run.past.first
+        self.shift: int = 0 if run.past is None else run.past.shift
+        self.levels: dict[int, int] = {} if run.past is None else run.past.levels
+        self.remade = [] if run.past is None else list(run.past.remade)
+        self.tangled: list[list[int]] = []  # heads that feed each other: what they make lands together
+        self.name = self.steps[0].name
 
-    async def run(self, run: Run, _superstep: int, _perform: Perform) -> None:
-        """Wait until they have landed."""
-        await self.side.deliver(self.indexes)
+    async def run(self, run: Run, _superstep: int, perform: Perform) -> None:
+        """Perform steps until there is nothing left that could start."""
+        kernel, scope = run.scope.kernel, run.scope
+        breath = clock() + kernel.stride
+        for number, step in enumerate(self.remade):
+            run.live = None
+            await perform(run, step, run.past.last + 1 + number)
+            if run.failure is not None:
+                return
+            run.past.remade_done(run, step)
+        run.live = self
+
+        async def one(index: int) -> list[int]:
+            nonlocal breath
+            step, superstep = self.steps[index], self.levels[index] + self.shift
+            if run.failure is not None and superstep > run.failure.superstep:
+                return []  # siblings of the step that failed still run
+            if clock() >= scope.halt_at:
+                run.halt(step, superstep)
+                return []
+            await perform(run, step, superstep)
+            if clock() >= breath:
+                await kernel.yield_control()
+                breath = clock() + kernel.stride
+            return self._start()
+
+        await kernel.flow(self._start(), one)
+
+    def _start(self) -> list[int]:
+        """Return the steps that start now."""
+        run, standing = self.owner, self.standing
+        if run.failure is not None:
+            return []
+        batch = standing.ready()
+        exceeded = [loop for loop, begins in standing.events if self.rounds.count(loop, begins)]
+        standing.events.clear()
+        levels = {index: standing.after(index, self.levels, self.first) for index in batch}
+        self.levels |= levels
+        if exceeded:
+            members = self.layout.loops[exceeded[0]].members
+            index = next(index for index in batch if members >> index & 1)
+            run.exhaust(self.steps[index], levels[index] + self.shift)
+            return []
+        for index in batch:
+            standing.start(index)
+        heads = [
+            index for index in batch if self.layout.eventful >> index & 1 and not self.steps[index].is_gate
+        ]
+        if len(heads) > 1:
+            self.tangled.append(heads)
+        return batch
+
+    def land(self, step: Step, value: Any) -> None:
+        """Take over what a step produced."""
+        together = next((group for group in self.tangled if step.index in group), None)
+        if together is None or value is ASKED:
+            self._apply(step, value)
+            return
+        landed = self.owner.landed
+        landed.append((step, value))
+        if all(any(done.index == index for done, _ in landed) for index in together):
+            self.tangled.remove(together)
+            ready = sorted((pair for pair in landed if pair[0].index in together), key=lambda p: p[0].index)
+            self.owner.landed = [pair for pair in landed if pair[0].index not in together]
+            for done, result in ready:
+                settle(self.standing, done, result, self.owner.values)
+            for done, result in ready:
+                write(done, result, self.owner.values)
+
+    def _apply(self, step: Step, value: Any) -> None:
+        settle(self.standing, step, value, self.owner.values)
+        write(step, value, self.owner.values)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from functools import partial
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from hypergraph.engine.concurrent import SideFlow, course_of, side_flow_of
+from hypergraph.engine.concurrent import course_of
 from hypergraph.engine.kernel import NOT_KNOWN, Carried, Expired, PauseExecution, original
 from hypergraph.engine.plan import NO_ANSWER, Step, inputs_of
 from hypergraph.engine.run import Run, StepOutcome, clock
-from hypergraph.engine.scheduler import Readiness
+from hypergraph.engine.scheduler import ASKED
 from hypergraph.exceptions import (
     CancellationError,
     CheckpointError,
@@ -25,6 +25,7 @@ from hypergraph.exceptions import (
 )
 from hypergraph.nodes.options import RetryPolicy
 from hypergraph.records import PauseInfo, RunStatus
+from hypergraph.scheduling import Standing, bits
 
 if TYPE_CHECKING:
     from hypergraph.durability.recorder import WorkflowRecorder
@@ -38,11 +39,9 @@ def execute(run: Run) -> Coroutine[Any, Any, None]:
     scope = run.scope
     if scope.recorder is not None:
         return _kept(run, scope.recorder)
-    if scope.kernel.concurrent and not run.fixed:
-        run.side = side_flow_of(run)
     if scope.observer is not None:
-        return _observed(run, scope.observer, _course(run))
-    return _advance(run) if run.side is None else _advance_beside(run, run.side)
+        return _observed(run, scope.observer, _advance(run))
+    return _advance(run)
 
 
 async def _kept(run: Run, recorder: WorkflowRecorder) -> None:
@@ -52,8 +51,6 @@ async def _kept(run: Run, recorder: WorkflowRecorder) -> None:
         await scope.kernel.sleep(_PATIENCE, scope)
         if clock() >= scope.halt_at:
             raise scope.halt_error(run.path_of(""), was_executing=False)
-    if left and scope.kernel.concurrent and not run.fixed and run.past is None:
-        run.side = side_flow_of(run)
     course = _closing(run, recorder) if left else _nothing()
     await (course if scope.observer is None else _observed(run, scope.observer, course))
 
@@ -61,7 +58,7 @@ async def _kept(run: Run, recorder: WorkflowRecorder) -> None:
 async def _closing(run: Run, recorder: WorkflowRecorder) -> None:
     """Advance a run, and record its end before it is reported."""
     try:
-        await _course(run)
+        await _advance(run)
     except BaseException as error:
         try:
             recorder.close(run)
@@ -78,10 +75,6 @@ async def _nothing() -> None:
     """Do nothing: the run was restored as a whole."""
 
 
-def _course(run: Run) -> Coroutine[Any, Any, None]:
-    return _advance(run) if run.side is None else _advance_beside(run, run.side)
-
-
 async def _observed(run: Run, observer: EventObserver, course: Coroutine[Any, Any, None]) -> None:
     try:
         await observer.run_started(run)
@@ -96,21 +89,9 @@ async def _observed(run: Run, observer: EventObserver, course: Coroutine[Any, An
         await observer.run_ended(run)
 
 
-async def _advance_beside(run: Run, side: SideFlow) -> None:
-    """Advance a run while the part of it that needs no schedule goes on at its own pace."""
-    try:
-        await run.scope.kernel.beside(_advance(run), side.run(perform))
-    except BaseException:
-        run.status = RunStatus.STOPPED
-        raise
-    finally:
-        run.stopped_at = clock()
-        run.close()
-
-
 async def _advance(run: Run) -> None:  # noqa: PLR0912, PLR0915 - the hot loop: calls would cost too much
     scope, values, record = run.scope, run.values, run.records.extend
-    land, journal = None if run.fixed else run.landed.append, run.journal
+    watched, journal = frozenset() if run.fixed else run.watched, run.journal
     step, course, quick = None, iter(course_of(run)), scope.quick
     run.started = now = clock()
     breath = now + scope.kernel.stride
@@ -149,10 +130,15 @@ async def _advance(run: Run) -> None:  # noqa: PLR0912, PLR0915 - the hot loop: 
             end = clock()
             if journal is not None:
                 journal.done(step, superstep, value, end - now)
-            record((superstep, step, end - now, value if step.is_gate else None))
+            if step.is_gate:
+                record((superstep, step, end - now, value))
+                run.landed.append((step, value))
+                now = end
+                continue
+            record((superstep, step, end - now, None))
             now = end
-            if land is not None:
-                land((step, value))
+            if watched and step.index in watched:
+                run.landed.append((step, value))
             elif step.output is not None:
                 values[step.output] = value
             elif step.outputs:
@@ -164,7 +150,7 @@ async def _advance(run: Run) -> None:  # noqa: PLR0912, PLR0915 - the hot loop: 
         raise
     finally:
         run.stopped_at = now if run.failure is None else clock()  # failing takes time, and so do siblings
-        if run.failure is not None or land is not None:
+        if run.failure is not None or not run.fixed:
             run.close()
 
 
@@ -199,9 +185,10 @@ async def perform(run: Run, step: Any, superstep: int) -> None:
         duration = 0.0 if detail.cached else clock() - started - detail.waited
         detail.decision = value if step.is_gate else None
     except PauseExecution as signal:
-        _note_pause(run, signal.pause, (superstep, step.index))
+        run.ask(step, superstep, signal.pauses)
         if journal is not None:
             journal.paused(step, superstep, signal.pause)
+        run.land(step, ASKED)
         if observer is not None:
             await observer.interrupted(run, step, detail.span_id, signal.pause)
         return None
@@ -237,12 +224,6 @@ def refuse_coroutine(step: Step, value: Any) -> NoReturn:
         f"Node {step.name!r} returned a coroutine that is never awaited. Declare its function with "
         "`async def`, or await inside it."
     )
-
-
-def _note_pause(run: Run, pause: PauseInfo, rank: tuple[int, int]) -> None:
-    """Of several pauses the first in graph order counts; a failure counts before any."""
-    if run.failure is None and (run.pause is None or rank < run.rank):
-        run.status, run.pause, run.rank = RunStatus.PAUSED, pause, rank
 
 
 # -- functions and gates ------------------------------------------------------------------------------
@@ -432,29 +413,26 @@ def report(run: Run) -> None:
 
 def _left_undone(run: Run) -> list[str]:
     """Return what was to be done, one text for each matter."""
-    counters: Readiness | None = run.unfolding
-    if counters is None:
+    standing: Standing | None = run.standing
+    if standing is None or run.asked:
         return []
-    steps = counters.steps
-    if not run.records and not run.outcome():
-        idle = {steps[index].name: _lacks(counters, index) for index in sorted(counters.scope)}
-        listed = "; ".join(f"{name!r} lacks {names}" for name, names in idle.items() if names)
-        text = f"Nothing ran in graph {_name(run)}: {listed}. Give one of them what it lacks."
-        return [text] if listed else []
-    return [
-        f"Gate {steps[gate].name!r} chose {steps[target].name!r} in graph {_name(run)}, which did not run: "
-        f"nothing made {_lacks(counters, target)}. Have it made on the way that was taken, or give the "
-        "parameter a default."
-        for gate, targets in sorted(counters.decisions.items())
-        for target in targets
-        if counters.runs[target] == counters.armed[target] and _lacks(counters, target)
+    parts = standing.layout.parts
+    unmet = [
+        f"Gate {parts[gate].name!r} chose {parts[target].name!r} in graph {_name(run)}, which did not run: "
+        f"nothing made {_quoted(standing.lacks(target))}. Have it made on the way that was taken, or give "
+        "the parameter a default."
+        for gate, target in standing.unmet()
+        if standing.lacks(target)
     ]
+    if unmet or run.records or run.outcome():
+        return unmet
+    idle = {parts[i].name: _quoted(standing.lacks(i)) for i in bits(standing.layout.scope & standing.idle)}
+    listed = "; ".join(f"{name!r} lacks {names}" for name, names in idle.items() if names)
+    return [f"Nothing ran in graph {_name(run)}: {listed}. Give one of them what it lacks."] if listed else []
 
 
-def _lacks(counters: Readiness, index: int) -> str:
-    """Return the names without which a step cannot run and has not run, as a text."""
-    awaited = (name for name in counters.steps[index].wait_for if not counters.versions.get(name))
-    return ", ".join(map(repr, dict.fromkeys((*counters.needs.get(index, ()), *awaited))))
+def _quoted(names: Iterable[str]) -> str:
+    return ", ".join(map(repr, dict.fromkeys(names)))
 
 
 def _name(run: Run) -> str:

@@ -28,9 +28,10 @@ class PauseExecution(BaseException):
     It is a `BaseException`, so that no handler between the interrupt and its run mistakes it for a failure.
     """
 
-    def __init__(self, pause: PauseInfo) -> None:
-        super().__init__(pause)
-        self.pause = pause  # what the run waits for
+    def __init__(self, *pauses: PauseInfo) -> None:
+        super().__init__(*pauses)
+        self.pauses = pauses  # what the run waits for
+        self.pause = pauses[0]  # the first of them
 
 
 class Carried(Exception):
@@ -98,9 +99,6 @@ class Kernel(Protocol):
 
     async def flow(self, starts: Sequence[int], run_one: Callable[[int], Awaitable[Sequence[int]]]) -> None:
         """Await calls; each returns the calls to start next."""
-
-    async def beside(self, main: Coroutine[Any, Any, None], side: Coroutine[Any, Any, None]) -> None:
-        """Await two coroutines at the same time; neither outlives the other's failure."""
 
     def semaphore(self, width: int) -> AbstractAsyncContextManager[Any]:
         """Return a semaphore of this width."""
@@ -173,11 +171,6 @@ class SyncKernel:
         waiting = list(starts)
         while waiting:
             waiting.extend(await run_one(waiting.pop(0)))
-
-    async def beside(self, main: Coroutine[Any, Any, None], side: Coroutine[Any, Any, None]) -> None:
-        """Await one coroutine after the other; not used, because nothing runs at the same time here."""
-        await side
-        await main
 
     def semaphore(self, width: int) -> Any:
         """Raise HypergraphError: a sync run without an executor needs no semaphore."""

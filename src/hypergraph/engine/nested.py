@@ -210,9 +210,9 @@ async def _nest(run: Run, step: Step, superstep: int, detail: StepOutcome) -> An
     child.outer_span_id = detail.span_id
     detail.inner = child
     await execute(child)
-    if child.pause is not None:
+    if child.asked:
         run.waits_in += ((step, child),)
-        raise PauseExecution(child.pause)
+        raise PauseExecution(*child.pauses)
     if child.error is not None:
         pass_on(child.error)
     report(child)

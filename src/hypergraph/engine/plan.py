@@ -6,7 +6,7 @@ import copy
 import enum
 import numbers
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from inspect import Parameter as Kinds
 from operator import itemgetter
 from typing import Any, Literal, Protocol
@@ -22,7 +22,7 @@ from hypergraph.nodes.function import FunctionNode
 from hypergraph.nodes.gate import END, GateNode, RouteNode
 from hypergraph.nodes.graph_node import GraphNode
 from hypergraph.nodes.signature import MISSING, Parameter
-from hypergraph.structure import walk
+from hypergraph.scheduling import Part
 
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
 _IMMUTABLE = (type(None), int, float, str, bytes, type, enum.Enum, *_FUNCTIONS, numbers.Number)
@@ -232,21 +232,15 @@ Kind = Literal["function", "gate", "interrupt", "graph"]
 
 
 class Step:
-    """One node, prepared: how to call it, what it writes, whom that concerns.
-
-    `writes` pairs each data output with the steps that become stale when it changes; `awaited` are the
-    ordering names that rise when the step is done, `waiters` the steps that wait for anything of it.
-    """
+    """One node, prepared: how to call it and what it writes; `signals` are given when it is done."""
 
     __slots__ = (
         "arg",
-        "awaited",
         "call",
-        "controllers",
-        "default_targets",
         "func",
         "getter",
         "index",
+        "inward",
         "is_async",
         "is_gate",
         "kind",
@@ -256,11 +250,10 @@ class Step:
         "outputs",
         "plain",
         "resolve",
+        "signals",
         "suspends",
         "target_index",
         "wait_for",
-        "waiters",
-        "writes",
     )
 
     kind: Kind
@@ -280,12 +273,9 @@ class Step:
         self.outputs = node.data_outputs
         self.output = self.outputs[0] if len(self.outputs) == 1 else None
         self.wait_for: tuple[str, ...] = node.wait_for
-        self.awaited: tuple[str, ...] = tuple(o for o in node.outputs if o not in node.data_outputs)
-        self.writes: tuple[tuple[str, tuple[int, ...]], ...] = ()
-        self.waiters: tuple[int, ...] = ()
-        self.controllers: tuple[int, ...] = ()
+        self.signals: tuple[str, ...] = tuple(o for o in node.outputs if o not in node.data_outputs)
         self.target_index: dict[str, int] = {}
-        self.default_targets: tuple[int, ...] = ()
+        self.inward: frozenset[str] = frozenset()  # what goes round inside a nested graph
         self.arg = self.getter = self.call = self.resolve = None
         self.plain = False
         self.suspends = node.is_async or self.kind == "graph"
@@ -345,106 +335,60 @@ class Plan:
         self.wiring = wiring
         self.steps = [Step(index, node) for index, node in enumerate(wiring.nodes.values())]
         self.index = {step.name: step.index for step in self.steps}
-        self._cycle_of = {n: number for number, names in enumerate(wiring.flow_cycles) for n in names}
-        scope = set(scope_of(wiring, graph.entrypoints_config, None))
-        self._link_orders(wiring, scope)
-        self._link_gates(wiring, scope)
-        self._link_values(wiring)
+        self.scope = frozenset(scope_of(wiring, graph.entrypoints_config, None))
+        self._link_orders(wiring)
+        for name, gate in wiring.gates.items():
+            self.steps[self.index[name]].target_index = {t: self.index[t] for t in gate.target_names}
+        for step in self.steps:
+            if isinstance(step.node, GraphNode):
+                step.inward = _inward(step.node, wiring)
         asks = [s for s in self.steps if s.kind == "interrupt" or _nested_asks(s.node)]
-        self.interrupts = {s.index for s in asks if s.kind == "interrupt"}
         self.has_interrupts = bool(asks)
-        self.contested = _contested(wiring)
         self.has_cycles = bool(wiring.cycles)
-        sure = all(_always_delivers(step.node) for step in self.steps if step.kind == "graph")
-        self.fixed = sure and not (self.has_interrupts or self.contested or self.has_cycles or wiring.gates)
+        unsure = [step for step in self.steps if step.kind == "graph" and not _always_delivers(step.node)]
+        self.uncertain = {step.index for step in (*asks, *unsure)}  # may not make all outputs, or ask
+        self.uncertain.update(self._overlooked(wiring))
+        self.fixed = not (self.uncertain or self.has_cycles or wiring.gates or _contested(wiring))
         self.suspends = any(step.suspends for step in self.steps)
-        self._unconcerned: frozenset[int] | None = None
-        self._upstream: dict[tuple[int, int | None], frozenset[int]] = {}
 
     def could_overlap(self, offloaded: bool) -> bool:
         """Say whether there is anything to wait for, so that something else could run meanwhile."""
         return len(self.steps) > 1 and (offloaded or self.suspends)
 
-    def unconcerned(self) -> frozenset[int]:
-        """Return the steps that no gate, cycle, interrupt or second producer concerns, not even upstream."""
-        if self._unconcerned is None:
-            self._unconcerned = frozenset() if self.has_interrupts else self._find_unconcerned()
-        return self._unconcerned
+    def part(self, step: Step, stand_ins: Collection[str]) -> Part:
+        """Return a step as the scheduler sees it; `stand_ins` are names that something is bound to."""
+        node, wiring = step.node, self.wiring
+        return Part(
+            name=step.name,
+            takes=node.inputs,
+            makes=step.outputs,
+            emits=step.signals,
+            waits=step.wait_for,
+            feeders={name: tuple(wiring.feeders(step.name, name)) for name in node.inputs},
+            optional=frozenset(n for n in node.inputs if n in stand_ins or node.can_do_without(n)),
+            targets=node.target_names if step.is_gate else None,
+            default_open=not step.is_gate or node.default_open,
+        )
 
-    def _find_unconcerned(self) -> frozenset[int]:
-        wiring = self.wiring
-        cyclic = {name for names in wiring.cycles for name in names}
-        concerned = {
-            step.name
-            for step in self.steps
-            if step.is_gate
-            or step.controllers
-            or step.name in cyclic
-            or not self.contested.isdisjoint((*step.node.inputs, *step.outputs, *step.wait_for))
-            or (step.kind == "graph" and not _always_delivers(step.node))
-        }
-        affected = set(walk(concerned, wiring.successors))
-        return frozenset(step.index for step in self.steps if step.name not in affected)
+    def _overlooked(self, wiring: Wiring) -> Iterator[int]:
+        """Yield makers of a name, and takers that no declared edge joins to them: neither goes first."""
+        for name, takers in wiring.consumers.items() if wiring.explicit else ():
+            for taker in takers:
+                for maker in wiring.data_producers.get(name, ()):
+                    if maker not in wiring.feeders(taker, name):
+                        yield self.index[maker]
+                        yield self.index[taker]
 
-    def upstream(self, index: int, without: int | None = None) -> frozenset[int]:
-        """Return the step and all that lead to it; with a second step, by other ways than through that."""
-        if (index, without) not in self._upstream:
-            avoided = [] if without is None else [self.steps[without].name]
-            names = walk([self.steps[index].name], self.wiring.ways_back, without=avoided)
-            self._upstream[index, without] = frozenset(self.index[name] for name in names)
-        return self._upstream[index, without]
-
-    def outer_feeders(self, name: str, param: str) -> list[str]:
-        """Return the producers of a parameter that are on no common data cycle with the node."""
-        own = self._cycle_of.get(name)
-        return [
-            feeder
-            for feeder in self.wiring.feeders(name, param)
-            if feeder != name and (own is None or self._cycle_of.get(feeder) != own)
-        ]
-
-    def _link_values(self, wiring: Wiring) -> None:
-        consumers: dict[tuple[str, str], list[int]] = {}
-        for step in self.steps:
-            for param in step.node.inputs:
-                for feeder in wiring.feeders(step.name, param):
-                    # An own output does not make a node stale, unless a gate drives it; a loop inside a
-                    # nested graph that can start by itself is driven in there, not by what comes out of it.
-                    own = feeder == step.name if wiring.explicit else param in step.outputs
-                    driven = step.controllers and not (
-                        step.kind == "graph" and step.node.can_do_without(param)
-                    )
-                    if driven or not own:
-                        consumers.setdefault((feeder, param), []).append(step.index)
-        for step in self.steps:
-            step.writes = tuple((o, tuple(consumers.get((step.name, o), ()))) for o in step.outputs)
-
-    def _link_gates(self, wiring: Wiring, scope: set[str]) -> None:
-        together = {n: number for number, names in enumerate(wiring.cycles) for n in names}
-        for name, gate in ((name, gate) for name, gate in wiring.gates.items() if name in scope):
-            step = self.steps[self.index[name]]
-            step.target_index = {target: self.index[target] for target in gate.target_names}
-            for target, index in step.target_index.items():
-                self.steps[index].controllers += (step.index,)
-                if gate.default_open and name in together and together[name] == together.get(target):
-                    step.default_targets += (index,)
-
-    def _link_orders(self, wiring: Wiring, scope: set[str]) -> None:
+    def _link_orders(self, wiring: Wiring) -> None:
+        scope = self.scope
         for step in self.steps:
             step.wait_for = tuple(n for n in step.wait_for if not scope.isdisjoint(wiring.producers[n]))
         for edge in wiring.edges:
             if edge.edge_type == "ordering" and not edge.value_names and edge.source in scope:
                 marker = f"<{edge.source}>"  # no identifier, so it cannot meet a name of the user's
                 source, target = self.steps[self.index[edge.source]], self.steps[self.index[edge.target]]
-                source.awaited = tuple(dict.fromkeys((*source.awaited, marker)))
+                source.signals = tuple(dict.fromkeys((*source.signals, marker)))
                 target.wait_for = (*target.wait_for, marker)
-        waiting: dict[str, list[int]] = {}
-        for step in self.steps:
-            for awaited in step.wait_for:
-                waiting.setdefault(awaited, []).append(step.index)
-        for step in self.steps:
-            found = (waiter for name in (*step.outputs, *step.awaited) for waiter in waiting.get(name, ()))
-            step.waiters = tuple(dict.fromkeys(waiter for waiter in found if waiter != step.index))
 
 
 def _contested(wiring: Wiring) -> set[str]:
@@ -454,6 +398,24 @@ def _contested(wiring: Wiring) -> set[str]:
         for name, producers in wiring.data_producers.items()
         if len(producers) > 1 or any(not wiring.feeders(c, name) for c in wiring.consumers.get(name, ()))
     }
+
+
+def _inward(node: GraphNode, wiring: Wiring) -> frozenset[str]:
+    """Return inputs with which a loop inside could begin, but need not, and that only the node itself makes.
+
+    Each execution of a nested graph is a fresh run: it does not begin where the last one ended.
+    """
+    spec = node.graph.inputs
+    plain = {*spec.required, *spec.optional}
+    inner = dict(zip(node.inputs, node.inner_inputs, strict=True))
+    return frozenset(
+        name
+        for name in node.inputs
+        if name in node.outputs
+        and inner[name] not in plain
+        and node.can_do_without(name)
+        and {node.name}.issuperset(wiring.feeders(node.name, name))
+    )
 
 
 def _nested_asks(node: Any) -> bool:

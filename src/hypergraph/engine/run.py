@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from hypergraph.engine.admission import Admission
 from hypergraph.engine.kernel import Kernel, is_cancellation
 from hypergraph.engine.options import DEFAULTS, RunOptions
-from hypergraph.engine.plan import ABSENT, Step, inputs_of
+from hypergraph.engine.plan import Step, inputs_of
+from hypergraph.engine.scheduler import write
 from hypergraph.exceptions import (
     CancellationError,
     InfiniteLoopError,
@@ -25,6 +26,7 @@ from hypergraph.exceptions import (
 from hypergraph.graph.graph import Graph
 from hypergraph.nodes.context import DEFAULT_LOGGER
 from hypergraph.records import PauseInfo, RunStatus, fresh_run_id
+from hypergraph.scheduling import Layout, Standing
 from hypergraph.structure import NODE_KINDS
 
 if TYPE_CHECKING:
@@ -136,8 +138,8 @@ class Run:
     _run_id: str | None = None
     log: Any = None  # the RunLog, built on first use
     waits_in: tuple[tuple[Step, Any], ...] = ()  # GraphNodes whose inner run paused, each with that run
-    unfolding: Any = None
-    side: Any = None  # the SideFlow of an unfolding run, under a kernel that can run it
+    standing: Any = None  # where it stands, once it has begun or was restored
+    live: Any = None  # the LiveFlow that finds out its course, if one does
     superstep = -1
     span_id = outer_span_id = ""  # of this run and of the one around it, if there are event processors
     spans: dict[str, tuple[str, int]] | None = None  # span and number of chunks, by node
@@ -145,14 +147,14 @@ class Run:
     started = stopped_at = 0.0
     answers: dict[str, Any]
     landed: list[tuple[Step, Any]]
-    versions: dict[str, int]
+    layout: Layout
     journal: Journal | None = None  # where its steps are recorded
     past: Any = None  # restored from stored history
     status = RunStatus.COMPLETED
     error: BaseException | None = None
     failure: NodeError | None = None
-    rank = (0, 0)  # of the failure or pause that counts: superstep and index of the step
-    pause: PauseInfo | None = None
+    rank = (0, 0)  # of the failure that counts: superstep and index of the step
+    asked: tuple[tuple[tuple[int, int], PauseInfo], ...] = ()  # open questions, each with superstep and node
 
     def __init__(self, scope: CallContext, admission: Admission, given: Mapping[str, Any]) -> None:
         self.scope = scope
@@ -168,8 +170,12 @@ class Run:
         """Prepare for a course that is found out on the way: the graph decides it, or where a run goes on."""
         self.fixed = False
         self.landed = []
-        self.versions = dict.fromkeys(self.admission.given, 1)
+        self.use(self.admission.layout)
         self.answers = {name: self.values.pop(name) for name in self.admission.answers}
+
+    def use(self, layout: Layout, standing: Standing | None = None) -> None:
+        """Use this layout, from this standing on."""
+        self.layout, self.standing, self.watched = layout, standing, layout.watched
 
     def inside(self, parent: Run | None, step_name: str, superstep: int) -> Run:
         """Put this run inside a GraphNode of another run."""
@@ -241,19 +247,18 @@ class Run:
 
     def visits(self, step: Step) -> int:
         """Return how often the step has been started in this run, the present visit included."""
-        return (self.unfolding.runs[step.index] or 1) if self.unfolding is not None else 1
+        if self.journal is not None:
+            return self.journal.visits.get(step.index, 1)
+        return 1 if self.fixed else 1 + sum(done is step for done in self.records[1::RECORD_SIZE])
 
     def land(self, step: Step, value: Any) -> None:
         """Take over what a step produced: at once, or when its superstep is over."""
-        if self.side is not None and step.index in self.side.course.steps:
-            self.side.land(step, value)
-        elif not self.fixed:
+        if self.live is not None:
+            self.live.land(step, value)
+        elif not self.fixed and (step.is_gate or step.index in self.watched):
             self.landed.append((step, value))
-        elif step.output is not None:
-            self.values[step.output] = value
         else:
-            pairs = zip(step.outputs, value or (), strict=False)
-            self.values.update((name, result) for name, result in pairs if result is not ABSENT)
+            write(step, value, self.values)
 
     def note_attempt(self, name: str, attempt: int, deadline: float | None) -> None:
         """Record the current attempt of a node and its deadline."""
@@ -283,9 +288,22 @@ class Run:
     # -- endings ---------------------------------------------------------------------------------------
 
     @property
-    def is_over(self) -> bool:
-        """Whether nothing new may start."""
-        return self.failure is not None or self.pause is not None
+    def pauses(self) -> tuple[PauseInfo, ...]:
+        """The open questions, in the order in which they were asked."""
+        return tuple(pause for _, pause in self.asked)
+
+    @property
+    def pause(self) -> PauseInfo | None:
+        """The first open question."""
+        return self.asked[0][1] if self.asked else None
+
+    def ask(self, step: Step, superstep: int, pauses: Iterable[PauseInfo]) -> None:
+        """Record the open questions of a step; a failure counts before any."""
+        if self.failure is None:
+            place = (superstep, step.index)
+            others = (asked for asked in self.asked if asked[0] != place)  # those that were open before
+            found = (*others, *((place, pause) for pause in pauses))
+            self.status, self.asked = RunStatus.PAUSED, tuple(sorted(found, key=lambda pair: pair[0]))
 
     def fail(
         self, step: Step, superstep: int, error: BaseException, duration: float, detail: StepOutcome
@@ -332,7 +350,7 @@ class Run:
         """Record the end; the first in graph order of the earliest superstep counts."""
         rank = (evidence.superstep, index)
         if self.failure is None or rank < self.rank:
-            self.status, self.error, self.failure, self.pause, self.rank = status, error, evidence, None, rank
+            self.status, self.error, self.failure, self.asked, self.rank = status, error, evidence, (), rank
 
     def halt(self, step: Any, superstep: int, was_executing: bool = False) -> None:
         """End the run before or during a step or group, because of a stop request or the deadline."""
@@ -344,30 +362,30 @@ class Run:
 
     def overrun(self) -> None:
         """End the run if its time was up while the last step was at work; a stop came too late to matter."""
-        if self.scope.stop_request is None and not self.is_over:
+        if self.scope.stop_request is None and self.failure is None and not self.asked:
             superstep, step, _, _ = self.records[-RECORD_SIZE:]
             self.halt(step, superstep, was_executing=True)
 
     def exhaust(self, step: Step, superstep: int) -> None:
-        """End the run because a loop took more supersteps than allowed."""
+        """End the run because a loop went round more often than allowed."""
         error = InfiniteLoopError(self.scope.max_iterations, self._loop_text(step))
         evidence = NodeError(self.path_of(step.name), error, superstep=superstep, item_index=self.item_index)
         self.end(RunStatus.FAILED, error, evidence, step.index)
 
     def _loop_text(self, step: Step) -> str:
-        limit, wiring = self.scope.max_iterations, self.plan.wiring
-        around = [cycle for cycle in wiring.cycles if step.name in cycle] or wiring.cycles
-        cycle = [name for name in wiring.nodes if name in around[0]]  # in graph order
+        layout, limit = self.layout, self.scope.max_iterations
+        loop = next(layout.loops[k] for k in layout.home[step.index] if layout.loops[k].cut >> step.index & 1)
+        names = " → ".join(layout.names_of(loop.members))
         stopped = f"The run exceeded maximum iterations ({limit})"
-        gates = [name for name in cycle if name in wiring.gates]
+        gates = [layout.parts[gate].name for gate in loop.gates] if loop.gated else []
         if not gates:
             return (
-                f"{stopped}: {' → '.join(cycle)} feed each other and no gate ends the loop. "
+                f"{stopped}: {names} feed each other and no gate ends the loop. "
                 "Add a @route or @ifelse gate that returns END, or raise max_iterations."
             )
         said = "; ".join(f"gate {name!r} last returned {self._last_decision(name)}" for name in gates)
         return (
-            f"{stopped}: the loop {' → '.join(cycle)} has not ended; {said}. "
+            f"{stopped}: the loop {names} has not ended; {said}. "
             "Make the gate return END, or raise max_iterations."
         )
 
@@ -384,8 +402,8 @@ class Run:
 
     def close(self) -> None:
         """Complete the evidence, when everything that was running has finished."""
-        if not self.fixed and self.landed:
-            self.unfolding.apply_landed()
+        for step, value in () if self.fixed else self.landed:
+            write(step, value, self.values)
         failure, error = self.failure, self.error
         if failure is not None and error is not None:
             failure.partial_state = self.state()
@@ -411,6 +429,11 @@ class Run:
         values, admission = self.values, self.admission
         if self.fixed and admission.fetch is not None and self.status is RunStatus.COMPLETED:
             return admission.fetch(values)
+        if not self.fixed and len(admission.returns) > 1:
+            try:  # mostly everything was made, which is quick to collect
+                return dict(zip(admission.returns, admission.fetch_all(values), strict=True))
+            except KeyError:
+                pass
         found = {name: values[name] for name in admission.returns if name in values}
         if self.fixed and self.status is RunStatus.COMPLETED:
             admission.remember_outcome(tuple(found))  # a fixed course always produces the same names
@@ -422,7 +445,9 @@ class Run:
         return {
             name: values[name]
             for name in step.node.inputs
-            if name in values and not (name in lent and values[name] is lent[name])
+            if name in values
+            and not (name in lent and values[name] is lent[name])
+            and not (name in step.inward and name not in self.admission.given)
         }
 
     def given_inside(self, step: Step) -> dict[str, Any]:
@@ -448,5 +473,4 @@ class Run:
     def _is_only_bound(self, name: str) -> bool:
         """Return whether the value of a name is the bound one: neither given nor produced."""
         base, given = self.admission.base, self.admission.given
-        is_unmade = self.fixed or not self.versions.get(name)
-        return is_unmade and name not in given and name in base and self.values[name] is base[name]
+        return name not in given and name in base and self.values[name] is base[name]

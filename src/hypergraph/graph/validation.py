@@ -6,6 +6,7 @@ Every rule is a function from a Draft to findings, texts made by `finding`.
 from __future__ import annotations
 
 import keyword
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Any
 
 from hypergraph.display import did_you_mean, finding
-from hypergraph.exceptions import GraphConfigError
+from hypergraph.exceptions import GraphConfigError, GraphWarning
 from hypergraph.graph.structure import type_text
 from hypergraph.graph.type_compat import fits
 from hypergraph.graph.wiring import Wiring
@@ -22,7 +23,7 @@ from hypergraph.nodes.gate import GateNode
 from hypergraph.nodes.graph_node import GraphNode
 from hypergraph.nodes.names import shown
 from hypergraph.nodes.signature import fingerprint
-from hypergraph.structure import Links, walk
+from hypergraph.structure import Links, cyclic_components, walk
 
 if TYPE_CHECKING:
     from hypergraph.graph.graph import Graph
@@ -57,7 +58,46 @@ def validate_graph(
     findings = [text for rule in (_NAME_RULES if repeated else RULES) for text in rule(draft)]
     if findings:
         raise GraphConfigError.from_findings(findings)
+    for text in (*_free_cycles(draft.wiring), *_beside_loops(draft.wiring)):
+        warnings.warn(text, GraphWarning, stacklevel=3)  # at the call of Graph()
     return draft.wiring
+
+
+# -- warnings ------------------------------------------------------------------------------------------
+
+
+def _free_cycles(wiring: Wiring) -> Iterator[str]:
+    """Yield a text for each cycle that passes no gate."""
+    for cycle in wiring.cycles:
+        chosen = {t for name in cycle if name in wiring.gates for t in wiring.gates[name].target_names}
+        plain = [name for name in cycle if name not in wiring.gates and name not in chosen]
+        ways = {name: [other for other in wiring.ways[name] if other != name] for name in plain}
+        for found in cyclic_components(plain, ways):
+            names = [name for name in plain if name in found]
+            yield (
+                f"{' → '.join(names)} feed each other and no gate ends the loop. It begins at {names[0]!r}, "
+                "if that has its inputs, and ends only when its values stop changing. Add a @route or "
+                "@ifelse gate that returns END."
+            )
+
+
+def _beside_loops(wiring: Wiring) -> Iterator[str]:
+    """Yield a text for each accumulator that a loop feeds from inside, and that is not part of it."""
+    driven = {
+        name
+        for cycle in wiring.cycles
+        if any(t in cycle for n in cycle if n in wiring.gates for t in wiring.gates[n].target_names)
+        for name in cycle
+    }
+    for name, node in wiring.nodes.items():
+        own = set(node.inputs).intersection(node.data_outputs)
+        sources = {f for param in node.inputs if param not in own for f in wiring.feeders(name, param)}
+        if own and name not in driven and sources & driven:
+            yield (
+                f"{name!r} takes its own output and is fed by a loop that it is not part of: it runs once, "
+                "after the loop. To have it in every round, let the gate of the loop wait for it: "
+                f"wait_for={min(own)!r}."
+            )
 
 
 # -- names ---------------------------------------------------------------------------------------------
@@ -152,9 +192,7 @@ def producers_are_exclusive_or_ordered(draft: Draft) -> Iterator[str]:
     for output in wiring.data_producers:
         producers = wiring.producers[output]  # nodes that only emit the name count too
         if len(producers) > 1:
-            written = Counter(other for name in producers for other in wiring.nodes[name].data_outputs)
-            contested = {other for other, writers in written.items() if writers > 1}
-            clash = _first_clash(wiring, producers, wiring.links_without(contested))
+            clash = _first_clash(wiring, producers, wiring.ways)
             if clash:
                 yield finding(
                     f"Multiple nodes produce {output!r}",

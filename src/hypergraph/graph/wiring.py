@@ -149,14 +149,6 @@ class Wiring:
             return self._declared_feeders.get((node, param), ())
         return self.data_producers.get(param, ())
 
-    def links_without(self, contested: set[str]) -> dict[str, list[str]]:
-        """Return `successors` without inferred data edges that carry contested values only."""
-        if self.explicit:
-            return self.successors
-        return self._links(
-            e for e in self.edges if e.edge_type != "data" or not contested.issuperset(e.value_names)
-        )
-
     def _links(self, edges: Iterable[Edge]) -> dict[str, list[str]]:
         links: dict[str, list[str]] = {name: [] for name in self.nodes}
         for edge in edges:

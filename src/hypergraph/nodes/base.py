@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 from typing import Any, Literal, Self
 
@@ -67,6 +68,7 @@ class HyperNode:
     artifact: bool | None = None  # whether outputs go to the artifact store; None: by size
     on_worker_loss: OnWorkerLoss | None = None  # what to do when an executor loses its worker
     node_type = "FUNCTION"  # "FUNCTION", "GRAPH" or "BRANCH"
+    nested_graph: Any = None  # the inner graph of a GraphNode, None for other nodes
     _history: tuple[RenameEntry, ...] = ()
 
     def __new__(cls, *_args: Any, **_kwargs: Any) -> Self:
@@ -81,15 +83,10 @@ class HyperNode:
         """64 hex characters that identify the definition."""
         return sha256(type(self).__name__, self.name, *self.inputs, "->", *self.outputs)
 
-    @property
+    @cached_property
     def data_outputs(self) -> tuple[str, ...]:
         """The outputs that carry values: all except the emit names."""
         return self.outputs
-
-    @property
-    def nested_graph(self) -> Any:
-        """The inner graph of a GraphNode, None for other nodes."""
-        return None
 
     def has_default_for(self, param: str) -> bool:
         """Return whether the input has a default or a bound value."""
@@ -205,5 +202,6 @@ class HyperNode:
     def _copy(self, **changes: Any) -> Self:
         clone = type(self).__new__(type(self))
         clone.__dict__.update(self.__dict__)
+        clone.__dict__.pop("data_outputs", None)  # computed once per node, from what a copy may change
         clone.__dict__.update(changes)
         return clone

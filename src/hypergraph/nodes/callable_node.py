@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from functools import reduce
+from functools import cached_property, reduce
 from types import FunctionType
 from typing import Any, Literal, Self
 
@@ -85,7 +85,7 @@ class CallableNode(Frozen, HyperNode):
             known = self.__dict__["_hash"] = sha256(code_identity(self.func), self._captured)
         return str(known)
 
-    @property
+    @cached_property
     def data_outputs(self) -> tuple[str, ...]:
         """The outputs that carry values: all except the emit names."""
         return self.outputs[: len(self.outputs) - len(self.emit)]
@@ -147,7 +147,7 @@ class CallableNode(Frozen, HyperNode):
         return self.name if self.name == original else f"{original} as {self.name!r}"
 
     def __getstate__(self) -> dict[str, Any]:
-        derived = {*_read(self.func), "_hash"}
+        derived = {*_read(self.func), "_hash", "data_outputs"}
         state = {name: value for name, value in self.__dict__.items() if name not in derived}
         return {**state, "func": portable(self.func)}
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -37,6 +38,7 @@ class GraphNode(Frozen, HyperNode):
 
     node_type = "GRAPH"
     graph: Graph  # the inner graph
+    nested_graph: Graph  # the same, as other nodes have none
     _indispensable: frozenset[str]
     durability: str
     inner_inputs: tuple[str, ...]  # the names of `inputs` in the inner graph
@@ -60,6 +62,7 @@ class GraphNode(Frozen, HyperNode):
         inputs, outputs = graph.inputs.all, graph.selected or graph.outputs
         self.__dict__.update(
             graph=graph,
+            nested_graph=graph,
             name=_checked_name(graph.name if name is None else name),
             inputs=inputs,
             inner_inputs=inputs,
@@ -77,12 +80,7 @@ class GraphNode(Frozen, HyperNode):
         if lift is not None:
             self.__dict__.update(self.lift(*as_names(lift, "lift")).__dict__)
 
-    @property
-    def nested_graph(self) -> Graph:
-        """The inner graph."""
-        return self.graph
-
-    @property
+    @cached_property
     def data_outputs(self) -> tuple[str, ...]:
         """The outputs that carry values: all except inner emit names."""
         return tuple(

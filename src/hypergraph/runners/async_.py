@@ -198,7 +198,7 @@ class AsyncRunner(BaseRunner):
     Args:
         cache: where nodes with cache=True find results
         checkpointer: the store that records every run
-        max_iterations: supersteps a graph with cycles may take; 1000 by default
+        max_iterations: rounds that a loop may take each time it is entered; 1000 by default
         logger: the logger that nodes get as NodeContext.logger
         executor: what calls the nodes: an Executor, or a dict from node names to executors
         offload_sync: call every sync function in a worker thread

@@ -70,7 +70,7 @@ class BaseRunner(ABC):
     Args:
         cache: where nodes with cache=True find results
         checkpointer: the store that records every run
-        max_iterations: supersteps a graph with cycles may take; 1000 by default
+        max_iterations: rounds that a loop may take each time it is entered; 1000 by default
         logger: the logger that nodes get as NodeContext.logger
         executor: what calls the nodes: an Executor, or a dict from node names to executors
     """
@@ -84,9 +84,9 @@ class BaseRunner(ABC):
         logger: logging.Logger | None = None,
         executor: Executor | Mapping[str, Executor] | None = None,
     ) -> None:
-        if checkpointer is not None and not hasattr(checkpointer, "claim"):
+        if checkpointer is not None and not hasattr(checkpointer, "save_step"):
             raise TypeError(_not_a_store(type(self).__name__, checkpointer))
-        if cache is not None and hasattr(cache, "claim"):
+        if cache is not None and hasattr(cache, "save_step"):
             raise TypeError(
                 f"cache must have get(key) and set(key, value), got the store {type(cache).__name__}. "
                 f"Write {type(self).__name__}(checkpointer=...) to record runs."
@@ -144,7 +144,7 @@ class BaseRunner(ABC):
             on_internal_override: what to do about values for outputs of nodes, or for unknown names:
                 "warn", "ignore" or "error"
             entrypoint: the node at which a cycle starts, if there are several possible ones
-            max_iterations: supersteps a graph with cycles may take before InfiniteLoopError
+            max_iterations: rounds that a loop may take each time it is entered before InfiniteLoopError
             max_concurrency: how many node functions run at a time, nested graphs and map items included;
                 AsyncRunner only
             error_handling: "raise" the exception of a node, or "continue" and return a failed result
@@ -214,7 +214,7 @@ class BaseRunner(ABC):
             on_internal_override: what to do about values for outputs of nodes, or for unknown names:
                 "warn", "ignore" or "error"
             entrypoint: the node at which a cycle starts, if there are several possible ones
-            max_iterations: supersteps a graph with cycles may take before InfiniteLoopError
+            max_iterations: rounds that a loop may take each time it is entered before InfiniteLoopError
             max_concurrency: how many node functions run at a time, nested graphs and map items included;
                 AsyncRunner only
             error_handling: "raise" the exception of a node, or "continue" and return failed results

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from hypergraph.events.types import Event
 
 _KERNEL = SyncKernel()
-_CAPABILITIES = RunnerCapabilities()
+_CAPABILITIES = RunnerCapabilities(supports_interrupts=True)
 _ASYNC_ONLY = frozenset(("max_concurrency",))
 _RUN_OPTIONS = RUN_OPTIONS - _ASYNC_ONLY
 _MAP_OPTIONS = MAP_OPTIONS - _ASYNC_ONLY
@@ -54,7 +54,7 @@ class SyncRunner(BaseRunner):
     Args:
         cache: where nodes with cache=True find results
         checkpointer: the store that records every run
-        max_iterations: supersteps a graph with cycles may take; 1000 by default
+        max_iterations: rounds that a loop may take each time it is entered; 1000 by default
         logger: the logger that nodes get as NodeContext.logger
         executor: what calls the nodes: an Executor, or a dict from node names to executors
     """

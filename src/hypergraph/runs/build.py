@@ -59,7 +59,7 @@ def result_of(run: Run) -> RunResult:
         result.workflow_id = run.workflow_id
     if run.status is not RunStatus.COMPLETED:
         result.status, result.error = run.status, run.error
-        result.pause, result.failure = run.pause, run.failure
+        result.pauses, result.failure = run.pauses, run.failure
         if run.failure is not None:
             run.failure.result = result
             if isinstance(run.failure.map_result, MapRun):

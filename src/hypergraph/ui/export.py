@@ -132,7 +132,7 @@ def packed(store: Checkpointer, workflow_id: str) -> Document:
     Raises:
         Problem: the workflow does not exist.
     """
-    return _Packing(store.without_artifacts(), require_workflow(store, workflow_id)).document()
+    return _Packing(store.view(artifacts=False), require_workflow(store, workflow_id)).document()
 
 
 class _Packing:

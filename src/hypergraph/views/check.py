@@ -124,7 +124,7 @@ def _read_all(store: Checkpointer, workflow_id: str) -> None:
 def _check_artifact(store: Checkpointer, reference: str, found: _Findings) -> None:
     try:
         ref = ArtifactRef.from_text(reference)
-        if store.artifact_store is None or not store.artifact_store.exists(ref):
+        if store.encoding.artifacts is None or not store.encoding.artifacts.exists(ref):
             found.add(
                 f"artifact {ref.key[:12]}", "the file is missing; values that refer to it cannot be read"
             )

@@ -162,7 +162,7 @@ def diff(store: Checkpointer, a: str, b: str) -> DiffView:
         Problem: a workflow does not exist.
     """
     ours, theirs = require_workflow(store, a), require_workflow(store, b)
-    store = store.without_artifacts()
+    store = store.view(artifacts=False)
     steps_a, steps_b = (store.steps(each.id, values=False) for each in (ours, theirs))
     first, compared = _first(store, (ours, theirs), (steps_a, steps_b))
     items, left_out = changed_values(State(store, ours.id), State(store, theirs.id))
@@ -191,7 +191,7 @@ def changes(store: Checkpointer, wf: str, first: int, second: int) -> ChangesVie
         last_superstep(store, workflow.id, superstep)
     if first >= second:
         raise Problem(USAGE, f"Superstep {second} does not come after superstep {first}")
-    store = store.without_artifacts()
+    store = store.view(artifacts=False)
     between = store.steps(workflow.id, after=(first, 2**62), limit=_STEPS + 1, superstep=second, values=False)
     items, left_out = changed_values(State(store, wf, first), State(store, wf, second))
     return {

@@ -89,7 +89,7 @@ def _after(cursor: str | None) -> tuple[int, int]:
 
 def _labels(store: Checkpointer, page: Iterable[ItemOutline], first: Iterable[ItemOutline]) -> dict[str, str]:
     """Return for each item the inputs by which it differs from the others."""
-    skimming = store.without_artifacts()
+    skimming = store.view(artifacts=False)
     given = {line.id: store.backend.read_inputs(line.id) for line in (*page, *first)}
     seen: dict[str, set[tuple[str, int, bytes | None]]] = {}
     for payloads in given.values():

@@ -133,7 +133,7 @@ def step(
     Raises:
         Problem: the workflow or the step does not exist.
     """
-    found = store.without_artifacts().step(wf, index)
+    found = store.view(artifacts=False).step(wf, index)
     if found is None:
         count = require_workflow(store, wf).step_count
         hint = f"It has {count} steps, see hypergraph steps" if count else "It has no steps"
@@ -193,7 +193,7 @@ def _inputs(store: Checkpointer, found: StepRecord, limits: Limits) -> list[Step
     for name, version in found.input_versions.items():
         payload = candidates.get((name, version))
         if payload is None:
-            history = history or History(store.without_artifacts(), wf, before)
+            history = history or History(store.view(artifacts=False), wf, before)
             taken.append(_from_history(history, found, name, version, limits))
             continue
         problem = None if is_at_hand(payload) else payload.format[1:] if payload.data is None else NOT_FETCHED

@@ -42,7 +42,7 @@ class Follower:
         found = require_workflow(store, wf)
         self.status = found.status.value
         earlier = found.step_count - _LATEST - 1  # the index of the last one that is not reported
-        before = store.without_artifacts().step(wf, earlier) if earlier >= 0 else None
+        before = store.view(artifacts=False).step(wf, earlier) if earlier >= 0 else None
         self._after: Position = position_of(before) if before is not None else START
 
     @property

@@ -68,7 +68,7 @@ def why(
     """
     workflow = require_workflow(store, wf)
     last_superstep(store, workflow.id, at)
-    descent = _Descent(store.without_artifacts(), workflow, at)
+    descent = _Descent(store.view(artifacts=False), workflow, at)
     version = descent.history.newest(key)
     if version is None:
         raise _unknown(descent.history, workflow, key, at)

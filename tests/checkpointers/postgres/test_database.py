@@ -61,9 +61,9 @@ def test_a_commit_whose_connection_is_cut_counts_once(
     assert [found.values for found in behind.steps("w")] == [{"x": 0}, {"x": 1}]
     assert given(behind, "w") == {"q": (1, "?")}
     line.arm(what)
-    behind.commit(claim, status=WorkflowStatus.COMPLETED)
+    behind.backend.write(behind.encoding.commit(claim, status=WorkflowStatus.COMPLETED))
     assert behind.workflow("w").status is WorkflowStatus.COMPLETED
-    behind.release(claim)
+    behind.backend.release(claim)
 
 
 @pytest.mark.parametrize("what", ["request", "reply"])
@@ -72,7 +72,7 @@ def test_commits_together_whose_connection_is_cut_count_once_each(
 ) -> None:
     claims = [opened(behind, name) for name in ("a", "b")]
     units = [
-        behind.prepare(
+        behind.encoding.commit(
             claim, [behind.encoding.encode(step(0, values={"x": 1}, workflow_id=claim.workflow_id))]
         )
         for claim in claims
@@ -100,8 +100,8 @@ def test_an_owner_whose_session_was_ended_still_owns_what_nobody_took(tmp_path: 
     commit(store, claim, step(0))
     with pytest.raises(WorkflowLockedError):
         opened(other)
-    store.release(claim)
-    other.release(opened(other))
+    store.backend.release(claim)
+    other.backend.release(opened(other))
 
 
 def test_an_owner_whose_session_was_ended_is_refused_once_somebody_took_over(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_an_owner_whose_session_was_ended_is_refused_once_somebody_took_over(tmp
     assert taken.crashed
     with pytest.raises(OwnershipLostError):
         commit(store, claim, step(0))
-    store.release(claim)
+    store.backend.release(claim)
     commit(other, taken, step(0, values={"x": "theirs"}))
     assert store.state("w") == {"x": "theirs"}
     with pytest.raises(WorkflowLockedError):
@@ -127,8 +127,8 @@ def test_an_owner_in_the_same_process_is_known_whatever_its_address(tmp_path: Pa
         with pytest.raises(WorkflowLockedError) as caught:
             opened(rival)
         assert " " not in caught.value.host
-    store.release(claim)
-    other.release(opened(other))
+    store.backend.release(claim)
+    other.backend.release(opened(other))
 
 
 LENGTH, WORKFLOWS = 10, 200
@@ -175,7 +175,7 @@ def test_a_claim_that_is_new_has_a_fence_above_all_before(tmp_path: Path) -> Non
     store = store_in(tmp_path)
     fences = []
     for _ in range(3):
-        claim = store.claim("w", NewWorkflow())
+        claim = store.backend.claim("w", NewWorkflow(), store.encoding)
         fences.append(claim.fence)
-        store.release(claim)
+        store.backend.release(claim)
     assert fences == [1, 2, 3]

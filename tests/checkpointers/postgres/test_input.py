@@ -234,7 +234,7 @@ def test_lists_choose_what_they_choose_in_memory(
                 records.append(step(1, "b", workflow_id=name, **failed))
             status = WorkflowStatus.FAILED if number % 2 else WorkflowStatus.COMPLETED
             commit(one, claim, *records, status=status, duration_ms=number * 2.0)
-            one.release(claim)
+            one.backend.release(claim)
     expected, found = memory.workflows(**filters), store.workflows(**filters)
     assert [each.id for each in found] == [each.id for each in expected]
     assert found.total == expected.total
@@ -246,8 +246,12 @@ def test_how_many_there_are_is_right_after_many_were_added_changed_and_removed(
 ) -> None:
     for number in range(450):  # more than are added up at a time
         claim = opened(store, f"w{number}", graph_name="ab"[number % 2])
-        store.commit(claim, status=WorkflowStatus.COMPLETED if number % 3 else WorkflowStatus.FAILED)
-        store.release(claim)
+        store.backend.write(
+            store.encoding.commit(
+                claim, status=WorkflowStatus.COMPLETED if number % 3 else WorkflowStatus.FAILED
+            )
+        )
+        store.backend.release(claim)
     store.delete(*(f"w{number}" for number in range(0, 450, 9)))
     for filters in ({}, {"status": "failed"}, {"graph": "a"}, {"status": "completed", "graph": "b"}):
         page: Any = store.workflows(limit=3, **filters)
@@ -260,7 +264,7 @@ def test_the_steps_of_a_long_workflow_are_counted_ahead(store: PostgresCheckpoin
     for start in range(0, 2500, 500):
         commit(store, claim, *(step(number) for number in range(start, start + 500)))
     assert store.workflow("w").step_count == 2500
-    store.release(claim)
+    store.backend.release(claim)
     for superstep, index in ((3, 2500), (2600, 2501)):  # in place of one, and a new one
         store.save_step(step(superstep, index=index))
     assert store.workflow("w").step_count == 2501 == len(store.steps("w"))

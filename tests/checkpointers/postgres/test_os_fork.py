@@ -54,7 +54,7 @@ def test_a_fork_in_the_middle_of_a_transaction_leaves_both_a_store_that_works(
     commit(store, claim, step(0, workflow_id="claimed"))
     assert run(pipeline(bodies), {"v0": 0}, workflow_id="parent")["v5"] == 5
     assert {workflow.id for workflow in store.workflows()} == {"claimed", "child", "parent"}
-    store.release(claim)
+    store.backend.release(claim)
 
 
 def test_a_store_can_be_sent_to_another_process(tmp_path: Path, bodies: Bodies) -> None:
@@ -62,6 +62,6 @@ def test_a_store_can_be_sent_to_another_process(tmp_path: Path, bodies: Bodies) 
     store = store_in(tmp_path, policy=policy, serializer=MsgpackSerializer())
     SyncRunner(checkpointer=store).run(pipeline(bodies), {"v0": 0}, workflow_id="w")
     sent = pickle.loads(pickle.dumps(store))
-    assert (repr(sent), sent.policy, sent.serializer.id) == (repr(store), policy, "msgpack")
+    assert (repr(sent), sent.policy, sent.encoding.serializer.id) == (repr(store), policy, "msgpack")
     assert sent.state("w") == store.state("w")
     assert SyncRunner(checkpointer=sent).run(pipeline(bodies), {"v0": 0}, workflow_id="v")["v5"] == 5

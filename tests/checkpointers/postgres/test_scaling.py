@@ -30,7 +30,7 @@ def filled(count: int) -> PostgresCheckpointer:
     """Return a store with so many workflows."""
     dsn = server().create()
     store = PostgresCheckpointer(dsn)
-    store.open()
+    store.backend.open()
     with psycopg.connect(dsn, autocommit=True) as connection:
         for first in range(1, count + 1, 5000):
             connection.execute(FILL, (first, min(first + 4999, count)))
@@ -88,7 +88,7 @@ def test_a_state_in_the_middle_of_a_long_history_costs_as_much_as_in_a_short_one
         for start in range(0, length, 300):
             records = [step(n, values={"x": n}, workflow_id=name) for n in range(start, start + 300)]
             commit(store, claim, *records)
-        store.release(claim)
+        store.backend.release(claim)
     assert store.state("long", superstep=3000) == {"x": 3000}
     assert (
         compared(lambda: store.state("short", superstep=150), lambda: store.state("long", superstep=3000))

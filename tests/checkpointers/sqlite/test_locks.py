@@ -46,29 +46,31 @@ def other(path: Path) -> Iterator[Callable[[], Another]]:
 
 
 def claimed(path: Path, **options: Any) -> Ownership:
-    return SqliteCheckpointer(path).claim("w", NewWorkflow(), **options)
+    return SqliteCheckpointer(path).backend.claim(
+        "w", NewWorkflow(), SqliteCheckpointer(path).encoding, **options
+    )
 
 
 def test_the_child_of_a_fork_neither_owns_nor_frees_what_its_parent_claimed(
     path: Path, other: Callable[[], Another]
 ) -> None:
     store = SqliteCheckpointer(path)
-    claim = store.claim("w", NewWorkflow())
+    claim = store.backend.claim("w", NewWorkflow(), store.encoding)
     child = os.fork()
     if child == 0:
         code = 1
         try:
             try:
-                store.claim("w", NewWorkflow())
+                store.backend.claim("w", NewWorkflow(), store.encoding)
             except WorkflowLockedError:
-                store.release(claim)
+                store.backend.release(claim)
                 store.close()
                 code = 0
         finally:
             os._exit(code)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert other().ask("claim w") == "WorkflowLockedError"
-    store.commit(claim, status=WorkflowStatus.COMPLETED)
+    store.backend.write(store.encoding.commit(claim, status=WorkflowStatus.COMPLETED))
 
 
 def test_without_file_locks_an_owner_lives_as_long_as_its_process(
@@ -97,8 +99,8 @@ def test_without_file_locks_an_owner_on_another_host_counts_as_living(
 
 def test_a_stale_claim_cannot_even_change_the_status(path: Path) -> None:
     store = SqliteCheckpointer(path)
-    old = store.claim("w", NewWorkflow())
-    store.claim("w", NewWorkflow(), force=True)
+    old = store.backend.claim("w", NewWorkflow(), store.encoding)
+    store.backend.claim("w", NewWorkflow(), store.encoding, force=True)
     with pytest.raises(OwnershipLostError):
-        store.commit(old, status=WorkflowStatus.FAILED)
+        store.backend.write(store.encoding.commit(old, status=WorkflowStatus.FAILED))
     assert store.workflow("w").status is WorkflowStatus.ACTIVE

@@ -102,7 +102,7 @@ def test_a_growing_list_grows_on(old: SqliteCheckpointer) -> None:
 
 
 def test_it_is_brought_to_the_schema_of_today(old: SqliteCheckpointer) -> None:
-    old.open()
+    old.backend.open()
     assert old.backend.database.read(lambda connection: number(connection, "user_version")) == len(MIGRATIONS)
 
 

@@ -27,7 +27,7 @@ def test_a_fork_in_the_middle_of_a_transaction_leaves_the_child_a_store_that_wor
     tmp_path: Path, bodies: Bodies, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, inside = SqliteCheckpointer(tmp_path / "w.db"), threading.Event()
-    store.open()
+    store.backend.open()
 
     def work(connection: Any) -> None:
         connection.execute("DELETE FROM erased")
@@ -51,7 +51,11 @@ def test_a_store_can_be_sent_to_another_process(tmp_path: Path, bodies: Bodies) 
     store = SqliteCheckpointer(tmp_path / "w.db", policy=policy, serializer=MsgpackSerializer())
     SyncRunner(checkpointer=store).run(pipeline(bodies), {"v0": 0}, workflow_id="w")
     sent = pickle.loads(pickle.dumps(store))
-    assert (sent.path, sent.policy, sent.serializer.id) == (store.path, policy, "msgpack")
+    assert (sent.backend.location, sent.policy, sent.encoding.serializer.id) == (
+        store.backend.location,
+        policy,
+        "msgpack",
+    )
     assert sent.state("w") == store.state("w")
     assert SyncRunner(checkpointer=sent).run(pipeline(bodies), {"v0": 0}, workflow_id="v")["v5"] == 5
 

@@ -48,10 +48,12 @@ def step(superstep: int, values: Any = None, **fields: Any) -> StepRecord:
 def written(path: Path, count: int = 3) -> SqliteCheckpointer:
     """Return a store with a workflow of some steps."""
     store = SqliteCheckpointer(path)
-    claim = store.claim("w", NewWorkflow())
-    store.commit(claim, [store.encoding.encode(step(i, {"x": i})) for i in range(count)])
-    store.commit(claim, status=WorkflowStatus.COMPLETED)
-    store.release(claim)
+    claim = store.backend.claim("w", NewWorkflow(), store.encoding)
+    store.backend.write(
+        store.encoding.commit(claim, [store.encoding.encode(step(i, {"x": i})) for i in range(count)])
+    )
+    store.backend.write(store.encoding.commit(claim, status=WorkflowStatus.COMPLETED))
+    store.backend.release(claim)
     return store
 
 
@@ -75,7 +77,7 @@ def test_files_are_private_whatever_the_umask(tmp_path: Path, umask: int) -> Non
     before = os.umask(umask)
     try:
         store = SqliteCheckpointer(tmp_path / "w.db")
-        store.claim("w", NewWorkflow())
+        store.backend.claim("w", NewWorkflow(), store.encoding)
     finally:
         os.umask(before)
     modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()}
@@ -104,10 +106,10 @@ def test_everything_is_there_after_closing_and_opening_again(tmp_path: Path) -> 
 def test_two_stores_on_one_file_are_one(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
     first, second = SqliteCheckpointer(tmp_path / "w.db"), SqliteCheckpointer(tmp_path / "link" / "w.db")
-    claim = first.claim("w", NewWorkflow())
-    second.commit(claim, [second.encoding.encode(step(0, {"x": 1}))])
+    claim = first.backend.claim("w", NewWorkflow(), first.encoding)
+    second.backend.write(second.encoding.commit(claim, [second.encoding.encode(step(0, {"x": 1}))]))
     first.close()
-    second.commit(claim, [second.encoding.encode(step(1, {"x": 2}))])
+    second.backend.write(second.encoding.commit(claim, [second.encoding.encode(step(1, {"x": 2}))]))
     assert first.state("w") == {"x": 2}
 
 
@@ -116,7 +118,7 @@ def test_a_file_that_was_removed_is_not_written_on(tmp_path: Path) -> None:
     for file in tmp_path.iterdir():
         file.unlink()
     assert store.workflows() == []
-    store.claim("new", NewWorkflow())
+    store.backend.claim("new", NewWorkflow(), store.encoding)
     assert [found.id for found in SqliteCheckpointer(tmp_path / "w.db").workflows()] == ["new"]
 
 
@@ -170,7 +172,7 @@ def plan(path: Path, statement: str, values: Any) -> str:
 
 def test_state_is_read_by_seeks_alone(tmp_path: Path) -> None:
     store = written(tmp_path / "w.db")
-    found = plan(Path(store.path), SQLITE.state, {"key": 1, "kind": 0, "upto": 5})
+    found = plan(Path(store.backend.location), SQLITE.state, {"key": 1, "kind": 0, "upto": 5})
     scans = [line for line in found.splitlines() if line.startswith("SCAN") and "names" not in line]
     assert [line for line in scans if "CONSTANT ROW" not in line] == [], found
     assert "(workflow=? AND kind=? AND name=? AND superstep<?)" in found
@@ -180,7 +182,7 @@ def test_state_costs_the_same_however_long_the_history(tmp_path: Path) -> None:
     def work(count: int) -> int:
         store = written(tmp_path / f"{count}.db", count)
         rows = []
-        connection = sqlite3.connect(store.path)
+        connection = sqlite3.connect(store.backend.location)
         connection.set_progress_handler(lambda: rows.append(1), 1)
         connection.execute(SQLITE.state, {"key": 1, "kind": 0, "upto": count // 2}).fetchall()
         connection.close()
@@ -203,7 +205,7 @@ def test_state_costs_the_same_however_long_the_history(tmp_path: Path) -> None:
 )
 def test_a_page_of_workflows_is_a_walk_along_an_index(tmp_path: Path, query: Query) -> None:
     store = written(tmp_path / "w.db")
-    found = plan(Path(store.path), *queries.page(query, SQLITE.has_tag))
+    found = plan(Path(store.backend.location), *queries.page(query, SQLITE.has_tag))
     assert "SEARCH workflows USING" in found, found
     assert "TEMP B-TREE" not in found, found
     assert "SCAN" not in found, found
@@ -212,7 +214,7 @@ def test_a_page_of_workflows_is_a_walk_along_an_index(tmp_path: Path, query: Que
 @pytest.mark.slow
 def test_a_page_costs_the_same_among_few_and_among_many_workflows(tmp_path: Path) -> None:
     store = SqliteCheckpointer(tmp_path / "w.db")
-    store.open()
+    store.backend.open()
     connection = sqlite3.connect(tmp_path / "w.db")
 
     def work() -> int:
@@ -243,7 +245,7 @@ from hypergraph.checkpointers import SqliteCheckpointer
 from hypergraph.checkpointers.records import NewWorkflow
 sys.stdin.readline()
 store = SqliteCheckpointer(sys.argv[1])
-store.claim(sys.argv[2], NewWorkflow())
+store.backend.claim(sys.argv[2], NewWorkflow(), store.encoding)
 """
 
 
@@ -273,7 +275,7 @@ from hypergraph.checkpointers import SqliteCheckpointer, StepRecord, StepStatus
 from hypergraph.checkpointers import fault_points
 from hypergraph.checkpointers.records import NewWorkflow
 store = SqliteCheckpointer(sys.argv[1])
-claim = store.claim("w", NewWorkflow())
+claim = store.backend.claim("w", NewWorkflow(), store.encoding)
 for i in range(10):
     record = StepRecord("w", i, "n", i, StepStatus.COMPLETED, {}, values={"x": i})
     if i == 5:
@@ -281,7 +283,7 @@ for i in range(10):
             if name == sys.argv[2]:
                 os.kill(os.getpid(), signal.SIGKILL)
         fault_points.hook = hook
-    store.commit(claim, [store.encoding.encode(record)])
+    store.backend.write(store.encoding.commit(claim, [store.encoding.encode(record)]))
     print(i, flush=True)
 """
 
@@ -308,10 +310,10 @@ def test_what_is_queued_is_written_before_the_interpreter_ends(tmp_path: Path) -
         from hypergraph.checkpointers.records import NewWorkflow
         from hypergraph.checkpointers.background import Writer
         store = SqliteCheckpointer(sys.argv[1])
-        writer, claim = Writer(store.backend), store.claim("w", NewWorkflow())
+        writer, claim = Writer(store.backend), store.backend.claim("w", NewWorkflow(), store.encoding)
         for i in range(200):
             record = StepRecord("w", i, "n", i, StepStatus.COMPLETED, {})
-            writer.submit(store.prepare(claim, [store.encoding.encode(record)]))
+            writer.submit(store.encoding.commit(claim, [store.encoding.encode(record)]))
     """
     in_fresh_python(code, tmp_path / "w.db")
     assert len(SqliteCheckpointer(tmp_path / "w.db").steps("w")) == 200
@@ -320,21 +322,25 @@ def test_what_is_queued_is_written_before_the_interpreter_ends(tmp_path: Path) -
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_the_child_of_a_fork_has_connections_of_its_own(tmp_path: Path) -> None:
     store = written(tmp_path / "w.db")
-    claim = store.claim("mine", NewWorkflow())
+    claim = store.backend.claim("mine", NewWorkflow(), store.encoding)
     child = os.fork()
     if child == 0:
         code = 1
         try:
             try:
-                store.commit(claim, [store.encoding.encode(step(0, workflow_id="mine"))])
+                store.backend.write(
+                    store.encoding.commit(claim, [store.encoding.encode(step(0, workflow_id="mine"))])
+                )
             except CheckpointError:
-                told = store.claim("childs", NewWorkflow())
-                store.commit(told, [store.encoding.encode(step(0, workflow_id="childs"))])
+                told = store.backend.claim("childs", NewWorkflow(), store.encoding)
+                store.backend.write(
+                    store.encoding.commit(told, [store.encoding.encode(step(0, workflow_id="childs"))])
+                )
                 code = 0 if store.state("w") == {"x": 2} else 2
         finally:
             os._exit(code)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    store.commit(claim, [store.encoding.encode(step(0, workflow_id="mine"))])
+    store.backend.write(store.encoding.commit(claim, [store.encoding.encode(step(0, workflow_id="mine"))]))
     assert [len(store.steps(name)) for name in ("mine", "childs")] == [1, 1]
 
 
@@ -344,11 +350,11 @@ def test_the_child_of_a_fork_has_connections_of_its_own(tmp_path: Path) -> None:
 def everything(store: SqliteCheckpointer) -> list[Callable[[], object]]:
     """Return one call of each kind."""
     return [
-        lambda: store.claim("new", NewWorkflow()),
+        lambda: store.backend.claim("new", NewWorkflow(), store.encoding),
         lambda: store.state("w"),
         lambda: store.steps("w"),
         store.workflows,
-        store.open,
+        store.backend.open,
         lambda: store.backend.delete(["w"]),
         lambda: store.save_step(step(7)),
     ]
@@ -360,7 +366,7 @@ def test_a_missing_folder_is_named(tmp_path: Path) -> None:
         with pytest.raises(StoreUnavailableError, match="folder") as caught:
             call()
         assert caught.value.__cause__ is not None
-        assert caught.value.location == store.path
+        assert caught.value.location == store.backend.location
 
 
 def test_a_folder_in_place_of_the_file_is_named(tmp_path: Path) -> None:
@@ -468,7 +474,7 @@ def test_a_migration_that_fails_leaves_the_file_as_it_was(
 
     monkeypatch.setattr(migrations, "MIGRATIONS", (*migrations.MIGRATIONS, broken))
     with pytest.raises(CheckpointError):
-        SqliteCheckpointer(tmp_path / "w.db").open()
+        SqliteCheckpointer(tmp_path / "w.db").backend.open()
     monkeypatch.undo()
     assert SqliteCheckpointer(tmp_path / "w.db").state("w") == {"x": 2}
     connection = sqlite3.connect(tmp_path / "w.db")
@@ -493,15 +499,17 @@ def test_an_older_file_is_migrated_by_whoever_opens_it_even_to_read(
 
 def test_a_full_disk_loses_the_commit_and_nothing_else(tmp_path: Path) -> None:
     store = written(tmp_path / "w.db")
-    claim = store.claim("w", NewWorkflow())
+    claim = store.backend.claim("w", NewWorkflow(), store.encoding)
     writer = store.backend.database._writer
     assert writer is not None
     pages = migrations.number(writer, "page_count")
     writer.execute(f"PRAGMA max_page_count = {pages + 1}")
     with pytest.raises(StoreFullError, match="prune"):
-        store.commit(claim, [store.encoding.encode(step(7, {"x": "y" * 50_000}))], full=True)
+        store.backend.write(
+            store.encoding.commit(claim, [store.encoding.encode(step(7, {"x": "y" * 50_000}))], full=True)
+        )
     writer.execute("PRAGMA max_page_count = 1000000")
-    store.commit(claim, [store.encoding.encode(step(8, {"x": 8}))])
+    store.backend.write(store.encoding.commit(claim, [store.encoding.encode(step(8, {"x": 8}))]))
     assert [found.index for found in store.steps("w")] == [0, 1, 2, 8]
 
 
@@ -510,15 +518,15 @@ def test_a_locked_file_is_reported_after_the_patience_is_used_up(
 ) -> None:
     monkeypatch.setattr(Database, "timeout", 0.01)
     store = SqliteCheckpointer(tmp_path / "w.db")
-    store.open()
+    store.backend.open()
     other = sqlite3.connect(tmp_path / "w.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(StoreUnavailableError, match="locked by another program"):
-        store.claim("w", NewWorkflow())
+        store.backend.claim("w", NewWorkflow(), store.encoding)
     assert store.workflows() == []  # readers never wait for a writer
     other.execute("ROLLBACK")
     other.close()
-    store.claim("w", NewWorkflow())
+    store.backend.claim("w", NewWorkflow(), store.encoding)
 
 
 def test_a_read_only_connection_is_reported_as_such(tmp_path: Path) -> None:
@@ -527,7 +535,7 @@ def test_a_read_only_connection_is_reported_as_such(tmp_path: Path) -> None:
     assert writer is not None
     writer.execute("PRAGMA query_only = ON")
     with pytest.raises(StoreReadOnlyError, match="permissions"):
-        store.claim("w", NewWorkflow())
+        store.backend.claim("w", NewWorkflow(), store.encoding)
 
 
 @pytest.mark.skipif(as_root, reason="permissions do not bind the superuser")
@@ -537,15 +545,18 @@ def test_a_read_only_file_can_be_read(tmp_path: Path) -> None:
     store = SqliteCheckpointer(tmp_path / "w.db")
     assert store.state("w") == {"x": 2}
     with pytest.raises(StoreReadOnlyError):
-        store.claim("w", NewWorkflow())
+        store.backend.claim("w", NewWorkflow(), store.encoding)
 
 
 def test_a_row_that_cannot_be_bound_fails_alone_in_its_group(tmp_path: Path) -> None:
     store = SqliteCheckpointer(tmp_path / "w.db")
-    good, bad = store.claim("good", NewWorkflow()), store.claim("bad", NewWorkflow())
+    good, bad = (
+        store.backend.claim("good", NewWorkflow(), store.encoding),
+        store.backend.claim("bad", NewWorkflow(), store.encoding),
+    )
     units = [
-        store.prepare(bad, [store.encoding.encode(step(2**70, workflow_id="bad"))]),
-        store.prepare(good, [store.encoding.encode(step(0, workflow_id="good"))]),
+        store.encoding.commit(bad, [store.encoding.encode(step(2**70, workflow_id="bad"))]),
+        store.encoding.commit(good, [store.encoding.encode(step(0, workflow_id="good"))]),
     ]
     outcomes = store.backend.write_all(units)
     assert [type(error) for error in outcomes] != [type(None)] * 2
@@ -563,7 +574,7 @@ def test_an_interrupted_commit_leaves_no_open_transaction(tmp_path: Path) -> Non
     with pytest.raises(KeyboardInterrupt):
         store.backend.database.write(interrupt, full=True)
     assert len(store.steps("w")) == 3
-    store.claim("next", NewWorkflow())
+    store.backend.claim("next", NewWorkflow(), store.encoding)
     writer = store.backend.database._writer
     assert writer is not None
     assert migrations.number(writer, "synchronous") == 1
@@ -597,11 +608,13 @@ def test_threads_may_write_and_read_at_once(tmp_path: Path) -> None:
         try:
             start.wait()
             name = f"w{number}"
-            claim = store.claim(name, NewWorkflow())
+            claim = store.backend.claim(name, NewWorkflow(), store.encoding)
             for i in range(20):
-                store.commit(claim, [store.encoding.encode(step(i, {"x": i}, workflow_id=name))])
+                store.backend.write(
+                    store.encoding.commit(claim, [store.encoding.encode(step(i, {"x": i}, workflow_id=name))])
+                )
                 assert store.state(name) == {"x": i}
-            store.release(claim)
+            store.backend.release(claim)
         except BaseException as error:
             trouble.append(error)
 
@@ -618,13 +631,13 @@ def test_a_reader_finds_a_file_as_it_was_before_a_crash_cut_its_creation_short(t
     store = SqliteCheckpointer(tmp_path / "whole.db")
     store.create_workflow("w")
     store.close()
-    connection = sqlite3.connect(store.path, isolation_level=None)
+    connection = sqlite3.connect(store.backend.location, isolation_level=None)
     connection.execute("PRAGMA journal_mode = DELETE")  # as before the first table is there
     connection.execute("PRAGMA cache_size = 1")  # so that pages reach the file before the end
     connection.execute("BEGIN IMMEDIATE")
     connection.execute("DELETE FROM workflows")
     connection.executemany("INSERT INTO structures VALUES (?, zeroblob(5000), '')", [(n,) for n in range(50)])
     for ending in ("", "-journal"):
-        (tmp_path / f"left.db{ending}").write_bytes(Path(store.path + ending).read_bytes())
+        (tmp_path / f"left.db{ending}").write_bytes(Path(store.backend.location + ending).read_bytes())
     connection.close()
     assert [workflow.id for workflow in SqliteCheckpointer(tmp_path / "left.db").workflows()] == ["w"]

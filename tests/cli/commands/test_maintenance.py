@@ -106,16 +106,16 @@ def test_a_check_finds_damaged_values_rows_and_lost_artifacts(tmp_path: Path) ->
     store = SqliteCheckpointer(tmp_path / "x.db")
     SyncRunner(checkpointer=store).run(Graph([grow]), n=1, workflow_id="big")
     assert check(store)["items"] == []
-    with sqlite3.connect(store.path) as connection:
+    with sqlite3.connect(store.backend.location) as connection:
         connection.execute("UPDATE vals SET data = x'00' WHERE name = 'n'")
         connection.execute("UPDATE steps SET versions = 'nonsense'")
     connection.close()
-    shutil.rmtree(store.path + "-artifacts")
+    shutil.rmtree(store.backend.location + "-artifacts")
     found = [item["what"] for item in check(store)["items"]]
     assert any("value 'n' of superstep 0 is damaged" in what for what in found)
     assert any("makes no sense" in what for what in found)
     assert any("the file is missing" in what for what in found)
-    assert Cli(store.path).json("db", "check", code=3)["items"]
+    assert Cli(store.backend.location).json("db", "check", code=3)["items"]
 
 
 def test_workflows_are_copied_to_another_file(mine: Cli, tmp_path: Path) -> None:
@@ -149,11 +149,12 @@ def test_a_workflow_that_nobody_runs_any_more_is_told_from_one_at_work(tmp_path:
     program = (
         "import os, sys\nfrom hypergraph.checkpointers import SqliteCheckpointer\n"
         "from hypergraph.checkpointers.records import NewWorkflow\n"
-        "SqliteCheckpointer(sys.argv[1]).claim(sys.argv[2], NewWorkflow())\n"
+        "store = SqliteCheckpointer(sys.argv[1])\n"
+        "store.backend.claim(sys.argv[2], NewWorkflow(), store.encoding)\n"
         "print('claimed', flush=True)\n"
         "sys.stdin.read()\nos._exit(9)"
     )
-    command = [sys.executable, "-c", program, store.path]
+    command = [sys.executable, "-c", program, store.backend.location]
     subprocess.run([*command, "dead"], check=False, stdin=subprocess.DEVNULL, env=ENVIRONMENT)
     with subprocess.Popen(
         [*command, "alive"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=ENVIRONMENT
@@ -164,7 +165,7 @@ def test_a_workflow_that_nobody_runs_any_more_is_told_from_one_at_work(tmp_path:
             item["id"]: item["alive"]
             for item in with_owners(store, workflows(store.backend, status="active"))["items"]
         }
-        findings = {item["check"]: item["detail"] for item in health(store.path)["items"]}
+        findings = {item["check"]: item["detail"] for item in health(store.backend.location)["items"]}
     assert found == {"alive": True, "dead": False}
     assert findings["active"] == "alive"
     assert findings["left active"].startswith("dead: their owner processes are gone")

@@ -213,13 +213,13 @@ def test_a_refusal_names_options_of_the_command_line(shop: RunCli) -> None:
 def test_a_workflow_that_another_process_owns_is_taken_over_with_force(shop: RunCli) -> None:
     store = SqliteCheckpointer(shop.database)
     with store:
-        claim = store.claim("mine", NewWorkflow())
+        claim = store.backend.claim("mine", NewWorkflow(), store.encoding)
         refused = shop("resume", "mine", "shop:math", "n=1", code=4)
         assert "--force" in refused.err
         assert "force=True" not in refused.err
         assert shop.json("resume", "mine", "shop:math", "n=1", "--force")["status"] == "completed"
         with pytest.raises(OwnershipLostError):
-            store.commit(claim)
+            store.backend.write(store.encoding.commit(claim))
 
 
 def test_a_new_turn_is_not_for_maps(shop: RunCli) -> None:

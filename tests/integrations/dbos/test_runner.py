@@ -276,12 +276,12 @@ def test_an_executor_id_in_use_is_refused(
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("--db", "a.db", "worker", GRAPHS, "--executor-id", "x"), 3, "share a Postgres"),
-        ((*ON_POSTGRES, "support.dbos_graphs:grafs", "--executor-id", "x"), 1, "no 'grafs'"),
+        (("--db", "a.db", "worker", GRAPHS, "--executor-id", "x"), 3, "needs a Postgres database"),
+        ((*ON_POSTGRES, "support.dbos_graphs:grafs", "--executor-id", "x"), 1, "no attribute 'grafs'"),
         ((*ON_POSTGRES, "support.dbos_graphs:NODES", "--executor-id", "x"), 2, "int"),
         ((*ON_POSTGRES, GRAPHS, "--executor-id", "x" * 41), 2, "1 to 40"),
         (("--db", NOWHERE, "worker", GRAPHS, "--executor-id", "x"), 3, "cannot be reached"),
-        ((*ON_POSTGRES, GRAPHS), 2, "--executor-id must be given"),
+        ((*ON_POSTGRES, GRAPHS), 2, "Missing option: --executor-id"),
     ],
 )
 def test_a_worker_that_cannot_work_says_why(

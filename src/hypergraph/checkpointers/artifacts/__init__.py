@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import threading
 import time
@@ -43,6 +42,8 @@ class ArtifactRef:
             TypeError: the data is not a contiguous run of bytes.
             ValueError: the storage or the content type is not well-formed.
         """
+        import hashlib  # most values are small, and it takes long to load
+
         view = viewed(data)
         key = hashlib.sha256(view).hexdigest()
         ref = cls(storage, key, view.nbytes, content_type, f"sha256:{key}")

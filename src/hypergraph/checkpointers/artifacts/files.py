@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
-import secrets
 import stat
 import time
 from collections.abc import Container, Iterable, Iterator
@@ -241,6 +239,8 @@ class FileArtifactStore:
                 if not stat.S_ISREG(found.st_mode) or found.st_size != ref.size:
                     raise altered(ref, self.root, f"it has {found.st_size} bytes instead of {ref.size}")
                 data = stream.readall()
+        import hashlib  # most values are small, and it takes long to load
+
         if hashlib.sha256(data).hexdigest() != key:
             raise altered(ref, self.root, "its content has another sha256")
         return data
@@ -324,7 +324,7 @@ class FileArtifactStore:
         return True
 
     def _write(self, root: Folder, leaf: Folder, key: str, view: memoryview) -> None:
-        name = _TEMPORARY + secrets.token_hex(16)
+        name = _TEMPORARY + os.urandom(16).hex()
         file = leaf.create(name)
         try:
             try:
@@ -425,4 +425,6 @@ def _holds(leaf: Folder, key: str, size: int) -> bool:
         found = os.fstat(file)
         if not stat.S_ISREG(found.st_mode) or found.st_size != size:
             return False
+        import hashlib  # as above
+
         return hashlib.file_digest(stream, "sha256").hexdigest() == key

@@ -85,7 +85,7 @@ class PostgresBackend(SqlBackend):
         """Make commits durable in one transaction, in which each stands or falls by itself."""
         database = self.database
         is_written: bool | None = False
-        if all(database.locks.holds(commit.claim.key, commit.claim.fence) for commit in commits):
+        if all((commit.claim.key, commit.claim.fence) in database.locks.held for commit in commits):
             try:
                 is_written = database.commit_together(commits)
             except CheckpointError:

@@ -41,7 +41,7 @@ class OwnerSession:
         self._connect = connect
         self._driver: Driver | None = None
         self._number = 0
-        self._held: set[tuple[int, int]] = set()
+        self.held: set[tuple[int, int]] = set()  # key and fence of each claim
         self._lock = threading.Lock()
 
     @property
@@ -53,20 +53,11 @@ class OwnerSession:
 
     def hold(self, key: int, fence: int) -> None:
         """Add a claim to those that end with the session."""
-        self._held.add((key, fence))
+        self.held.add((key, fence))
 
     def free(self, key: int, fence: int) -> None:
         """Drop a claim."""
-        self._held.discard((key, fence))
-
-    def holds(self, key: int, fence: int) -> bool:
-        """Return whether the claim is one of this process."""
-        return (key, fence) in self._held
-
-    @property
-    def in_use(self) -> bool:
-        """Whether this process holds any claim."""
-        return bool(self._held)
+        self.held.discard((key, fence))
 
     def lives(self, key: int, fence: int, pid: int, address: str) -> bool:
         """Return whether the owner of that claim is still there; raises the driver's errors."""
@@ -74,33 +65,33 @@ class OwnerSession:
         with self._lock:
             driver = self._open()
             if number == self._number:
-                return (key, fence) in self._held
+                return (key, fence) in self.held
             # Held until the statement ends, and shared: processes that ask do not disturb each other.
             row = driver.execute("SELECT pg_try_advisory_xact_lock_shared($1)", [number]).fetchone()
             return not (row and row[0])
 
     def check(self) -> None:
         """Begin a new session if this one was lost while it is needed; raises the driver's errors."""
-        if self._held and self._driver is not None and _has_ended(self._driver):
+        if self.held and self._driver is not None and _has_ended(self._driver):
             with self._lock:
                 self._open()
 
     def close(self) -> None:
         """End the session unless a claim needs it."""
         with self._lock:
-            if self._driver is not None and not self._held:
+            if self._driver is not None and not self.held:
                 self._driver.close()
                 self._driver = None
 
     def end(self) -> None:
         """End the session, with all claims."""
-        self._held.clear()
+        self.held.clear()
         self.close()
 
     def forget(self) -> Driver | None:
         """Start over in the child of a fork; return what belongs to the parent."""
         driver, self._driver = self._driver, None
-        self._held.clear()
+        self.held.clear()
         self._lock = threading.Lock()
         return driver
 
@@ -114,8 +105,8 @@ class OwnerSession:
         try:
             number = secrets.randbits(62)
             driver.execute("SELECT pg_advisory_lock($1)", [number])
-            if self._held:
-                keys, fences = zip(*self._held, strict=True)
+            if self.held:
+                keys, fences = zip(*self.held, strict=True)
                 driver.execute(_MOVE, [f"{HOST} {number:x}", list(keys), list(fences)])
         except BaseException:
             driver.close()

@@ -11,10 +11,10 @@ from hypergraph.checkpointers.encoding import Redact
 from hypergraph.checkpointers.policy import CheckpointPolicy, Durability, Retention
 from hypergraph.checkpointers.sql.store import SqlCheckpointer
 from hypergraph.values.codecs import Codec, CodecChain
-from hypergraph.values.serializers import Serializer
 
 if TYPE_CHECKING:
     from hypergraph.checkpointers.postgres.backend import PostgresBackend
+    from hypergraph.values.serializers import Serializer
 
 DEFAULT_SCHEMA = "hypergraph"
 

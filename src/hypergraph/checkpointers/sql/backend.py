@@ -31,6 +31,7 @@ from hypergraph.checkpointers.records import (
     Ownership,
     Payload,
     StepRecord,
+    Turn,
     Workflow,
     each_of,
     owned,
@@ -177,6 +178,10 @@ class SqlBackend(Backend):
         """Return the latest encoded value of each input; one seek per name."""
         return self._read(reads.payloads, workflow_id, INPUT, upto)
 
+    def read_turns(self, workflow_id: str) -> list[Turn]:
+        """Return when inputs entered, and which, in order."""
+        return self._read(reads.turns, workflow_id)
+
     def read_following(self, workflow_id: str, superstep: int) -> list[str]:
         """Return the nodes of the first superstep after this one, in order of their index."""
         return self._read(reads.following, workflow_id, superstep)
@@ -266,7 +271,7 @@ class SqlBackend(Backend):
         """Give the workflow back; a claim that another process has taken over is left alone."""
         mine = owned(claim)
         database, held = self.database, (mine.key, mine.fence)
-        if not database.locks.holds(*held):
+        if held not in database.locks.held:
             return
         if fault_points.hook is not None:
             fault_points.point("release.before")
@@ -280,7 +285,10 @@ class SqlBackend(Backend):
             fault_points.point("release.after")
 
     def _check_held(self, claim: Ownership) -> None:
-        if not self.database.locks.holds(claim.key, claim.fence):  # released, or the parent's before a fork
+        if (
+            claim.key,
+            claim.fence,
+        ) not in self.database.locks.held:  # released, or the parent's before a fork
             raise taken_over(claim.workflow_id)
 
     def _settle(self, commit: Commit) -> None:

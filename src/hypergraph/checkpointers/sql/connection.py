@@ -43,6 +43,8 @@ class Connection(Protocol):
 class Locks(Protocol):
     """The claims that this process holds, and the liveness of others."""
 
+    held: set[tuple[int, int]]  # key and fence of each claim of this process
+
     @property
     def address(self) -> str:
         """The text by which the row of a workflow names this process, beside its number."""
@@ -52,9 +54,6 @@ class Locks(Protocol):
 
     def free(self, key: int, fence: int) -> None:
         """Drop a claim."""
-
-    def holds(self, key: int, fence: int) -> bool:
-        """Return whether the claim is one of this process."""
 
     def lives(self, key: int, fence: int, pid: int, address: str) -> bool:
         """Return whether the owner of that claim is alive."""

@@ -7,17 +7,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import msgspec
-
 from hypergraph.checkpointers.backend import ItemOutline, Position, StepOutline, StepTally, position_of
 from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.query import Query
-from hypergraph.checkpointers.records import Payload, StepRecord, Workflow, since_whole
+from hypergraph.checkpointers.records import Payload, StepRecord, Turn, Workflow, since_whole, turns_of
 from hypergraph.checkpointers.sql import queries
 from hypergraph.checkpointers.sql.columns import STEP_COLUMNS, Row, or_corrupt
 from hypergraph.checkpointers.sql.connection import Connection
 from hypergraph.checkpointers.sql.dialect import NAMES, PAYLOAD
-from hypergraph.checkpointers.sql.rows import record_of, workflow_of
+from hypergraph.checkpointers.sql.rows import parsed, record_of, workflow_of
 from hypergraph.checkpointers.sqlite.migrations import INPUT, OTHER, OUTPUT
 from hypergraph.checkpointers.status import StepStatus
 
@@ -87,6 +85,15 @@ def key_of(connection: Connection, workflow_id: str) -> int | None:
     """Return the key of a workflow, None if there is none."""
     row = connection.execute(_KEY, (findable(workflow_id),)).fetchone()
     return None if row is None else int(row[0])
+
+
+def turns(connection: Connection, workflow_id: str) -> list[Turn]:
+    """Return when inputs entered, and which, in order."""
+    given = connection.execute(
+        "SELECT superstep, name FROM vals WHERE workflow = ? AND kind = ?",
+        (key_of(connection, workflow_id), INPUT),
+    ).fetchall()
+    return turns_of(given)
 
 
 def locked_key(connection: Connection, workflow_id: str) -> int | None:
@@ -213,6 +220,18 @@ def steps(
             if values:
                 payload = linked(connection, key, kind, payload)
             found[payload.superstep, of_node].append((kind, payload))
+    return _records(workflow_id, rows, found, encoding, values=values)
+
+
+@or_corrupt
+def _records(
+    workflow_id: str,
+    rows: Iterable[Row],
+    found: dict[tuple[int, str], list[tuple[int, Payload]]],
+    encoding: Encoding,
+    *,
+    values: bool,
+) -> list[StepRecord]:
     return [record_of(workflow_id, row, _own(row, found), encoding, values=values) for row in rows]
 
 
@@ -313,15 +332,6 @@ FROM chosen JOIN workflows USING (key)
 """
 
 
-class _Extra(msgspec.Struct):
-    visit: int = 1
-    child_workflow_id: str | None = None
-    replayed: bool = False
-
-
-_decode = msgspec.json.Decoder(_Extra).decode
-
-
 def outlines(
     connection: Connection, workflow_id: str, after: Position, limit: int | None
 ) -> list[StepOutline]:
@@ -348,8 +358,5 @@ def _outlined(rows: Iterable[tuple[Any, ...]]) -> list[StepOutline]:
 
 
 def _extra(text: str) -> tuple[int, str | None, bool]:
-    try:
-        found = _decode(text)
-    except msgspec.DecodeError:  # a lone surrogate in an error, which msgspec refuses
-        found = msgspec.convert(json.loads(text), _Extra)
-    return found.visit, found.child_workflow_id, found.replayed
+    found = parsed(text)
+    return found.get("visit", 1), found.get("child_workflow_id"), found.get("replayed", False)

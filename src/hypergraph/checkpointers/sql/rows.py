@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import MISSING, fields
 from datetime import datetime
 from operator import attrgetter
 from typing import Any, NamedTuple
-
-import msgspec
 
 from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.names import moved
@@ -44,8 +41,7 @@ from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.records import Decision
 
 _dumps = json.JSONEncoder(separators=(",", ":"), default=list).encode
-_encode = msgspec.json.Encoder().encode  # several times faster, but it refuses lone surrogates
-_decode = msgspec.json.Decoder().decode
+_scan = json.JSONDecoder().raw_decode
 _KEPT = 256
 _STRUCTURES: dict[
     int, tuple[Any, Any, Any]
@@ -88,6 +84,8 @@ def structure(new: NewWorkflow) -> Structure:
     found = _STRUCTURES.get(id(new.node_hashes))
     if found is None or found[0] is not new.node_hashes or found[1] is not new.graph:
         graph, hashes = _dumps(new.graph), _dumps(dict(new.node_hashes))
+        import hashlib  # reading needs no digest, and it takes long to load
+
         digest = hashlib.sha256(f"[{graph},{hashes}]".encode()).digest()
         if len(_STRUCTURES) >= _KEPT:
             _STRUCTURES.clear()
@@ -129,9 +127,15 @@ def step_row(key: int, record: StepRecord) -> Row:
         created if completed_at is created_at else micros(completed_at),
         *_numbers(record),
         *(texts if texts == _NO_TEXTS else map(text, texts)),
-        _encode((record.input_versions, record.output_versions)).decode(),
+        _encoded((record.input_versions, record.output_versions)),
         _extra(record),
     )
+
+
+def _encoded(versions: tuple[dict[str, int], dict[str, int]]) -> str:
+    import msgspec  # several times faster than json, and not needed to read
+
+    return msgspec.json.encode(versions).decode()
 
 
 def _extra(record: StepRecord) -> str | None:
@@ -173,16 +177,15 @@ def input_rows(key: int, at: int, inputs: Iterable[Payload]) -> list[Row]:
     ]
 
 
-@or_corrupt
 def record_of(
     workflow_id: str, row: Row, payloads: Sequence[Payload], encoding: Encoding, *, values: bool
 ) -> StepRecord:
-    """Return the step of a row, by STEP_COLUMNS, with what its payloads hold."""
+    """Return the step of a row, by STEP_COLUMNS, with what its payloads hold; see `or_corrupt`."""
     _, superstep, node, index, status, created, completed, *stored, versions, extra = row
-    input_versions, output_versions = _decode(versions)
+    input_versions, output_versions = parsed(versions)
     own = dict(zip(_STORED, stored, strict=True))
     own["cached"] = bool(own["cached"])  # a number in SQLite
-    more = _fields(extra) if extra else {}
+    more: dict[str, Any] = parsed(extra) if extra else {}
     has_values = not more.pop("no_values", False)
     if isinstance(more.get("decision"), list):
         more["decision"] = Decision(more["decision"])
@@ -201,12 +204,16 @@ def record_of(
     )
 
 
-def _fields(extra: str) -> dict[str, Any]:
-    """Return the extra fields of a step: quickly, unless a text in them is not valid UTF-8."""
-    try:
-        return _decode(extra)  # type: ignore[no-any-return]  # what `_extra` has written
-    except ValueError:
-        return json.loads(extra)  # type: ignore[no-any-return]  # as above
+def parsed(text: str) -> Any:
+    """Return what a JSON text holds, without the search for blanks around it that `json.loads` begins with.
+
+    Raises:
+        ValueError: it is not JSON.
+    """
+    found, end = _scan(text)
+    if end != len(text):
+        raise ValueError(f"not JSON from character {end} on")
+    return found
 
 
 def inserting(table: str, columns: Sequence[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from hypergraph.checkpointers.artifacts import ArtifactStore
 from hypergraph.checkpointers.base import Checkpointer
@@ -10,7 +11,9 @@ from hypergraph.checkpointers.encoding import Redact
 from hypergraph.checkpointers.policy import CheckpointPolicy, Durability, Retention, policy_of
 from hypergraph.checkpointers.sql.backend import SqlBackend
 from hypergraph.values.codecs import Codec, CodecChain
-from hypergraph.values.serializers import Serializer
+
+if TYPE_CHECKING:
+    from hypergraph.values.serializers import Serializer
 
 
 class SqlCheckpointer(Checkpointer):

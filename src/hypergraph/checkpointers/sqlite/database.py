@@ -152,7 +152,7 @@ class Database:
         """
         gone = self._gone()
         if gone is not None:
-            if self.locks.in_use:
+            if self.locks.held:
                 raise StoreUnavailableError(
                     f"{gone} was removed or replaced while a workflow was being written to it. "
                     "Put the file back, or run the workflow again on the new one.",

@@ -31,33 +31,24 @@ class LockFile:
         self.address = HOST
         self._path = path
         self._file: int | None = None
-        self._held: set[tuple[int, int]] = set()
+        self.held: set[tuple[int, int]] = set()  # key and fence of each claim
 
     def hold(self, key: int, fence: int) -> None:
         """Lock the byte of a new claim; raises OSError when the file cannot be used."""
         if fcntl is not None:
             fcntl.lockf(self._open(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _byte(key, fence))
-        self._held.add((key, fence))
+        self.held.add((key, fence))
 
     def free(self, key: int, fence: int) -> None:
         """Unlock the byte of a claim, if this process holds it."""
-        if (key, fence) in self._held:
-            self._held.discard((key, fence))
+        if (key, fence) in self.held:
+            self.held.discard((key, fence))
             if fcntl is not None:
                 fcntl.lockf(self._open(), fcntl.LOCK_UN, 1, _byte(key, fence))
 
-    def holds(self, key: int, fence: int) -> bool:
-        """Return whether the claim is one of this process."""
-        return (key, fence) in self._held
-
-    @property
-    def in_use(self) -> bool:
-        """Whether this process holds any claim."""
-        return bool(self._held)
-
     def lives(self, key: int, fence: int, pid: int, host: str) -> bool:
         """Return whether the owner of that claim is still there."""
-        if (key, fence) in self._held:
+        if (key, fence) in self.held:
             return True
         if fcntl is None:
             return host != HOST or _process_lives(pid)
@@ -75,11 +66,11 @@ class LockFile:
 
     def forget(self) -> None:
         """Start over in the child of a fork, which inherits the handle but none of the locks."""
-        self._held.clear()
+        self.held.clear()
 
     def close(self) -> None:
         """Close the file unless a claim needs it."""
-        if self._file is not None and not self._held:
+        if self._file is not None and not self.held:
             os.close(self._file)
             self._file = None
 

@@ -6,7 +6,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from hypergraph.checkpointers import fault_points
 from hypergraph.checkpointers.artifacts import ArtifactStore
@@ -21,7 +21,9 @@ from hypergraph.checkpointers.sqlite.database import Connection, Database, datab
 from hypergraph.checkpointers.sqlite.migrations import MIGRATIONS, number
 from hypergraph.exceptions import CheckpointError
 from hypergraph.values.codecs import Codec, CodecChain
-from hypergraph.values.serializers import Serializer
+
+if TYPE_CHECKING:
+    from hypergraph.values.serializers import Serializer
 
 T = TypeVar("T")
 
@@ -80,11 +82,6 @@ class SqliteCheckpointer(SqlCheckpointer):
             artifact_threshold=artifact_threshold,
             redact=redact,
         )
-
-    @property
-    def path(self) -> str:
-        """The file, as an absolute path."""
-        return self.backend.location
 
 
 def artifacts_beside(path: str) -> FileArtifactStore:

@@ -63,7 +63,7 @@ def db_migrate(call: Call) -> Reply:
     """Update a store to the schema of this release."""
     store = sql_only(store_at(call.address))
     path, before = store.backend.location, schema_versions(store).found
-    store.open()
+    store.backend.open()
     store.close()
     document: MigratedView = {
         "schema": "hypergraph.migrated/1",

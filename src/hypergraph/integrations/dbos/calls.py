@@ -128,4 +128,4 @@ def decode_values(store: Checkpointer, graph: Graph | None, call: Call) -> dict[
 
 def typed_store(store: Checkpointer, graph: Graph | None) -> Checkpointer:
     """Return the store, set to decode values as the classes that the annotations of a graph name."""
-    return store if graph is None else store.with_serializer(with_types_of(store.serializer, graph))
+    return store if graph is None else store.view(serializer=with_types_of(store.encoding.serializer, graph))

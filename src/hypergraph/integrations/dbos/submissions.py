@@ -78,7 +78,9 @@ class Submissions:
                 workflow_id=workflow_id,
             )
         if options.pop("force", False):
-            self.store.release(self.store.claim(workflow_id, NewWorkflow(), force=True))
+            self.store.backend.release(
+                self.store.backend.claim(workflow_id, NewWorkflow(), self.store.encoding, force=True)
+            )
         return stored.step_count
 
     def enqueue(self, kind: str, call: Call, queue: str, **more: Any) -> str:

@@ -97,8 +97,8 @@ class CrashTests:
         assert claim.existing is not None
         assert claim.existing.crashes == {"bomb": 3}
         assert claim.running[-1] == (2, "bomb")
-        store.release(claim)
-        forgiven = store.claim("w", NewWorkflow(), force=True)
+        store.backend.release(claim)
+        forgiven = store.backend.claim("w", NewWorkflow(), store.encoding, force=True)
         assert forgiven.existing is not None
         assert forgiven.existing.crashes == {}
 
@@ -110,8 +110,8 @@ class CrashTests:
         owner.ask("announce bomb 0")
         owner.signal(signal.SIGKILL)
         claim = opened(store)
-        store.commit(claim, status=WorkflowStatus.COMPLETED)
-        store.release(claim)
+        store.backend.write(store.encoding.commit(claim, status=WorkflowStatus.COMPLETED))
+        store.backend.release(claim)
         again = opened(store)
         assert again.existing is not None
         assert (again.existing.crashes, again.running, again.crashed) == ({}, (), False)
@@ -129,7 +129,7 @@ class FenceTests:
         zombie.signal(signal.SIGSTOP)
         with pytest.raises(WorkflowLockedError):
             opened(store)
-        claim = store.claim("w", NewWorkflow(), force=True)
+        claim = store.backend.claim("w", NewWorkflow(), store.encoding, force=True)
         zombie.say("step 1")
         zombie.signal(signal.SIGCONT)
         assert zombie.hear() == "OwnershipLostError"
@@ -153,5 +153,5 @@ class FenceTests:
         store.close()
         rival = other()
         assert rival.ask("claim w") == "WorkflowLockedError"
-        store.release(claim)
+        store.backend.release(claim)
         assert rival.ask("claim w") == "done"

@@ -61,7 +61,7 @@ class CommitTests:
         assert (found.status, found.duration_ms, found.step_count) == (WorkflowStatus.FAILED, 5.0, 1)
         assert (found.graph, found.tags, found.node_hashes) == ({"nodes": ["n"]}, {"k": "v"}, {"n": "h"})
         assert found.completed_at is not None
-        store.commit(claim, status=WorkflowStatus.ACTIVE)
+        store.backend.write(store.encoding.commit(claim, status=WorkflowStatus.ACTIVE))
         assert store.workflow("w").completed_at is None
 
     def test_commits_in_a_group_stand_or_fall_by_themselves(self, store: Checkpointer) -> None:
@@ -70,7 +70,7 @@ class CommitTests:
 
         def unit(claim: Ownership, superstep: int) -> Commit:
             record = step(superstep, workflow_id=claim.workflow_id)
-            return store.prepare(claim, [store.encoding.encode(record)], full=superstep == 1)
+            return store.encoding.commit(claim, [store.encoding.encode(record)], full=superstep == 1)
 
         group = [unit(good, 0), unit(bad, 0), unit(bad, 1), unit(good, 1)]
         outcomes = store.backend.write_all(group)
@@ -86,7 +86,7 @@ class OwnershipTests:
         claim = opened(store, graph_name="g")
         assert claim.existing is None
         assert store.workflow("w").status is WorkflowStatus.ACTIVE
-        store.release(claim)
+        store.backend.release(claim)
         again = opened(store, graph_name="other")
         assert again.existing is not None
         assert (again.existing.graph_name, again.fence > claim.fence) == ("g", True)
@@ -107,10 +107,10 @@ class OwnershipTests:
 
     def test_force_takes_a_workflow_over_and_the_old_owner_is_refused(self, store: Checkpointer) -> None:
         old = opened(store)
-        new = store.claim("w", NewWorkflow(), force=True)
+        new = store.backend.claim("w", NewWorkflow(), store.encoding, force=True)
         with pytest.raises(OwnershipLostError):
             commit(store, old, step(0))
-        store.release(old)
+        store.backend.release(old)
         with pytest.raises(WorkflowLockedError):
             opened(store)
         commit(store, new, step(0))
@@ -118,14 +118,14 @@ class OwnershipTests:
 
     def test_a_released_claim_is_worth_nothing(self, store: Checkpointer) -> None:
         claim = opened(store)
-        store.release(claim)
-        store.release(claim)
+        store.backend.release(claim)
+        store.backend.release(claim)
         with pytest.raises(OwnershipLostError):
             commit(store, claim, step(0))
 
     def test_a_claim_of_a_deleted_workflow_does_not_fit_a_new_one(self, store: Checkpointer) -> None:
         old = opened(store)
-        store.release(old)
+        store.backend.release(old)
         store.backend.delete(["w"])
         opened(store)
         with pytest.raises(OwnershipLostError):
@@ -133,10 +133,10 @@ class OwnershipTests:
 
     def test_announced_steps_without_a_record_are_known_to_the_next_owner(self, store: Checkpointer) -> None:
         claim = opened(store)
-        store.commit(claim, running="a", at=2)
-        store.commit(claim, running="b", at=2)
+        store.backend.write(store.encoding.commit(claim, running="a", at=2))
+        store.backend.write(store.encoding.commit(claim, running="b", at=2))
         commit(store, claim, step(2, "b"))
-        store.release(claim)
+        store.backend.release(claim)
         assert opened(store).running == ((2, "a"),)
 
 
@@ -146,20 +146,22 @@ class BackgroundTests:
     def test_the_background_writer_has_written_all_when_it_is_drained(self, store: Checkpointer) -> None:
         writer, claim = Writer(store.backend, capacity=4), opened(store)
         for number in range(100):
-            writer.submit(store.prepare(claim, [store.encoding.encode(step(number, values={"x": number}))]))
+            writer.submit(
+                store.encoding.commit(claim, [store.encoding.encode(step(number, values={"x": number}))])
+            )
         writer.drain(claim)
         assert [found.index for found in store.steps("w")] == list(range(100))
 
     def test_after_a_failed_commit_none_of_its_claim_is_written(self, store: Checkpointer) -> None:
         writer, claim, other = Writer(store.backend), opened(store), opened(store, "other")
         commit(store, claim, step(0))
-        writer.submit(store.prepare(claim, [store.encoding.encode(step(0))]))
+        writer.submit(store.encoding.commit(claim, [store.encoding.encode(step(0))]))
         with pytest.raises(OwnershipLostError):  # noqa: PT012 - at one of the next calls, whichever it is
             for number in range(1, 10_000):
-                writer.submit(store.prepare(claim, [store.encoding.encode(step(number))]))
+                writer.submit(store.encoding.commit(claim, [store.encoding.encode(step(number))]))
         with pytest.raises(OwnershipLostError):
             writer.drain(claim)
-        writer.submit(store.prepare(other, [store.encoding.encode(step(0, workflow_id="other"))]))
+        writer.submit(store.encoding.commit(other, [store.encoding.encode(step(0, workflow_id="other"))]))
         writer.drain()
         assert len(store.steps("w")) == 1
         assert len(store.steps("other")) == 1

@@ -74,7 +74,9 @@ class _Worker:
         self.claimed: Ownership | None = None
 
     def claim(self, workflow_id: str, force: str = "") -> None:
-        self.claimed = self.store.claim(workflow_id, NewWorkflow(), force=bool(force))
+        self.claimed = self.store.backend.claim(
+            workflow_id, NewWorkflow(), self.store.encoding, force=bool(force)
+        )
 
     @property
     def held(self) -> Ownership:
@@ -82,7 +84,7 @@ class _Worker:
         return self.claimed
 
     def announce(self, node: str, superstep: str) -> None:
-        self.store.commit(self.held, running=node, at=int(superstep))
+        self.store.backend.write(self.store.encoding.commit(self.held, running=node, at=int(superstep)))
 
     def step(self, superstep: str) -> None:
         """Commit a step whose value is its number, in full."""
@@ -97,10 +99,10 @@ class _Worker:
             print(number, flush=True)
 
     def status(self, status: str) -> None:
-        self.store.commit(self.held, status=WorkflowStatus(status))
+        self.store.backend.write(self.store.encoding.commit(self.held, status=WorkflowStatus(status)))
 
     def release(self) -> None:
-        self.store.release(self.held)
+        self.store.backend.release(self.held)
 
 
 def _store_of(file: str, name: str, folder: str) -> Checkpointer:

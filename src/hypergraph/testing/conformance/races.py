@@ -61,8 +61,8 @@ class ThreadTests:
             claim = opened(store, name)
             for number in range(20):
                 commit(store, claim, step(number, values={"x": [name, number]}, workflow_id=name))
-            store.commit(claim, status=WorkflowStatus.COMPLETED)
-            store.release(claim)
+            store.backend.write(store.encoding.commit(claim, status=WorkflowStatus.COMPLETED))
+            store.backend.release(claim)
 
         names = [f"w{number}" for number in range(6)]
         assert at_once(*(partial(tell, name) for name in names)) == [None] * 6
@@ -96,7 +96,7 @@ class ThreadTests:
 
         def fork() -> None:
             for number in range(5):
-                store.release(opened(store, f"fork-{number}", forked_from="w", copies=True))
+                store.backend.release(opened(store, f"fork-{number}", forked_from="w", copies=True))
 
         assert at_once(write, fork) == [None] * 2
         for number in range(5):
@@ -167,7 +167,7 @@ class ClockTests:
             with pytest.raises(WorkflowLockedError):
                 opened(store)
             commit(store, claim, step(0, values={"x": 1}), status=WorkflowStatus.COMPLETED)
-            store.release(claim)
+            store.backend.release(claim)
             assert opened(store).fence > claim.fence
 
     def test_prune_goes_by_the_clock(self, store: Checkpointer) -> None:

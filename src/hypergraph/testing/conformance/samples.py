@@ -16,21 +16,23 @@ def step(superstep: int, node: str = "n", values: Any = None, **fields: Any) -> 
 
 def opened(store: Checkpointer, workflow_id: str = "w", **about: Any) -> Ownership:
     """Claim a workflow, new or not."""
-    return store.claim(workflow_id, NewWorkflow(**about))
+    return store.backend.claim(workflow_id, NewWorkflow(**about), store.encoding)
 
 
 def commit(
     store: Checkpointer, claim: Ownership, *records: StepRecord, **more: Unpack[CommitOptions]
 ) -> None:
     """Commit steps together."""
-    store.commit(claim, [store.encoding.encode(record) for record in records], **more)
+    store.backend.write(
+        store.encoding.commit(claim, [store.encoding.encode(record) for record in records], **more)
+    )
 
 
 def recorded(store: Checkpointer, *records: StepRecord, workflow_id: str = "w", **about: Any) -> None:
     """Store a whole workflow that completes."""
     claim = opened(store, workflow_id, **about)
     commit(store, claim, *records, status=WorkflowStatus.COMPLETED)
-    store.release(claim)
+    store.backend.release(claim)
 
 
 def given(store: Checkpointer, workflow_id: str = "w", upto: int | None = None) -> dict[str, Any]:

@@ -161,7 +161,7 @@ class ValueTests:
         claim = opened(store)
         encoded = store.encoding.encode(step(0, values={"x": value}))
         value.append(2)
-        store.commit(claim, [encoded])
+        store.backend.write(store.encoding.commit(claim, [encoded]))
         store.state("w")["x"].append(3)
         assert store.state("w") == {"x": [1]}
 
@@ -183,7 +183,7 @@ class ValueTests:
     def test_a_value_of_another_serializer_is_undecodable_and_hides_nothing(
         self, store: Checkpointer
     ) -> None:
-        other = store.with_serializer(MsgpackSerializer())
+        other = store.view(serializer=MsgpackSerializer())
         claim = opened(store)
         commit(other, claim, step(0, values={"x": (1, 2)}))
         commit(store, claim, step(1, values={"y": 1}))
@@ -193,8 +193,8 @@ class ValueTests:
 
     def test_inputs_have_versions_and_enter_before_a_superstep(self, store: Checkpointer) -> None:
         claim = opened(store)
-        store.commit(claim, inputs={"q": (1, "a"), "k": (1, 5)})
-        store.commit(claim, inputs={"q": (2, "b")}, at=4)
+        store.backend.write(store.encoding.commit(claim, inputs={"q": (1, "a"), "k": (1, 5)}))
+        store.backend.write(store.encoding.commit(claim, inputs={"q": (2, "b")}, at=4))
         assert given(store, "w") == {"q": (2, "b"), "k": (1, 5)}
         assert given(store, "w", 3) == {"q": (1, "a"), "k": (1, 5)}
         assert store.state("w") == {}

@@ -89,7 +89,7 @@ class ListTests:
     def test_a_copied_history_is_whole_without_its_origin(self, store: Checkpointer) -> None:
         claim = opened(store)
         commit(store, claim, *(step(i, values={"x": i}) for i in range(4)), inputs={"q": (1, "?")})
-        store.release(claim)
+        store.backend.release(claim)
         opened(store, "fork", forked_from="w", forked_at=2, copies=True)
         store.backend.delete(["w"])
         assert (store.state("fork"), given(store, "fork")) == ({"x": 2}, {"q": (1, "?")})
@@ -138,7 +138,7 @@ class UpkeepTests:
     ) -> None:
         recorded(store, *(step(i, values={"x": i}) for i in range(6)))
         store.policy = policy
-        store.retain("w")
+        store.backend.retain("w", store.policy, store.encoding)
         assert len([found for found in store.steps("w") if found.durable]) == kept
         assert store.state("w") == {"x": 5}
 
@@ -147,8 +147,8 @@ class UpkeepTests:
         opened(store, "active")
         for status in (WorkflowStatus.FAILED, WorkflowStatus.PARTIAL):
             claim = opened(store, status.value)
-            store.commit(claim, status=status)
-            store.release(claim)
+            store.backend.write(store.encoding.commit(claim, status=status))
+            store.backend.release(claim)
         future = timedelta(days=-1)  # everything ended before tomorrow
         assert store.prune("1d") == []
         assert store.prune(future, keep_failed=True, dry_run=True) == ["w"]
@@ -176,8 +176,8 @@ class AwaitableTests:
 
     def test_the_awaitable_methods_tell_the_same_story(self, store: Checkpointer) -> None:
         async def story() -> None:
-            store.open()
-            store.open()
+            store.backend.open()
+            store.backend.open()
             store.create_workflow("w", graph_name="g", inputs={"q": 1}, tags={"k": "v"})
             store.save_step(step(0, values={"x": 1}))
             store.save_step(step(0, values={"y": 2}))

@@ -1,0 +1,1011 @@
+"""The scheduler: which nodes run next. Pure: no clock, no I/O, no values.
+
+A node runs when what it takes is there and nothing that is still to run can change it. A node behind gates
+runs when one of them has chosen it, except to begin a loop whose gate cannot be asked yet. A loop goes round
+by its gate, one whole round after another, and what comes after it runs once, when it has ended.
+
+How that is worked out:
+
+Edges. Data (from every producer of a name to whoever takes it), order (emit to wait_for) and control (gate to
+    target). What a node makes for itself is no edge. Strongly connected components are loops.
+
+Rounds. A loop *begins* somewhere (see `_Places`) and its next rounds start at its *heads*: the targets that a
+    gate of the loop can choose and that lead to the beginning without another choice. Edges of the loop into
+    its heads are cut; what is left is looked at again, so loops nest. A loop without a gate is cut where it
+    begins. Without the cut edges every level is acyclic, so "leads to" is an order, and one set of
+    predecessors per node says what it has to wait for.
+
+Due. A node is due when it is open, has what it takes, has seen the signals it waits for, and is fresh: not
+    yet run in this turn, given something new, or named by a decision. A default or binding counts as being
+    there: by the time the node may start nothing can replace it any more.
+
+Wait. A due node waits while a due or running node leads to it. Heads that a gate of their loop has chosen are
+    *held* until the rest of the round is at rest, and the rest does not wait for them; then the next round
+    begins with all of them. An open question counts as running.
+
+Open. A decision opens a head for one run, and any other node until its gate decides anew or is given
+    something new. One of several gates is enough.
+
+Entry. A value or decision from outside begins a loop anew: decisions inside are dropped, an END is undone,
+    the beginning is open again. A turn does this with everything that the new inputs can reach.
+
+New. What a node writes is new to those who take it, equal or not: a round goes on to its gate. Only where a
+    loop goes round without a gate an equal value is not new, and an appended one never is.
+
+The compiled `Layout` depends on the structure of the graph and the names given, the `Standing` of a run is a
+handful of bit masks over nodes. Both know nodes by their index in graph order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from hypergraph.structure import strong_components
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One node as the scheduler sees it."""
+
+    name: str
+    takes: tuple[str, ...] = ()  # its inputs
+    makes: tuple[str, ...] = ()  # its data outputs
+    emits: tuple[str, ...] = ()  # signals that it gives when it is done
+    waits: tuple[str, ...] = ()  # signals and values that it waits for, without taking them
+    feeders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # who delivers each input
+    optional: frozenset[str] = frozenset()  # inputs with a default or a binding
+    appends: frozenset[str] = frozenset()  # outputs that are added to a list
+    targets: tuple[str, ...] | None = None  # of a gate, without END
+    default_open: bool = True  # whether a target of the gate may begin a loop
+
+
+@dataclass(slots=True)
+class Loop:
+    """A strongly connected component of a level, cut so that a round of it is acyclic."""
+
+    index: int
+    members: int  # mask of its nodes, those of inner loops included
+    bit: int  # stands for "the next round of this loop is chosen" beside the bits of nodes
+    ahead: int = 0  # mask of what leads to it from outside
+    inside: int = 0  # its members, and the bits of the loops inside it
+    begins: int = 0  # where it begins
+    early: int = 0  # what it comes by from there before any choice
+    opened: int = 0  # controlled nodes that are open when it begins
+    unaided: int = 0  # those of them that no gate outside controls
+    cut: int = 0  # where its rounds start
+    gated: bool = True  # whether a gate starts its rounds
+    gates: tuple[int, ...] = ()  # all gates inside
+    callers: tuple[int, ...] = ()  # gates outside with targets inside
+    inner: tuple[int, ...] = ()  # this loop and those inside it, by index
+    signals: int = 0  # slots of signals that are given anew in each round
+    kept: int = 0  # slots of signals that its heads wait for: those of the round that ends count
+
+
+class Ambiguity(Exception):
+    """A loop that could begin at several places."""
+
+    def __init__(self, members: Sequence[str], places: Sequence[str]) -> None:
+        super().__init__(members, places)
+        self.members = tuple(members)
+        self.places = tuple(places)
+
+
+def bits(mask: int) -> Iterator[int]:
+    """Yield the indexes of a mask in order."""
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low
+
+
+class Layout:
+    """The structure of a graph, compiled for one set of given names.
+
+    Raises Ambiguity for a loop with a gate that could begin at several places.
+    """
+
+    def __init__(  # noqa: PLR0917 - the structure, and what a run brings along
+        self,
+        parts: Sequence[Part],
+        given: Collection[str] = (),
+        scope: Collection[str] | None = None,
+        entrypoints: Collection[str] = (),
+        uncertain: int = 0,
+        declared: bool = False,
+    ) -> None:
+        self.parts = parts
+        self.declared = declared  # whether edges are declared rather than inferred from names
+        self.uncertain = uncertain  # nodes that may not make all of their outputs, or ask
+        self.size = len(parts)
+        self.index = {part.name: i for i, part in enumerate(parts)}
+        self.given = frozenset(given)
+        self.entrypoints = tuple(entrypoints)
+        self.scope_names = names = tuple(self.index if scope is None else scope)
+        self.track: object = None  # what an engine remembers of runs in this layout
+        self.scope = _mask(self.index[name] for name in names)
+        self.named = _mask(self.index[name] for name in entrypoints)
+        self.lists = frozenset(name for part in parts for name in part.appends)
+        self.gates = _mask(i for i in self._active() if parts[i].targets is not None)
+        self.targets = [self._targets_of(i) for i in range(self.size)]
+        self.controllers: list[tuple[int, ...]] = [()] * self.size
+        for gate in bits(self.gates):
+            for target in self.targets[gate].values():
+                self.controllers[target] += (gate,)
+        self.controlled = _mask(i for i, found in enumerate(self.controllers) if found)
+        self._link()
+        self.before = [0] * self.size
+        self.loops: list[Loop] = []
+        self.home: list[tuple[int, ...]] = [()] * self.size  # the loops around each node, from the outermost
+        self.heads = 0  # nodes that a gate of their own loop controls
+        self.severed: set[tuple[int, int]] = set()  # edges by which a round leads to the next
+        self._order(list(self._active()), dict(enumerate(self.leads)), 0, ())
+        self._settle_slots()
+        self._settle_entries()
+
+    def _active(self) -> Iterator[int]:
+        return bits(self.scope)
+
+    def _targets_of(self, index: int) -> dict[str, int]:
+        targets = self.parts[index].targets
+        if targets is None or not self.scope >> index & 1:
+            return {}
+        return {name: self.index[name] for name in targets if self.scope >> self.index[name] & 1}
+
+    # -- edges ---------------------------------------------------------------------------------------
+
+    def _link(self) -> None:
+        """Find out who feeds whom: `flows` by value, `leads` by edges of any type."""
+        self.flows: list[dict[int, set[str]]] = [{} for _ in range(self.size)]
+        self.signalled: list[dict[int, set[str]]] = [{} for _ in range(self.size)]
+        emitters: dict[str, list[int]] = {}
+        for i in self._active():
+            for name in (*self.parts[i].makes, *self.parts[i].emits):
+                emitters.setdefault(name, []).append(i)
+        for i in self._active():
+            part = self.parts[i]
+            for name in part.takes:
+                for feeder in part.feeders.get(name, ()):
+                    source = self.index[feeder]
+                    if source != i and self.scope >> source & 1:
+                        self.flows[source].setdefault(i, set()).add(name)
+            for name in part.waits:
+                for source in emitters.get(name, ()):
+                    if source != i:
+                        self.signalled[source].setdefault(i, set()).add(name)
+        self.leads: list[set[int]] = [
+            {*self.flows[i], *self.signalled[i], *self.targets[i].values()} for i in range(self.size)
+        ]
+        for i in self._active():
+            self.leads[i].discard(i)
+        self._hear_through_loops()
+
+    def _hear_through_loops(self) -> None:
+        """Let gates that take an appended list hear the appenders of their loop that no gate controls."""
+        lists = self.lists
+        if not lists:
+            return
+        component = {
+            i: number
+            for number, c in enumerate(self._components(list(self._active()), dict(enumerate(self.leads))))
+            for i in c
+        }
+        for gate in bits(self.gates):
+            for name in lists.intersection(self.parts[gate].takes):
+                sources = [i for i in self._active() if name in self.flows[i].get(gate, ())]
+                inside = [i for i in sources if component[i] == component[gate]]
+                if any(not self.controllers[i] for i in inside):
+                    for i in inside:
+                        if self.controllers[i]:
+                            self._unlink(i, gate, name)
+
+    def _unlink(self, source: int, target: int, name: str) -> None:
+        names = self.flows[source][target]
+        names.discard(name)
+        if not names:
+            del self.flows[source][target]
+            if target not in self.signalled[source] and target not in self.targets[source].values():
+                self.leads[source].discard(target)
+
+    def _components(self, nodes: Sequence[int], links: Mapping[int, set[int]]) -> list[list[int]]:
+        """Return strongly connected components, each before those it leads to, in graph order inside."""
+        inside = set(nodes)
+        found = strong_components(nodes, {i: sorted(links[i] & inside) for i in nodes})
+        return [sorted(component) for component in reversed(found)]
+
+    # -- levels --------------------------------------------------------------------------------------
+
+    def _order(
+        self, nodes: Sequence[int], links: Mapping[int, set[int]], ahead: int, around: tuple[int, ...]
+    ) -> None:
+        """Put one level in order, and every loop in it."""
+        inside = set(nodes)
+        reached: dict[int, int] = {}  # by node: what leads to it on this level
+        for component in self._components(nodes, links):
+            before = 0
+            for i in component:
+                before |= reached.get(i, 0)
+            own = _mask(component)
+            before &= ~own
+            if len(component) == 1:
+                self.before[component[0]] = before | ahead
+                self.home[component[0]] = around
+            else:
+                own |= self._order_loop(component, links, before | ahead, around)
+            passed = before | own
+            for i in component:
+                for j in links[i]:
+                    if j in inside and not own >> j & 1:
+                        reached[j] = reached.get(j, 0) | passed
+
+    def _order_loop(
+        self, component: Sequence[int], links: Mapping[int, set[int]], ahead: int, around: tuple[int, ...]
+    ) -> int:
+        """Cut a loop and put it in order; return the bits of this loop and of those inside it."""
+        members = _mask(component)
+        number = len(self.loops)
+        loop = Loop(number, members, 1 << (self.size + number), ahead)
+        self.loops.append(loop)
+        loop.gates = tuple(i for i in component if self.parts[i].targets is not None)
+        outside = {g for i in component for g in self.controllers[i] if not members >> g & 1}
+        loop.callers = tuple(sorted(outside))
+        for gate in loop.gates:
+            for target in self.targets[gate].values():
+                if members >> target & 1:
+                    self.heads |= 1 << target
+        _Places(self, loop, component, links, around).settle()
+        inner = self._sever(loop, component, links)
+        self._order(component, inner, ahead, (*around, number))
+        loop.inner = tuple(k for k in range(number, len(self.loops)))
+        own = _union(self.loops[k].bit for k in loop.inner)
+        loop.inside = members | own
+        return own
+
+    def _sever(
+        self, loop: Loop, component: Sequence[int], links: Mapping[int, set[int]]
+    ) -> dict[int, set[int]]:
+        """Cut the edges that begin the next round, and return those that are left.
+
+        These are the choices of heads and, as far as cycles are left without them, other edges into heads.
+        """
+        inside = set(component)
+        left = {
+            i: {j for j in links[i] & inside if not loop.cut >> j & 1 or self._carries(i, j)}
+            for i in component
+        }
+        round_ = {i: number for number, c in enumerate(self._components(component, left)) for i in c}
+        severed = {(i, j) for i in component for j in left[i] if loop.cut >> j & 1 and round_[i] == round_[j]}
+        self.severed |= severed
+        return {i: {j for j in left[i] if (i, j) not in severed} for i in component}
+
+    def _carries(self, source: int, target: int) -> bool:
+        """Say whether an edge is more than the choice of a gate."""
+        return target in self.flows[source] or target in self.signalled[source]
+
+    # -- what a finished node does -------------------------------------------------------------------
+
+    def _settle_slots(self) -> None:
+        """Give each input that nothing stands in for, and each signal awaited, a bit of its own."""
+        slots: dict[tuple[int, str, bool], int] = {}
+        self.need = [0] * self.size
+        self.at_start = 0
+        for i in self._active():
+            part = self.parts[i]
+            for name in part.takes:
+                if name not in part.optional and name not in self.lists:
+                    self._add_slot(slots, i, name, False)
+            for name in part.waits:
+                self._add_slot(slots, i, name, True)
+        self.slots = slots
+        self.gives: list[dict[str, int]] = [{} for _ in range(self.size)]
+        self.feeds: list[dict[str, int]] = [{} for _ in range(self.size)]
+        self.returns: list[dict[str, int]] = [
+            {} for _ in range(self.size)
+        ]  # to where a loop begins without a gate
+        for i in self._active():
+            for j, names in self.flows[i].items():
+                back = (i, j) in self.severed and not self.heads >> j & 1
+                for name in names:
+                    kind = self.returns if back else self.feeds
+                    kind[i][name] = kind[i].get(name, 0) | 1 << j
+                    self._give(i, j, name, slots.get((j, name, False), 0))
+            for name in self.parts[i].makes:
+                if name in self.parts[i].takes:
+                    self._give(i, i, name, slots.get((i, name, False), 0))
+        self._settle_signals(slots)
+        for (i, name, is_signal), slot in slots.items():
+            if not is_signal and name in self.given and self._counts(i, name):
+                self.at_start |= slot
+
+    def _add_slot(
+        self, slots: dict[tuple[int, str, bool], int], index: int, name: str, is_signal: bool
+    ) -> None:
+        slot = slots[index, name, is_signal] = 1 << len(slots)
+        self.need[index] |= slot
+
+    def _give(self, source: int, target: int, name: str, slot: int) -> None:
+        if slot:
+            self.gives[source][name] = self.gives[source].get(name, 0) | slot
+
+    def _settle_signals(self, slots: Mapping[tuple[int, str, bool], int]) -> None:
+        self.signals = [0] * self.size  # slots that a node fills when it is done
+        self.waiters = [0] * self.size
+        for i in self._active():
+            for j, names in self.signalled[i].items():
+                self.waiters[i] |= 1 << j
+                for name in names:
+                    slot = slots[j, name, True]
+                    self.signals[i] |= slot
+                    for k in self.home[i]:
+                        if k in self.home[j]:
+                            self.loops[k].signals |= slot
+                            if (i, j) in self.severed:
+                                self.loops[k].kept |= slot
+        for i in bits(self.scope & self.named):
+            self.at_start |= sum(slots.get((i, name, True), 0) for name in self.parts[i].waits)
+
+    def _counts(self, index: int, name: str) -> bool:
+        """Say whether a given value counts: not if a loop brings another one before any choice."""
+        begun = _union(self.loops[k].begins | self.loops[k].opened for k in self.home[index])
+        if (self.gates | self.heads | begun) >> index & 1 or not self.home[index]:
+            return True
+        early = _union(self.loops[k].early for k in self.home[index])
+        return not any(
+            name in self.flows[i].get(index, ()) and (i, index) not in self.severed for i in bits(early)
+        )
+
+    def _settle_entries(self) -> None:
+        """Sum up what happens when a node is done without anything out of the ordinary."""
+        self.gives_all = [_union(found.values()) | self.signals[i] for i, found in enumerate(self.gives)]
+        self.feeds_all = [_union(found.values()) for found in self.feeds]
+        self.enters: list[tuple[int, ...]] = []
+        self.calls: list[dict[int, int | None]] = []  # by gate and target: the loop that a choice enters
+        for i in range(self.size):
+            entered = {self._entered(i, j) for j in self.flows[i]} - {None}
+            self.enters.append(tuple(sorted(k for k in entered if k is not None)))
+            self.calls.append({j: self._entered(i, j) for j in self.targets[i].values()})
+        self.outer = [loop for loop in self.loops if not self._around(loop)]
+        self.beginning = self.scope
+        for loop in self.outer:
+            self.beginning &= ~loop.members | loop.begins
+        self.stirs = [0] * self.size  # nodes of a loop that a signal reaches for the first time
+        for i in self._active():
+            for j in self.signalled[i]:
+                k = self._entered(i, j)
+                self.stirs[i] |= 1 << j if k is None else self.loops[k].begins
+        self.calling = [
+            0
+        ] * self.size  # nodes of loops that a node is outside of: they wait for its beginning
+        for i in self._active():
+            for j in self.flows[i]:
+                k = self._entered(i, j)
+                if k is not None:
+                    self.calling[i] |= 1 << j
+        self._settle_holds()
+
+    def _settle_holds(self) -> None:
+        """Find which choices start a round, and whose outcome decides the course."""
+        self.holds: list[dict[int, int]] = []  # by gate and target: the loop whose next round a choice starts
+        for gate in range(self.size):
+            held = {}
+            for target in self.targets[gate].values():
+                for k in self.home[gate]:
+                    if self.loops[k].cut >> target & 1:
+                        held[target] = k
+            self.holds.append(held)
+        self.eventful = self.gates | self.uncertain
+        for i in self._active():
+            if any(name not in self.parts[i].appends for name in self.returns[i]):
+                self.eventful |= 1 << i
+        for loop in self.loops:  # heads that feed each other run on what was there before either
+            for i in bits(loop.cut):
+                if any(loop.cut >> j & 1 and (i, j) in self.severed for j in self.flows[i]):
+                    self.eventful |= loop.cut
+
+    @cached_property
+    def watched(self) -> frozenset[int]:
+        """The nodes other than gates of which the scheduler must know what they made."""
+        return frozenset(bits(self.eventful & ~self.gates))
+
+    @cached_property
+    def is_line(self) -> bool:
+        """Whether no two nodes could ever run at the same time."""
+        nodes = (1 << self.size) - 1
+        pairs = sum((mask & nodes).bit_count() for mask in self.before)
+        return pairs == self.scope.bit_count() * (self.scope.bit_count() - 1) // 2
+
+    def _around(self, loop: Loop) -> tuple[int, ...]:
+        """Return the loops around a loop."""
+        home = self.home[(loop.members & -loop.members).bit_length() - 1]
+        return home[: home.index(loop.index)]
+
+    def _entered(self, source: int, target: int) -> int | None:
+        """Return the outermost loop around the target that the source is outside of."""
+        return next((k for k in self.home[target] if k not in self.home[source]), None)
+
+    def reached_from(self, names: Collection[str], nodes: Iterable[int] = ()) -> int:
+        """Return all that new values of these names, or these nodes, reach over edges of every type."""
+        coming = [i for i in self._active() if not set(names).isdisjoint(self.parts[i].takes)]
+        coming += [i for i in nodes if self.scope >> i & 1]
+        found = set(coming)
+        while coming:
+            for j in self.leads[coming.pop()]:
+                if j not in found:
+                    found.add(j)
+                    coming.append(j)
+        return _mask(found)
+
+    def able(self, waits: bool = True) -> int:
+        """Return what may run with what is given, if every gate agrees; without `waits` nobody waits."""
+        have, ran, grown = self.at_start, 0, True
+        signals = _union(slot for (_, _, is_signal), slot in self.slots.items() if is_signal)
+        begun = self.named | _union(loop.opened for loop in self.loops)
+        while grown:
+            grown = False
+            for i in bits(self.scope & ~ran):
+                lacks = self.need[i] & ~have
+                chosen = (
+                    not self.controllers[i]
+                    or begun >> i & 1
+                    or any(ran >> g & 1 for g in self.controllers[i])
+                )
+                if chosen and not (lacks if waits else lacks & ~signals):
+                    ran |= 1 << i
+                    have |= self.gives_all[i]
+                    grown = True
+        return ran
+
+    def names_of(self, mask: int) -> list[str]:
+        """Return the names of a mask of nodes, in graph order."""
+        return [self.parts[i].name for i in bits(mask & ((1 << self.size) - 1))]
+
+
+def _union(masks: Iterable[int]) -> int:
+    found = 0
+    for mask in masks:
+        found |= mask
+    return found
+
+
+def _union_of(sets: Iterable[set[str]]) -> set[str]:
+    return set().union(*sets)
+
+
+class _Places:
+    """Where a loop begins and where its rounds start.
+
+    It begins, by the first of these that gives anything:
+    1. at the entry points that were named;
+    2. at the nodes no gate controls which have what they take from outside, from defaults or from bindings:
+       if they lead to a gate without a choice; at a gate only if there is nothing else;
+    3. at the controlled nodes without which no gate of the loop could be asked;
+    4. at the controlled node that can run with what is there.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        loop: Loop,
+        component: Sequence[int],
+        links: Mapping[int, set[int]],
+        around: Sequence[int],
+    ) -> None:
+        self.layout = layout
+        self.loop = loop
+        self.component = component
+        inside = set(component)
+        self.outer = set(bits(layout.loops[around[-1]].begins)) & inside if around else set()
+        self.links = {i: links[i] & inside for i in component}
+        self.choices = {
+            (gate, target)
+            for gate in loop.gates
+            for target in layout.targets[gate].values()
+            if target in inside
+        }
+        self.heads = {target for _, target in self.choices}
+        self.strict = layout.declared and bool(self.heads)  # what is given does not count for ordinary nodes
+        self.deciding = {gate for gate, _ in self.choices}
+        # The ways that need no choice: all edges but those that only a decision of the loop takes.
+        self.ways: dict[int, set[int]] = {
+            i: {j for j in self.links[i] if (i, j) not in self.choices or layout._carries(i, j)}
+            for i in component
+        }
+        self.outside = {i for i in component if any(gate not in inside for gate in layout.controllers[i])}
+
+    def settle(self) -> None:
+        """Set `begins`, `opened`, `cut` and `gated` of the loop."""
+        loop = self.loop
+        begins, opened = self._beginnings()
+        loop.begins = _mask(begins)
+        loop.early = _mask(begins) | _mask(self._free_ways(begins))
+        loop.opened = _mask(opened)
+        loop.unaided = _mask(i for i in opened if i not in self.outside or self.layout.named >> i & 1)
+        heads = self._starts(begins)
+        loop.cut = _mask(heads or self.outside or begins) or 1 << self.component[0]
+        loop.gated = bool(heads)
+
+    def _starts(self, begins: set[int]) -> set[int]:
+        """Return the heads at which rounds start if the loop began here.
+
+        These are the last choices on the ways back, and the other targets of their gates: but none that all
+        ways from another one to a gate lead through, that has a loop of its own in each round.
+        """
+        direct = begins & self.heads
+        last = direct | {head for head in self.heads if self._leads_freely(head, begins - direct, direct)}
+        chosen = {(gate, i) for gate, i in self.choices if i in last}
+        if chosen:
+            inner = self._inner(begins)
+            last = {i for gate, i in chosen if inner[gate] is None or inner[gate] != inner[i]} or last
+        gates = {gate for gate, i in self.choices if i in last}
+        last |= {i for gate, i in self.choices if gate in gates}
+        return {i for i in last if not any(self._stands_between(i, other) for other in last - {i})}
+
+    def _leads_to_a_gate(self, index: int) -> bool:
+        """Say whether a way leads from a node to a gate of the loop without a choice of the loop."""
+        return self._leads_freely(index, self.deciding)
+
+    def _inner(self, begins: set[int]) -> dict[int, int | None]:
+        """Return the number of the loop that each node is in when all edges to the beginning are cut."""
+        links = {i: self.links[i] - begins for i in self.component}
+        found: dict[int, int | None] = dict.fromkeys(self.component)
+        for number, component in enumerate(self.layout._components(self.component, links)):
+            if len(component) > 1:
+                found.update(dict.fromkeys(component, number))
+        return found
+
+    def _stands_between(self, index: int, head: int) -> bool:
+        """Say whether every way from a head to a gate of the loop leads through a node."""
+        found, coming = {head}, [head]
+        while coming:
+            i = coming.pop()
+            if i in self.deciding and i != index:
+                return False
+            for j in self.ways[i] if i != index else ():
+                if j not in found:
+                    found.add(j)
+                    coming.append(j)
+        return True
+
+    def _free_ways(self, begins: Iterable[int]) -> set[int]:
+        """Return where ways lead from the beginning without a choice of the loop."""
+        found: set[int] = set()
+        coming = list(begins)
+        while coming:
+            for j in self.ways[coming.pop()]:
+                if j not in found and j not in self.heads:
+                    found.add(j)
+                    coming.append(j)
+        return found
+
+    def _leads_freely(self, head: int, begins: Collection[int], without: Collection[int] = ()) -> bool:
+        """Say whether a way leads from a head to the beginning without another choice of the loop."""
+        if head in without:
+            return False
+        found, coming = {head}, [head]
+        while coming:
+            for j in self.ways[coming.pop()]:
+                if j in begins:
+                    return True
+                if j not in found and j not in self.heads:
+                    found.add(j)
+                    coming.append(j)
+        return False
+
+    def _beginnings(self) -> tuple[set[int], set[int]]:
+        layout = self.layout
+        named = {i for i in self.component if layout.named >> i & 1}
+        if named:
+            return named, {i for i in named if layout.controllers[i]}
+        able = {i for i in self.component if self._is_able(i, set())}
+        if self.strict and not able:  # then what is given counts after all
+            self.strict = False
+            able = {i for i in self.component if self._is_able(i, set())}
+        able = able & self.outer or able  # where the loop around begins inside of this one
+        free = {i for i in able if not layout.controllers[i]}
+        plain = {
+            i for i in free if not layout.gates >> i & 1 and (not self.heads or self._leads_to_a_gate(i))
+        }
+        gates = free & self.deciding
+        if plain or gates:
+            return self._as_one(plain or gates), set()
+        if not self.heads:
+            return self._as_one(able), set()
+        return self._controlled(able)
+
+    def _controlled(self, able: set[int]) -> tuple[set[int], set[int]]:
+        """Find the controlled nodes to begin with."""
+        candidates = {i for i in able if self._may_open(i)}
+        needed = {i for i in self.component if self._may_open(i) and self._is_needed(i)}
+        begins = candidates & needed
+        if begins:
+            return self._as_one(begins), needed
+        alone = {i for i in candidates if i not in self.outside}
+        if len(alone) > 1:
+            alone = {i for i in alone if self._runs_on_given(i)} or alone
+        if len(alone) > 1:
+            raise self._ambiguity(alone)
+        if alone:
+            return alone, alone | needed
+        return candidates, needed
+
+    def _runs_on_given(self, index: int) -> bool:
+        """Say whether all that the loop feeds to a node is given."""
+        fed = _union_of(
+            names for i in self.component for j, names in self.layout.flows[i].items() if j == index
+        )
+        return bool(fed) and fed <= self.layout.given
+
+    def _may_open(self, index: int) -> bool:
+        """Say whether a controlled node may begin the loop before its gates are asked."""
+        layout = self.layout
+        gates = layout.controllers[index]
+        return index in self.outside or any(layout.parts[gate].default_open for gate in gates)
+
+    def _is_needed(self, index: int) -> bool:
+        """Say whether no gate of the loop could be asked without this node."""
+        return bool(self.deciding & self._closure(None)) and not self.deciding & self._closure(index)
+
+    def _closure(self, without: int | None) -> set[int]:
+        """Return what could run one after the other if every gate agreed, leaving one node out."""
+        found: set[int] = set()
+        grown = True
+        while grown:
+            grown = False
+            for i in self.component:
+                may_open = not self.layout.controllers[i] or self._may_open(i)
+                if i not in found and i != without and may_open and self._is_able(i, found):
+                    found.add(i)
+                    grown = True
+        return found
+
+    def _is_able(self, index: int, ran: Collection[int]) -> bool:
+        """Say whether a node has what it takes, given that some of the loop have run."""
+        layout, inside = self.layout, self.loop.members
+        part = layout.parts[index]
+        for name in part.takes:
+            if name in part.optional or name in layout.lists:
+                continue
+            sources = [layout.index[feeder] for feeder in part.feeders.get(name, ())]
+            if name in layout.given and not (self.strict and self._is_ordinary(index, sources)):
+                continue
+            if not any(
+                source in ran or (layout.scope >> source & 1 and not inside >> source & 1)
+                for source in sources
+            ):
+                return False
+        for name in part.waits:
+            emitters = (i for i in bits(layout.scope) if name in layout.signalled[i].get(index, ()))
+            if not any(source in ran or not inside >> source & 1 for source in emitters):
+                return False
+        return True
+
+    def _is_ordinary(self, index: int, sources: Iterable[int]) -> bool:
+        """Say whether declared edges of the loop feed a node that is neither head nor gate."""
+        fed = any(self.loop.members >> source & 1 and source != index for source in sources)
+        return fed and index not in self.heads and not self.layout.gates >> index & 1
+
+    def _as_one(self, places: set[int]) -> set[int]:
+        """Return the places as one: without a gate the first, else all, if rounds start at the same heads.
+
+        Raises Ambiguity if they do not.
+        """
+        if len(places) > 1 and not self.heads:
+            return {min(places)}
+        if len({frozenset(self._starts({i})) for i in places}) > 1:
+            raise self._ambiguity(places)
+        return places
+
+    def _ambiguity(self, places: Collection[int]) -> Ambiguity:
+        names = [part.name for part in self.layout.parts]
+        return Ambiguity([names[i] for i in self.component], [names[i] for i in sorted(places)])
+
+
+def _mask(indexes: Iterable[int]) -> int:
+    found = 0
+    for i in indexes:
+        found |= 1 << i
+    return found
+
+
+class Standing:
+    """Where a run stands."""
+
+    __slots__ = (
+        "asking",
+        "decisions",
+        "due",
+        "ended",
+        "entered",
+        "events",
+        "fresh",
+        "have",
+        "held",
+        "idle",
+        "layout",
+        "open",
+        "owed",
+        "quiet",
+        "ran",
+        "running",
+    )
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self.have = layout.at_start  # slots that are filled
+        self.fresh = layout.beginning  # not yet run, given something new, or named by a decision
+        self.idle = layout.scope  # not yet run in this turn and, in a loop, in this entry
+        self.entered = layout.named & layout.controlled  # controlled nodes that are open to begin
+        self.decisions: dict[int, int] = {}  # by gate: what it has opened
+        self.owed = 0  # what a decision named that has not started since
+        self.ended = 0  # gates that have decided END
+        self.held = [0] * len(layout.loops)  # by loop: heads chosen for its next round
+        self.quiet: dict[int, int] = {}  # by node: what it does not make run again
+        self.events: list[tuple[int, bool]] = []  # loops that were entered, or (True) that began a round
+        self.running = self.asking = self.ran = self.due = 0
+        self.open = layout.scope & ~layout.controlled
+        for loop in layout.loops:
+            self.entered |= loop.unaided
+        self.open |= self.entered
+        self._look_at(layout.scope)
+
+    def key(self) -> tuple[object, ...]:
+        """Return what the future depends on."""
+        decisions = tuple(sorted(self.decisions.items()))
+        masks = (
+            self.have,
+            self.fresh,
+            self.open,
+            self.entered,
+            self.ended,
+            self.owed,
+            self.running,
+            self.idle,
+        )
+        return (*masks, self.asking, decisions, tuple(self.quiet.items()), *self.held)
+
+    def copy(self) -> Standing:
+        """Return a standing that goes its own way."""
+        other: Standing = object.__new__(Standing)
+        for name in Standing.__slots__:
+            setattr(other, name, getattr(self, name))
+        other.decisions, other.held, other.events = dict(self.decisions), list(self.held), []
+        return other
+
+    # -- what comes next -------------------------------------------------------------------------------
+
+    def ready(self) -> list[int]:
+        """Return the nodes that may start now, in graph order; a loop at rest may begin its next round."""
+        layout, due = self.layout, self.due
+        if not due:
+            return []
+        held = 0
+        active = due | self.running
+        if any(self.held):
+            waiting = [
+                (loop, self.held[loop.index] & due) for loop in layout.loops if self.held[loop.index] & due
+            ]
+            for loop, heads in waiting:
+                held |= heads
+                active |= loop.bit
+            active &= ~held | self.running
+            for loop, heads in reversed(waiting):  # inner loops first
+                if not active & ~loop.bit & (loop.inside | loop.ahead):
+                    self._begin_round(loop, heads)
+                    held &= ~heads
+                    active = active & ~loop.bit | heads
+            active |= self.due & ~held  # a new round may close what waits for its signals
+        before = layout.before
+        return [i for i in bits(self.due & ~held) if not active & before[i]]
+
+    def _begin_round(self, loop: Loop, heads: int) -> None:
+        self.held[loop.index] &= ~heads
+        self.events.append((loop.index, True))
+        if loop.signals:
+            self.have &= ~(loop.signals & ~loop.kept)
+            self._look_at(loop.members)
+
+    # -- what happens ----------------------------------------------------------------------------------
+
+    def start(self, index: int) -> None:
+        """Note that a node starts."""
+        bit, layout = 1 << index, self.layout
+        self.fresh &= ~bit
+        self.idle &= ~bit
+        self.due &= ~bit
+        self.owed &= ~bit
+        self.running |= bit
+        if layout.heads & bit:  # open for one run
+            for gate in layout.controllers[index]:
+                if gate in self.decisions:
+                    self.decisions[gate] &= ~bit
+            self.entered &= ~bit
+            self.open &= ~bit
+        for k in layout.home[index]:
+            if layout.loops[k].kept and layout.loops[k].cut & bit:
+                self.have &= ~(layout.need[index] & layout.loops[k].kept)
+
+    def finish(self, index: int, absent: Collection[str] = (), equal: Collection[str] = ()) -> None:
+        """Note that a node is done, which of its outputs it did not make, and which are as they were."""
+        layout, bit = self.layout, 1 << index
+        self.running &= ~bit
+        self.asking &= ~bit
+        self.ran |= bit
+        if absent:
+            gives, fed = layout.signals[index], 0
+            for name in layout.parts[index].makes:
+                if name not in absent:
+                    gives |= layout.gives[index].get(name, 0)
+                    fed |= layout.feeds[index].get(name, 0)
+        else:
+            gives, fed = layout.gives_all[index], layout.feeds_all[index]
+        if layout.returns[index]:
+            appends = layout.parts[index].appends
+            for name, back in layout.returns[index].items():
+                if name not in absent and name not in equal and name not in appends:
+                    fed |= back
+                    for k in layout.home[index]:
+                        self.held[k] |= layout.loops[k].cut & back & ~self.idle
+        if index in self.quiet:
+            fed &= ~self.quiet[index]
+        self.have |= gives
+        self.fresh |= fed & ~layout.calling[index] | layout.stirs[index] & self.idle
+        touched = fed | layout.waiters[index] | layout.stirs[index] | bit
+        for gate in bits(fed & layout.gates & ~self.ended):
+            if gate in self.decisions:
+                touched |= self._drop(gate)
+        for k in layout.enters[index]:
+            touched |= self._enter(k)
+        self._look_at(touched)
+
+    def decide(self, gate: int, targets: Collection[int], is_end: bool = False) -> None:
+        """Note what a gate decided; then it is to `finish`."""
+        layout = self.layout
+        touched = self._drop(gate) if gate in self.decisions else 0
+        chosen = _mask(targets)
+        self.decisions[gate] = self.decisions.get(gate, 0) | chosen
+        self.owed |= chosen
+        self.open |= chosen
+        self.fresh |= chosen
+        if is_end:
+            self.ended |= 1 << gate
+        holds = layout.holds[gate]
+        outermost = min((holds[i] for i in targets if i in holds), default=None)
+        if outermost is not None:
+            self.held[outermost] |= chosen & layout.loops[outermost].members
+        for i in targets:
+            k = layout.calls[gate].get(i)
+            if k is not None:
+                touched |= self._enter(k)
+        self._look_at(touched | chosen | 1 << gate)
+
+    def ask(self, index: int) -> None:
+        """Note that a node that has started waits for an answer."""
+        self.asking |= 1 << index
+
+    def _drop(self, gate: int) -> int:
+        """Take back what a gate decided; return the nodes concerned."""
+        layout = self.layout
+        kept = self.decisions[gate] & layout.heads  # open for one run, whatever the gate decides next
+        dropped = self.decisions[gate] & ~kept
+        self.decisions[gate] = kept
+        self.owed &= ~dropped
+        for k in {k for k in layout.calls[gate].values() if k is not None}:
+            if not self._is_called(layout.loops[k]):  # then its beginning is not open any more
+                dropped |= self.entered & layout.loops[k].opened & ~layout.loops[k].unaided
+                self.entered &= ~layout.loops[k].opened | layout.loops[k].unaided
+        self._reopen(dropped)
+        return dropped
+
+    def _is_called(self, loop: Loop) -> bool:
+        return any(self.decisions.get(gate, 0) & loop.members for gate in loop.callers)
+
+    def _enter(self, number: int) -> int:
+        """Begin a loop anew; return the nodes concerned."""
+        layout = self.layout
+        loop = layout.loops[number]
+        concerned = loop.members
+        for gate in loop.gates:
+            concerned |= self.decisions.pop(gate, 0)
+        self.owed &= ~concerned | _union(self.decisions.values())
+        self.ended &= ~loop.members
+        self.entered &= ~loop.members
+        self.idle |= loop.members
+        for k in loop.inner:
+            inner = layout.loops[k]
+            self.held[k] = 0
+            self.entered |= inner.opened if self._is_called(inner) else inner.unaided
+            self.events.append((k, False))
+            self.have &= ~inner.signals
+        self.fresh = self.fresh & ~loop.members | loop.begins | self.owed & loop.members
+        self._reopen(concerned)
+        return concerned
+
+    def _reopen(self, concerned: int) -> None:
+        """Find out which of these nodes are open."""
+        for i in bits(concerned & self.layout.controlled):
+            bit = 1 << i
+            chosen = any(self.decisions.get(gate, 0) & bit for gate in self.layout.controllers[i])
+            self.open = self.open | bit if chosen or self.entered & bit else self.open & ~bit
+
+    def _look_at(self, touched: int) -> None:
+        """Find out which of these nodes are due."""
+        due, have, need = self.due, self.have, self.layout.need
+        able = self.fresh & self.open & ~self.ended & ~self.running & touched
+        due &= ~(touched & ~able)
+        for i in bits(able):
+            if need[i] & ~have:
+                due &= ~(1 << i)
+            else:
+                due |= 1 << i
+        self.due = due
+
+    # -- what happened before ----------------------------------------------------------------------------
+
+    def replay(
+        self,
+        index: int,
+        chosen: Collection[int] | None = None,
+        is_end: bool = False,
+        absent: Collection[str] = (),
+        equal: Collection[str] = (),
+    ) -> None:
+        """Note that a node has run; `chosen` is what it decided if it is a gate."""
+        for loop in self.layout.loops:
+            if self.held[loop.index] >> index & 1:
+                self._begin_round(loop, self.held[loop.index] & (self.due | 1 << index))
+        self.start(index)
+        if chosen is not None:
+            self.decide(index, chosen, is_end)
+        self.finish(index, absent, equal)
+        self.events.clear()
+
+    def turn(self, layout: Layout, reached: int) -> Standing:
+        """Return where a turn begins: everything reached begins anew, the rest stands as it did.
+
+        The layout is that of a run which is given the last inputs, the new ones and what is remembered.
+        """
+        new, rest = Standing(layout), ~reached
+        outside = _union(slot for (i, _, _), slot in layout.slots.items() if rest >> i & 1)
+        made = _union(layout.gives_all[i] for i in bits(self.ran & rest & layout.scope))
+        new.have = (new.have | made) & ~outside | self.have & outside
+        for name in ("fresh", "idle", "entered", "ended", "owed", "running", "asking", "ran"):
+            setattr(new, name, getattr(new, name) & reached | getattr(self, name) & rest)
+        new.decisions = {gate: mask for gate, mask in self.decisions.items() if rest >> gate & 1}
+        new.owed |= _union(new.decisions.values()) & self.owed
+        for loop in self.layout.loops:
+            known = [other.index for other in layout.loops if other.members == loop.members]
+            if known and not loop.members & reached:
+                new.held[known[0]] = self.held[loop.index]
+        new._reopen(layout.scope)
+        new._look_at(layout.scope)
+        return new
+
+    def hush(self, sources: int) -> None:
+        """Let nodes that are new to the graph disturb nothing that has run."""
+        self.quiet = dict.fromkeys(bits(sources), self.ran & ~sources)
+
+    def after(self, index: int, levels: Mapping[int, int], first: int) -> int:
+        """Return the superstep of a node, given the last ones of others: one more than what led to it."""
+        layout = self.layout
+        ahead = layout.before[index]
+        for k in layout.home[index]:
+            if layout.loops[k].cut >> index & 1:
+                ahead |= layout.loops[k].members
+        ahead = ahead & layout.scope | 1 << index
+        return max(first, max((levels[i] + 1 for i in bits(ahead) if i in levels), default=first))
+
+    # -- why it ends -----------------------------------------------------------------------------------
+
+    def lacks(self, index: int) -> list[str]:
+        """Return the names without which a node cannot run."""
+        missing = self.layout.need[index] & ~self.have
+        return [name for (i, name, _), slot in self.layout.slots.items() if i == index and slot & missing]
+
+    def unmet(self) -> list[tuple[int, int]]:
+        """Return the decisions that were not carried out: gate and target."""
+        return [
+            (gate, i)
+            for gate, chosen in sorted(self.decisions.items())
+            for i in bits(chosen & self.owed & ~self.due)
+        ]

@@ -1,0 +1,1 @@
+"""Laws of the execution model: a reference interpreter, random graphs, and the comparison with the engine."""

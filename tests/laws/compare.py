@@ -1,0 +1,336 @@
+"""The engine against the reference interpreter, on the same random graphs; and a shrinker for differences.
+
+python -m laws.compare 0 500            # look for differences, from the folder of the tests
+python -m laws.compare --shrink 137     # make the graph of a seed as small as it can be
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from hypergraph import (
+    AsyncRunner,
+    GraphConfigError,
+    IncompatibleRunnerError,
+    InfiniteLoopError,
+    MissingInputError,
+    RunStatus,
+    SyncRunner,
+)
+from hypergraph.checkpointers import MemoryCheckpointer
+from laws import graphs
+from laws.graphs import FEATURES, Body, Case, Chooser, build, given, make, needed, program
+from laws.reference import Interpreter, Outcome
+
+LIMIT = 15  # rounds
+RUNNERS = ("sync", "async")
+ENDINGS = {
+    RunStatus.COMPLETED: "completed",
+    RunStatus.PAUSED: "paused",
+    RunStatus.FAILED: "failed",
+}
+
+
+class Unfit(Exception):
+    """The engine does not take this graph or these values for a reason that is no matter of scheduling."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What the engine did otherwise."""
+
+    case: Case
+    runner: str
+    turn: int
+    what: str
+    expected: Any
+    found: Any
+    outcome: Outcome = field(repr=False)
+
+    def __str__(self) -> str:
+        return (
+            f"{program(self.case)}\n\n{self.runner}, turn {self.turn + 1}: {self.what}\n"
+            f"  reference: {self.expected}\n  engine:    {self.found}\n"
+            f"  course of the reference: {self.outcome.supersteps}"
+        )
+
+
+def key(calls: Iterable[tuple[str, Any]]) -> list[str]:
+    """Calls or decisions as a multiset that compares and prints."""
+    return sorted(f"{name} {sorted(v.items()) if isinstance(v, dict) else v}" for name, v in calls)
+
+
+def reference_runs(case: Case, *, rounds: int = LIMIT) -> Iterator[tuple[dict[str, Any], Outcome]]:
+    """Run all turns, and yield the values and the outcome of each call.
+
+    A turn that pauses is answered once before the next one.
+    """
+    run = Interpreter(case.net, rounds)
+    for number, values in enumerate(case.turns):
+        out = run.turn(values, new_turn=number > 0)
+        yield values, out
+        asked = 0
+        while out.ended == "paused" and asked < 3:
+            asked += 1
+            answers = {q: f"{q}@{(number + 1) * graphs.BASE + asked}" for q in out.questions[: asked % 2 + 1]}
+            out = run.turn(answers)
+            yield answers, out
+        if out.ended not in ("completed", "paused"):
+            return
+
+
+def check(
+    seed: int, features: Iterable[str] = FEATURES, runners: Iterable[str] = RUNNERS
+) -> Difference | None:
+    """Compare the engine with the reference on the graph of a seed: None, or what differs first."""
+    return check_case(make(seed, features), runners)
+
+
+def check_case(case: Case, runners: Iterable[str] = RUNNERS) -> Difference | None:
+    """Compare on one case. Raises `Unfit` when the engine does not take the graph."""
+    runs = list(reference_runs(case))
+    for runner in runners:
+        found = _compare(case, runner, runs)
+        if found is not None:
+            return found
+    return None
+
+
+def _compare(case: Case, runner: str, runs: list[tuple[dict[str, Any], Outcome]]) -> Difference | None:
+    calls: list[tuple[str, dict[str, Any]]] = []
+    try:
+        graph = build(case.net, lambda name, inputs: calls.append((name, inputs)))
+    except (GraphConfigError, ValueError) as error:
+        raise Unfit(str(error)) from error
+    store = MemoryCheckpointer()
+    for number, (values, out) in enumerate(runs):
+        calls.clear()
+        result, ended = _run(graph, runner, store, values, number, case)
+        difference: tuple[str, Any, Any] | None = None
+        if ended != out.ended:
+            difference = ("ended", f"{out.ended} {out.places or out.loop or ''}", ended)
+        elif out.ended in ("refused", "infinite"):
+            return None
+        elif key(calls) != key(out.calls):
+            missing, extra = key(out.calls), key(calls)
+            for call in list(missing):
+                if call in extra:
+                    missing.remove(call)
+                    extra.remove(call)
+            difference = ("calls", f"not called: {missing}", f"called besides: {extra}")
+        elif result is not None:
+            steps = [s for s in result.log.steps if s.decision not in (None, []) and s.status != "skipped"]
+            decided = key((s.node_name, _choice(s.decision)) for s in steps)
+            expected = key((g, _choice(c)) for g, c in out.decisions if "/" not in g and c != ())
+            values_found = {x: v for x, v in result.values.items() if x in out.values or _is_output(case, x)}
+            if decided != expected:
+                difference = ("decisions", expected, decided)
+            elif values_found != out.values:
+                both = out.values.keys() | values_found.keys()
+                odd = [x for x in sorted(both) if out.values.get(x, ...) != values_found.get(x, ...)]
+                difference = (
+                    "values",
+                    {x: out.values.get(x) for x in odd},
+                    {x: values_found.get(x) for x in odd},
+                )
+            elif out.ended == "paused" and _questions(result) != set(out.questions):
+                difference = ("questions", set(out.questions), _questions(result))
+        if difference is not None:
+            return Difference(case, runner, number, *difference, out)
+    return None
+
+
+def _is_output(case: Case, name: str) -> bool:
+    return any(name in p.outputs for p in case.net.parts)
+
+
+def _choice(decision: Any) -> str:
+    return " ".join(decision) if isinstance(decision, (list, tuple)) else str(decision)
+
+
+def _questions(result: Any) -> set[str]:
+    pauses = getattr(result, "pauses", None) or ([result.pause] if result.pause else [])
+    return {p.response_key for p in pauses}
+
+
+def _run(  # noqa: PLR0917 - one call of a case
+    graph: Any, runner: str, store: Any, values: dict[str, Any], number: int, case: Case
+) -> tuple[Any, str]:
+    options: dict[str, Any] = {
+        "workflow_id": "w",
+        "max_iterations": LIMIT,
+        "error_handling": "continue",
+        "on_internal_override": "ignore",
+        "new_turn": number > 0 and values in case.turns,
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            if runner == "sync":
+                result: Any = SyncRunner(checkpointer=store).run(graph, values, **options)
+            else:
+                result = asyncio.run(AsyncRunner(checkpointer=store).run(graph, values, **options))
+        except InfiniteLoopError:
+            return None, "infinite"
+        except MissingInputError as error:
+            raise Unfit(str(error)) from error
+        except (ValueError, GraphConfigError, IncompatibleRunnerError) as error:
+            if "with_entrypoint" in str(error):
+                return None, "refused"
+            raise Unfit(str(error)) from error
+    if result.status is RunStatus.FAILED and isinstance(result.error, InfiniteLoopError):
+        return result, "infinite"
+    if result.status is RunStatus.FAILED and "with_entrypoint" in str(result.error):
+        return result, "refused"
+    return result, ENDINGS.get(result.status, str(result.status))
+
+
+# -------------------------------------------------------------------- shrinking
+
+
+def repaired(case: Case) -> Case | None:
+    """Give what is needed now, and nothing that nothing takes."""
+    parts = case.net.parts
+    if not parts:
+        return None
+    names = {p.name for p in parts}
+    parts = tuple(
+        replace(p, targets=kept, call=replace(p.call, targets=kept))
+        if isinstance(p.call, Chooser) and (kept := tuple(t for t in p.targets if t in names)) != p.targets
+        else p
+        for p in parts
+    )
+    if any(p.kind == "gate" and not p.targets for p in parts):
+        return repaired(
+            replace(
+                case, net=replace(case.net, parts=tuple(p for p in parts if p.kind != "gate" or p.targets))
+            )
+        )
+    if any(isinstance(p.call, Chooser) and p.call.leave not in (*p.targets, "END") for p in parts):
+        parts = tuple(
+            replace(p, call=replace(p.call, leave="END", ends=True)) if isinstance(p.call, Chooser) else p
+            for p in parts
+        )
+    made = {x for p in parts for x in (*p.outputs, *p.emit)}
+    parts = tuple(replace(p, wait_for=tuple(x for x in p.wait_for if x in made)) for p in parts)
+    declared = case.net.declared
+    if declared is not None:
+        declared = tuple(e for e in declared if set(e) <= names)
+    taken = {x for p in parts for x in p.inputs}
+    net = replace(
+        case.net,
+        parts=parts,
+        declared=declared,
+        bound={x: v for x, v in case.net.bound.items() if x in taken},
+        entrypoints=tuple(n for n in case.net.entrypoints if n in names),
+    )
+    turns = [{x: v for x, v in values.items() if x in taken} for values in case.turns]
+    turns[0].update({x: given(x, 1) for x in needed(net) if x not in turns[0]})
+    return replace(case, net=net, turns=(turns[0], *(t for t in turns[1:] if t)))
+
+
+def smaller(case: Case) -> Iterator[Case]:
+    """Cases with one thing less."""
+    net, parts = case.net, case.net.parts
+    for i in range(len(case.turns) - 1, 0, -1):
+        yield replace(case, turns=case.turns[:i] + case.turns[i + 1 :])
+    for i in range(len(parts)):
+        yield replace(case, net=replace(net, parts=parts[:i] + parts[i + 1 :]))
+    if net.declared is not None:
+        yield replace(case, net=replace(net, declared=None))
+        for i in range(len(net.declared)):
+            yield replace(case, net=replace(net, declared=net.declared[:i] + net.declared[i + 1 :]))
+    for less in ({"bound": {}}, {"entrypoints": ()}):
+        if getattr(net, next(iter(less))):
+            yield replace(case, net=replace(net, **less))  # type: ignore[arg-type]
+    for i, p in enumerate(parts):
+        for q in _less(p):
+            yield replace(case, net=replace(net, parts=(*parts[:i], q, *parts[i + 1 :])))
+    for i, values in enumerate(case.turns):
+        for x in values:
+            turn = {y: v for y, v in values.items() if y != x}
+            yield replace(case, turns=(*case.turns[:i], turn, *case.turns[i + 1 :]))
+
+
+def _less(p: graphs.Part) -> Iterator[graphs.Part]:  # noqa: PLR0912 - one way each
+    if p.kind == "graph":
+        assert p.inner is not None
+        yield replace(
+            p, kind="node", call=Body(p.name, p.outputs, lists=bool(p.map_over)), inner=None, map_over=()
+        )
+        if not p.map_over and len(p.inner.parts) > 1:
+            for i in range(len(p.inner.parts)):
+                inner = replace(p.inner, parts=p.inner.parts[:i] + p.inner.parts[i + 1 :])
+                outputs = tuple(x for x in p.outputs if any(x in q.outputs for q in inner.parts))
+                takes = {x for q in inner.parts for x in q.inputs}
+                inputs = tuple(x for x in p.inputs if x in takes)
+                if set(needed(inner)) <= set(p.inputs) and outputs:
+                    yield replace(p, inner=inner, outputs=outputs, inputs=inputs)
+        return
+    for x in p.wait_for:
+        yield replace(p, wait_for=tuple(y for y in p.wait_for if y != x))
+    if p.emit:
+        yield replace(p, emit=())
+    for x in p.inputs:
+        defaults = {y: v for y, v in p.defaults.items() if y != x}
+        if len(p.inputs) > 1:
+            yield replace(p, inputs=tuple(y for y in p.inputs if y != x), defaults=defaults)
+    if isinstance(p.call, Body) and len(p.outputs) > 1 and not p.append:
+        for x in p.outputs:
+            outputs = tuple(y for y in p.outputs if y != x)
+            yield replace(p, outputs=outputs, call=replace(p.call, outputs=outputs))
+    if isinstance(p.call, Chooser):
+        for t in p.targets if len(p.targets) > 1 else ():
+            targets = tuple(y for y in p.targets if y != t)
+            yield replace(p, targets=targets, call=replace(p.call, targets=targets))
+        if p.call.multi:
+            yield replace(p, call=replace(p.call, multi=False, ends=True))
+        if not p.default_open:
+            yield replace(p, default_open=True)
+
+
+def shrink(case: Case, fails: Callable[[Case], object] | None = None) -> Case:
+    """Make a failing case smaller, greedily, while it still fails."""
+
+    def differs(candidate: Case) -> bool:
+        try:
+            return bool((fails or check_case)(candidate))
+        except Unfit:
+            return False
+
+    while True:
+        for candidate in smaller(case):
+            fit = repaired(candidate)
+            if fit is not None and fit != case and differs(fit):
+                case = fit
+                break
+        else:
+            return case
+
+
+def main(arguments: list[str]) -> None:
+    if arguments[0] == "--shrink":
+        small = shrink(make(int(arguments[1])))
+        print(check_case(small))
+        return
+    kinds: dict[str, list[int]] = {}
+    for seed in range(int(arguments[0]), int(arguments[1])):
+        try:
+            difference = check(seed, arguments[2].split(",") if len(arguments) > 2 else FEATURES)
+        except Unfit as error:
+            kinds.setdefault("unfit: " + " ".join(str(error).split()[:4]), []).append(seed)
+            continue
+        kinds.setdefault(f"{difference.what} ({difference.runner})" if difference else "agree", []).append(
+            seed
+        )
+    for kind, seeds in sorted(kinds.items(), key=lambda item: -len(item[1])):
+        print(f"{len(seeds):5}  {kind}: {seeds[:12]}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

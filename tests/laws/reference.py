@@ -1,0 +1,825 @@
+"""A reference interpreter of the execution model: naive, literal, independent of the engine.
+
+It looks at everything again before every superstep. R1-R9 are the rules, L1-L8 the laws of the execution
+model; "Turns", "Appending" and "Questions" are its sections of that name.
+
+Decisions where the rules leave room
+------------------------------------
+D1  Edges. Every producer of a name feeds every consumer of it (a first listed producer would break L4).
+    A consumer takes the latest value of the name. With declared edges the declared ones feed, and control
+    and ordering edges are added. A node has no edge to itself: a node that takes its own output is no loop.
+D2  Where a loop is cut (R1, R4). At heads, and not at all of them: `plan -> decide -> tool -> result(plan,
+    tool) -> done -> plan` has the heads `plan` and `tool`; a cut at both lets `result` run on a new plan and
+    the tool of the last round. The heads that begin a round are the *last choices* on the ways back to the
+    place where the loop began: from them that place is reached without another decision. Inner loops (what
+    stays cyclic when the ways into the place are cut) keep their own heads, unless all ways back pass them
+    (`B -> g -> T`, T feeds g and B: T begins the rounds, B g T B g). The other targets of the same gate begin
+    rounds, too, but not one that stands between another of them and every gate: `research -> write -> gate
+    -> research | write` is a loop `write gate` inside of a loop that begins at research.
+    Other nodes that a gate of their loop controls are branches within the round: they wait, and are waited
+    for, like any node.
+D3  What is cut: the gates' edges into the heads that begin rounds and, where a cycle is left, the other
+    edges of that cycle into them. A gate that chooses [a, b] where a feeds b: a, then b, in one round.
+D4  Heads that were chosen are pending until nothing else of their loop is due, then all of them begin the
+    next round together. From then on they are nodes of this round: a join waits for each of them.
+D5  One place (R2, L4). Several uncontrolled nodes that have what they need are one place if the rounds begin
+    at the same heads whichever of them begins (`score(draft)` and `critique(draft)` before `improve`):
+    order does not matter, and refusing would be absurd. Otherwise the run is refused. Places are decided
+    from names: what is given (with last inputs and remembered names, L5), bound, defaulted or made outside
+    of the loop, never from values made inside; so the refusal comes before anything runs.
+D6  Several controlled nodes without which no gate could be asked (a and b of a join, no seed) are one place
+    under the same condition. "The node that can run on given values": everything that the loop feeds is
+    given to it. More than one, or none of several: refused.
+D7  A beginning that a gate outside of the loop controls is open when a gate outside has named a node of the
+    loop (R6: a decision from outside begins it): `start -> head d gate` does not begin when start chooses
+    otherwise, and a corrective loop that is entered at its repair goes on to its beginning.
+D8  Only the place where a loop begins is due for "not yet run in this turn". Every other node of the loop
+    becomes due when a node of the loop reaches it in this entry, an inner loop likewise. (Else a named entry
+    point would wait for a node before it that happens to have defaults.)
+D9  Re-entry within a turn drops decisions and END, not values (L3: what a round does not make anew keeps its
+    latest value). Only a turn drops values.
+D10 A decision opens every node that shares a loop with a gate of its own for one run (the letter of R5), also
+    the branches of D2. It stays open until that run, even if the gate decides anew before.
+D11 An awaited name whose edge is cut (a head waits for a node at the end of the round) counts if it was made
+    in the round that just ended. A node that awaits a name of its loop is no beginning, unless it is named.
+D12 A loop without heads (no gate of it chooses within it) is a cycle without a gate, wherever it is nested.
+    It begins at the first node in graph order that has what it needs and that no gate controls, and goes
+    round at this node; at the nodes that gates outside control, if there are any (`gate -> a`, a feeds b, b
+    feeds a: a goes before b). Equality is looked at only on the edges back into these nodes ("Equal values
+    do not stop a round").
+D13 An appended list that has no item yet is an empty list for those who take it, like a default.
+D14 Values of two producers: the latest write counts, in one superstep the later one in graph order. A turn
+    takes away what nodes in D wrote; an older write of a node outside of D is there again, as in a fresh run.
+D15 Remembered names are handed like inputs (the letter of L5). So a gate that reads an accumulator is asked
+    first in turn 2, as a fresh run with a seed would do: `plan work combine done` begins turn 2 with `done`.
+D16 A given value that R8 does not count is as good as absent: default or binding, else not available.
+D17 Answers that a turn did not use are dropped when a new turn begins, and named in `unused`.
+D19 A last choice (D2) reaches the beginning without passing another node that a gate of the loop controls.
+D20 With declared edges a given value does not count for an ordinary node of a loop with a gate that an edge
+    of the loop feeds: the node begins nothing, unless nothing else can.
+D21 A node that no gate controls begins a loop only if it leads to a gate of the loop without a choice: else
+    the loop would be at rest before a gate was asked.
+D22 R8: a given value counts for an ordinary node of a loop if what the loop makes of it cannot come before
+    the first choice (`save(n)` begins, `tell(n)` waits for save, `up` makes n by choice: tell takes the
+    given n).
+D18 max_rounds counts the rounds of an entry, the first one included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+END = "END"
+GIVEN = ""  # the producer of values that are given
+Edge = tuple[str, str, str, str]  # source, target, "data" | "order" | "control", name
+
+
+@dataclass(frozen=True)
+class Part:
+    """One node, described."""
+
+    name: str
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    kind: str = "node"  # "node", "gate", "ask" (an interrupt) or "graph"
+    call: Callable[[dict[str, Any]], Any] | None = None  # gates: the chosen names, or END
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    targets: tuple[str, ...] = ()  # without END
+    default_open: bool = True
+    emit: tuple[str, ...] = ()
+    wait_for: tuple[str, ...] = ()
+    append: tuple[str, ...] = ()
+    inner: Net | None = None
+    map_over: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Net:
+    """A graph, described."""
+
+    parts: tuple[Part, ...]
+    declared: tuple[tuple[str, str], ...] | None = None
+    bound: Mapping[str, Any] = field(default_factory=dict)
+    entrypoints: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Replace:
+    """What an appending node returns to start the list anew."""
+
+    items: list[Any]
+
+
+@dataclass
+class Outcome:
+    """What one call did."""
+
+    ended: str = "completed"  # "paused", "failed", "refused" (before anything ran), "infinite", "stuck"
+    supersteps: list[list[str]] = field(default_factory=list)
+    calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list)  # of inner graphs: "outer/inner"
+    decisions: list[tuple[str, Any]] = field(default_factory=list)
+    values: dict[str, Any] = field(default_factory=dict)
+    questions: list[str] = field(default_factory=list)  # keys of the answers that are awaited
+    places: list[str] = field(default_factory=list)  # of a refusal
+    loop: list[str] = field(default_factory=list)  # that did not end
+    stalled: list[str] = field(default_factory=list)  # chosen, and could not run (L8)
+    unused: list[str] = field(default_factory=list)  # answers
+    reached: set[str] = field(default_factory=set)  # D of the turn
+
+    @property
+    def course(self) -> list[str]:
+        return [name for step in self.supersteps for name in step]
+
+
+@dataclass
+class Loop:
+    """How a loop stands."""
+
+    entered: int | None = None  # the superstep in which this entry began
+    rounds: int = 0
+    since: int = -1  # the superstep in which this round began
+    before: int = -1  # ... and the round before
+    heads: frozenset[str] = frozenset()  # that begin rounds, in this entry
+    places: set[str] = field(default_factory=set)  # heads of this round that have not run yet
+
+
+@dataclass
+class Level:
+    """A loop (or the whole graph) with its edges after the cut, and the loops inside of it."""
+
+    members: frozenset[str]
+    edges: set[Edge]
+    cut: set[Edge]
+    begin: frozenset[str]
+    heads: frozenset[str]
+    gated: bool
+    inner: list[Level]
+    is_loop: bool = True
+
+    def unit(self, name: str) -> frozenset[str]:
+        """The inner loop that holds the node, or the node alone."""
+        return next((level.members for level in self.inner if name in level.members), frozenset({name}))
+
+
+class Refused(Exception):
+    """A loop could begin at several places."""
+
+
+def reach(starts: Iterable[str], edges: Iterable[Edge], without: Iterable[str] = ()) -> set[str]:
+    """All nodes behind these, themselves included; paths do not pass the nodes in `without`."""
+    edges, closed = list(edges), set(without)
+    found = set(starts)
+    frontier = set(found)
+    while frontier:
+        frontier = {t for s, t, *_ in edges if s in frontier and s not in closed} - found
+        found |= frontier
+    return found
+
+
+def components(names: Iterable[str], edges: Iterable[Edge]) -> list[frozenset[str]]:
+    """Strongly connected components of more than one node."""
+    names = list(names)
+    ahead = {n: reach([n], edges) for n in names}
+    found = {frozenset(m for m in names if m in ahead[n] and n in ahead[m]) for n in names}
+    return [c for c in found if len(c) > 1]
+
+
+def edges_of(net: Net) -> set[Edge]:
+    """R1, D1: data, order and control edges."""
+    parts = {p.name: p for p in net.parts}
+    edges: set[Edge] = set()
+    for p in net.parts:
+        edges |= {(p.name, t, "control", t) for t in p.targets}
+        for name in p.wait_for:
+            edges |= {(q.name, p.name, "order", name) for q in net.parts if name in (*q.outputs, *q.emit)}
+        if net.declared is None:
+            for name in p.inputs:
+                edges |= {(q.name, p.name, "data", name) for q in net.parts if name in q.outputs}
+    for source, target in net.declared or ():
+        common = [n for n in parts[target].inputs if n in parts[source].outputs]
+        chosen = target in parts[source].targets  # a declared edge from a gate to its target is that choice
+        edges |= {(source, target, "data", n) for n in common} or {(source, target, "order", "")} - (
+            {(source, target, "order", "")} if chosen else set()
+        )
+    edges = {e for e in edges if e[0] != e[1]}
+    # Appending: a gate is fed by the uncontrolled appenders of its loop if there are any, else by all.
+    controlled = {e[1] for e in edges if e[2] == "control"}
+    loops = components(parts, edges)
+    for p in net.parts:
+        loop = next((c for c in loops if p.name in c), frozenset())
+        for name in p.inputs if p.kind == "gate" and net.declared is None else ():
+            plain = {q.name for q in net.parts if name in q.append} & loop - controlled
+            if plain:
+                edges = {e for e in edges if e[1] != p.name or e[3] != name or e[0] in plain}
+    return edges
+
+
+class Interpreter:
+    """Run a described graph, turn by turn."""
+
+    def __init__(self, net: Net, max_rounds: int = 1000) -> None:
+        self.net, self.max_rounds = net, max_rounds
+        self.parts = {p.name: p for p in net.parts}
+        self.order = {name: i for i, name in enumerate(self.parts)}
+        edges = edges_of(net)
+        scope = reach(net.entrypoints, edges) if net.entrypoints else set(self.parts)
+        self.scope = sorted(scope, key=self.order.__getitem__)
+        self.edges = {e for e in edges if e[0] in scope and e[1] in scope}
+        # What never runs controls nothing.
+        self.gates = {n: {e[0] for e in self.edges if e[1] == n and e[2] == "control"} for n in self.parts}
+        self.top = components(scope, self.edges)
+        self.heads = {n for n in scope for c in self.top if n in c and self.gates[n] & c}  # R1
+        self.lists = {x for p in net.parts for x in p.append}
+        self.clock, self.started = 0, False
+        self.written: dict[str, list[tuple[str, Any]]] = {}  # name -> (producer, value), the latest last
+        self.last: dict[str, int] = {}  # node -> superstep of its last run
+        self.changed: dict[tuple[str, str], int] = {}  # when a write of (node, name) changed anything last
+        self.decided: dict[str, tuple[int, Any]] = {}
+        self.tokens: dict[tuple[str, str], int] = {}  # (gate, head): open for one run
+        self.loops: dict[frozenset[str], Loop] = {}
+        self.asked: dict[str, Any] = {}  # open questions; for inner graphs their interpreters
+        self.answers: dict[str, Any] = {}
+        self.inputs: dict[str, Any] = {}  # of the last turn
+        self.ever: set[str] = set()  # names that were ever given
+        self.replaced: set[str] = set()  # lists that were started anew
+        self.path: dict[str, list[Level]] = {}
+        self._places: dict[frozenset[str], frozenset[str]] = {}
+        self._unlocked: dict[
+            frozenset[str], set[str]
+        ] = {}  # controlled nodes that are open when a loop begins
+
+    # ---------------------------------------------------------------- turns
+
+    def turn(self, values: Mapping[str, Any] | None = None, *, new_turn: bool = False) -> Outcome:
+        """Call the graph on its id: the first run, a resume (nothing new is given), or a turn."""
+        out = Outcome()
+        questions = {x for p in self.parts.values() if p.kind == "ask" for x in p.outputs}
+        given = {x: v for x, v in (values or {}).items() if x not in questions and "." not in x}
+        answers = {x: v for x, v in (values or {}).items() if x not in given}
+        first, self.started = not self.started, True
+        news = {
+            x for x, v in given.items() if first or new_turn or x not in self.inputs or self.inputs[x] != v
+        }
+        consumers = {n for n in self.scope if news & set(self.parts[n].inputs)}
+        out.reached = set(self.scope) if first else reach(consumers, self.edges)
+        awaited = {x: n for n in self.asked for x in self._keys(n)}
+        if not first and any(awaited.get(x) in out.reached for x in answers):
+            out.ended, out.places = "refused", sorted(x for x in answers if awaited.get(x) in out.reached)
+            return out  # Questions: its own new values give the question up
+        if news and not first:
+            out.unused = sorted(self.answers)
+            self.answers = {}
+            self._forget(out.reached)
+        self.answers.update(answers)
+        self.inputs.update(given)
+        self.ever |= set(given)
+        for x in news:
+            self.written.setdefault(x, []).append((GIVEN, given[x]))
+        try:
+            self._places, self._unlocked = {}, {}  # decided anew for each turn (D5)
+            self._levels(refuse=True)
+        except Refused as refusal:
+            out.ended, out.places = "refused", sorted(refusal.args[0])
+            return out
+        self._run(out)
+        out.values = {
+            x: self.written[x][-1][1] for p in self.parts.values() for x in p.outputs if self.written.get(x)
+        }
+        return out
+
+    def _forget(self, reached: set[str]) -> None:
+        """Turns: D begins anew; what it made is not there, except for what is remembered."""
+        accumulators = {x for p in self.parts.values() for x in p.outputs if x in p.inputs}
+        answers = {x for p in self.parts.values() if p.kind == "ask" for x in p.outputs}
+        for x, writes in self.written.items():
+            if not any(n in reached for n, _ in writes):
+                continue
+            if x in (self.lists | self.ever | accumulators) - answers:
+                writes[:] = [(GIVEN, writes[-1][1])]
+            else:
+                writes[:] = [(n, v) for n, v in writes if n not in reached]
+        for n in reached:
+            self.last.pop(n, None)
+            self.decided.pop(n, None)
+            self.asked.pop(n, None)
+        self.tokens = {(g, t): s for (g, t), s in self.tokens.items() if g not in reached}
+        self.loops = {c: loop for c, loop in self.loops.items() if not c & reached}
+
+    def _reenter(self, members: frozenset[str]) -> None:
+        """R6: a loop begins anew: its decisions are dropped, END is undone, its beginning is open again."""
+        for n in members:
+            self.decided.pop(n, None)
+            self.asked.pop(n, None)
+        self.tokens = {(g, t): s for (g, t), s in self.tokens.items() if g not in members}
+        self.loops = {c: loop for c, loop in self.loops.items() if not c <= members}
+
+    # ---------------------------------------------------------------- structure
+
+    def _levels(self, refuse: bool = False) -> Level:
+        def inside(names: Iterable[str], edges: set[Edge], around: Iterable[str] = ()) -> list[Level]:
+            return [
+                level(c, {e for e in edges if {e[0], e[1]} <= c}, around) for c in components(names, edges)
+            ]
+
+        def level(members: frozenset[str], edges: set[Edge], around: Iterable[str]) -> Level:
+            standing = self.loops.get(members)
+            if members not in self._places:
+                self._places[members] = self._begin(members, edges, refuse, around)
+            begin = self._places[members]
+            if standing and standing.entered is not None:
+                heads = standing.heads
+            else:  # D7: begun by a decision from outside
+                named = {t for g, t in self._opened() if t in members and g not in members}
+                heads = self._heads(begin or named, edges)
+            gated = any(e[2] == "control" for e in edges)
+            left = {e for e in edges if e[1] not in heads or e[2] != "control"}  # D3
+            cycles = components(members, left)
+            left = {e for e in left if e[1] not in heads or not any({e[0], e[1]} <= c for c in cycles)}
+            inner = inside(members, left, begin) if heads else []  # nothing of it can run yet
+            return Level(members, left, edges - left, begin, frozenset(heads), gated, inner)
+
+        everything = frozenset(self.scope)
+        top = inside(self.scope, self.edges)
+        return Level(everything, self.edges, set(), everything, frozenset(), True, top, is_loop=False)
+
+    def _heads(self, begin: Iterable[str], edges: set[Edge]) -> set[str]:
+        """D2: where the rounds of a loop begin that began here; D12: without a gate, where it began."""
+        begin = set(begin)
+        control = {e for e in edges if e[2] == "control"}
+        plain = edges - control
+        members = {n for e in edges for n in e[:2]}
+        if not control or not begin:
+            called = {n for n in members if self.gates[n]}
+            return called or set(sorted(begin, key=self.order.__getitem__)[:1])
+        inner = components(members, {e for e in edges if e[1] not in begin})
+        controlled = {e[1] for e in control}
+        free = begin - controlled
+        last = {
+            e for e in control if e[1] in begin or reach([e[1]], plain, without=controlled - {e[1]}) & free
+        }
+        heads = {e[1] for e in last if not any({e[0], e[1]} <= c for c in inner)} or {e[1] for e in last}
+        gates = {e[0] for e in control}
+        heads |= {t for g, t, *_ in control if g in {e[0] for e in control if e[1] in heads}}
+        between = {
+            t for t in heads for h in heads - {t} if not reach([h], plain, without={t}) & (gates - {t})
+        }
+        return heads - between
+
+    def _begin(
+        self, members: frozenset[str], edges: set[Edge], refuse: bool, around: Iterable[str]
+    ) -> frozenset[str]:
+        """R2: the place where a loop begins: where the loop around begins, if that is inside of this one."""
+        named = members & set(self.net.entrypoints)
+        if named:
+            return named
+        handed = {x for x, writes in self.written.items() if any(n == GIVEN for n, _ in writes)}
+
+        def outside(n: str, x: str) -> bool:
+            part = self.parts[n]
+            made = any(e[1] == n and e[3] == x and e[2] == "data" and e[0] not in members for e in self.edges)
+            fed = any(e[1] == n and e[3] == x and e[2] == "data" for e in edges)
+            counts = x in handed
+            if strict and fed and not inner_gates[n] and part.kind != "gate":
+                counts = False  # R8, D20
+            return made or counts or x in self.net.bound or x in part.defaults or x in self.lists
+
+        def has_all(n: str) -> bool:
+            awaits = any(e[1] == n and e[2] == "order" for e in edges)  # D11
+            return not awaits and all(outside(n, x) for x in self.parts[n].inputs)
+
+        inner_gates = {n: {e[0] for e in edges if e[1] == n and e[2] == "control"} for n in members}
+        strict = self.net.declared is not None and any(inner_gates.values())
+        able = {n for n in members if has_all(n)}
+        if strict and not able:
+            strict = False
+            able = {n for n in members if has_all(n)}
+        able = able & set(around) or able
+        if not any(e[2] == "control" for e in edges):  # D12
+            free = {n for n in able if not self.gates[n]}
+            return frozenset(sorted(free or able, key=self.order.__getitem__)[:1])
+        free = {n for n in able if not self.gates[n]}
+        deciding = {e[0] for e in edges if e[2] == "control"}
+        plain, chosen = {e for e in edges if e[2] != "control"}, {n for n in members if inner_gates[n]}
+        asking = {n for n in free if reach([n], plain, without=chosen) & deciding - {n}}  # D21
+        free = {n for n in asking if self.parts[n].kind != "gate"} or free & deciding
+        if free:  # "the uncontrolled node that has what it needs", D5
+            if refuse and len({frozenset(self._heads({n}, edges)) for n in free}) > 1:
+                raise Refused(free)
+            return frozenset(free)
+        outer = {n for n in members if self.gates[n] - members}
+        may_open = {n for n in members if any(self.parts[g].default_open for g in self.gates[n])} | outer
+
+        def askable(without: str) -> bool:
+            runs: set[str] = set()
+            for _ in members:
+                made = {x for n in runs for x in (*self.parts[n].outputs, *self.parts[n].emit)}
+                runs |= {
+                    n
+                    for n in members - {without}
+                    if (n in may_open or not self.gates[n])
+                    and all(x in made or outside(n, x) for x in self.parts[n].inputs)
+                    and all(
+                        e[3] in made if e[3] else e[0] in runs for e in edges if e[1] == n and e[2] == "order"
+                    )
+                }
+            return any(e[0] in runs for e in edges if e[2] == "control")
+
+        able &= may_open
+        needed = {n for n in may_open if self.gates[n] and not askable(n)} if askable("") else set()
+        if able & needed:  # D6
+            if refuse and len({frozenset(self._heads({n}, edges)) for n in able & needed}) > 1:
+                raise Refused(able & needed)
+            self._unlocked[members] = needed
+            return frozenset(able & needed)
+        alone = able - outer
+        if len(alone) > 1:
+            fed = {n: {e[3] for e in edges if e[1] == n and e[2] == "data"} for n in alone}
+            alone = {n for n in alone if fed[n] and fed[n] <= handed} or alone
+            if len(alone) > 1 and refuse:
+                raise Refused(alone)
+        self._unlocked[members] = alone | needed
+        return frozenset(alone or able)
+
+    # ---------------------------------------------------------------- one superstep
+
+    def _run(self, out: Outcome) -> None:
+        self.only_gates = True
+        while True:
+            top = self._levels()
+            self.path = {n: self._path(top, n) for n in self.scope}
+            due = {n for n in self.scope if self._due(n)}
+            stuck = self._advance(due)
+            if stuck:
+                out.ended, out.loop = "infinite", sorted(stuck)
+                return
+            due = {n for n in self.scope if self._due(n)}
+            ready = [n for n in self.scope if n in due and not self._waits(n, due)]
+            if not ready:
+                break
+            out.supersteps.append(ready)
+            if self._step(ready, out):
+                out.ended = "failed"
+                return
+        out.questions = [x for n in self.scope if n in self.asked for x in self._keys(n)]
+        out.ended = "paused" if self.asked else "stuck" if due else "completed"
+        out.stalled = sorted({t for g, t in self._opened() if self.last.get(t, -1) < self._named(g, t)})
+
+    def _path(self, level: Level, name: str) -> list[Level]:
+        """The loops around a node, outermost first, below the whole graph."""
+        found = [level]
+        while True:
+            below = next((inner for inner in found[-1].inner if name in inner.members), None)
+            if below is None:
+                return found
+            found.append(below)
+
+    def _common(self, a: str, b: str) -> Level:
+        """The innermost loop (or the whole graph) around both."""
+        return [x for x in self.path[a] if b in x.members][-1]
+
+    def _standing(self, level: Level) -> Loop:
+        return self.loops.get(level.members) or Loop()
+
+    def _has_run(self, n: str) -> bool:
+        """In this turn and, in a loop, in this entry."""
+        if n not in self.last:
+            return False
+        loops = [self._standing(x) for x in self.path[n][1:]]
+        return all(x.entered is not None and self.last[n] >= x.entered for x in loops)
+
+    def _opened(self) -> set[tuple[str, str]]:
+        """Pairs of gate and node: which decisions hold a node open (R5)."""
+        found = set(self.tokens)
+        for g, (_, choice) in self.decided.items():
+            if choice != END:
+                found |= {(g, t) for t in choice if t not in self.heads}
+        return found
+
+    def _named(self, g: str, t: str) -> int:
+        return self.tokens.get((g, t), self.decided.get(g, (-1, ()))[0])
+
+    def _open(self, n: str) -> bool:
+        """R5."""
+        if not self.gates[n] or any(t == n for _, t in self._opened()):
+            return True
+        if n in self.net.entrypoints and n not in self.last:
+            return True
+        # R2, R6: the beginning of a loop is open for one run, unless a gate outside has a say (D7).
+        return any(self._begins(n, x) for x in self.path[n][1:])
+
+    def _begins(self, n: str, level: Level) -> bool:
+        if n not in self._unlocked.get(level.members, level.begin) or (n in self.heads and self._has_run(n)):
+            return False
+        called = any(t in level.members for g, t in self._opened() if g not in level.members)
+        return n in self.net.entrypoints or self.gates[n] <= level.members or called
+
+    def _news(self, n: str) -> bool:
+        """R3: an input that it did not make itself is new."""
+        return any(self._is_new(e) for e in self.edges if e[1] == n and e[2] == "data")
+
+    def _is_new(self, e: Edge) -> bool:
+        source, target, *_ = e
+        if source not in self.last or not self._arrived(e, self._common(source, target)):
+            return False
+        return self.last[source] >= self.last.get(target, -1)
+
+    def _arrived(self, e: Edge, level: Level) -> bool:
+        """Did the source run in this entry of the loop and, on a way back without a gate, change it (R7)?"""
+        if e[0] not in self.last:
+            return False
+        if level.is_loop:
+            entered = self._standing(level).entered
+            if entered is None or self.last[e[0]] < entered:
+                return False
+        changed = self.changed.get((e[0], e[3]), -1) >= self.last.get(e[1], -1)
+        return level.gated or e not in level.cut or changed
+
+    def _value(self, n: str, x: str) -> tuple[bool, Any]:
+        """R8: is there a value for the input, and which?"""
+        part = self.parts[n]
+        writes = self.written.get(x, [])
+        if writes and writes[-1][0] == GIVEN and n not in self.heads and part.kind != "gate":
+            beginning = any(n in level.begin for level in self.path[n][1:])
+            fed = [e for e in self.edges if e[1] == n and e[3] == x and e[2] == "data"]
+            inside = [(e, self._common(e[0], n)) for e in fed]
+            if not beginning and any(
+                level.is_loop and e in level.edges and e[0] in self._early(level) for e, level in inside
+            ):
+                writes = []  # D16
+        if writes:
+            return True, writes[-1][1]
+        if x in self.net.bound:
+            return True, self.net.bound[x]
+        if x in part.defaults:
+            return True, part.defaults[x]
+        return (True, []) if x in self.lists else (False, None)  # D13
+
+    def _early(self, level: Level) -> set[str]:
+        """D22: what a loop comes by from its beginning before any choice."""
+        plain = [e for e in level.edges if e[2] != "control"]
+        found = reach(level.begin, plain, without=self.heads - level.begin)
+        return found - (self.heads - level.begin)
+
+    def _awaited(self, n: str, name: str) -> bool:
+        """R3: is an awaited name made?"""
+        for e in self.edges:
+            if e[1] != n or e[2] != "order" or e[3] != name or e[0] not in self.last:
+                continue
+            level = self._common(e[0], n)
+            loop = self._standing(level)
+            if not level.is_loop:
+                return True
+            if loop.entered is None:
+                continue
+            since = loop.before if e in level.cut and n in loop.places else loop.since  # D11
+            if self.last[e[0]] >= since:
+                return True
+        return False
+
+    def _due(self, n: str) -> bool:
+        """R3."""
+        part = self.parts[n]
+        if n in self.asked:
+            return any(x in self.answers for x in self._keys(n))
+        if self.decided.get(n, (0, ()))[1] == END:
+            return False  # R9
+        if not self._open(n) or not all(self._value(n, x)[0] for x in part.inputs):
+            return False
+        names = {e[3] for e in self.edges if e[1] == n and e[2] == "order"}
+        if not all(self._awaited(n, name) for name in names):
+            return False
+        if any(t == n and self._named(g, t) >= self.last.get(n, -1) for g, t in self._opened()):
+            return True
+        return self._news(n) if self._has_run(n) else self._startable(n)
+
+    def _startable(self, n: str) -> bool:
+        """D8: in its turn, or reached by its loop in this entry."""
+        for level in self.path[n][1:]:
+            unit = level.unit(n)
+            arriving = [e for e in self.edges if e[0] in level.members - unit and e[1] in unit]
+            arrived = any(e[2] != "control" and self._arrived(e, level) for e in arriving)
+            named = any(g in level.members - unit and t in unit for g, t in self._opened())
+            if not (unit & level.begin or arrived or named):
+                return False
+        return True
+
+    def _pending(self, level: Level, due: Iterable[str]) -> set[str]:
+        """D4: heads that wait for the next round."""
+        loop = self._standing(level)
+        if loop.entered is None:
+            return set()
+        chosen = {t for g, t in self.tokens if g in level.members}
+        return {
+            n
+            for n in due
+            if n in level.heads
+            and n not in loop.places
+            and (n in chosen if level.gated else self._has_run(n))
+        }
+
+    def _advance(self, due: set[str]) -> frozenset[str]:
+        """R4: a round at rest gives way to the next. Returns a loop that goes round too often."""
+        for level in {id(x): x for path in self.path.values() for x in path[1:]}.values():
+            pending = self._pending(level, due)
+            if pending and due & level.members <= pending and not level.members & set(self.asked):
+                loop = self.loops[level.members]
+                loop.places, loop.rounds = pending, loop.rounds + 1
+                loop.before, loop.since = loop.since, self.clock
+                if loop.rounds > self.max_rounds:
+                    return level.members
+        return frozenset()
+
+    def _waits(self, n: str, due: set[str]) -> bool:
+        """R4, L1."""
+        for m in (due | set(self.asked)) - {n}:
+            level = self._common(n, m)
+            pending = self._pending(level, due)
+            if m in pending:
+                continue
+            if n in pending or level.unit(n) & reach(level.unit(m), self._between(level)):
+                return True
+        return False
+
+    def _between(self, level: Level) -> set[Edge]:
+        return {*level.edges, *((a, b, "", "") for i in level.inner for a in i.members for b in i.members)}
+
+    def _step(self, ready: Sequence[str], out: Outcome) -> bool:  # noqa: PLR0912 - one case each
+        """Run these nodes on the same values, then write what they made, in graph order."""
+        failed, made = False, {}
+        for n in ready:
+            part = self.parts[n]
+            taken = {x: self._value(n, x)[1] for x in part.inputs}
+            try:
+                made[n] = self._call(n, part, taken, out)
+            except RecursionError:
+                raise
+            except Exception:
+                failed = True
+        for n, result in made.items():
+            for level in self.path[n][1:]:
+                loop = self.loops.setdefault(level.members, Loop())
+                if loop.entered is None:
+                    loop.entered = loop.since = self.clock
+                    loop.rounds, loop.heads = 1, level.heads
+                if result is not None:
+                    loop.places.discard(n)
+            if result is not None:
+                self.tokens = {(g, t): s for (g, t), s in self.tokens.items() if t != n}
+        for n, result in made.items():
+            if result is None:  # an open question
+                continue
+            self.asked.pop(n, None)
+            self.last[n] = self.clock
+            if self.parts[n].kind == "gate":
+                self._decide(n, result[0], out)
+            else:
+                self.only_gates = False
+                for x, value in result[0].items():
+                    self._write(n, x, value)
+        for n, result in made.items():
+            if result is not None:
+                self._arrive(n)
+        self.clock += 1
+        return failed
+
+    def _call(self, n: str, part: Part, taken: dict[str, Any], out: Outcome) -> tuple[Any] | None:
+        """The outputs (or the decision) in a tuple; None for a question that stays open."""
+        if part.kind == "graph":
+            return self._call_graph(n, part, taken, out)
+        if part.kind == "ask" and part.outputs[0] in self.answers:
+            return ({part.outputs[0]: self.answers.pop(part.outputs[0])},)
+        assert part.call is not None
+        taken = {x: list(v) if x in self.lists else v for x, v in taken.items()}  # a list of its own
+        out.calls.append((n, taken))
+        result = part.call(dict(taken))
+        if part.kind == "ask" and result is None:
+            self.asked[n] = taken
+            return None
+        if part.kind == "gate":
+            return (result,)
+        return (dict(zip(part.outputs, (result,) if len(part.outputs) == 1 else result or (), strict=True)),)
+
+    def _call_graph(self, n: str, part: Part, taken: dict[str, Any], out: Outcome) -> tuple[Any] | None:
+        """Turns: each execution of a GraphNode or map item is a fresh run."""
+        assert part.inner is not None
+        if n in self.asked:  # Questions inside of nested graphs pause this graph only
+            runs = [self.asked[n]]
+            mine = {x: x[len(n) + 1 :] for x in self._keys(n) if x in self.answers}
+            outcomes = [runs[0].turn({key: self.answers.pop(x) for x, key in mine.items()})]
+        else:
+            known = {x: v for x, v in taken.items() if self.written.get(x) or x in self.net.bound}
+            count = min((len(known[x]) for x in part.map_over), default=1)
+            items = [{x: v[i] if x in part.map_over else v for x, v in known.items()} for i in range(count)]
+            runs = [Interpreter(part.inner, self.max_rounds) for _ in items]
+            outcomes = [run.turn(item) for run, item in zip(runs, items, strict=True)]
+        out.calls += [(f"{n}/{name}", inputs) for o in outcomes for name, inputs in o.calls]
+        out.decisions += [(f"{n}/{name}", choice) for o in outcomes for name, choice in o.decisions]
+        if outcomes and outcomes[0].ended == "paused" and not part.map_over:
+            self.asked[n] = runs[0]
+            return None
+        if any(o.ended != "completed" for o in outcomes):
+            raise RuntimeError("inner run failed")
+        if part.map_over:
+            made: dict[str, Any] = {x: [o.values.get(x) for o in outcomes] for x in part.outputs}
+        else:
+            made = {x: v for x, v in outcomes[0].values.items() if x in part.outputs}
+        for x in part.append:  # Appending: what the run (or the items, in order) appended
+            begun = len(taken.get(x, ()))
+            added = [
+                o.values.get(x, []) if x in run.replaced else o.values.get(x, [])[begun:]
+                for run, o in zip(runs, outcomes, strict=True)
+            ]
+            items = [item for some in added for item in some]
+            made[x] = Replace(items) if any(x in run.replaced for run in runs) else items
+        return (made,)
+
+    def _keys(self, n: str) -> list[str]:
+        """The keys that answer what a node asks."""
+        if isinstance(self.asked.get(n), Interpreter):
+            inner = self.asked[n]
+            return [f"{n}.{x}" for m in inner.scope if m in inner.asked for x in inner._keys(m)]
+        return list(self.parts[n].outputs) if self.parts[n].kind == "ask" else []
+
+    def _decide(self, gate: str, choice: Any, out: Outcome) -> None:
+        out.decisions.append((gate, choice))
+        self.decided[gate] = (self.clock, choice)
+        if choice != END:
+            self.tokens.update({(gate, t): self.clock for t in choice if t in self.heads})
+
+    def _write(self, n: str, x: str, value: Any) -> None:
+        """Appending: a list extends, anything else is one item, Replace starts anew."""
+        writes = self.written.setdefault(x, [])
+        old = writes[-1][1] if writes else None
+        if x not in self.lists and (not writes or old != value):
+            self.changed[n, x] = self.clock  # R7: on a way back without a gate an append never is new
+        if x in self.lists:
+            added = value if isinstance(value, list) else [value]
+            if isinstance(value, Replace):
+                self.replaced.add(x)
+            value = list(value.items) if isinstance(value, Replace) else [*(old or []), *added]
+        writes.append((n, value))
+
+    def _arrive(self, n: str) -> None:
+        """R6: what came from outside begins a loop anew."""
+        choice = self.decided.get(n, (0, ()))[1]
+        for level in {id(x): x for path in self.path.values() for x in path[1:]}.values():
+            if n in level.members:
+                continue
+            into = [e for e in self.edges if e[0] == n and e[1] in level.members]
+            if any(e[2] == "data" or (e[2] == "control" and choice != END and e[1] in choice) for e in into):
+                self._reenter(level.members)
+        for e in self.edges:
+            if e[0] == n and e[2] == "data":
+                self.asked.pop(e[1], None)  # Questions: rewritten before it was answered, asked again
+                if self.decided.get(e[1], (0, END))[1] != END and self._is_new(e):
+                    self.decided.pop(e[1])  # R5: it loses its decision because its inputs changed
+
+
+def describe(graph: Any, declared: Sequence[tuple[str, str]] | None = None) -> Net:
+    """Describe a real graph through its public surface; `declared` are its `edges=`, if it has some."""
+    from hypergraph import END as REAL_END
+    from hypergraph import GateNode, GraphNode, IfElseNode
+
+    def part(node: Any) -> Part:
+        emit = tuple(x for x in node.outputs if x not in node.data_outputs)
+        defaults = {x: None for x in node.inputs if node.has_default_for(x)}
+        append = getattr(node, "append", ()) or ()
+        append = node.data_outputs if append is True else (append,) if isinstance(append, str) else append
+        common: dict[str, Any] = {"emit": emit, "wait_for": tuple(node.wait_for), "append": tuple(append)}
+        if isinstance(node, GraphNode):
+            mapped = tuple(node.map_config[0]) if node.map_config else ()
+            inner = describe(node.nested_graph)
+            return Part(
+                node.name, node.inputs, node.outputs, "graph", None, defaults, inner=inner, map_over=mapped
+            )
+
+        def call(values: dict[str, Any]) -> Any:
+            return node.func(**node.map_inputs_to_params(values))
+
+        defaults = {x: node.get_default_for(x) for x in defaults}
+        if not isinstance(node, GateNode):
+            kind = "ask" if node.is_interrupt else "node"
+            return Part(node.name, node.inputs, node.data_outputs, kind, call, defaults, **common)
+
+        def choose(values: dict[str, Any]) -> Any:
+            choice = call(values)
+            if isinstance(node, IfElseNode):
+                choice = node.when_true if choice else node.when_false
+            elif choice is None:
+                choice = getattr(node, "fallback", None)
+            if choice is REAL_END:
+                return END
+            return tuple(choice) if isinstance(choice, (list, tuple)) else () if choice is None else (choice,)
+
+        targets = tuple(t for t in node.targets if t is not REAL_END)
+        return Part(
+            node.name, node.inputs, (), "gate", choose, defaults, targets, node.default_open, **common
+        )
+
+    parts = tuple(part(node) for node in graph.iter_nodes())
+    bound = dict(graph.inputs.bound.items())
+    return Net(
+        parts, tuple(declared) if declared is not None else None, bound, graph.entrypoints_config or ()
+    )

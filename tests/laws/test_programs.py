@@ -1,0 +1,357 @@
+"""Programs that people wrote: what each node is called with, on both runners and with every kind of store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hypergraph import (
+    END,
+    AsyncRunner,
+    Graph,
+    RunStatus,
+    SyncRunner,
+    chain,
+    ifelse,
+    interrupt,
+    node,
+    route,
+)
+from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer, SqliteCheckpointer
+from hypergraph.exceptions import WorkflowError
+
+Call = Callable[..., Any]
+
+
+@pytest.fixture(params=["sync", "async"])
+def call(request: pytest.FixtureRequest, store: Checkpointer | None) -> Call:
+    """Run a graph with one of the runners."""
+    if request.param == "sync":
+        return SyncRunner(checkpointer=store).run
+    runner = AsyncRunner(checkpointer=store)
+    return lambda *given, **more: asyncio.run(runner.run(*given, **more))
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Checkpointer:
+    return MemoryCheckpointer() if request.param == "memory" else SqliteCheckpointer(tmp_path / "runs.db")
+
+
+def course(result: Any) -> list[str]:
+    return [step.node_name for step in result.log.steps if step.status != "skipped"]
+
+
+def test_a_branch_that_no_gate_chose_does_not_run(call: Call) -> None:
+    @node(output_name="docs")
+    def retrieve(question: str) -> list[str]:
+        return ["a good page"]
+
+    @ifelse(when_true="generate", when_false="rewrite")
+    def enough(docs: list[str]) -> bool:
+        return bool(docs)
+
+    @node(output_name="web")
+    def rewrite(question: str) -> str:
+        return "web page"
+
+    @node(output_name="answer")
+    def generate(question: str, docs: list[str], web: str = "") -> str:
+        return f"answer from {web or docs[0]}"
+
+    @ifelse(when_true=END, when_false="rewrite")
+    def grounded(answer: str) -> bool:
+        return True
+
+    result = call(Graph([retrieve, enough, rewrite, generate, grounded], name="rag"), question="?")
+    assert course(result) == ["retrieve", "enough", "generate", "grounded"]
+    assert result["answer"] == "answer from a good page"
+
+
+def test_a_payment_waits_for_its_gate_in_every_turn(call: Call) -> None:
+    paid: list[str] = []
+
+    @node(output_name="plan")
+    def think(said: str, result: str = "") -> str:
+        return f"{'PAY' if 'pay' in said and not result.endswith(said) else 'TALK'}:{said}"
+
+    @route(targets=["pay", END])
+    def decide(plan: str) -> Any:
+        return "pay" if plan.startswith("PAY") else END
+
+    @node(output_name="result")
+    def pay(plan: str) -> str:
+        paid.append(plan)
+        return "paid " + plan.partition(":")[2]
+
+    graph = Graph([think, decide, pay], name="desk").with_entrypoint("think")
+    courses = [
+        course(call(graph, said=said, workflow_id="w", new_turn=index > 0))
+        for index, said in enumerate(["hello", "pay 5", "bye", "hi"])
+    ]
+    short, long = ["think", "decide"], ["think", "decide", "pay", "think", "decide"]
+    assert courses == [short, long, short, short]
+    assert paid == ["PAY:pay 5"]
+
+
+def test_a_message_after_a_turn_that_was_cut_off_is_kept(call: Call) -> None:
+    down = True
+
+    @node(output_name="messages")
+    def listen(said: str, messages: tuple[str, ...] = ()) -> tuple[str, ...]:
+        return (*messages, f"user: {said}")
+
+    @node(output_name="messages")
+    def ask(messages: tuple[str, ...]) -> tuple[str, ...]:
+        return (*messages, "ai: CALL" if messages[-1].startswith("user: weather") else "ai: ok")
+
+    @route(targets=["act", END], default_open=False)
+    def decide(messages: tuple[str, ...]) -> Any:
+        return "act" if messages[-1].endswith("CALL") else END
+
+    @node(output_name="messages")
+    def act(messages: tuple[str, ...]) -> tuple[str, ...]:
+        if down:
+            raise ConnectionError("the tool is down")
+        return (*messages, "tool: sunny")
+
+    graph = Graph(
+        [listen, ask, decide, act], edges=chain(listen, ask, decide) + chain(ask, act, ask), name="chat"
+    )
+    call(graph, said="hi", workflow_id="c")
+    failed = call(graph, said="weather", workflow_id="c", new_turn=True, error_handling="continue")
+    assert failed.status is RunStatus.FAILED
+    down = False
+    result = call(graph, said="2+2?", workflow_id="c", new_turn=True)
+    assert result["messages"] == (
+        *("user: hi", "ai: ok", "user: weather", "ai: CALL"),
+        *("user: 2+2?", "ai: ok"),
+    )
+
+
+def test_a_join_in_a_loop_takes_values_of_one_round(call: Call) -> None:
+    @node(output_name="tasks")
+    def plan(goal: str, rows: tuple[Any, ...] = ()) -> list[str]:
+        return ["c"] if rows else ["a", "b"]
+
+    @node(output_name="outcomes")
+    def work(tasks: list[str]) -> list[str]:
+        return [task.upper() for task in tasks]
+
+    @node(output_name="rows")
+    def combine(tasks: list[str], outcomes: list[str], rows: tuple[Any, ...] = ()) -> tuple[Any, ...]:
+        return (*rows, *zip(tasks, outcomes, strict=True))
+
+    @ifelse(when_true=END, when_false="plan")
+    def done(rows: tuple[Any, ...]) -> bool:
+        return len(rows) >= 3
+
+    result = call(Graph([plan, work, combine, done], name="plan").with_entrypoint("plan"), goal="x")
+    assert course(result) == ["plan", "work", "combine", "done"] * 2
+    assert result["rows"] == (("a", "A"), ("b", "B"), ("c", "C"))
+
+
+def graphs_before_and_after(sent: list[str], down: list[bool]) -> tuple[Graph, Graph]:
+    """Return a graph, and the same with a node that was added upstream of the last one."""
+
+    @node(output_name="claim")
+    def read(text: str) -> str:
+        return text
+
+    @node(output_name="score")
+    def rate(claim: str) -> str:
+        return f"v1({claim})"
+
+    @node(output_name="sent")
+    def send(claim: str, score: str) -> str:
+        if down:
+            raise ConnectionError
+        sent.append(score)
+        return score
+
+    @node(output_name="checked")
+    def check(claim: str) -> str:
+        return claim
+
+    def rate_checked(checked: str) -> str:
+        return f"v2({checked})"
+
+    later = node(rate_checked, output_name="score").with_name("rate")
+    return Graph([read, rate, send], name="c"), Graph([read, check, later, send], name="c")
+
+
+def test_a_pending_node_waits_for_a_node_that_was_added_before_it(call: Call) -> None:
+    sent: list[str] = []
+    down = [True]
+    before, after = graphs_before_and_after(sent, down)
+    call(before, text="t", workflow_id="w", error_handling="continue")
+    down.clear()
+    result = call(after, workflow_id="w", code_change="rerun")
+    assert course(result) == ["check", "rate", "send"]
+    assert sent == ["v2(t)"]
+
+
+@pytest.mark.parametrize("mode", ["keep", "rerun"])
+def test_an_approval_counts_for_the_score_that_was_shown(store: Checkpointer, mode: str) -> None:
+    sent: list[str] = []
+
+    @node(output_name="claim")
+    def read(text: str) -> str:
+        return text
+
+    @node(output_name="score")
+    def rate(claim: str) -> str:
+        return f"v1({claim})"
+
+    @interrupt(output_name="ok")
+    def approve(score: str) -> bool | None:
+        return None
+
+    @node(output_name="sent")
+    def send(score: str, ok: bool) -> str:
+        sent.append(score)
+        return score
+
+    @node(output_name="checked")
+    def check(claim: str) -> str:
+        return claim
+
+    def rate_checked(checked: str) -> str:
+        return f"v2({checked})"
+
+    later = node(rate_checked, output_name="score").with_name("rate")
+    runner = AsyncRunner(checkpointer=store)
+
+    paused = asyncio.run(runner.run(Graph([read, rate, approve, send], name="c"), text="t", workflow_id="w"))
+    assert paused.pause.value == "v1(t)"
+    upgraded = Graph([read, check, later, approve, send], name="c")
+    answer = partial(runner.run, upgraded, ok=True, workflow_id="w", code_change=mode)
+    if mode == "keep":  # the score that was shown is kept, and sent
+        with pytest.warns(UserWarning, match="code of 'rate' has changed"):
+            asyncio.run(answer())
+        assert sent == ["v1(t)"]
+    else:  # there will be another score, which nothing has approved
+        with pytest.raises(WorkflowError, match="will ask again because of changed code"):
+            asyncio.run(answer())
+        assert sent == []
+        asked = asyncio.run(runner.run(upgraded, workflow_id="w", code_change="rerun"))
+        assert asked.pause.value == "v2(t)"
+
+
+def test_the_second_turn_sends_the_second_answer(call: Call) -> None:
+    mails: list[tuple[str, str]] = []
+
+    @route(targets=["answer", "refuse"])
+    def gate(said: str) -> str:
+        return "refuse" if said == "wine?" else "answer"
+
+    @node(output_name="reply")
+    def answer(said: str) -> str:
+        return f"answer to {said}"
+
+    @node(output_name="no")
+    def refuse(said: str) -> str:
+        return "no"
+
+    @node(output_name="sent")
+    def send(said: str, reply: str) -> str:
+        mails.append((said, reply))
+        return "ok"
+
+    graph = Graph([gate, answer, refuse, send], name="chat")
+    courses = [
+        course(call(graph, said=said, workflow_id="w", new_turn=index > 0))
+        for index, said in enumerate(("tea?", "milk?", "wine?"))
+    ]
+    assert courses == [["gate", "answer", "send"], ["gate", "answer", "send"], ["gate", "refuse"]]
+    assert mails == [("tea?", "answer to tea?"), ("milk?", "answer to milk?")]
+
+
+def test_a_turn_that_failed_and_is_resumed_sends_its_own_answer(call: Call) -> None:
+    down: list[bool] = []
+    mails: list[tuple[str, str]] = []
+
+    @node(output_name=("question", "topic"))
+    def read(said: str) -> tuple[str, str]:
+        return said, said[0]
+
+    @route(targets=["answer", "refuse"])
+    def gate(topic: str) -> str:
+        return "answer"
+
+    @node(output_name="reply")
+    def answer(topic: str) -> str:
+        if down:
+            raise ConnectionError("the model is down")
+        return f"answer on {topic}"
+
+    @node(output_name="no")
+    def refuse(topic: str) -> str:
+        return "no"
+
+    @node(output_name="sent")
+    def send(reply: str, question: str) -> str:
+        mails.append((question, reply))
+        return "ok"
+
+    graph = Graph([read, gate, answer, refuse, send], name="g")
+    call(graph, said="tea?", workflow_id="w")
+    down.append(True)
+    call(graph, said="milk?", workflow_id="w", error_handling="continue")
+    down.clear()
+    call(graph, workflow_id="w")
+    assert mails == [("tea?", "answer on t"), ("milk?", "answer on m")]
+
+
+def test_a_recorded_step_beside_a_failure_is_not_repeated(store: Checkpointer) -> None:
+    down: list[bool] = [True]
+    charged: list[str] = []
+
+    @node(output_name="receipt", repeatable=False)
+    async def charge(order: str) -> str:
+        charged.append(order)
+        return "paid"
+
+    @node(output_name="order")
+    async def order(said: str) -> str:
+        return "order 1"
+
+    @node(output_name="messages")
+    async def reply(said: str, messages: tuple[str, ...] = ()) -> tuple[str, ...]:
+        while down and not charged:  # fails once the other branch has come further
+            await asyncio.sleep(0)
+        if down:
+            raise ConnectionError("the model is down")
+        return (*messages, said)
+
+    graph = Graph([reply, order, charge], name="g")
+    runner = AsyncRunner(checkpointer=store)
+    asyncio.run(runner.run(graph, said="tea", workflow_id="w", error_handling="continue"))
+    down.clear()
+    result = asyncio.run(runner.run(graph, workflow_id="w"))
+    assert charged == ["order 1"]
+    assert result["messages"] == ("tea",)
+
+
+def test_questions_side_by_side_stay_open_until_each_is_answered(call: Call) -> None:
+    def part(name: str) -> Any:
+        @interrupt(output_name=f"{name}_ok")
+        def ask(draft: str) -> Any:
+            return None
+
+        return Graph([ask.with_name(f"ask_{name}")], name=name).as_node()
+
+    graph = Graph([part("law"), part("tax")], name="g")
+    first = call(graph, draft="d", workflow_id="w")
+    again = call(graph, workflow_id="w")
+    keys = [[pause.response_key for pause in result.pauses] for result in (first, again)]
+    assert keys == [["law.law_ok", "tax.tax_ok"]] * 2
+    one = call(graph, {"tax.tax_ok": "yes"}, workflow_id="w")
+    assert [pause.response_key for pause in one.pauses] == ["law.law_ok"]
+    done = call(graph, {"law.law_ok": "no"}, workflow_id="w")
+    assert done.status is RunStatus.COMPLETED
+    assert (done["law_ok"], done["tax_ok"]) == ("no", "yes")
