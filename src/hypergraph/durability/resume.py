@@ -115,11 +115,15 @@ def take_up(
     past = run.past = Past(first=stored.turns[-1].superstep)
     past.last = max((record.superstep for record in stored.records), default=-1)
     past.next_index = max((record.index for record in stored.records), default=-1) + 1
+    kept: list[StepRecord] = []  # the last records of nodes that this turn does not reach
     if news or outdated:
         past.first = past.last + 1
         names = frozenset(news)
         again = [plan.index[name] for name in outdated if name in plan.index]
-        replay.begin(Turn(past.first, names), run.admission.layout.reached_from(names, again))
+        reached = run.admission.layout.reached_from(names, again)
+        replay.begin(Turn(past.first, names), reached)
+        outside = {name for name, index in plan.index.items() if not reached >> index & 1}
+        kept = list({r.node_name: r for r in stored.records if r.node_name in outside}.values())
     standing = replay.standing
     run.use(standing.layout, standing)
     past.look_up = partial(recalled, store, run)
@@ -140,7 +144,9 @@ def take_up(
         ready = [standing.after(i, past.levels, past.first) for i in standing.copy().ready()]
         past.shift = max(past.last + 1 - min(ready, default=past.last + 1), 0) + len(past.remade)
     past.waiting = {(r.superstep, r.node_name): r.index for r in current if r.status is StepStatus.PAUSED}
-    past.rows = [(r.superstep, s, r.child_workflow_id, r.decision) for s, r in completed(plan, current)]
+    past.rows = [
+        (r.superstep, s, r.child_workflow_id, r.decision) for s, r in completed(plan, [*kept, *current])
+    ]
     run.records += past.raw_records()
     _ask_again(run, latest.values())
     return past

@@ -89,10 +89,11 @@ def _beside_loops(wiring: Wiring) -> Iterator[str]:
         if any(t in cycle for n in cycle if n in wiring.gates for t in wiring.gates[n].target_names)
         for name in cycle
     }
+    chosen = {target for gate in wiring.gates.values() for target in gate.target_names}  # run when asked for
     for name, node in wiring.nodes.items():
         own = set(node.inputs).intersection(node.data_outputs)
         sources = {f for param in node.inputs if param not in own for f in wiring.feeders(name, param)}
-        if own and name not in driven and sources & driven:
+        if own and name not in driven | chosen and sources & driven:
             yield (
                 f"{name!r} takes its own output and is fed by a loop that it is not part of: it runs once, "
                 "after the loop. To have it in every round, let the gate of the loop wait for it: "

@@ -104,7 +104,7 @@ def test_a_worker_can_come_back_under_its_id_and_goes_on_with_maps_too(cluster: 
     assert doctor(cluster, "workers") == ("TROUBLE", "none, and runs are waiting: start a worker")
     trouble, told = doctor(cluster, "recoveries")
     assert trouble == "TROUBLE"
-    assert re.fullmatch(r"\d+ runs of w1, whose lock is free: start a worker to go on with them", told)
+    assert re.fullmatch(r"\d+ runs of w1, which is gone: start a worker to resume them", told)
     cluster.start("w1")
     assert doctor(cluster, "workers") == ("ok", "w1")
     assert submitted.result(timeout=60)[f"v{NODES}"] == [NODES] * 5
