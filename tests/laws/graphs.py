@@ -2,8 +2,8 @@
 
 A case is a description (`Net`) that the reference interpreter runs, the values of several turns, and a
 function that makes the real graph of it. A value is a text `node.output@depth#hash`: the hash covers the
-inputs, the depth counts the calls behind it. Gates decide by the hash of their inputs and leave their loop at a depth of
-their own, so loops end. Above its cap a node repeats itself, so cycles without a gate end, too.
+inputs, the depth counts the calls behind it. Gates decide by the hash of their inputs and leave their loop
+at a depth of their own, so loops end. Above its cap a node repeats itself, so cycles without a gate end, too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hypergraph import END as REAL_END
 from hypergraph import FunctionNode, Graph, IfElseNode, InterruptNode, RouteNode
 from laws.reference import END, Net, Part
 
-APPEND_WORKS = False  # true once `@node(append=...)` exists
+APPEND_WORKS = True
 BASE = 100  # values given in turn k have a depth of k * BASE
 Record = Callable[[str, dict[str, Any]], None]
 

@@ -193,6 +193,8 @@ def _restore_values(run: Run, stored: Stored, replay: Replay, store: Checkpointe
     for name in [n for n in run.values if n not in replay.sources and n in run.admission.made]:
         if name not in run.admission.base and name not in run.admission.given:
             del run.values[name]
+    for name in run.plan.lists.intersection(run.values):
+        run.values[name] = list(run.values[name])  # it grows in place, and the store's own must not
     run.past.remade = _to_remake(run, takers, lost)
 
 

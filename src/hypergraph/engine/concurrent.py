@@ -225,6 +225,8 @@ class LiveFlow:
         self.shift: int = 0 if run.past is None else run.past.shift
         self.levels: dict[int, int] = {} if run.past is None else run.past.levels
         self.remade = [] if run.past is None else list(run.past.remade)
+        self.appending: dict[int, tuple[int, int]] = {}  # appenders under way: superstep and node
+        self.deferred: dict[int, tuple[Step, int, Any]] = {}  # those of them that wait for earlier ones
         self.tangled: list[list[int]] = []  # heads that feed each other: what they make lands together
         self.name = self.steps[0].name
 
@@ -273,12 +275,36 @@ class LiveFlow:
             return []
         for index in batch:
             standing.start(index)
+            if self.steps[index].appends:
+                self.appending[index] = (levels[index], index)
         heads = [
             index for index in batch if self.layout.eventful >> index & 1 and not self.steps[index].is_gate
         ]
         if len(heads) > 1:
             self.tangled.append(heads)
         return batch
+
+    def defer(self, step: Step, superstep: int, outcome: Any) -> bool:
+        """Keep what a step adds to a list until those before it have landed; return whether it waits."""
+        if not self._comes_later(step):
+            return False
+        self.deferred[step.index] = (step, superstep, outcome)
+        return True
+
+    def released(self, step: Step) -> tuple[Step, int, Any] | None:
+        """Note that an appender has landed or failed; return one that need not wait any more."""
+        self.appending.pop(step.index, None)
+        for index in sorted(self.deferred, key=self.appending.__getitem__):
+            if not self._comes_later(self.deferred[index][0]):
+                return self.deferred.pop(index)
+        return None
+
+    def _comes_later(self, step: Step) -> bool:
+        place = self.appending.get(step.index)
+        return place is not None and any(
+            earlier < place and not step.appends.isdisjoint(self.steps[index].appends)
+            for index, earlier in self.appending.items()
+        )
 
     def land(self, step: Step, value: Any) -> None:
         """Take over what a step produced."""
