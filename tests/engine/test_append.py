@@ -208,6 +208,41 @@ def test_those_of_one_superstep_are_added_in_graph_order_whoever_is_done_first()
     assert result["log"] == result["seen"] == ["slow", "fast"]
 
 
+def test_those_that_start_late_are_added_at_their_superstep() -> None:
+    late: asyncio.Event
+
+    @node(output_name="log", append=True)
+    async def first(b: int) -> str:
+        return "first"
+
+    @node(output_name="log", append=True)
+    async def second(a: int) -> str:
+        return "second"
+
+    @node(output_name="a")
+    async def quick(x: int) -> int:
+        return x
+
+    @node(output_name="b")
+    async def slow(x: int) -> int:
+        await late.wait()
+        return x
+
+    @node(output_name="free")
+    async def free(a: int) -> int:
+        for _ in range(5):
+            await asyncio.sleep(0)
+        late.set()
+        return a
+
+    async def main() -> Any:
+        nonlocal late
+        late = asyncio.Event()
+        return await AsyncRunner().run(Graph([first, second, quick, slow, free]), x=1)
+
+    assert asyncio.run(main())["log"] == ["first", "second"]
+
+
 def test_what_waits_for_a_failed_appender_is_kept() -> None:
     @node(output_name="log", append=True)
     async def fails(x: int) -> str:

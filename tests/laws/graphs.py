@@ -456,7 +456,8 @@ class Writer:
     def _nest(self, net: Net, inner: Writer, outer: list[str], map_over: tuple[str, ...]) -> None:
         """Wire an inner graph: its inputs take names of the outer one."""
         wanted = needed(net)
-        if not wanted or any(x in inner.seeds for x in wanted):
+        makes = any(p.outputs for p in net.parts)
+        if not wanted or not makes or any(x in inner.seeds for x in wanted):
             self.plain()
             return
         names = {

@@ -120,7 +120,7 @@ async def _advance(run: Run) -> None:  # noqa: PLR0912, PLR0915 - the hot loop: 
                     value = step.call(values, run, superstep)
                 if step.is_async:
                     value = await value
-                if type(value) in _REFUSED:
+                if (kind := type(value)) is CoroutineType or kind is Replace:
                     refuse(step, value)
                 if step.resolve is not None:
                     value = step.resolve(value)
@@ -200,18 +200,19 @@ async def perform(run: Run, step: Any, superstep: int) -> None:
             if observer is not None:
                 await observer.node_failed(run, step, detail.span_id, detail.error or error)
         return await _land_others(run, step)
-    if step.appends and run.live is not None and run.live.defer(step, superstep, (value, duration, detail)):
+    land = partial(_land, run, step, superstep, (value, duration, detail))
+    if step.appends and run.live is not None and run.live.defer(step, land):
         return None
-    await _land(run, step, superstep, (value, duration, detail))
+    await land()
     return await _land_others(run, step)
 
 
 async def _land_others(run: Run, step: Step) -> None:
-    """Land what others add to a list that they began to append to after this step."""
-    if step.appends and run.live is not None:
+    """Land what others add to lists, as far as it had to wait for this step."""
+    if run.live is not None:
         while (deferred := run.live.released(step)) is not None:
-            step, superstep, outcome = deferred
-            await _land(run, step, superstep, outcome)
+            step, land = deferred
+            await land()
 
 
 async def _land(run: Run, step: Step, superstep: int, outcome: tuple[Any, float, StepOutcome]) -> None:
@@ -225,9 +226,6 @@ async def _land(run: Run, step: Step, superstep: int, outcome: tuple[Any, float,
         if step.is_gate:
             await observer.decided(run, step, value)
         await observer.node_ended(run, step, detail, duration)
-
-
-_REFUSED = frozenset((CoroutineType, Replace))
 
 
 def refuse(step: Step, value: Any) -> None:
@@ -296,7 +294,7 @@ async def _attempts(run: Run, step: Step, superstep: int, detail: StepOutcome) -
                 raise scope.halt_error(run.path_of(step.name), was_executing=True) from error
             detail.attempts += 1
         else:
-            if type(result) in _REFUSED:
+            if type(result) is CoroutineType or type(result) is Replace:
                 refuse(step, result)
             return result
 

@@ -217,7 +217,7 @@ class GraphNode(Frozen, HyperNode):
             return None
         inner = self.inner_outputs[self.outputs.index(output)]
         declared = self.graph.producers_of(inner)[0].get_output_type(inner)
-        if self.map_config is None:
+        if self.map_config is None or output in self.append:
             return declared
         return list if declared is None else GenericAlias(list, (declared,))
 
