@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import threading
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 from hypergraph import END, AsyncRunner, Graph, Replace, SyncRunner, interrupt, node, route
 from hypergraph.checkpointers import MemoryCheckpointer, SqliteCheckpointer
+from hypergraph.exceptions import WorkflowError
 
 CALLS: list[str] = []
 
@@ -172,6 +174,22 @@ def test_appenders_that_end_in_any_order_are_stored_in_graph_order(store: Any) -
         result = asyncio.run(AsyncRunner(checkpointer=store).run(graph, x=x, workflow_id="w"))
     expected = [f"{name} {x}" for x in range(3) for name in ("slow", "fast")]
     assert result["log"] == store.state("w")["log"] == expected
+
+
+def test_a_list_that_could_not_be_stored_is_not_begun_anew_in_silence(tmp_path: Path) -> None:
+    @node(output_name="messages", append=True)
+    def odd(said: str) -> Any:
+        return threading.Lock() if said == "odd" else said
+
+    store = SqliteCheckpointer(str(tmp_path / "a.db"))
+    runner, graph = SyncRunner(checkpointer=store), Graph([odd], name="odd")
+    runner.run(graph, said="hi", workflow_id="w")
+    with pytest.warns(UserWarning, match="cannot be stored"):
+        runner.run(graph, said="odd", workflow_id="w")
+    with pytest.raises(WorkflowError, match="an item that could not be stored, and 'odd' was the last"):
+        runner.run(graph, said="and", workflow_id="w")
+    result = runner.run(graph, said="and", messages=["hi"], workflow_id="w")
+    assert result["messages"] == ["hi", "and"]
 
 
 def test_a_store_keeps_what_each_step_has_added(tmp_path: Path) -> None:
