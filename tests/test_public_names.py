@@ -15,7 +15,7 @@ import hypergraph
 DECORATORS = ["node", "route", "ifelse", "interrupt"]
 NODE_CLASSES = [
     *("HyperNode", "FunctionNode", "GraphNode", "GateNode", "RouteNode", "IfElseNode", "InterruptNode"),
-    *("END", "NodeContext", "RetryPolicy"),
+    *("END", "NodeContext", "Replace", "RetryPolicy"),
 ]
 RUNNERS = ["BaseRunner", "SyncRunner", "AsyncRunner", "ErrorHandling"]
 RESULTS = [

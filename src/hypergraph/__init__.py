@@ -56,6 +56,7 @@ if TYPE_CHECKING:
         IfElseNode,
         InterruptNode,
         NodeContext,
+        Replace,
         RetryPolicy,
         RouteNode,
         ifelse,
@@ -71,7 +72,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "nodes": (
         "node route ifelse interrupt HyperNode FunctionNode GraphNode GateNode RouteNode "
-        "IfElseNode InterruptNode END NodeContext RetryPolicy"
+        "IfElseNode InterruptNode END NodeContext Replace RetryPolicy"
     ),
     "graph": "Graph chain InputSpec",
     "runners": "BaseRunner SyncRunner AsyncRunner ErrorHandling",
@@ -110,6 +111,7 @@ __all__ = [
     "InterruptNode",
     "END",
     "NodeContext",
+    "Replace",
     "RetryPolicy",
     # graph and runners
     "Graph",

@@ -20,7 +20,7 @@ from hypergraph import END as REAL_END
 from hypergraph import FunctionNode, Graph, IfElseNode, InterruptNode, RouteNode
 from laws.reference import END, Net, Part
 
-APPEND_WORKS = False  # true once `@node(append=...)` exists
+APPEND_WORKS = True
 BASE = 100  # values given in turn k have a depth of k * BASE
 Record = Callable[[str, dict[str, Any]], None]
 
@@ -456,7 +456,8 @@ class Writer:
     def _nest(self, net: Net, inner: Writer, outer: list[str], map_over: tuple[str, ...]) -> None:
         """Wire an inner graph: its inputs take names of the outer one."""
         wanted = needed(net)
-        if not wanted or any(x in inner.seeds for x in wanted):
+        makes = any(p.outputs for p in net.parts)
+        if not wanted or not makes or any(x in inner.seeds for x in wanted):
             self.plain()
             return
         names = {

@@ -22,7 +22,7 @@ from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.engine.kernel import NOT_KNOWN
 from hypergraph.engine.plan import Step, inputs_of
 from hypergraph.engine.run import Run, StepOutcome
-from hypergraph.engine.scheduler import equal_outputs, results_of
+from hypergraph.engine.scheduler import equal_outputs, results_of, write
 from hypergraph.exceptions import AmbiguousStepError, CrashLoopError, WorkerLostError, safe_text
 from hypergraph.records import PauseInfo
 from hypergraph.runs.build import decision_text
@@ -57,7 +57,7 @@ class Intents:
                     node_name=where,
                 )
             if callable(resolve):
-                known = resolve(where, run.idempotency_key(step.name), inputs_of(step.node, run.values))
+                known = resolve(where, run.idempotency_key(step.name), inputs_of(step, run.values))
                 if known is not NotImplemented:
                     return known
         store.backend.write(Commit(claim, at=superstep, running=step.name, full=True))
@@ -131,7 +131,7 @@ class Journal:
         """Make durable what the step could take; return the indexes of the steps that became durable."""
         if not self._is_remade(step):
             self.visits[step.index] = self.visits.get(step.index, 0) + 1
-        if self.numbers is not None:  # now, because steps that run together may end in any order
+        if self.numbers is not None and not step.appends:  # now: steps that run together end in any order
             self.numbers[step.index] = self._index_of(superstep, step)
         if self.intents.wary:
             self.intents.announce(step, superstep)
@@ -167,7 +167,7 @@ class Journal:
             facts["lost"] = dict.fromkeys(_named(step, value), _NOT_KEPT)
             facts["values"] = {}
         else:
-            facts["values"] = _named(step, value)
+            facts["values"] = _named(step, value) if not step.appends else self._grown(step, value)
         self._add(step, superstep, StepStatus.COMPLETED, seconds, facts, value)
         if not step.node.repeatable:
             self.flush(full=True)
@@ -221,7 +221,9 @@ class Journal:
             self.claim.workflow_id,
             superstep,
             step.name,
-            self._index_of(superstep, step) if self.numbers is None else self.numbers.pop(step.index),
+            self.numbers.pop(step.index)
+            if self.numbers is not None and step.index in self.numbers
+            else self._index_of(superstep, step),
             status,
             taken,
             duration_ms=None if seconds is None else seconds * 1000,
@@ -232,9 +234,18 @@ class Journal:
         )
         self.superstep = superstep
         self.lowest = min(self.lowest, superstep)
-        grows = past is not None or (not run.fixed and self._may_repeat(step))
+        grows = past is not None or bool(step.appends) or (not run.fixed and self._may_repeat(step))
         growth = self.growth if grows else None
         self.pending.append(self.encode(record, growth, step.node.artifact))
+
+    def _grown(self, step: Step, value: Any) -> dict[str, Any]:
+        """Return what a step made, with the whole lists that it added to: a store keeps what was added."""
+        known = {name: list(self.run.values[name]) for name in step.appends if name in self.run.values}
+        for other, result in self.run.landed:
+            if not step.appends.isdisjoint(other.appends):
+                write(other, result, known)
+        write(step, value, known)
+        return {name: known[name] for name, _ in results_of(step, value)}
 
     def _versions(self, step: Step, value: Any) -> _Versions:
         """Return the versions of what a step took, of what it makes, and of what it waited for.

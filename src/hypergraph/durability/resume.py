@@ -199,7 +199,24 @@ def _restore_values(run: Run, stored: Stored, replay: Replay, store: Checkpointe
     for name in [n for n in run.values if n not in replay.sources and n in run.admission.made]:
         if name not in run.admission.base and name not in run.admission.given:
             del run.values[name]
+    _refuse_lost_lists(run, stored, takers, lost)
+    for name in run.plan.lists.intersection(run.values):
+        run.values[name] = list(run.values[name])  # it grows in place, and the store's own must not
     run.past.remade = _to_remake(run, takers, lost)
+
+
+def _refuse_lost_lists(
+    run: Run, stored: Stored, coming: Sequence[Step], lost: Mapping[str, StepRecord]
+) -> None:
+    """Raise WorkflowError for a list that was not stored and that steps need: no step makes all of it."""
+    for name in sorted(run.plan.lists.intersection(lost)):
+        if any(name in step.lists or name in step.appends for step in coming):
+            raise WorkflowError(
+                f"The list {name!r} of workflow {stored.workflow.id!r} cannot be restored: it has an "
+                f"item that could not be stored, and {lost[name].node_name!r} was the last to append. Pass "
+                f"the list, as in {name}=[...], or fork from an earlier step.",
+                workflow_id=stored.workflow.id,
+            )
 
 
 def _restore_value(  # noqa: PLR0917 - one value, and all that may be wrong with it

@@ -7,11 +7,11 @@ import warnings
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from functools import partial
 from types import CoroutineType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from hypergraph.engine.concurrent import course_of
 from hypergraph.engine.kernel import NOT_KNOWN, Carried, Expired, PauseExecution, original
-from hypergraph.engine.plan import NO_ANSWER, Step, inputs_of
+from hypergraph.engine.plan import NO_ANSWER, Step, inputs_of, refuse_replace
 from hypergraph.engine.run import Run, StepOutcome, clock
 from hypergraph.engine.scheduler import ASKED
 from hypergraph.exceptions import (
@@ -23,7 +23,7 @@ from hypergraph.exceptions import (
     annotate,
     safe_text,
 )
-from hypergraph.nodes.options import RetryPolicy
+from hypergraph.nodes.options import Replace, RetryPolicy
 from hypergraph.records import PauseInfo, RunStatus
 from hypergraph.scheduling import Standing, bits
 
@@ -120,8 +120,8 @@ async def _advance(run: Run) -> None:  # noqa: PLR0912, PLR0915 - the hot loop: 
                     value = step.call(values, run, superstep)
                 if step.is_async:
                     value = await value
-                elif type(value) is CoroutineType:
-                    refuse_coroutine(step, value)
+                if (kind := type(value)) is CoroutineType or kind is Replace:
+                    refuse(step, value)
                 if step.resolve is not None:
                     value = step.resolve(value)
             except BaseException as error:
@@ -191,7 +191,7 @@ async def perform(run: Run, step: Any, superstep: int) -> None:
         run.land(step, ASKED)
         if observer is not None:
             await observer.interrupted(run, step, detail.span_id, signal.pause)
-        return None
+        return await _land_others(run, step)
     except BaseException as raised:
         error, duration = original(raised), clock() - started - detail.waited
         try:
@@ -199,9 +199,20 @@ async def perform(run: Run, step: Any, superstep: int) -> None:
         finally:
             if observer is not None:
                 await observer.node_failed(run, step, detail.span_id, detail.error or error)
+        return await _land_others(run, step)
+    land = partial(_land, run, step, superstep, (value, duration, detail))
+    if step.appends and run.live is not None and run.live.defer(step, land):
         return None
-    await _land(run, step, superstep, (value, duration, detail))
-    return None
+    await land()
+    return await _land_others(run, step)
+
+
+async def _land_others(run: Run, step: Step) -> None:
+    """Land what others add to lists, as far as it had to wait for this step."""
+    if run.live is not None:
+        while (deferred := run.live.released(step)) is not None:
+            step, land = deferred
+            await land()
 
 
 async def _land(run: Run, step: Step, superstep: int, outcome: tuple[Any, float, StepOutcome]) -> None:
@@ -217,8 +228,12 @@ async def _land(run: Run, step: Step, superstep: int, outcome: tuple[Any, float,
         await observer.node_ended(run, step, detail, duration)
 
 
-def refuse_coroutine(step: Step, value: Any) -> NoReturn:
-    """Raise TypeError for a sync function that returned a coroutine."""
+def refuse(step: Step, value: Any) -> None:
+    """Raise TypeError for a function that returned a coroutine, or Replace where nothing is appended."""
+    if type(value) is Replace:
+        if step.output not in step.appends:
+            refuse_replace(step.name, step.output or step.name)
+        return
     value.close()
     raise TypeError(
         f"Node {step.name!r} returned a coroutine that is never awaited. Declare its function with "
@@ -241,7 +256,7 @@ async def _through_cache(run: Run, step: Step, superstep: int, detail: StepOutco
     cache = run.scope.cache if step.node.cache else None
     if cache is None:
         return _resolved(step, await produce(run, step, superstep, detail))
-    key = cache.key(step, inputs_of(step.node, run.values))
+    key = cache.key(step, inputs_of(step, run.values))
     hit, result = cache.get(key) if key else (False, None)
     if hit:
         detail.cached = True
@@ -279,8 +294,8 @@ async def _attempts(run: Run, step: Step, superstep: int, detail: StepOutcome) -
                 raise scope.halt_error(run.path_of(step.name), was_executing=True) from error
             detail.attempts += 1
         else:
-            if type(result) is CoroutineType:
-                refuse_coroutine(step, result)
+            if type(result) is CoroutineType or type(result) is Replace:
+                refuse(step, result)
             return result
 
 
@@ -384,7 +399,7 @@ async def _handle(run: Run, step: Step, superstep: int, detail: StepOutcome) -> 
 
 
 def _question(run: Run, step: Step) -> PauseInfo:
-    inputs = inputs_of(step.node, run.values)
+    inputs = inputs_of(step, run.values)
     return PauseInfo(
         node_name=run.path_of(step.name),
         output_param=step.outputs[0],

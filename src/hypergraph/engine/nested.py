@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
 from typing import Any
@@ -13,8 +13,10 @@ from hypergraph.engine.execute import execute, producers, report
 from hypergraph.engine.kernel import PauseExecution, pass_on
 from hypergraph.engine.plan import ABSENT, Step
 from hypergraph.engine.run import CallContext, Run, StepOutcome, clock
+from hypergraph.engine.scheduler import differs
 from hypergraph.exceptions import GraphConfigError, NodeError
 from hypergraph.nodes.names import shown
+from hypergraph.nodes.options import Replace
 from hypergraph.records import RunStatus, fresh_run_id
 
 MAX_TASKS = 10_000
@@ -216,8 +218,25 @@ async def _nest(run: Run, step: Step, superstep: int, detail: StepOutcome) -> An
     if child.error is not None:
         pass_on(child.error)
     report(child)
-    found = tuple(child.values.get(inner, ABSENT) for inner in _inner_outputs(step))
+    found = tuple(
+        _appended([child], inner, given.get(inner, ()))
+        if name in step.appends
+        else child.values.get(inner, ABSENT)
+        for name, inner in zip(step.outputs, _inner_outputs(step), strict=True)
+    )
     return found[0] if step.output is not None else found
+
+
+def _appended(runs: Iterable[Run | None], name: str, begun: Sequence[Any]) -> list[Any] | Replace:
+    """Return what runs have added to a list, one after another; Replace if one has started it anew."""
+    added: list[Any] = []
+    is_anew = False
+    for run in runs:
+        found = run.values.get(name, []) if run is not None and run.failure is None else []
+        starts_alike = len(found) >= len(begun) and not any(map(differs, begun, found))
+        is_anew = is_anew or (bool(found) and not starts_alike)
+        added += found[len(begun) :] if starts_alike else found
+    return Replace(added) if is_anew else added
 
 
 def _inner_outputs(step: Step) -> list[str]:
@@ -269,7 +288,13 @@ async def _nest_map(run: Run, step: Step, superstep: int, detail: StepOutcome) -
         if child is not None and child.status is RunStatus.COMPLETED:
             report(child)
     names = _inner_outputs(step)
-    columns = tuple([_item_value(child, name) for child in children.runs] for name in names)
+    shared = {} if not step.appends else node.map_inputs_to_params(run.graph_inputs(step))
+    columns = tuple(
+        _appended(children.runs, inner, shared.get(inner, ()))
+        if name in step.appends
+        else [_item_value(child, inner) for child in children.runs]
+        for name, inner in zip(step.outputs, names, strict=True)
+    )
     return columns[0] if step.output is not None else columns
 
 

@@ -9,7 +9,7 @@ import types
 from collections.abc import Callable, Collection, Iterator, Mapping
 from inspect import Parameter as Kinds
 from operator import itemgetter
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NoReturn, Protocol
 
 from hypergraph.exceptions import GraphConfigError
 from hypergraph.graph.graph import Graph
@@ -21,6 +21,7 @@ from hypergraph.nodes.context import NodeContext, RunFacts
 from hypergraph.nodes.function import FunctionNode
 from hypergraph.nodes.gate import END, GateNode, RouteNode
 from hypergraph.nodes.graph_node import GraphNode
+from hypergraph.nodes.options import Replace
 from hypergraph.nodes.signature import MISSING, Parameter
 from hypergraph.scheduling import Part
 
@@ -59,14 +60,22 @@ def getter_of(names: tuple[str, ...]) -> Callable[[Mapping[str, Any]], Any] | No
     return itemgetter(*names) if len(names) > 1 else None
 
 
-def prepare_call(node: CallableNode, other: Callable[..., Any] | None = None) -> Call:
-    """Return the call of a function that needs more than plain positions, or of another in its place."""
-    quick = _context_call(node) if other is None else None
+def prepare_call(
+    node: CallableNode, other: Callable[..., Any] | None = None, lists: Collection[str] = ()
+) -> Call:
+    """Return the call of a function that needs more than plain positions, or of another in its place.
+
+    Each call gets copies of `lists`, and empty ones for those to which nothing was added yet.
+    """
+    quick = _context_call(node) if other is None and not lists else None
     if quick is not None:
         return quick
     func = other or node.func
     names = dict(zip((p.name for p in node.params), node.inputs, strict=True))
-    parts = [(p, names.get(p.name, ""), _copier(node, p)) for p in node.signature.parameters]
+    parts = [
+        (p, names.get(p.name, ""), list if _starts_empty(p, names, lists) else _copier(node, p))
+        for p in node.signature.parameters
+    ]
     spread = any(p.kind is Kinds.VAR_POSITIONAL for p in node.signature.parameters)
     keywords = node.signature.by_keyword and not spread
 
@@ -77,13 +86,17 @@ def prepare_call(node: CallableNode, other: Callable[..., Any] | None = None) ->
             if param.is_context:
                 value: Any = NodeContext(run, node.name, superstep)
             elif name in values:
-                value = values[name]
+                value = list(values[name]) if name in lists else values[name]
             else:
                 value = default()
             _place(param, value, args, kwargs, keywords)
         return func(*args, **kwargs)
 
     return call
+
+
+def _starts_empty(param: Parameter, names: Mapping[str, str], lists: Collection[str]) -> bool:
+    return names.get(param.name) in lists and param.default is MISSING
 
 
 def _place(param: Parameter, value: Any, args: list[Any], kwargs: dict[str, Any], keywords: bool) -> None:
@@ -132,11 +145,14 @@ def _copier(node: CallableNode, param: Parameter) -> Callable[[], Any]:
     return fresh
 
 
-def inputs_of(node: CallableNode, values: Mapping[str, Any]) -> dict[str, Any]:
+def inputs_of(step: Step, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the node would take from this state, by current input names."""
+    node = step.node
     found = {name: values[name] for name in node.inputs if name in values}
     if len(found) < len(node.inputs):
         found |= {name: default for name, default in node.defaults.items() if name not in found}
+    if step.lists:
+        found |= {name: list(found.get(name, ())) for name in step.lists}
     return found
 
 
@@ -162,7 +178,17 @@ def drop(result: Any) -> tuple[()]:
     return ()
 
 
-def unpacker(name: str, outputs: Names, originals: Names) -> Callable[[Any], Any]:
+def refuse_replace(name: str, output: str) -> NoReturn:
+    """Raise TypeError for a Replace where nothing is appended."""
+    raise TypeError(
+        f"Node {name!r} returned Replace for {output!r}, which is not appended. Return the value itself, "
+        f"or declare the node with append={output!r}."
+    )
+
+
+def unpacker(
+    name: str, outputs: Names, originals: Names, appends: Collection[str] = ()
+) -> Callable[[Any], Any]:
     """Return what turns the result of a node with several outputs into their values, in order.
 
     A dict may use the names the outputs have now, or those they had when the function was written. The
@@ -171,6 +197,15 @@ def unpacker(name: str, outputs: Names, originals: Names) -> Callable[[Any], Any
     wanted = len(outputs)
 
     def unpack(result: Any) -> Any:
+        found = in_order(result)
+        for value in found:
+            if type(value) is Replace:
+                for output, made in zip(outputs, found, strict=True):
+                    if type(made) is Replace and output not in appends:
+                        refuse_replace(name, output)
+        return found
+
+    def in_order(result: Any) -> Any:
         if type(result) is tuple or type(result) is list:
             if len(result) == wanted:
                 return result
@@ -235,6 +270,7 @@ class Step:
     """One node, prepared: how to call it and what it writes; `signals` are given when it is done."""
 
     __slots__ = (
+        "appends",
         "arg",
         "call",
         "func",
@@ -244,6 +280,7 @@ class Step:
         "is_async",
         "is_gate",
         "kind",
+        "lists",
         "name",
         "node",
         "output",
@@ -275,6 +312,8 @@ class Step:
         self.wait_for: tuple[str, ...] = node.wait_for
         self.signals: tuple[str, ...] = tuple(o for o in node.outputs if o not in node.data_outputs)
         self.target_index: dict[str, int] = {}
+        self.appends: frozenset[str] = frozenset(node.append)  # outputs that are added to a list
+        self.lists: frozenset[str] = frozenset()  # inputs that are such lists
         self.inward: frozenset[str] = frozenset()  # what goes round inside a nested graph
         self.arg = self.getter = self.call = self.resolve = None
         self.plain = False
@@ -298,10 +337,17 @@ class Step:
             if not self.outputs:
                 self.resolve = drop
             elif len(self.outputs) > 1:
-                self.resolve = unpacker(node.name, self.outputs, node.original_outputs)
+                self.resolve = unpacker(node.name, self.outputs, node.original_outputs, self.appends)
             special = node.cache or node.retry or node.timeout or node.offload or node.is_generator
-            self.plain = not special and node.repeatable
+            self.plain = not special and node.repeatable and not self.appends
             self.suspends = self.suspends or node.offload
+
+    def take_lists(self, names: Collection[str]) -> None:
+        """Let each call have a copy of these inputs, to which nodes append."""
+        self.lists = frozenset(names)
+        if isinstance(self.node, CallableNode):
+            self.arg = self.getter = None
+            self.call = prepare_call(self.node, lists=self.lists)
 
     def invoke(self, values: Mapping[str, Any], run: RunFacts, superstep: int) -> Any:
         """Call the function with what the state holds."""
@@ -337,6 +383,10 @@ class Plan:
         self.index = {step.name: step.index for step in self.steps}
         self.scope = frozenset(scope_of(wiring, graph.entrypoints_config, None))
         self._link_orders(wiring)
+        self.lists = wiring.lists
+        for step in self.steps if wiring.lists else ():
+            if taken := wiring.lists.intersection(step.node.inputs):
+                step.take_lists(taken)
         for name, gate in wiring.gates.items():
             self.steps[self.index[name]].target_index = {t: self.index[t] for t in gate.target_names}
         for step in self.steps:
@@ -348,7 +398,9 @@ class Plan:
         unsure = [step for step in self.steps if step.kind == "graph" and not _always_delivers(step.node)]
         self.uncertain = {step.index for step in (*asks, *unsure)}  # may not make all outputs, or ask
         self.uncertain.update(self._overlooked(wiring))
-        self.fixed = not (self.uncertain or self.has_cycles or wiring.gates or _contested(wiring))
+        self.fixed = not (
+            self.uncertain or self.has_cycles or wiring.gates or wiring.lists or _contested(wiring)
+        )
         self.suspends = any(step.suspends for step in self.steps)
 
     def could_overlap(self, offloaded: bool) -> bool:
@@ -366,6 +418,7 @@ class Plan:
             waits=step.wait_for,
             feeders={name: tuple(wiring.feeders(step.name, name)) for name in node.inputs},
             optional=frozenset(n for n in node.inputs if n in stand_ins or node.can_do_without(n)),
+            appends=step.appends,
             targets=node.target_names if step.is_gate else None,
             default_open=not step.is_gate or node.default_open,
         )

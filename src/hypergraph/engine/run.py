@@ -25,6 +25,7 @@ from hypergraph.exceptions import (
 )
 from hypergraph.graph.graph import Graph
 from hypergraph.nodes.context import DEFAULT_LOGGER
+from hypergraph.nodes.names import got
 from hypergraph.records import PauseInfo, RunStatus, fresh_run_id
 from hypergraph.scheduling import Layout, Standing
 from hypergraph.structure import NODE_KINDS
@@ -125,6 +126,13 @@ class StepOutcome:
     inner: Any = None  # a Run, or a MapRun for the items of a mapped graph
 
 
+def _own_list(name: str, value: Any) -> list[Any]:
+    """Return a copy of the list that a run begins with. Raises TypeError for anything but a list or tuple."""
+    if not isinstance(value, (list, tuple)):
+        raise TypeError(f"{name!r} is a list that nodes append to; pass a list, got {got(value)}")
+    return list(value)
+
+
 class Run:
     """One execution of a graph."""
 
@@ -163,6 +171,9 @@ class Run:
         self.records: list[Any] = []
         self.values: dict[str, Any] = {**admission.base, **given} if admission.base else dict(given)
         self.fixed = plan.fixed
+        for name in plan.lists:
+            if name in self.values:
+                self.values[name] = _own_list(name, self.values[name])
         if not self.fixed:
             self.unfix()
 
@@ -335,7 +346,7 @@ class Run:
             items = deeper.map_result if isinstance(inner, Run) else inner
         else:
             name, item, items = self.path_of(step.name), None, None
-            inputs = inputs_of(step.node, self.values) if step.kind != "graph" else self.graph_inputs(step)
+            inputs = inputs_of(step, self.values) if step.kind != "graph" else self.graph_inputs(step)
         return NodeError(
             name,
             error,
@@ -443,7 +454,7 @@ class Run:
         """Return the inputs of a nested graph from this state, without defaults."""
         values, lent = self.values, self.admission.lent
         return {
-            name: values[name]
+            name: list(values[name]) if name in step.lists else values[name]
             for name in step.node.inputs
             if name in values
             and not (name in lent and values[name] is lent[name])

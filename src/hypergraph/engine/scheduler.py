@@ -8,6 +8,7 @@ from typing import Any
 
 from hypergraph.engine.plan import ABSENT, Step, is_immutable
 from hypergraph.nodes.gate import END
+from hypergraph.nodes.options import Replace
 from hypergraph.scheduling import Layout, Standing
 
 _TRUTH = ("bool", "bool_")  # numpy calls its truth value bool_ or, since version 2, bool
@@ -221,9 +222,19 @@ def results_of(step: Step, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def write(step: Step, value: Any, values: dict[str, Any]) -> None:
-    """Put what a step made into the state."""
-    if value is not ASKED:
+    """Put what a step made into the state; a list grows in place, and belongs to the run."""
+    if value is ASKED:
+        return
+    if not step.appends:
         values.update(results_of(step, value))
+        return
+    for name, result in results_of(step, value):
+        if name not in step.appends:
+            values[name] = result
+        elif isinstance(result, Replace):
+            values[name] = list(result.items)
+        else:
+            values.setdefault(name, []).extend(result if isinstance(result, list) else (result,))
 
 
 def _absent(step: Step, value: Any) -> list[str]:
@@ -243,6 +254,7 @@ def equal_outputs(step: Step, value: Any, values: Mapping[str, Any], layout: Lay
         name
         for name, result in results_of(step, value)
         if name in watched
+        and name not in step.appends
         and name in values
         and not differs(values[name], result)
         and (is_immutable(result) or not any(values.get(n) is result for n in step.node.inputs))

@@ -104,7 +104,7 @@ class Payload:
             about = f"uses {culprit!r}, which" if culprit else "itself"
             raise self._refusal(f"its function {about}", culprit, error) from error
         self.key = hashlib.sha256(self.code).hexdigest()
-        self._gather = prepare_call(step.node, _as_given)
+        self._gather = prepare_call(step.node, _as_given, step.lists)
         self._uploads = 0
         self._upload_done: Any = None  # the signal of the upload in progress
 
@@ -113,7 +113,7 @@ class Payload:
         try:
             return pickled(self._gather(run.values, run, superstep))
         except Exception as error:
-            culprit = _first_unpicklable(inputs_of(self.step.node, run.values))
+            culprit = _first_unpicklable(inputs_of(self.step, run.values))
             raise self._refusal(f"its input {culprit!r}", culprit, error) from error
 
     def _refusal(self, what: str, name: str, error: Exception) -> NotPicklableError:

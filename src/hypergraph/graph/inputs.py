@@ -2,7 +2,7 @@
 
 1. Scope: all nodes, or those reachable from the entry points; with selected outputs, their ancestors.
 2. A parameter fed by an edge of the scope is not an input. Other parameters are optional if bound, or if a
-   consumer has a default; else they are required.
+   consumer has a default; else they are required. A list that nodes append to is optional: it may be given.
 3. A cycle over data edges starts at one of its nodes: each node lists the parameters needed for that.
 """
 
@@ -95,12 +95,14 @@ def compute_input_spec(
     consumers: dict[str, list[str]] = {}
     for name in names:
         for param in graph.nodes[name].inputs:
-            if scope.isdisjoint(graph.feeders(name, param)):
+            if param in graph.lists or scope.isdisjoint(graph.feeders(name, param)):
                 consumers.setdefault(param, []).append(name)
     optional = {
         param
         for param, unfed in consumers.items()
-        if param in every_bound or any(graph.nodes[name].can_do_without(param) for name in unfed)
+        if param in every_bound
+        or param in graph.lists
+        or any(graph.nodes[name].can_do_without(param) for name in unfed)
     }
     return InputSpec(
         tuple(param for param in consumers if param not in optional),
@@ -142,6 +144,7 @@ def _entry_params(
         feeders = {feeder for feeder in wiring.feeders(name, param) if feeder in scope}
         if (
             feeders
+            and param not in wiring.lists
             and feeders <= cycle
             and param not in bound
             and not (node.has_default_for(param) and node.can_do_without(param))

@@ -192,7 +192,7 @@ def producers_are_exclusive_or_ordered(draft: Draft) -> Iterator[str]:
     wiring = draft.wiring
     for output in wiring.data_producers:
         producers = wiring.producers[output]  # nodes that only emit the name count too
-        if len(producers) > 1:
+        if len(producers) > 1 and output not in wiring.lists:
             clash = _first_clash(wiring, producers, wiring.ways)
             if clash:
                 yield finding(
@@ -201,6 +201,21 @@ def producers_are_exclusive_or_ordered(draft: Draft) -> Iterator[str]:
                     fix="put them into exclusive branches of one gate, order them with emit/wait_for, "
                     "or rename one output with with_outputs().",
                 )
+
+
+def producers_append_or_none_does(draft: Draft) -> Iterator[str]:
+    """B15: all producers of a name append to its list, or none does."""
+    wiring = draft.wiring
+    for output in wiring.lists:
+        others = [name for name in wiring.producers[output] if output not in wiring.nodes[name].append]
+        if others:
+            appending = [name for name in wiring.producers[output] if name not in others]
+            yield finding(
+                f"Some nodes append to {output!r}, others do not",
+                f"it is appended to by {', '.join(map(repr, appending))}",
+                f"it is overwritten by {', '.join(map(repr, others))}",
+                fix=f"add append={output!r} to all of them, or to none.",
+            )
 
 
 def _first_clash(wiring: Wiring, producers: Sequence[str], links: Links) -> tuple[str, str] | None:
@@ -338,6 +353,8 @@ def parallel_targets_have_distinct_outputs(draft: Draft) -> Iterator[str]:
         owners: dict[str, list[str]] = {}
         for target in gate.target_names if gate.multi_target else ():
             for output in nodes[target].data_outputs if target in nodes else ():
+                if output in draft.wiring.lists:
+                    continue
                 owners.setdefault(output, []).append(target)
         for output, targets in owners.items():
             if len(targets) > 1:
@@ -425,6 +442,7 @@ RULES: tuple[Rule, ...] = (  # in the order in which findings are reported
     nested_graphs_are_not_cached,
     wait_for_names_exist,
     types_fit,
+    producers_append_or_none_does,
 )
 _NAME_RULES: tuple[Rule, ...] = (  # the rules that apply if names are repeated
     node_names_are_unique,

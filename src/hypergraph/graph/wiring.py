@@ -47,6 +47,7 @@ class Wiring:
                 self.data_producers.setdefault(output, []).append(name)
             for param in node.inputs:
                 self.consumers.setdefault(param, []).append(name)
+        self.lists = frozenset(output for node in self.nodes.values() for output in node.append)
         self._edges: dict[tuple[str, str], Edge] = {}
         for found in (
             self._infer() if edges is None else self._read(edges),
@@ -169,8 +170,9 @@ class Wiring:
     def _infer(self) -> Iterable[Edge]:
         for name, node in self.nodes.items():
             for param in node.inputs:
-                if param in self.data_producers:
-                    yield Edge(self.data_producers[param][0], name, "data", (param,))
+                producers = self.data_producers.get(param, ())
+                for producer in producers if param in self.lists else producers[:1]:
+                    yield Edge(producer, name, "data", (param,))
 
     def _control(self) -> Iterable[Edge]:
         for name, gate in self.gates.items():

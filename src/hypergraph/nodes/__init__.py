@@ -7,7 +7,7 @@ from hypergraph.nodes.function import FunctionNode, node
 from hypergraph.nodes.gate import END, GateNode, IfElseNode, RouteNode, ifelse, route
 from hypergraph.nodes.graph_node import GraphNode
 from hypergraph.nodes.interrupt import InterruptNode, interrupt
-from hypergraph.nodes.options import RetryPolicy
+from hypergraph.nodes.options import Replace, RetryPolicy
 
 __all__ = [
     "END",
@@ -20,6 +20,7 @@ __all__ = [
     "NodeContext",
     "RenameEntry",
     "RenameError",
+    "Replace",
     "RetryPolicy",
     "RouteNode",
     "ifelse",

@@ -60,6 +60,7 @@ class HyperNode:
     is_async = False  # whether its function is async
     is_generator = False  # whether its function is a generator
     is_interrupt = False  # whether it can pause a run
+    append: tuple[str, ...] = ()  # outputs that are added to a list
     cache = False  # whether a runner with a cache keeps its results
     hide = False  # whether drawings leave it out
     persist = True  # whether its outputs are stored

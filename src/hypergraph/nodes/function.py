@@ -7,7 +7,7 @@ import typing
 import warnings
 from collections.abc import Callable, Mapping
 from functools import partial
-from types import NoneType
+from types import GenericAlias, NoneType, UnionType
 from typing import Any, overload
 
 from hypergraph.nodes.callable_node import CallableNode
@@ -15,7 +15,9 @@ from hypergraph.nodes.names import Names, as_names
 from hypergraph.nodes.options import (
     OnAmbiguous,
     OnWorkerLoss,
+    Replace,
     RetryPolicy,
+    checked_append,
     checked_retry,
     checked_timeout,
     persistence,
@@ -33,6 +35,7 @@ class FunctionNode(CallableNode):
         source: the callable, or a node that supplies its function
         name: the name of the node; by default that of the function
         output_name: the name of the result, or several names to unpack it; None drops the result
+        append: add the result to the list of that name; of several outputs, all (True) or those named
         rename_inputs: maps parameter names to input names
         cache: keep results in the cache of the runner
         hide: leave the node out of drawings
@@ -69,6 +72,7 @@ class FunctionNode(CallableNode):
         name: str | None = None,
         output_name: Names = None,
         *,
+        append: bool | Names = False,
         rename_inputs: Mapping[str, str] | None = None,
         cache: bool = False,
         hide: bool = False,
@@ -89,6 +93,7 @@ class FunctionNode(CallableNode):
             name,
             outputs,
             original_outputs=outputs,
+            append=checked_append(append, outputs, persist),
             rename_inputs=rename_inputs,
             emit=emit,
             wait_for=wait_for,
@@ -133,7 +138,14 @@ class FunctionNode(CallableNode):
 
     def get_output_type(self, output: str) -> Any:
         """Return the declared type of an output, as written if it cannot be resolved; None if unknown."""
-        return self._output_types(self.signature.declared.get("return")).get(output)
+        found = self._output_types(self.signature.declared.get("return")).get(output)
+        return _list_type(found) if output in self.append and found is not None else found
+
+    def _after_rename(self, kind: str, changes: dict[str, str]) -> dict[str, Any]:
+        after = super()._after_rename(kind, changes)
+        if kind == "outputs" and self.append:
+            after["append"] = tuple(changes.get(name, name) for name in self.append)
+        return after
 
     def _output_types(self, returned: Any) -> dict[str, Any]:
         outputs = self.data_outputs
@@ -148,6 +160,16 @@ class FunctionNode(CallableNode):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._label()}, outputs={self.outputs})"
+
+
+def _list_type(returned: Any) -> Any:
+    """Return the type of a list to which results of this type are added."""
+    origin = typing.get_origin(returned) or returned
+    if origin is list:
+        return returned
+    if origin in (typing.Union, UnionType) or origin is Replace or isinstance(returned, str):
+        return list  # of several kinds, or not known
+    return GenericAlias(list, (returned,))
 
 
 def _returns_value(func: Any) -> bool:
@@ -169,6 +191,7 @@ def node(
     source: Callable[..., Any],
     output_name: Names = None,
     *,
+    append: bool | Names = False,
     rename_inputs: Mapping[str, str] | None = None,
     cache: bool = False,
     hide: bool = False,
@@ -188,6 +211,7 @@ def node(
     source: None = None,
     output_name: Names = None,
     *,
+    append: bool | Names = False,
     rename_inputs: Mapping[str, str] | None = None,
     cache: bool = False,
     hide: bool = False,
@@ -206,6 +230,7 @@ def node(
     source: Callable[..., Any] | None = None,
     output_name: Names = None,
     *,
+    append: bool | Names = False,
     rename_inputs: Mapping[str, str] | None = None,
     cache: bool = False,
     hide: bool = False,
@@ -233,6 +258,7 @@ def node(
     Args:
         source: the callable, or a node that supplies its function
         output_name: the name of the result, or several names to unpack it; None drops the result
+        append: add the result to the list of that name; of several outputs, all (True) or those named
         rename_inputs: maps parameter names to input names
         cache: keep results in the cache of the runner
         hide: leave the node out of drawings
@@ -252,6 +278,7 @@ def node(
     decorate = partial(
         FunctionNode,
         output_name=output_name,
+        append=append,
         rename_inputs=rename_inputs,
         cache=cache,
         hide=hide,

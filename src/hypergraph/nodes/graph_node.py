@@ -88,6 +88,14 @@ class GraphNode(Frozen, HyperNode):
         )
 
     @property
+    def append(self) -> tuple[str, ...]:  # type: ignore[override]  # follows from the inner graph
+        """The outputs that the inner graph appends and also takes: what its run appended is added."""
+        lists = self.graph.wiring.lists
+        taken = dict(zip(self.inputs, self.inner_inputs, strict=True)) if lists else {}
+        pairs = zip(self.outputs, self.inner_outputs, strict=True) if lists else ()
+        return tuple(outer for outer, inner in pairs if inner in lists and taken.get(outer) == inner)
+
+    @property
     def emit(self) -> tuple[str, ...]:
         """The inner emit names, for `wait_for` in the parent."""
         return tuple(o for o in self.outputs if o not in self.data_outputs)
@@ -209,7 +217,7 @@ class GraphNode(Frozen, HyperNode):
             return None
         inner = self.inner_outputs[self.outputs.index(output)]
         declared = self.graph.producers_of(inner)[0].get_output_type(inner)
-        if self.map_config is None:
+        if self.map_config is None or output in self.append:
             return declared
         return list if declared is None else GenericAlias(list, (declared,))
 

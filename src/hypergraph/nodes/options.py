@@ -1,14 +1,14 @@
-"""RetryPolicy, and the checks of options about stored runs."""
+"""RetryPolicy, Replace, and the checks of options about lists and stored runs."""
 
 from __future__ import annotations
 
 import inspect
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from hypergraph.nodes.names import got
+from hypergraph.nodes.names import Names, as_names, got
 from hypergraph.nodes.signature import callable_name, read_signature
 
 # Called with (node_name, idempotency_key, inputs) for a step that started and has no result. Returns the
@@ -60,6 +60,49 @@ class RetryPolicy:
         except OverflowError:  # larger than any float, so larger than the cap
             plain = self.max_delay if self.initial_delay else 0.0
         return plain * (1 + self.jitter * random.uniform(-1, 1))  # noqa: S311 - spreads load, guards nothing
+
+
+class Replace:
+    """Start an appended list anew with these items; the value that an appending node returns.
+
+    >>> Replace(["a summary"]).items
+    ['a summary']
+
+    Raises TypeError if the items cannot be iterated, or are a text.
+    """
+
+    __slots__ = ("items",)
+    items: list[Any]  # what the list then consists of
+
+    def __init__(self, items: Iterable[Any]) -> None:
+        if isinstance(items, (str, bytes)) or not isinstance(items, Iterable):
+            raise TypeError(f"Replace takes a list of items, got {got(items)}")
+        self.items = list(items)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Replace) and self.items == other.items
+
+    __hash__ = None  # type: ignore[assignment]  # it holds a list
+
+    def __repr__(self) -> str:
+        return f"Replace({self.items!r})"
+
+
+def checked_append(append: bool | Names, outputs: tuple[str, ...], persist: Any) -> tuple[str, ...]:
+    """Return the outputs that are appended, for the option `append`. Raises TypeError or ValueError."""
+    if append is False or append is None:
+        return ()
+    names = outputs if append is True else as_names(append, "append")
+    unknown = [name for name in names if name not in outputs]
+    if unknown or not outputs:
+        listed = ", ".join(map(repr, unknown)) or "True"
+        raise ValueError(f"append={listed}: only outputs can be appended. Outputs: {outputs}")
+    if persist is False:
+        raise ValueError(
+            "append and persist=False exclude each other: a list that lacks items cannot be restored. "
+            "Remove one of them."
+        )
+    return names
 
 
 def checked_retry(retry: Any) -> RetryPolicy | None:

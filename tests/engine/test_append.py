@@ -1,0 +1,358 @@
+"""Lists that nodes append to: courses, order, copies, and what is refused."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from support.running import run_async, run_sync
+
+from hypergraph import END, AsyncRunner, Graph, GraphConfigError, Replace, SyncRunner, node, route
+from hypergraph.graph.graph import Graph as GraphType
+
+Run = Callable[..., Any]
+both = pytest.mark.parametrize("run", [run_sync, run_async])
+
+
+def course(result: Any) -> list[str]:
+    return [step.node_name for step in result.log.steps]
+
+
+@node(output_name="messages", append=True)
+def listen(said: str) -> str:
+    return said
+
+
+@node(output_name=("messages", "calls"), append="messages")
+def ask(messages: list[str]) -> tuple[str, list[str]]:
+    calls = [] if messages[-1].startswith("tool") else ["look", "read"]
+    count = len(messages)
+    messages.append("a change of one's own list")
+    return f"reply {count}", calls
+
+
+@route(targets=["act", END])
+def decide(calls: list[str]) -> Any:
+    return "act" if calls else END
+
+
+@node(output_name="messages", append=True)
+def act(calls: list[str], messages: list[str]) -> list[str]:
+    return [f"tool {call} {len(messages)}" for call in calls]
+
+
+agent = Graph([listen, ask, decide, act], name="agent")
+TURN = ["listen", "ask", "decide", "act", "ask", "decide"]
+SAID = ["hi", "reply 1", "tool look 2", "tool read 2", "reply 4"]
+
+
+def agent_that_looks_at_messages() -> GraphType:
+    @route(targets=["act", END])
+    def decide(messages: list[str]) -> Any:
+        return END if messages[-2].startswith("tool") else "act"
+
+    return Graph([listen, ask, decide, act], name="agent")
+
+
+@both
+@pytest.mark.parametrize("graph", [agent, agent_that_looks_at_messages()])
+def test_an_agent_needs_no_edges(run: Run, graph: GraphType) -> None:
+    result = run(graph, {"said": "hi"})
+    assert course(result) == TURN
+    assert result["messages"] == SAID
+
+
+@both
+def test_the_order_in_which_nodes_are_listed_does_not_matter(run: Run) -> None:
+    result = run(Graph([act, decide, ask, listen], name="agent"), {"said": "hi"})
+    assert (course(result), result["messages"]) == (TURN, SAID)
+
+
+@both
+def test_a_list_begins_with_what_is_given_which_is_not_changed(run: Run) -> None:
+    given = ["be kind"]
+    result = run(agent, {"said": "hi", "messages": given})
+    assert result["messages"][:3] == ["be kind", "hi", "reply 2"]
+    assert given == ["be kind"]
+    bound = agent.bind(messages=given)
+    assert run(bound, {"said": "hi"})["messages"] == run(bound, {"said": "hi"})["messages"]
+    assert given == ["be kind"]
+    assert agent.inputs.required == ("said",)
+    assert "messages" in agent.inputs.optional
+
+
+@both
+@pytest.mark.parametrize("value", ["a text", {"a": 1}, None, 3])
+def test_a_list_begins_with_nothing_but_a_list(run: Run, value: Any) -> None:
+    with pytest.raises(TypeError, match="'messages' is a list that nodes append to; pass a list"):
+        run(agent, {"said": "hi", "messages": value})
+
+
+@both
+def test_a_list_extends_and_anything_else_is_one_item(run: Run) -> None:
+    @node(output_name="log", append=True)
+    def first() -> list[int]:
+        return [1, 2]
+
+    @node(output_name="log", append=True)
+    def second() -> tuple[int, int]:
+        return (3, 4)
+
+    @node(output_name="log", append=True)
+    def third() -> None:
+        return None
+
+    @node(output_name="log", append=True)
+    def fourth() -> list[int]:
+        return []
+
+    @node(output_name="seen")
+    def look(log: list[Any]) -> int:
+        return len(log)
+
+    result = run(Graph([look, first, second, third, fourth]))
+    assert result.values == {"log": [1, 2, (3, 4), None], "seen": 4}
+
+
+@both
+def test_a_list_without_items_is_empty_for_those_who_take_it(run: Run) -> None:
+    @route(targets=["write", "look"])
+    def choose(x: int) -> str:
+        return "look"
+
+    @node(output_name="log", append=True)
+    def write(x: int) -> int:
+        return x
+
+    @node(output_name="seen")
+    def look(log: list[int]) -> list[int]:
+        return log
+
+    assert run(Graph([choose, write, look]), {"x": 1})["seen"] == []
+
+
+@both
+def test_replace_starts_the_list_anew(run: Run) -> None:
+    @node(output_name="log", append=True)
+    def note(x: int) -> list[int]:
+        return [x, x]
+
+    @node(output_name="log", append=True)
+    def compact(log: list[int]) -> Replace:
+        return Replace([sum(log)])
+
+    @node(output_name="seen")
+    def look(log: list[int]) -> list[int]:
+        return log
+
+    result = run(Graph([note, compact, look]), {"x": 2})
+    assert result.values == {"log": [4], "seen": [4]}
+
+
+def test_replace_where_nothing_is_appended_is_an_error_that_names_the_node() -> None:
+    @node(output_name="plain")
+    def one(x: int) -> Any:
+        return Replace([x])
+
+    @node(output_name=("plain", "log"), append="log")
+    def two(x: int) -> Any:
+        return Replace([x]), 1
+
+    @node(output_name="plain")
+    async def waits(x: int) -> Any:
+        return Replace([x])
+
+    for made in (one, two):
+        with pytest.raises(TypeError, match=f"Node {made.name!r} returned Replace for 'plain'"):
+            SyncRunner().run(Graph([made]), x=1)
+    with pytest.raises(TypeError, match="Node 'waits' returned Replace for 'plain'"):
+        asyncio.run(AsyncRunner().run(Graph([waits]), x=1))
+    with pytest.raises(TypeError, match="Replace takes a list of items"):
+        Replace("text")
+
+
+def test_those_of_one_superstep_are_added_in_graph_order_whoever_is_done_first() -> None:
+    done: list[str] = []
+    late: asyncio.Event
+
+    @node(output_name="log", append=True)
+    async def slow(x: int) -> str:
+        await late.wait()
+        done.append("slow")
+        return "slow"
+
+    @node(output_name="log", append=True)
+    async def fast(x: int) -> str:
+        done.append("fast")
+        return "fast"
+
+    @node(output_name="free")
+    async def free(x: int) -> int:
+        await asyncio.sleep(0)
+        late.set()
+        return x
+
+    @node(output_name="seen")
+    async def look(log: list[str]) -> list[str]:
+        return log
+
+    async def main() -> Any:
+        nonlocal late
+        late = asyncio.Event()
+        return await AsyncRunner().run(Graph([slow, fast, free, look]), x=1)
+
+    result = asyncio.run(main())
+    assert done == ["fast", "slow"]
+    assert result["log"] == result["seen"] == ["slow", "fast"]
+
+
+def test_those_that_start_late_are_added_at_their_superstep() -> None:
+    late: asyncio.Event
+
+    @node(output_name="log", append=True)
+    async def first(b: int) -> str:
+        return "first"
+
+    @node(output_name="log", append=True)
+    async def second(a: int) -> str:
+        return "second"
+
+    @node(output_name="a")
+    async def quick(x: int) -> int:
+        return x
+
+    @node(output_name="b")
+    async def slow(x: int) -> int:
+        await late.wait()
+        return x
+
+    @node(output_name="free")
+    async def free(a: int) -> int:
+        for _ in range(5):
+            await asyncio.sleep(0)
+        late.set()
+        return a
+
+    async def main() -> Any:
+        nonlocal late
+        late = asyncio.Event()
+        return await AsyncRunner().run(Graph([first, second, quick, slow, free]), x=1)
+
+    assert asyncio.run(main())["log"] == ["first", "second"]
+
+
+def test_what_waits_for_a_failed_appender_is_kept() -> None:
+    @node(output_name="log", append=True)
+    async def fails(x: int) -> str:
+        await asyncio.sleep(0)
+        raise ValueError("no")
+
+    @node(output_name="log", append=True)
+    async def fast(x: int) -> str:
+        return "fast"
+
+    graph = Graph([fails, fast])
+    result = asyncio.run(AsyncRunner().run(graph, x=1, error_handling="continue"))
+    assert isinstance(result.error, ValueError)
+    assert result["log"] == ["fast"]
+
+
+def test_all_producers_append_or_none_does() -> None:
+    @node(output_name="messages")
+    def begin(topic: str) -> list[str]:
+        return [topic]
+
+    with pytest.raises(GraphConfigError, match="Some nodes append to 'messages', others do not") as caught:
+        Graph([begin, listen, ask])
+    assert "overwritten by 'begin'" in str(caught.value)
+
+
+def test_the_targets_of_one_gate_may_append_to_one_list() -> None:
+    @route(targets=["a", "b"], multi_target=True)
+    def gate(x: int) -> list[str]:
+        return ["b", "a"]
+
+    @node(output_name="log", append=True)
+    def a(x: int) -> str:
+        return "a"
+
+    @node(output_name="log", append=True)
+    def b(x: int) -> str:
+        return "b"
+
+    assert run_sync(Graph([gate, a, b]), {"x": 1})["log"] == ["a", "b"]
+
+
+def test_types_of_items_fit_the_list() -> None:
+    @node(output_name="log", append=True)
+    def write(x: int) -> str:
+        return "a"
+
+    @node(output_name="seen")
+    def look(log: list[str]) -> int:
+        return len(log)
+
+    @node(output_name="seen")
+    def misread(log: list[int]) -> int:
+        return len(log)
+
+    Graph([write, look], strict_types=True)
+    with pytest.raises(GraphConfigError, match="Type mismatch for 'log'"):
+        Graph([write, misread], strict_types=True)
+
+
+# -- nested graphs ------------------------------------------------------------------------------------
+
+
+@node(output_name="messages", append=True)
+def greet(said: str) -> str:
+    return f"greetings, {said}"
+
+
+@node(output_name="count")
+def count(messages: list[str]) -> int:
+    return len(messages)
+
+
+@both
+def test_a_nested_graph_appends_what_its_run_appended(run: Run) -> None:
+    @node(output_name="messages", append=True)
+    def begin(said: str) -> str:
+        return "begin"
+
+    inner = Graph([ask, decide, act], name="inner")
+    result = run(Graph([begin, inner.as_node(), count]), {"said": "hi"})
+    assert result["messages"] == ["begin", "reply 1", "tool look 2", "tool read 2", "reply 4"]
+    assert result["count"] == 5
+
+
+@both
+def test_a_mapped_graph_appends_the_results_of_its_items_in_order(run: Run) -> None:
+    inner = Graph([greet, count], name="inner")
+    each = inner.as_node().map_over("said")
+    result = run(Graph([each]), {"said": ["ann", "bob"], "messages": ["begin"]})
+    assert result["messages"] == ["begin", "greetings, ann", "greetings, bob"]
+    assert result["count"] == [2, 2]
+
+
+@both
+def test_an_inner_replace_replaces_outside(run: Run) -> None:
+    @node(output_name="messages", append=True)
+    def compact(messages: list[str]) -> Replace:
+        return Replace([f"{len(messages)} messages"])
+
+    inner = Graph([compact], name="inner")
+    result = run(Graph([greet, inner.as_node(), count]), {"said": "ann", "messages": ["a", "b"]})
+    assert result["messages"] == ["3 messages"]
+    assert result["count"] == 1
+
+
+@both
+def test_a_nested_graph_under_other_names(run: Run) -> None:
+    inner = Graph([greet, count], name="inner").as_node()
+    renamed = inner.with_inputs(messages="log").with_outputs(messages="log")
+    assert renamed.append == ("log",)
+    assert inner.with_outputs(messages="other").append == ()
+    assert run(Graph([renamed]), {"said": "ann", "log": [1]})["log"] == [1, "greetings, ann"]
