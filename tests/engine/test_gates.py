@@ -53,15 +53,18 @@ def test_only_the_target_that_is_named_runs(run: Run) -> None:
 
 
 def test_none_is_the_fallback_or_nothing(run: Run) -> None:
-    assert values_of(run, deciding(None)) == {}
+    with pytest.warns(UserWarning, match="Nothing but gates ran"):
+        assert values_of(run, deciding(None)) == {}
     assert values_of(run, deciding(None, ["a"], fallback="b")) == {"b_out": "b"}
     assert values_of(run, deciding(None, ["a"], fallback=END), "a") == {}
 
 
 def test_a_gate_with_many_targets_runs_those_it_lists(run: Run) -> None:
-    for result, expected in ((["a", "b"], {"a_out": "a", "b_out": "b"}), (["b"], {"b_out": "b"}), ([], {})):
+    for result, expected in ((["a", "b"], {"a_out": "a", "b_out": "b"}), (["b"], {"b_out": "b"})):
         assert values_of(run, deciding(result, ("a", "b"), multi_target=True)) == expected
-    assert values_of(run, deciding(None, ("a", "b"), multi_target=True)) == {}
+    for nothing in ([], None):
+        with pytest.warns(UserWarning, match="Nothing but gates ran"):
+            assert values_of(run, deciding(nothing, ("a", "b"), multi_target=True)) == {}
 
 
 def test_a_list_of_many_targets_may_contain_end(run: Run) -> None:
@@ -271,6 +274,39 @@ def test_a_cached_decision_opens_the_same_way() -> None:
     for _ in range(2):
         assert run_sync(graph, {"x": 1}, cache=cache).values == {"b_out": "b"}
     assert calls == [1]
+
+
+# -- runs in which nothing but gates ran ---
+
+
+def test_a_run_of_nothing_but_gates_says_so(run: Run) -> None:
+    @route(targets=["inner", END])
+    def outer(x: int) -> Any:
+        return "inner"
+
+    @route(targets=["a", "b"], cache=True)
+    def inner(x: int) -> Any:
+        return None
+
+    text = r"^Nothing but gates ran in graph 'idle': 'outer', 'inner' chose no other node\."
+    with pytest.warns(UserWarning, match=text) as warned:
+        run(Graph([outer, inner, leaf("a"), leaf("b")], name="idle"), {"x": 1})
+    assert len(warned) == 1
+
+
+def test_end_is_a_decision_about_which_nothing_is_said(run: Run) -> None:
+    """Warnings are errors in these tests."""
+    assert values_of(run, deciding(END)) == values_of(run, deciding(END, cache=True)) == {}
+    assert values_of(run, deciding([END], multi_target=True)) == {}
+
+
+def test_a_graph_of_gates_has_nothing_else_to_run(run: Run) -> None:
+    other = route([END], name="other")(lambda x: None)
+    assert order(run(Graph([deciding(None, ["other"]), other]), {"x": 1})) == ["gate"]
+
+
+def test_a_node_beside_the_gates_is_enough(run: Run) -> None:
+    assert order(run(Graph([deciding(None, ["a"]), leaf("a"), leaf("b")]), {"x": 1})) == ["gate", "b"]
 
 
 # -- async, retried, timed out, stored ---
