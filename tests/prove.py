@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import pkgutil
 import sys
 import traceback
 from collections.abc import Iterable
+from pathlib import Path
 from types import ModuleType
 
 import proofs
@@ -29,6 +31,13 @@ def suites() -> dict[str, ModuleType]:
     )
     modules = {name: importlib.import_module(f"proofs.{name}") for name in names}
     return {name: each for name, each in modules.items() if hasattr(each, "NAME") and hasattr(each, "prove")}
+
+
+def find_modules() -> None:
+    """Let programs that suites start find the package of this checkout, and shared modules."""
+    tests = Path(__file__).resolve().parent
+    given = filter(None, [os.environ.get("PYTHONPATH")])
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(tests.parent / "src"), str(tests), *given])
 
 
 def proven(suite: Suite, scale: float, seed: int) -> Outcome:
@@ -73,6 +82,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="other seeds make other cases")
     parser.add_argument("--only", metavar="NAME", choices=found, help=f"one suite: {', '.join(found)}")
     asked = parser.parse_args()
+    find_modules()
     outcomes = []
     print(line("suite", "cases", "failures", "seconds"))
     for name in [asked.only] if asked.only else found:

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 from support.crashing import note, opened
 from support.processes import Elsewhere, elsewhere
+from support.running import run
 
 from durability.test_crashes import calls
-from hypergraph import Graph, interrupt, node
-from hypergraph.checkpointers import SqliteCheckpointer
-from hypergraph.exceptions import CheckpointError
+from hypergraph import Graph, ifelse, interrupt, node
+from hypergraph.checkpointers import MemoryCheckpointer, SqliteCheckpointer
+from hypergraph.exceptions import CheckpointError, WorkflowError
 
-__all__ = ["elsewhere"]  # fixture
+__all__ = ["elsewhere", "run"]  # fixtures
 
 needs_signals = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs signals")
 
@@ -104,3 +105,107 @@ class TestAnswers:
 def reviewed_and_killed(folder: Path, given: dict[str, str], nested: bool) -> None:
     graph = Graph([review().as_node()], name="outer") if nested else review()
     opened(folder, "async", "publish good").run(graph, given, workflow_id="w")
+
+
+# -- answers that are not used ---
+
+
+@ifelse("confirm", "skip")
+def is_risky(risky: bool) -> bool:
+    return risky
+
+
+@interrupt(output_name="verdict")
+def confirm(topic: str) -> None:
+    return None
+
+
+@node(output_name="skipped")
+def skip(topic: str) -> str:
+    return topic
+
+
+@interrupt(output_name=("name", "date"))
+def sign(verdict: str) -> None:
+    return None
+
+
+def contract() -> Graph:
+    return Graph([is_risky, confirm, skip, sign], name="contract")
+
+
+UNUSED = r"The answer 'verdict' was not used in graph 'contract': its question was not asked"
+STORED = pytest.mark.parametrize("stored", [False, True], ids=["plain", "stored"])
+
+
+class Calls:
+    """Calls of one workflow, stored or not."""
+
+    def __init__(self, call: Any, stored: bool, graph: Graph) -> None:
+        self.call, self.graph = call, graph
+        self.options = {"store": MemoryCheckpointer(), "workflow_id": "w"} if stored else {}
+
+    def __call__(self, **values: Any) -> Any:
+        return self.call(self.graph, {key.replace("__", "."): v for key, v in values.items()}, **self.options)
+
+
+@STORED
+def test_an_answer_to_a_question_that_is_not_asked_is_warned_about(run: Any, stored: bool) -> None:
+    with pytest.warns(UserWarning, match=UNUSED):
+        assert Calls(run, stored, contract())(topic="t", risky=False, verdict="yes").completed
+    outer = Graph([contract().as_node()], name="outer")
+    with pytest.warns(UserWarning, match=UNUSED):
+        assert Calls(run, stored, outer)(topic="t", risky=False, contract__verdict="yes").completed
+
+
+def test_an_answer_after_the_end_to_a_question_that_was_not_asked_is_warned_about(run: Any) -> None:
+    call = Calls(run, True, contract())
+    before = call(topic="t", risky=False).values
+    with pytest.warns(UserWarning, match=UNUSED):
+        assert call(verdict="yes").values == before
+
+
+@STORED
+def test_an_answer_given_before_its_question_is_used_when_it_is_asked(run: Any, stored: bool) -> None:
+    given = {"topic": "t", "risky": True, "verdict": "yes"}
+    assert [pause.node_name for pause in Calls(run, stored, contract())(**given).pauses] == ["sign"]
+    result = Calls(run, stored, contract())(**given, name="n", date="d")
+    assert (result.completed, result["verdict"], result["name"], result["date"]) == (True, "yes", "n", "d")
+
+
+@STORED
+def test_an_answer_that_its_question_did_not_wait_for_is_warned_about_at_the_pause(
+    run: Any, stored: bool
+) -> None:
+    with pytest.warns(UserWarning, match=r"'name' was not used .* node 'sign' also needs 'date'"):
+        result = Calls(run, stored, contract())(topic="t", risky=True, name="n")
+    assert [pause.node_name for pause in result.pauses] == ["confirm"]
+
+
+@STORED
+@pytest.mark.parametrize("key", ["verdct", "contract__verdit", "contrct__verdict"])
+def test_a_misspelt_answer_is_refused_with_a_hint(run: Any, stored: bool, key: str) -> None:
+    outer = Graph([contract().as_node()], name="outer") if "__" in key else contract()
+    expected = "contract.verdict" if "__" in key else "verdict"
+    call = Calls(run, stored, outer)
+    with pytest.raises(ValueError, match=f"Did you mean '{expected}'"):
+        call(topic="t", risky=True, **{key: "yes"})
+    if stored:
+        assert call(topic="t", risky=True).paused
+        with pytest.raises(ValueError, match=f"Did you mean '{expected}'"):
+            call(**{key: "yes"})
+
+
+def test_an_answer_that_the_same_call_gives_up_is_refused(run: Any) -> None:
+    call = Calls(run, True, contract())
+    assert call(topic="t", risky=True).paused
+    for news in ({"topic": "u"}, {"risky": False}):
+        with pytest.raises(WorkflowError, match="this answer was not used"):
+            call(verdict="yes", **news)
+    assert call(verdict="yes").pause.node_name == "sign"
+
+
+@STORED
+def test_a_bound_answer_waits_for_its_question_in_silence(run: Any, stored: bool) -> None:
+    graph = contract().bind(verdict="yes")
+    assert Calls(run, stored, graph)(topic="t", risky=False)["skipped"] == "t"

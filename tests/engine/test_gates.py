@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import pickle
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from support.running import order, run, run_sync
+from support.running import order, run, run_async, run_sync
 
-from hypergraph import END, FunctionNode, Graph, InMemoryCache, NodeError, ifelse, node, route
+from hypergraph import (
+    END,
+    FunctionNode,
+    Graph,
+    InMemoryCache,
+    NodeContext,
+    NodeError,
+    NodeTimeoutError,
+    RetryPolicy,
+    ifelse,
+    node,
+    route,
+)
+from hypergraph.checkpointers import MemoryCheckpointer
+from hypergraph.exceptions import IncompatibleRunnerError
 
 __all__ = ["run"]
 Run = Callable[..., Any]
@@ -38,15 +53,18 @@ def test_only_the_target_that_is_named_runs(run: Run) -> None:
 
 
 def test_none_is_the_fallback_or_nothing(run: Run) -> None:
-    assert values_of(run, deciding(None)) == {}
+    with pytest.warns(UserWarning, match="Nothing but gates ran"):
+        assert values_of(run, deciding(None)) == {}
     assert values_of(run, deciding(None, ["a"], fallback="b")) == {"b_out": "b"}
     assert values_of(run, deciding(None, ["a"], fallback=END), "a") == {}
 
 
 def test_a_gate_with_many_targets_runs_those_it_lists(run: Run) -> None:
-    for result, expected in ((["a", "b"], {"a_out": "a", "b_out": "b"}), (["b"], {"b_out": "b"}), ([], {})):
+    for result, expected in ((["a", "b"], {"a_out": "a", "b_out": "b"}), (["b"], {"b_out": "b"})):
         assert values_of(run, deciding(result, ("a", "b"), multi_target=True)) == expected
-    assert values_of(run, deciding(None, ("a", "b"), multi_target=True)) == {}
+    for nothing in ([], None):
+        with pytest.warns(UserWarning, match="Nothing but gates ran"):
+            assert values_of(run, deciding(nothing, ("a", "b"), multi_target=True)) == {}
 
 
 def test_a_list_of_many_targets_may_contain_end(run: Run) -> None:
@@ -256,3 +274,238 @@ def test_a_cached_decision_opens_the_same_way() -> None:
     for _ in range(2):
         assert run_sync(graph, {"x": 1}, cache=cache).values == {"b_out": "b"}
     assert calls == [1]
+
+
+# -- runs in which nothing but gates ran ---
+
+
+def test_a_run_of_nothing_but_gates_says_so(run: Run) -> None:
+    @route(targets=["inner", END])
+    def outer(x: int) -> Any:
+        return "inner"
+
+    @route(targets=["a", "b"], cache=True)
+    def inner(x: int) -> Any:
+        return None
+
+    text = r"^Nothing but gates ran in graph 'idle': 'outer', 'inner' chose no other node\."
+    with pytest.warns(UserWarning, match=text) as warned:
+        run(Graph([outer, inner, leaf("a"), leaf("b")], name="idle"), {"x": 1})
+    assert len(warned) == 1
+
+
+def test_end_is_a_decision_about_which_nothing_is_said(run: Run) -> None:
+    """Warnings are errors in these tests."""
+    assert values_of(run, deciding(END)) == values_of(run, deciding(END, cache=True)) == {}
+    assert values_of(run, deciding([END], multi_target=True)) == {}
+
+
+def test_a_graph_of_gates_has_nothing_else_to_run(run: Run) -> None:
+    other = route([END], name="other")(lambda x: None)
+    assert order(run(Graph([deciding(None, ["other"]), other]), {"x": 1})) == ["gate"]
+
+
+def test_a_node_beside_the_gates_is_enough(run: Run) -> None:
+    assert order(run(Graph([deciding(None, ["a"]), leaf("a"), leaf("b")]), {"x": 1})) == ["gate", "b"]
+
+
+# -- async, retried, timed out, stored ---
+
+
+def test_an_async_gate_is_awaited_on_every_round() -> None:
+    @node(output_name="n")
+    def up(n: int) -> int:
+        return n + 1
+
+    @route(targets=["up", END])
+    async def again(n: int) -> Any:
+        await asyncio.sleep(0)
+        return "up" if n < 3 else END
+
+    result = run_async(Graph([up, again]), {"n": 1})
+    assert order(result) == ["again", "up", "again", "up", "again"]
+    assert result["n"] == 3
+
+
+def test_async_gates_wait_at_the_same_time() -> None:
+    met = 0
+    both = asyncio.Event()
+
+    async def meet() -> bool:
+        nonlocal met
+        met += 1
+        if met == 2:
+            both.set()
+        await both.wait()  # forever, if the gates were asked one after the other
+        return True
+
+    @ifelse("a", END)
+    async def first(x: int) -> bool:
+        return await meet()
+
+    @ifelse("b", END)
+    async def second(x: int) -> bool:
+        return await meet()
+
+    assert run_async(Graph([first, second, leaf("a"), leaf("b")]), {"x": 1}).values == {
+        "a_out": "a",
+        "b_out": "b",
+    }
+
+
+def test_an_async_gate_decides_inside_a_nested_graph() -> None:
+    @ifelse("a", "b")
+    async def gate(good: bool) -> bool:
+        return good
+
+    inner = Graph([gate, leaf("a"), leaf("b")], name="inner")
+    assert run_async(Graph([inner.as_node()]), {"good": False}).values["b_out"] == "b"
+
+
+def test_a_bad_decision_of_an_async_gate_is_a_failure_of_the_gate() -> None:
+    @ifelse("a", "b")
+    async def gate(x: int) -> Any:
+        return "a"
+
+    with pytest.raises(TypeError, match="must return True or False"):
+        values_of(run_async, gate)
+
+
+def test_the_sync_runner_refuses_an_async_gate() -> None:
+    @ifelse("a", "b")
+    async def gate(x: int) -> bool:
+        return True
+
+    with pytest.raises(IncompatibleRunnerError, match="cannot run async nodes: gate"):
+        values_of(run_sync, gate)
+
+
+def test_a_sync_gate_that_returns_a_coroutine_is_refused(run: Run) -> None:
+    async def later() -> str:
+        return "a"
+
+    @route(targets=["a", "b"])
+    def gate(x: int) -> Any:
+        return later()
+
+    with pytest.raises(TypeError, match="'gate' returned a coroutine"):
+        values_of(run, gate)
+
+
+def test_a_cached_async_gate_is_asked_once() -> None:
+    asked = []
+
+    @route(targets=["a", "b"], cache=True)
+    async def gate(x: int) -> str:
+        asked.append(x)
+        return "b"
+
+    cache, graph = InMemoryCache(), Graph([gate, leaf("a"), leaf("b")])
+    for _ in range(2):
+        result = run_async(graph, {"x": 1}, cache=cache)
+        assert result.values == {"b_out": "b"}
+    assert asked == [1]
+    assert [record.cached for record in result.log.steps] == [True, False]
+
+
+def flaky_gate(kind: str, times: int, **options: Any) -> tuple[Any, list[int]]:
+    """Return a gate that fails so many times before it chooses "a", and the attempts it will have seen."""
+    attempts: list[int] = []
+
+    def attempt(ctx: NodeContext) -> None:
+        attempts.append(ctx.attempt)
+        if len(attempts) <= times:
+            raise ValueError(f"attempt {len(attempts)}")
+
+    if kind == "async":
+
+        @ifelse("a", "b", **options)
+        async def gate(x: int, ctx: NodeContext) -> bool:
+            attempt(ctx)
+            return True
+
+    else:
+
+        @route(["a", "b"], **options)
+        def gate(x: int, ctx: NodeContext) -> str:
+            attempt(ctx)
+            return "a"
+
+    return gate, attempts
+
+
+@pytest.mark.parametrize(("kind", "call"), [("sync", run_sync), ("sync", run_async), ("async", run_async)])
+def test_a_flaky_gate_is_asked_until_it_decides(kind: str, call: Run) -> None:
+    gate, attempts = flaky_gate(kind, 2, retry=RetryPolicy(initial_delay=0))
+    result = call(Graph([gate, leaf("a"), leaf("b")]), {"x": 1})
+    assert result.values == {"a_out": "a"}
+    assert attempts == [1, 2, 3]
+    assert (result.log.steps[0].attempt, result.log.steps[0].decision) == (3, "a")
+
+
+def test_a_gate_that_fails_to_the_end_runs_none_of_its_targets(run: Run) -> None:
+    gate, attempts = flaky_gate("sync", 9, retry=RetryPolicy(2, initial_delay=0))
+    result = run(Graph([gate, leaf("a"), leaf("b")]), {"x": 1}, error_handling="continue")
+    assert (str(result.error), attempts, order(result)) == ("attempt 2", [1, 2], ["gate"])
+
+
+def test_an_async_gate_is_cut_off_by_its_timeout() -> None:
+    cut_off = []
+
+    @route(targets=["a", "b"], timeout=0.01)
+    async def gate(x: int) -> str:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cut_off.append(x)
+            raise
+        return "a"
+
+    with pytest.raises(NodeTimeoutError, match="gate"):
+        values_of(run_async, gate)
+    assert cut_off == [1]
+
+
+def test_a_gate_sees_its_deadline(run: Run) -> None:
+    seen = []
+
+    @route(targets=["a", "b"], timeout=60)
+    def gate(x: int, ctx: NodeContext) -> str:
+        seen.append(ctx.deadline)
+        return "a"
+
+    assert values_of(run, gate) == {"a_out": "a"}
+    assert seen[0] is not None
+
+
+@pytest.mark.parametrize(("kind", "call"), [("sync", run_sync), ("sync", run_async), ("async", run_async)])
+@pytest.mark.parametrize(
+    "options", [{}, {"retry": RetryPolicy(initial_delay=0), "timeout": 60}, {"cache": True}]
+)
+def test_a_recorded_decision_is_not_asked_for_again(kind: str, call: Run, options: dict[str, Any]) -> None:
+    gate, attempts = flaky_gate(kind, 0, **options)
+    broken = [True]
+
+    @node(output_name="a_out")
+    def a() -> str:
+        if broken:
+            raise ValueError("broken")
+        return "a"
+
+    graph, store = Graph([gate, a, leaf("b")], name="stored"), MemoryCheckpointer()
+    with pytest.raises(ValueError, match="broken"):
+        call(graph, {"x": 1}, store=store, workflow_id="w")
+    broken.clear()
+    assert call(graph, {"x": 1}, store=store, workflow_id="w").values == {"a_out": "a"}
+    assert attempts == [1]
+    assert [step.decision for step in store.steps("w") if step.node_name == "gate"] == ["a"]
+
+
+@pytest.mark.parametrize(("kind", "call"), [("sync", run_sync), ("sync", run_async), ("async", run_async)])
+def test_a_gate_that_failed_is_asked_again_on_resume(kind: str, call: Run) -> None:
+    gate, attempts = flaky_gate(kind, 2, retry=RetryPolicy(2, initial_delay=0))
+    graph, store = Graph([gate, leaf("a"), leaf("b")], name="stored"), MemoryCheckpointer()
+    with pytest.raises(ValueError, match="attempt 2"):
+        call(graph, {"x": 1}, store=store, workflow_id="w")
+    assert call(graph, {"x": 1}, store=store, workflow_id="w").values == {"a_out": "a"}
+    assert attempts == [1, 2, 1]

@@ -2,11 +2,22 @@
 
 import copy
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from hypergraph import END, FunctionNode, GateNode, IfElseNode, NodeContext, RouteNode, ifelse, route
+from hypergraph import (
+    END,
+    FunctionNode,
+    GateNode,
+    IfElseNode,
+    NodeContext,
+    RetryPolicy,
+    RouteNode,
+    ifelse,
+    route,
+)
 
 
 def pick(x):
@@ -48,6 +59,8 @@ def test_route_decorator_passes_every_option() -> None:
         rename_inputs={"x": "z"},
         emit="chosen",
         wait_for="go",
+        retry=RetryPolicy(3),
+        timeout=2,
     )
     def choose(x):
         return "a"
@@ -56,6 +69,7 @@ def test_route_decorator_passes_every_option() -> None:
     assert (choose.name, choose.inputs, choose.outputs) == ("gate", ("z",), ("chosen",))
     assert (choose.targets, choose.fallback, choose.multi_target) == (["a", END, "b"], "b", False)
     assert (choose.cache, choose.hide, choose.default_open, choose.wait_for) == (True, True, False, ("go",))
+    assert (choose.retry, choose.timeout) == (RetryPolicy(3), 2)
 
 
 def test_ifelse_decorator_passes_every_option() -> None:
@@ -69,6 +83,8 @@ def test_ifelse_decorator_passes_every_option() -> None:
         rename_inputs={"x": "z"},
         emit="chosen",
         wait_for="go",
+        retry=RetryPolicy(3),
+        timeout=2,
     )
     def choose(x):
         return True
@@ -78,6 +94,7 @@ def test_ifelse_decorator_passes_every_option() -> None:
     assert (choose.targets, choose.when_true, choose.when_false) == (["a", END], "a", END)
     assert choose.descriptions == {True: "True", False: "False"}
     assert (choose.cache, choose.hide, choose.default_open, choose.wait_for) == (True, True, False, ("go",))
+    assert (choose.retry, choose.timeout) == (RetryPolicy(3), 2)
 
 
 def test_gates_produce_no_values() -> None:
@@ -110,27 +127,50 @@ def test_multi_target_keeps_duplicates_out() -> None:
     assert make(["a", "b", "a"], multi_target=True).targets == ["a", "b"]
 
 
-def test_a_gate_cannot_be_async_or_a_generator() -> None:
+BUILDERS: list[Callable[..., GateNode]] = [
+    lambda func, **options: RouteNode(func, ["a"], **options),
+    lambda func, **options: IfElseNode(func, "a", "b", **options),
+]
+
+
+@pytest.mark.parametrize("build", BUILDERS, ids=["route", "ifelse"])
+def test_a_gate_may_be_async(build: Callable[..., GateNode]) -> None:
     async def later(x):
         return "a"
 
+    class Later:
+        async def __call__(self, x):
+            return "a"
+
+    for func in (later, Later()):
+        assert build(func).is_async
+        assert build(func).with_name("gate").is_async
+    assert not build(pick).is_async
+
+
+@pytest.mark.parametrize("build", BUILDERS, ids=["route", "ifelse"])
+def test_a_gate_cannot_be_a_generator(build: Callable[..., GateNode]) -> None:
     def many(x):
         yield "a"
 
     async def many_later(x):
         yield "a"
 
-    class Later:
-        async def __call__(self, x):
-            return "a"
+    for func in (many, many_later):
+        with pytest.raises(TypeError, match="cannot be a generator"):
+            build(func)
 
-    for build in (lambda f: RouteNode(f, ["a"]), lambda f: IfElseNode(f, "a", "b")):
-        for func in (later, Later()):
-            with pytest.raises(TypeError, match="cannot be async"):
-                build(func)
-        for func in (many, many_later):
-            with pytest.raises(TypeError, match="cannot be a generator"):
-                build(func)
+
+@pytest.mark.parametrize("build", BUILDERS, ids=["route", "ifelse"])
+def test_retry_and_timeout_of_a_gate_are_checked(build: Callable[..., GateNode]) -> None:
+    assert (build(pick).retry, build(pick).timeout) == (None, None)
+    for options, error in (
+        ({"retry": 3}, TypeError),
+        ({"timeout": "1"}, TypeError),
+        ({"timeout": 0}, ValueError),
+    ):
+        with pytest.raises(error, match=next(iter(options))):
+            build(pick, **options)
 
 
 def test_a_gate_needs_a_target() -> None:
@@ -276,4 +316,5 @@ def test_everything_that_shapes_a_decision_is_part_of_the_hash() -> None:
         IfElseNode(pick, "a", "b"),
     ]
     assert len({gate.definition_hash for gate in gates}) == len(gates)
+    assert make(["a"], timeout=1, retry=RetryPolicy(2)).definition_hash == make(["a"]).definition_hash
     assert make(["a"], name="x", emit="e").definition_hash == make(["a"]).definition_hash

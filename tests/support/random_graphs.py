@@ -17,7 +17,12 @@ from support.reference import Box, Outcome, Sketch, graph_of
 LIMIT = 12
 KINDS = ("sum", "sum", "sum", "inplace", "box")
 # A gate made by chance chooses what cannot run, and nothing may run at all.
-UNDONE = pytest.mark.filterwarnings("ignore:Gate .* chose", "ignore:Nothing ran")
+UNDONE = pytest.mark.filterwarnings(
+    "ignore:Gate .* chose",
+    "ignore:Nothing ran",
+    "ignore:Nothing but gates ran",
+    "ignore:The answer .* not used",
+)
 
 
 @dataclass(frozen=True)

@@ -103,9 +103,10 @@ def check_overrides(
 
 
 def _refuse_misspelt(request: Request, unknown: Sequence[str]) -> None:
-    """Raise ValueError for an unknown name that resembles an optional input which was not given."""
+    """Raise ValueError for an unknown name that resembles an optional input or answer that was not given."""
     required = request.spec.required  # MissingInputError says more about those
-    free = [name for name in request.spec.all if name not in request.names and name not in required]
+    expected = dict.fromkeys((*request.spec.all, *(_answer_keys(request.graph) if unknown else ())))
+    free = [name for name in expected if name not in request.names and name not in required]
     for name in sorted(unknown):
         if (hint := did_you_mean(name, free)) is not None:
             raise ValueError(
@@ -441,6 +442,15 @@ def answer_names(graph: Graph) -> frozenset[str]:
                 found.update(o for o, i in zip(node.outputs, node.inner_outputs, strict=True) if i in inner)  # type: ignore[attr-defined]  # a node with a nested graph is a GraphNode
         graph.memo["answers"] = frozenset(found)
     return graph.memo["answers"]  # type: ignore[no-any-return]  # set three lines above
+
+
+def _answer_keys(graph: Graph) -> list[str]:
+    """Return all names that answer a question of the graph, those of nested graphs with their paths, too."""
+    found = sorted(answer_names(graph))
+    for node in graph.wiring.nodes.values():
+        if node.nested_graph is not None and node.nested_graph.has_interrupts:
+            found += (f"{node.name}.{key}" for key in _answer_keys(node.nested_graph))
+    return found
 
 
 def _is_nested_answer(graph: Graph, name: str) -> bool:

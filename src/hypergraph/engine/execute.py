@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from hypergraph.engine.concurrent import course_of
 from hypergraph.engine.kernel import NOT_KNOWN, Carried, Expired, PauseExecution, original
 from hypergraph.engine.plan import NO_ANSWER, Step, inputs_of, refuse_replace
-from hypergraph.engine.run import Run, StepOutcome, clock
-from hypergraph.engine.scheduler import ASKED
+from hypergraph.engine.run import RECORD_SIZE, Run, StepOutcome, clock
+from hypergraph.engine.scheduler import ASKED, differs
 from hypergraph.exceptions import (
     CancellationError,
     CheckpointError,
@@ -23,6 +23,7 @@ from hypergraph.exceptions import (
     annotate,
     safe_text,
 )
+from hypergraph.nodes.gate import END
 from hypergraph.nodes.options import Replace, RetryPolicy
 from hypergraph.records import PauseInfo, RunStatus
 from hypergraph.scheduling import Standing, bits
@@ -414,9 +415,13 @@ producers.update({"function": _call_function, "gate": _call_function, "interrupt
 
 
 def report(run: Run) -> None:
-    """Warn about steps and outputs that a completed run lacks. Raises ValueError by `on_missing="error"`."""
-    told = [] if run.fixed else _left_undone(run)
-    selected, policy = run.admission.selected, run.scope.options.on_missing
+    """Warn about what a completed or paused run lacks, and about answers that it did not use.
+
+    Raises ValueError for outputs that a completed run lacks by `on_missing="error"`.
+    """
+    told = [] if run.fixed else [*_left_undone(run), *_unused_answers(run)]
+    policy = run.scope.options.on_missing
+    selected = run.admission.selected if run.status is RunStatus.COMPLETED else None
     missing = [name for name in selected if name not in run.values] if selected else []
     if missing and policy != "ignore":  # V5
         told.append(f"Requested outputs not found: {missing}. Their nodes did not run in graph {_name(run)}.")
@@ -439,11 +444,50 @@ def _left_undone(run: Run) -> list[str]:
         for gate, target in standing.unmet()
         if standing.lacks(target)
     ]
-    if unmet or run.records or run.outcome():
+    if unmet or (run.records and not _only_gates(run)):
         return unmet
+    if run.records:
+        gates = _quoted(step.name for step in run.records[1::RECORD_SIZE])
+        return [
+            f"Nothing but gates ran in graph {_name(run)}: {gates} chose no other node. Choose one, "
+            "or return END where nothing is to run."
+        ]
+    if run.outcome():
+        return []
     idle = {parts[i].name: _quoted(standing.lacks(i)) for i in bits(standing.layout.scope & standing.idle)}
     listed = "; ".join(f"{name!r} lacks {names}" for name, names in idle.items() if names)
     return [f"Nothing ran in graph {_name(run)}: {listed}. Give one of them what it lacks."] if listed else []
+
+
+def _only_gates(run: Run) -> bool:
+    """Say whether a fresh run asked gates and did nothing else, and none of them decided END."""
+    if run.past is not None or not all(step.is_gate for step in run.records[1::RECORD_SIZE]):
+        return False
+    for detail in run.records[3::RECORD_SIZE]:
+        decision = detail.decision if isinstance(detail, StepOutcome) else detail
+        if decision is END or (isinstance(decision, list) and END in decision):
+            return False
+    return any(not run.plan.steps[index].is_gate for index in bits(run.layout.scope))
+
+
+def _unused_answers(run: Run) -> list[str]:
+    """Return a text for each answer that was given in this call and not used."""
+    if run.standing is None:
+        return []  # restored as a whole
+    bound, told = run.admission.graph.bound, []
+    for name, answer in run.answers.items():
+        if (name in bound and bound[name] is answer) or (
+            name in run.values and not differs(run.values[name], answer)
+        ):
+            continue  # bound for whenever it is asked, or the answer that was given before
+        asking = next((s for s in run.plan.steps if s.kind == "interrupt" and name in s.outputs), None)
+        others = [] if asking is None else [other for other in asking.outputs if other not in run.answers]
+        if asking is not None and others:
+            why = f"node {asking.name!r} also needs {_quoted(others)}. Give all of them in one call."
+        else:
+            why = "its question was not asked. Give the answer again once the question is open."
+        told.append(f"The answer {name!r} was not used in graph {_name(run)}: {why}")
+    return told
 
 
 def _quoted(names: Iterable[str]) -> str:

@@ -214,6 +214,7 @@ async def _nest(run: Run, step: Step, superstep: int, detail: StepOutcome) -> An
     await execute(child)
     if child.asked:
         run.waits_in += ((step, child),)
+        report(child)
         raise PauseExecution(*child.pauses)
     if child.error is not None:
         pass_on(child.error)

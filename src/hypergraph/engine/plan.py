@@ -330,7 +330,7 @@ class Step:
             self.call = prepare_call(node)
         if isinstance(node, GateNode):
             self.resolve = decider(node)
-            self.plain = not node.cache
+            self.plain = not (node.cache or node.retry or node.timeout)
         elif isinstance(node, FunctionNode) and node.is_interrupt:
             self.resolve = answer_reader(node.name, self.outputs, node.original_outputs)
         elif isinstance(node, FunctionNode):

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 from hypergraph.display import did_you_mean
 from hypergraph.nodes.callable_node import CallableNode
 from hypergraph.nodes.names import Names, got, require_name
+from hypergraph.nodes.options import RetryPolicy, checked_retry, checked_timeout
 from hypergraph.nodes.signature import sha256
 from hypergraph.records import Decision
 
@@ -43,6 +44,8 @@ class GateNode(CallableNode):
     descriptions: dict[Any, str]  # texts about targets, for drawings
     cache: bool
     hide: bool
+    retry: RetryPolicy | None  # how a failed attempt is repeated
+    timeout: float | None  # seconds for one attempt
     default_open: bool  # whether a cycle can start at one of its targets, before its first decision
     multi_target = False  # whether it chooses a list of targets
     fallback: Target | None = None  # the target for the result None
@@ -52,12 +55,11 @@ class GateNode(CallableNode):
         if not checked:
             raise ValueError("A gate must have at least one target; name a node or END.")
         self._set_up(func, name, (), targets=list(checked), **options)
-        for refused, what in ((self.is_generator, "a generator"), (self.is_async, "async")):
-            if refused:
-                raise TypeError(
-                    f"Gate {self.name!r} cannot be {what}. Compute the value in a node before it, "
-                    "and decide on that."
-                )
+        if self.is_generator:
+            raise TypeError(
+                f"Gate {self.name!r} cannot be a generator. Compute the value in a node before it, "
+                "and decide on that."
+            )
 
     @property
     def target_names(self) -> tuple[str, ...]:
@@ -108,11 +110,11 @@ def _checked_target(target: Any) -> Target:
 class RouteNode(GateNode):
     """Choose among named targets.
 
-    Raises TypeError for async and generator functions, ValueError for missing targets and for `fallback`
-    together with `multi_target`.
+    Raises TypeError for generator functions and options of the wrong type, ValueError for missing targets,
+    for `fallback` together with `multi_target` and for a timeout that is not positive.
 
     Args:
-        func: the function that decides; neither async nor a generator
+        func: the function that decides, sync or async
         targets: node names and END; a dict maps them to descriptions
         fallback: the target for the result None
         multi_target: the function returns a list of targets
@@ -123,6 +125,8 @@ class RouteNode(GateNode):
         rename_inputs: maps parameter names to input names
         emit: names of outputs without a value, for the `wait_for` of other nodes
         wait_for: outputs of other nodes that must exist before the gate runs, without being inputs
+        retry: how often and after which delay a failed attempt is repeated
+        timeout: seconds for one attempt, which then fails with NodeTimeoutError
     """
 
     def __init__(
@@ -139,6 +143,8 @@ class RouteNode(GateNode):
         rename_inputs: Mapping[str, str] | None = None,
         emit: Names = None,
         wait_for: Names = None,
+        retry: RetryPolicy | None = None,
+        timeout: float | None = None,
     ) -> None:
         if fallback is not None and multi_target:
             raise ValueError(
@@ -162,6 +168,8 @@ class RouteNode(GateNode):
             multi_target=bool(multi_target),
             cache=bool(cache),
             hide=bool(hide),
+            retry=checked_retry(retry),
+            timeout=checked_timeout(timeout),
         )
 
     def decide(self, result: Any) -> Any:
@@ -191,10 +199,11 @@ class RouteNode(GateNode):
 class IfElseNode(GateNode):
     """Choose between two targets by True and False.
 
-    Raises TypeError for async and generator functions, ValueError for equal targets.
+    Raises TypeError for generator functions and options of the wrong type, ValueError for equal targets
+    and for a timeout that is not positive.
 
     Args:
-        func: the function that decides; neither async nor a generator
+        func: the function that decides, sync or async
         when_true: the target for True
         when_false: the target for False
         cache: keep decisions in the cache of the runner
@@ -204,6 +213,8 @@ class IfElseNode(GateNode):
         rename_inputs: maps parameter names to input names
         emit: names of outputs without a value, for the `wait_for` of other nodes
         wait_for: outputs of other nodes that must exist before the gate runs, without being inputs
+        retry: how often and after which delay a failed attempt is repeated
+        timeout: seconds for one attempt, which then fails with NodeTimeoutError
     """
 
     when_true: Target
@@ -222,6 +233,8 @@ class IfElseNode(GateNode):
         rename_inputs: Mapping[str, str] | None = None,
         emit: Names = None,
         wait_for: Names = None,
+        retry: RetryPolicy | None = None,
+        timeout: float | None = None,
     ) -> None:
         if when_true is when_false or (isinstance(when_true, str) and when_true == when_false):
             raise ValueError(f"An ifelse needs two different targets, got {when_true!r} twice.")
@@ -238,6 +251,8 @@ class IfElseNode(GateNode):
             when_false=when_false,
             cache=bool(cache),
             hide=bool(hide),
+            retry=checked_retry(retry),
+            timeout=checked_timeout(timeout),
         )
 
     @property
@@ -272,6 +287,8 @@ def route(
     rename_inputs: Mapping[str, str] | None = None,
     emit: Names = None,
     wait_for: Names = None,
+    retry: RetryPolicy | None = None,
+    timeout: float | None = None,
 ) -> Callable[[Callable[..., Any]], RouteNode]:
     """Turn a function that returns a target, or a list of them, into a gate. Raises what RouteNode raises.
 
@@ -292,6 +309,8 @@ def route(
         rename_inputs: maps parameter names to input names
         emit: names of outputs without a value, for the `wait_for` of other nodes
         wait_for: outputs of other nodes that must exist before the gate runs, without being inputs
+        retry: how often and after which delay a failed attempt is repeated
+        timeout: seconds for one attempt, which then fails with NodeTimeoutError
     """
     if callable(targets) and targets is not END:
         raise TypeError('@route needs its targets: write @route(targets=["a", "b"]).')
@@ -307,6 +326,8 @@ def route(
         rename_inputs=rename_inputs,
         emit=emit,
         wait_for=wait_for,
+        retry=retry,
+        timeout=timeout,
     )
 
 
@@ -321,6 +342,8 @@ def ifelse(
     rename_inputs: Mapping[str, str] | None = None,
     emit: Names = None,
     wait_for: Names = None,
+    retry: RetryPolicy | None = None,
+    timeout: float | None = None,
 ) -> Callable[[Callable[..., Any]], IfElseNode]:
     """Turn a function that returns True or False into a gate. Raises what IfElseNode raises.
 
@@ -340,6 +363,8 @@ def ifelse(
         rename_inputs: maps parameter names to input names
         emit: names of outputs without a value, for the `wait_for` of other nodes
         wait_for: outputs of other nodes that must exist before the gate runs, without being inputs
+        retry: how often and after which delay a failed attempt is repeated
+        timeout: seconds for one attempt, which then fails with NodeTimeoutError
     """
     return lambda func: IfElseNode(
         func,
@@ -352,4 +377,6 @@ def ifelse(
         rename_inputs=rename_inputs,
         emit=emit,
         wait_for=wait_for,
+        retry=retry,
+        timeout=timeout,
     )

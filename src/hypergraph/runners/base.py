@@ -379,9 +379,7 @@ class BaseRunner(ABC):
         """Return the result, or raise what the run ended with."""
         result = result_of(run)
         if run.failure is None:
-            if run.status is RunStatus.COMPLETED and not (
-                run.fixed and run.scope.options.on_missing == "ignore"
-            ):
+            if not (run.fixed and run.scope.options.on_missing == "ignore"):
                 report(run)
             return result
         error = run.error
