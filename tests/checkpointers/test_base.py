@@ -22,7 +22,6 @@ from hypergraph.checkpointers import (
     StepStatus,
     WorkflowStatus,
 )
-from hypergraph.checkpointers.overview import overview_of
 from hypergraph.checkpointers.query import NODE_FIELDS, WORKFLOW_FIELDS
 from hypergraph.checkpointers.records import NewWorkflow
 from hypergraph.checkpointers.sqlite.database import Database
@@ -534,7 +533,7 @@ def test_a_history_and_an_overview_are_one_transaction_each(
 
     monkeypatch.setattr(Database, "read", counted)
     assert store.read_history("w") is not None
-    assert overview_of(store, "w") is not None
+    assert store.read_overview("w") is not None
     assert store.checkpoint("w").values["v9"] == 9
     assert len(reads) == 3
 

@@ -1,6 +1,7 @@
 """The language of filters: what it understands, what it refuses with which remedy, what counts as alike."""
 
 import contextlib
+import inspect
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
@@ -9,7 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hypergraph.checkpointers.analysis import same
-from hypergraph.checkpointers.query import Clause, Comparison, Query, milliseconds, moment, parse, parse_where
+from hypergraph.checkpointers.query import (
+    FILTERS,
+    Clause,
+    Comparison,
+    Query,
+    milliseconds,
+    moment,
+    parse,
+    parse_where,
+)
 from hypergraph.checkpointers.records import StepRecord, Workflow
 from hypergraph.checkpointers.status import WorkflowStatus
 from hypergraph.values.undecodable import Undecodable
@@ -240,3 +250,7 @@ def test_objects_of_unknown_classes_are_alike_if_class_and_fields_are() -> None:
     assert not same(offer(3), offer(4))
     assert not same(offer(3), offer(3, "app:Other"))
     assert not same(Undecodable("damaged"), Undecodable("damaged"))
+
+
+def test_every_filter_is_offered_as_a_text() -> None:
+    assert {each.name for each in FILTERS} | {"limit", "cursor"} == set(inspect.signature(parse).parameters)

@@ -29,7 +29,7 @@ from durability.test_crashes import calls, check_finished
 from durability.test_options import owner_at_work
 from hypergraph import AsyncRunner, FunctionNode, Graph, RetryPolicy, node
 from hypergraph.checkpointers import StepStatus, WorkflowStatus
-from hypergraph.checkpointers.sql.store import SqlCheckpointer
+from hypergraph.checkpointers.sql.backend import SqlBackend
 from hypergraph.exceptions import CheckpointError, WorkflowLockedError
 
 __all__ = ["elsewhere"]  # fixture
@@ -133,7 +133,7 @@ def cancelled(folder: Path) -> str:
             await asyncio.Event().wait()
             return a
 
-        graph = Graph([three().nodes["first"], linger], name="lingering")
+        graph = Graph([three().nodes["first"], linger], name="three")
         crashing.told(folder)
         runner = AsyncRunner(checkpointer=store_at(folder / "w.db"))
         task = asyncio.create_task(runner.run(graph, workflow_id="w"))
@@ -312,16 +312,16 @@ class Overtaken:
         self, elsewhere: Elsewhere, function: Callable[..., Any], *args: Any, at: str = "claim", nth: int = 1
     ) -> None:
         """Call the function there just before the store is asked here, by that method, for the nth time."""
-        original, count = getattr(SqlCheckpointer, at), itertools.count(1)
+        original, count = getattr(SqlBackend, at), itertools.count(1)
 
-        def late(store: SqlCheckpointer, *arguments: Any, **options: Any) -> Any:
+        def late(backend: SqlBackend, *arguments: Any, **options: Any) -> Any:
             if next(count) == nth:
                 self._patch.undo()
                 self.happened = True
                 elsewhere(function, *args)
-            return original(store, *arguments, **options)
+            return original(backend, *arguments, **options)
 
-        self._patch.setattr(SqlCheckpointer, at, late)
+        self._patch.setattr(SqlBackend, at, late)
 
 
 @pytest.fixture
@@ -361,7 +361,8 @@ def test_who_is_overtaken_by_half_a_run_does_the_other_half(
 
 
 @pytest.mark.parametrize(
-    ("at", "nth"), [("claim", 1), *[(at, nth) for at in ("read_workflow", "read_steps") for nth in (1, 2)]]
+    ("at", "nth"),
+    [("claim", 1), *[(at, nth) for at in ("snapshot", "read_workflow", "read_steps") for nth in (1, 2)]],
 )
 def test_whose_answer_is_overtaken_by_another_is_refused(
     tmp_path: Path, elsewhere: Elsewhere, overtaken: Overtaken, at: str, nth: int

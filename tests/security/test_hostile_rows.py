@@ -80,7 +80,7 @@ HOSTILE: dict[str, tuple[Any, Any, Any, str]] = {  # format, data, base -> part 
     "a zstd bomb": ("json/1+zstd/1", zstandard.compress(ZEROS), None, "larger than the 1048576 bytes"),
     "a zstd frame that lies": ("json/1+zstd/1", b"\x28\xb5\x2f\xfd\xe0" + b"\xff" * 8, None, ""),
     "no zlib": ("json/1+zlib/1", b"not compressed", None, "cannot decompress the stored bytes"),
-    "an unknown codec": ("json/1+rot13/1", b"1", None, "does not know 'rot13'"),
+    "an unknown codec": ("json/1+rot13/1", b"1", None, "has no codec 'rot13'"),
     "a format of nonsense": ("+/~@+", b"1", None, ""),
     "an empty format": ("", b"1", None, "written as ''"),
     "a newer format": ("json/99", b"1", None, "written as 'json/99'"),

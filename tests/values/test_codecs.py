@@ -362,7 +362,7 @@ def test_compression_can_be_changed_or_switched_off_later() -> None:
     old = CodecChain([ZlibCodec()])
     for codecs in ([], [ZstdCodec()]):
         new = CodecChain(codecs, also_reads=[ZlibCodec()])
-        assert new.decode(old.encoding.encode(b"x"), old.format) == b"x"
+        assert new.decode(old.encode(b"x"), old.format) == b"x"
         assert new.format == CodecChain(codecs).format
 
 

@@ -5,6 +5,8 @@ Everything is loaded when it is first asked for, a driver as well as a type.
 
 from typing import TYPE_CHECKING, Any
 
+from hypergraph import values
+
 if TYPE_CHECKING:
     from hypergraph.checkpointers.artifacts import ArtifactRef, ArtifactStore, MemoryArtifactStore
     from hypergraph.checkpointers.artifacts.files import FileArtifactStore
@@ -17,11 +19,7 @@ if TYPE_CHECKING:
     from hypergraph.checkpointers.sql.transfer import copy_store
     from hypergraph.checkpointers.sqlite.store import SqliteCheckpointer
     from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
-    from hypergraph.values.classes import register
-    from hypergraph.values.codecs import Codec, CodecChain, ZlibCodec, ZstdCodec
-    from hypergraph.values.encryption import AesGcmCodec
-    from hypergraph.values.serializers import JsonSerializer, MsgpackSerializer, PickleSerializer, Serializer
-    from hypergraph.values.undecodable import Undecodable
+    from hypergraph.values import *  # noqa: F403 - a codec is declared there alone
 
 _LAZY = {
     "Checkpoint": "hypergraph.checkpointers.records",
@@ -36,22 +34,12 @@ _LAZY = {
     "SqliteCheckpointer": "hypergraph.checkpointers.sqlite.store",
     "PostgresCheckpointer": "hypergraph.checkpointers.postgres.store",
     "copy_store": "hypergraph.checkpointers.sql.transfer",
-    "Serializer": "hypergraph.values.serializers",
-    "JsonSerializer": "hypergraph.values.serializers",
-    "MsgpackSerializer": "hypergraph.values.serializers",
-    "PickleSerializer": "hypergraph.values.serializers",
-    "register": "hypergraph.values.serializers",
-    "Undecodable": "hypergraph.values.serializers",
-    "Codec": "hypergraph.values.codecs",
-    "ZlibCodec": "hypergraph.values.codecs",
-    "ZstdCodec": "hypergraph.values.codecs",
-    "AesGcmCodec": "hypergraph.values.encryption",
-    "CodecChain": "hypergraph.values.codecs",
     "ArtifactRef": "hypergraph.checkpointers.artifacts",
     "ArtifactStore": "hypergraph.checkpointers.artifacts",
     "MemoryArtifactStore": "hypergraph.checkpointers.artifacts",
     "FileArtifactStore": "hypergraph.checkpointers.artifacts.files",
     "ObjectArtifactStore": "hypergraph.checkpointers.artifacts.objects",
+    **dict.fromkeys(values.__all__, "hypergraph.values"),
 }
 
 __all__ = [
@@ -69,20 +57,9 @@ __all__ = [
     "Workflow",
     "WorkflowList",
     "WorkflowStatus",
-    # values
-    "Serializer",
-    "JsonSerializer",
-    "MsgpackSerializer",
-    "PickleSerializer",
-    "register",
-    "Undecodable",
-    # their bytes
-    "Codec",
-    "ZlibCodec",
-    "ZstdCodec",
-    "AesGcmCodec",
-    "CodecChain",
-    # where large ones go
+]
+__all__ += values.__all__
+__all__ += [  # where large values go
     "ArtifactRef",
     "ArtifactStore",
     "FileArtifactStore",

@@ -22,6 +22,7 @@ from hypergraph.checkpointers.backend import Backend, Position
 from hypergraph.checkpointers.encoding import Encoding, LazyState, Redact, checked_threshold
 from hypergraph.checkpointers.history import History, Iteration, Origin
 from hypergraph.checkpointers.names import check_tags, check_workflow_id
+from hypergraph.checkpointers.overview import Overview, overview_of
 from hypergraph.checkpointers.policy import CheckpointPolicy
 from hypergraph.checkpointers.query import Moment, Query, Status, checked_limit, moment, parse
 from hypergraph.checkpointers.records import (
@@ -268,6 +269,13 @@ class Checkpointer:
     def iterations(self, workflow_id: str, node: str) -> list[Iteration]:
         """Return each visit of a node with its inputs, outputs and timing."""
         return self.snapshot(lambda view: History(view, workflow_id).iterations(node))
+
+    def read_overview(self, workflow_id: str, *, steps: int = 20) -> Overview | None:
+        """Return the workflow with its first `steps`, counts, children, first error and open question.
+
+        One read transaction answers all of it. None if there is no such workflow.
+        """
+        return overview_of(self, workflow_id, steps=steps)
 
     def read_history(
         self, workflow_id: str, since: Callable[[Sequence[Turn]], int] | None = None

@@ -238,6 +238,26 @@ class Query(NamedTuple):
         )
 
 
+class Filter(NamedTuple):
+    """A filter of `parse` as a text, for the command line, the page and agents."""
+
+    name: str
+    help: str
+    value: str  # the placeholder of a value
+    many: bool = False  # may be given several times
+
+
+FILTERS = (
+    Filter("status", "only active, completed, failed, paused, stopped or partial", "S", many=True),
+    Filter("graph", "only runs of this graph", "NAME"),
+    Filter("since", "created since: an age like 2h, or a date", "T"),
+    Filter("until", "created before: an age like 2h, or a date", "T"),
+    Filter("tag", "only with this tag, like team=search; all must match", "K=V", many=True),
+    Filter("parent", "the children of this workflow: nested runs, or items of a map", "WF"),
+    Filter("where", 'a condition, like "node:embed duration > 1s" or "duration > 5m"', "EXPR"),
+)
+
+
 def parse(
     *,
     status: Status | Iterable[Status] | None = None,

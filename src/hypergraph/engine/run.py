@@ -28,6 +28,7 @@ from hypergraph.nodes.context import DEFAULT_LOGGER
 from hypergraph.nodes.names import got
 from hypergraph.records import PauseInfo, RunStatus, fresh_run_id
 from hypergraph.scheduling import Layout, Standing
+from hypergraph.structure import NODE_KINDS
 
 if TYPE_CHECKING:
     from hypergraph.cache import NodeCache
@@ -123,9 +124,6 @@ class StepOutcome:
     replayed = False  # restored from history instead of executed
     failed_attempts: tuple[str, ...] = ()  # "Type: message" of each
     inner: Any = None  # a Run, or a MapRun for the items of a mapped graph
-
-
-_OPERATIONS = {"function": "execute", "graph": "execute", "gate": "route", "interrupt": "interrupt"}
 
 
 def _own_list(name: str, value: Any) -> list[Any]:
@@ -327,7 +325,7 @@ class Run:
         detail.error = error
         self.records += (superstep, step, duration, detail)
         halted = isinstance(error, CancellationError) and self.scope.halt_at <= clock()
-        op = "cancel" if halted else _OPERATIONS[step.kind]
+        op = "cancel" if halted else NODE_KINDS[step.kind].operation
         evidence = self._evidence(step, superstep, error, op, detail.inner)
         self.end(RunStatus.STOPPED if halted else RunStatus.FAILED, error, evidence, step.index)
         if self.journal is not None:

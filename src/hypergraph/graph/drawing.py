@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any, TypedDict, cast
 from hypergraph.display import preview
 from hypergraph.graph.structure import DEEPEST, Structure, structure_of
 from hypergraph.layout import Facts, Overlay
-from hypergraph.structure import END_NAME, StoredGraph, StoredNode
+from hypergraph.structure import END_NAME, NODE_KINDS, VALUE_KINDS, StoredGraph, StoredNode
 
 if TYPE_CHECKING:
     from hypergraph.graph.graph import Graph
 
 
-VALUES = ("input", "optional", "bound", "entry", "output")  # boxes that are one value, under its name
-KINDS = ("function", "gate", "interrupt", "graph", *VALUES, "end")
+KINDS = (*NODE_KINDS, *VALUE_KINDS, "end")
 _STRENGTH = ("ordering", "control", "data")
 _Types = Mapping[str, str | None] | None
 
@@ -78,7 +77,7 @@ def draw(graph: Graph | Structure, *, depth: int = 0, separate_outputs: bool = F
     _drop_repeated_labels(arrows, sketch.boxes)
     used = {end for arrow in arrows for end in (arrow["source"], arrow["target"])}
     # Values of hidden nodes only are hidden too.
-    shown = [box for box in sketch.boxes if box["id"] in used or box["kind"] not in (*VALUES, "end")]
+    shown = [box for box in sketch.boxes if box["id"] in used or box["kind"] in NODE_KINDS]
     return {"name": level.name, "nodes": shown, "edges": arrows}
 
 
@@ -240,7 +239,7 @@ def _bridged(arrows: Collection[Arrow], shown: Collection[str]) -> list[Arrow]:
 
 def _drop_repeated_labels(arrows: Iterable[Arrow], boxes: Iterable[Box]) -> None:
     """Remove from each arrow the label that its source box already shows."""
-    values = {box["id"]: box["label"] for box in boxes if box["kind"] in VALUES}
+    values = {box["id"]: box["label"] for box in boxes if box["kind"] in VALUE_KINDS}
     for arrow in arrows:
         arrow["labels"] = [label for label in arrow["labels"] if label != values.get(arrow["source"])]
 

@@ -12,28 +12,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hypergraph.display import did_you_mean, escape
-from hypergraph.graph.drawing import KINDS, VALUES, Arrow, Box, Drawing, draw
+from hypergraph.graph.drawing import KINDS, Arrow, Box, Drawing, draw
 from hypergraph.graph.structure import Structure
+from hypergraph.structure import NODE_KINDS, VALUE_KINDS
 
 if TYPE_CHECKING:
     from hypergraph.graph.graph import Graph
 
 DIRECTIONS = ("TD", "TB", "LR", "RL", "BT")
 _SHAPES = {  # a value is round, a node has corners, END is a circle
-    "function": ("[", "]"),
-    "gate": ("{", "}"),
-    "interrupt": ("{{", "}}"),
-    "graph": ("[[", "]]"),
+    **{name: kind.brackets for name, kind in NODE_KINDS.items()},
     "end": ("((", "))"),
     "output": ("(", ")"),
     **dict.fromkeys(("input", "optional", "bound", "entry"), ("([", "])")),
 }
 _ARROWS = {"data": "-->", "control": "==>", "ordering": "-.->"}
 _FILLS = {
-    "function": "#dbeafe",
-    "gate": "#fef3c7",
-    "interrupt": "#fce7f3",
-    "graph": "#ede9fe",
+    **{name: kind.fill for name, kind in NODE_KINDS.items()},
     "input": "#dcfce7",
     "optional": "#f0fdf4",
     "bound": "#e5e7eb",
@@ -147,7 +142,7 @@ def _label(box: Box, show_types: bool, *, with_outputs: bool) -> str:
         hint = box["outputs"][name] if show_types else None
         return _text(name) if hint is None else f"{_text(name)}: {_text(hint)}"
 
-    if box["kind"] in VALUES:
+    if box["kind"] in VALUE_KINDS:
         note = f" ({box['kind']})" if box["kind"] not in ("input", "output") else ""
         return typed(box["label"]) + note
     rows = [_text(box["label"])]

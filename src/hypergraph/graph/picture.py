@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hypergraph.display import escape_html
-from hypergraph.graph.drawing import VALUES, Arrow, Box, Drawing, draw, overlay_of
+from hypergraph.graph.drawing import Arrow, Box, Drawing, draw, overlay_of
 from hypergraph.graph.structure import Structure
 from hypergraph.layout import arrange, svg
+from hypergraph.structure import VALUE_KINDS
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -168,11 +169,11 @@ def _typed(name: str, types: Mapping[str, str | None], show_types: bool) -> str:
 
 
 def _label(box: Box, show_types: bool) -> str:
-    return _typed(box["label"], box["outputs"], show_types and box["kind"] in VALUES)
+    return _typed(box["label"], box["outputs"], show_types and box["kind"] in VALUE_KINDS)
 
 
 def _rows(box: Box, show_types: bool, *, with_outputs: bool) -> list[str]:
-    if box["kind"] in VALUES:
+    if box["kind"] in VALUE_KINDS:
         return []
     rows = []
     if box["map_over"]:
@@ -188,7 +189,7 @@ def _title(box: Box) -> str:
     takes, gives = (
         ", ".join(_typed(name, types, True) for name in types) for types in (box["inputs"], box["outputs"])
     )
-    if box["kind"] in VALUES:
+    if box["kind"] in VALUE_KINDS:
         return f"{gives or box['label']} ({box['kind']})"
     return (
         f"{box['path']} ({box['kind']})"

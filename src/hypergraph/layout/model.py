@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypedDict
 
 from hypergraph.display import columns, escape
+from hypergraph.structure import NODE_KINDS, VALUE_KINDS
 
 DIRECTIONS = ("TD", "LR")
 NAME_SIZE, SMALL_SIZE = 12.0, 10.0
@@ -14,9 +15,15 @@ _ASPECT = 0.61  # width of a letter in a monospaced font, by its size
 LONGEST_NAME, LONGEST_ROW, LONGEST_LABEL = 30, 38, 24  # in columns
 ROW, TITLE = 15.0, 26.0  # height of a row of text, and of the title of an open box
 
-VALUE_KINDS = frozenset({"input", "optional", "bound", "entry", "output"})
 LOOP_ROOM = 30.0  # beside a box with an arrow to itself
-SLANT = 11.0  # length of the points of a gate
+SLANT = 11.0  # length of the points of a hexagon
+
+
+def shape_of(kind: str) -> str:
+    """Return the shape of a closed box: "round" for values and the end, else that of the kind of node."""
+    if kind in VALUE_KINDS or kind == "end":
+        return "round"
+    return NODE_KINDS.get(kind, NODE_KINDS["function"]).shape
 
 
 def width_of(text: str, size: float) -> float:
@@ -45,7 +52,7 @@ def size_of(kind: str, label: str, rows: Sequence[str]) -> tuple[float, float]:
     if kind in VALUE_KINDS:
         return round(max(40.0, width_of(label, 11) + 24)), 24.0
     widest = max([width_of(label, NAME_SIZE), *(width_of(row, SMALL_SIZE) for row in rows)])
-    pointed = 2 * SLANT if kind == "gate" else 0.0
+    pointed = 2 * SLANT if shape_of(kind) == "hexagon" else 0.0
     return round(max(76.0, widest + 28 + pointed)), 34.0 + ROW * len(rows)
 
 
@@ -130,9 +137,9 @@ class Flow:
     def room(self, kind: str, across: float) -> float:
         """Return half the length of the border that arrows can use, without the corners."""
         margin = 10.0
-        if kind == "gate":
+        if shape_of(kind) == "hexagon":
             margin = SLANT + 4
-        elif kind in VALUE_KINDS or kind == "end":
+        elif shape_of(kind) == "round":
             margin = 12.0
         return max(across / 2 - margin, 1.0)
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import TypedDict
 
 from hypergraph.display import did_you_mean, escape_html, execution_time, plural, run_time
-from hypergraph.layout.model import SLANT, TITLE, VALUE_KINDS, Layout, PlacedBox, PlacedEdge, width_of
+from hypergraph.layout.model import SLANT, TITLE, Layout, PlacedBox, PlacedEdge, shape_of, width_of
+from hypergraph.structure import NODE_KINDS, VALUE_KINDS
 
 # -- style sheet ----------------------------------------------------------------------------------------
 
@@ -16,18 +17,18 @@ STATUSES = ("completed", "failed", "cached", "skipped", "paused", "active", "sto
 
 _NAMES = (
     *("bg", "ink", "soft", "line", "data", "control", "order", "group", "group-line"),
-    *("function", "function-line", "gate", "gate-line", "interrupt", "interrupt-line"),
-    *("graph", "graph-line", "value", "value-line", "end", "end-ink", "heat"),
+    *(name for kind in NODE_KINDS for name in (kind, f"{kind}-line")),
+    *("value", "value-line", "end", "end-ink", "heat"),
 )
 _LIGHT = (
     *("#ffffff", "#1f2937", "#64748b", "#94a3b8", "#94a3b8", "#b45309", "#94a3b8", "#7887d110", "#c9cfe0"),
-    *("#ffffff", "#7c93b5", "#fffbeb", "#d9a441", "#fdf2f8", "#d26ba3"),
-    *("#f5f3ff", "#8b7fd4", "#f1f5f9", "#b6c2d2", "#334155", "#ffffff", "#f97316"),
+    *(colour for kind in NODE_KINDS.values() for colour in kind.light),
+    *("#f1f5f9", "#b6c2d2", "#334155", "#ffffff", "#f97316"),
 )
 _DARK = (
     *("#0f141b", "#e5e9f0", "#94a3b8", "#64748b", "#64748b", "#e0a33e", "#64748b", "#8b9be61a", "#3b465e"),
-    *("#1b2430", "#56708f", "#2b2413", "#a97c2a", "#2c1a26", "#a95583"),
-    *("#221f36", "#7469b8", "#1a212c", "#3d4a5c", "#cbd5e1", "#0f141b", "#ea580c"),
+    *(colour for kind in NODE_KINDS.values() for colour in kind.dark),
+    *("#1a212c", "#3d4a5c", "#cbd5e1", "#0f141b", "#ea580c"),
 )
 _STATUS_LIGHT = {
     "completed": ("#ecfdf3", "#1e9e63"),
@@ -107,10 +108,7 @@ def _colours(plain: tuple[str, ...], statuses: dict[str, tuple[str, str]]) -> st
 
 def _kind_rules() -> list[str]:
     return [
-        *(
-            _paint(f".hgv-{kind}", kind, f"{kind}-line")
-            for kind in ("function", "gate", "interrupt", "graph")
-        ),
+        *(_paint(f".hgv-{kind}", kind, f"{kind}-line") for kind in NODE_KINDS),
         _paint(".hgv-value", "value", "value-line"),
         _paint(".hgv-end", "end", "end"),
         ".hgv .hgv-open>.hgv-shape{fill:var(--hgv-group);stroke:var(--hgv-group-line);stroke-width:1.2}",
@@ -132,8 +130,7 @@ def _paint(selector: str, fill: str, line: str) -> str:
 # -- boxes and arrows -----------------------------------------------------------------------------------
 
 COLOURINGS = ("status", "time")
-_ROUND = VALUE_KINDS | {"end"}
-_KINDS = VALUE_KINDS | {"function", "gate", "interrupt", "graph", "end"}
+_KINDS = {*NODE_KINDS, *VALUE_KINDS, "end"}
 _EDGES = ("data", "control", "ordering")
 
 
@@ -218,11 +215,12 @@ class _Painter:
 
     def _shape(self, box: PlacedBox) -> str:
         x, y, width, height = box["x"], box["y"], box["width"], box["height"]
-        if box["kind"] == "gate" and not box["open"]:
+        shape = "box" if box["open"] else shape_of(box["kind"])
+        if shape == "hexagon":
             return f'<path class="hgv-shape" d="{_hexagon(x, y, width, height, self.is_down)}"/>'
-        radius = height / 2 if box["kind"] in _ROUND else 10 if box["open"] else 7
+        radius = height / 2 if shape == "round" else 10 if box["open"] else 7
         behind = ""
-        if box["kind"] == "graph" and not box["open"]:  # a second sheet stands for the content
+        if shape == "sheets":  # a second sheet stands for the content
             behind = _rect(x + 4, y + 4, width, height, radius, name="hgv-shape")
         return behind + _rect(x, y, width, height, radius, name="hgv-shape")
 
@@ -303,7 +301,7 @@ class _Painter:
 
 
 def _is_node(box: PlacedBox) -> bool:
-    return box["kind"] not in VALUE_KINDS and box["kind"] != "end"
+    return shape_of(box["kind"]) != "round"
 
 
 def _rect(x: float, y: float, width: float, height: float, radius: float, *, name: str = "") -> str:

@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from hypergraph.checkpointers import Checkpointer
+from hypergraph.checkpointers.query import FILTERS
 from hypergraph.display import did_you_mean
 from hypergraph.exceptions import CheckpointError, WorkflowError
 from hypergraph.ui.export import page
@@ -200,7 +201,8 @@ def _query(answer: Callable[..., Document], *names: str) -> Query:
 QUERIES: dict[str, Query] = {
     "workflows": _query(
         _workflows,
-        *("status*", "graph", "since", "until", "tag*", "search", "parent", "where", "limit#", "cursor"),
+        *(f"{each.name}*" if each.many else each.name for each in FILTERS),
+        *("search", "limit#", "cursor"),
     ),
     "workflow": _query(workflow, "id!"),
     "steps": _query(steps, "id!", "node", "status", "superstep", "iteration#", "slow", "limit#", "cursor"),

@@ -11,7 +11,7 @@ from hypergraph.checkpointers.sqlite.listing import SqliteLists
 from hypergraph.views.problems import STORE, USAGE, Problem
 
 if TYPE_CHECKING:
-    from hypergraph.checkpointers import PostgresCheckpointer
+    from hypergraph.checkpointers import Checkpointer
     from hypergraph.views.workflows import Lists
 
 
@@ -43,20 +43,20 @@ def file_of(address: str, *, must_exist: bool = True) -> str:
     return path
 
 
-def is_postgres(address: str) -> bool:
-    """Return whether an address is that of a Postgres database."""
+def is_server(address: str) -> bool:
+    """Return whether an address is that of a database on a server."""
     return address.startswith(_POSTGRES)
 
 
 def without_password(address: str) -> str:
     """Return an address without its password, for display; it works where the password is set elsewhere."""
-    if not is_postgres(address):
+    if not is_server(address):
         return address
     return _PASSWORD.sub("", _PASSWORD_BEFORE.sub(r"\1@", address)).rstrip("?&")
 
 
-def postgres_at(address: str, *, must_exist: bool = True) -> PostgresCheckpointer:
-    """Return the store in a Postgres database; `?schema=NAME` selects a schema.
+def server_at(address: str, *, must_exist: bool = True) -> Checkpointer:
+    """Return the store in a database on a server, so far Postgres; `?schema=NAME` selects a schema.
 
     Raises:
         Problem: there is no store in it, the address is invalid, or the driver is not installed.
@@ -78,4 +78,4 @@ def postgres_at(address: str, *, must_exist: bool = True) -> PostgresCheckpointe
 
 def lists_at(address: str) -> Lists:
     """Return a source of lists of workflows. Raises Problem if the database does not exist."""
-    return postgres_at(address).backend if is_postgres(address) else SqliteLists(file_of(address))
+    return server_at(address).backend if is_server(address) else SqliteLists(file_of(address))

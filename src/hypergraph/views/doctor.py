@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import platform
+import re
 import sqlite3
 from collections.abc import Iterator
 from importlib import metadata
@@ -22,22 +22,8 @@ _ACTIVE = 100  # active workflows that are checked, the newest
 _SKEW = 1.0  # seconds by which two clocks may differ
 _TOTAL = "SELECT coalesce(sum(workflows), 0) FROM tallies"
 OK, MISSING, TROUBLE = "ok", "missing", "TROUBLE"
-_EXTRAS = {
-    "viz": ("networkx",),
-    "cache": ("diskcache",),
-    "progress": ("rich",),
-    "otel": ("opentelemetry",),
-    "ui": ("starlette", "uvicorn"),
-    "mcp": ("mcp",),
-    "postgres": ("psycopg",),
-    "dbos": ("dbos",),
-    "dask": ("dask", "cloudpickle"),
-    "ray": ("ray", "cloudpickle"),
-    "zstd": ("zstandard",),
-    "crypto": ("cryptography",),
-    "objects": ("obstore",),
-    "arrays": ("numpy", "pyarrow"),
-}
+# A package, and the extra that needs it.
+_REQUIREMENT = re.compile(r"([\w.-]+)[^;]*;.*extra == ['\"]([\w-]+)['\"]")
 _MOST = 10_000  # waiting runs that are counted
 _OURS = "name LIKE 'hypergraph.%'"
 _THERE = """
@@ -128,14 +114,38 @@ def _installed() -> Iterator[Finding]:
 
 
 def _extras() -> Iterator[Finding]:
-    for extra, modules in _EXTRAS.items():
-        missing = [name for name in modules if importlib.util.find_spec(name) is None]
+    for extra, packages in features().items():
+        missing = [name for name in packages if not _is_installed(name)]
         detail = (
             f"{', '.join(missing)} not installed: pip install 'hypergraph[{extra}]'"
             if missing
-            else ", ".join(modules)
+            else ", ".join(packages)
         )
         yield _finding(f"extra {extra}", MISSING if missing else OK, detail)
+
+
+def features() -> dict[str, list[str]]:
+    """Return the packages of each extra that adds a feature, none without an installation.
+
+    The package declares them: `all` has them all, and extras for developers need more than that.
+    """
+    try:
+        requirements = metadata.requires("hypergraph") or []
+    except metadata.PackageNotFoundError:
+        return {}
+    extras: dict[str, list[str]] = {}
+    for found in filter(None, map(_REQUIREMENT.match, requirements)):
+        extras.setdefault(found[2], []).append(found[1])
+    every = set(extras.pop("all", ()))
+    return {extra: packages for extra, packages in extras.items() if every.issuperset(packages)}
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        metadata.distribution(package)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
 
 
 def _store(address: str) -> Iterator[Finding]:

@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from hypergraph.checkpointers import Checkpointer, SqliteCheckpointer
-from hypergraph.views.address import file_of, is_postgres, postgres_at
+from hypergraph.views.address import file_of, is_server, server_at
 from hypergraph.views.problems import AMBIGUOUS, NOT_FOUND, USAGE, Problem
 
 _SHOWN = 10  # matches listed
@@ -19,15 +19,15 @@ _LATEST = {"@last": None, "@last-failed": "failed"}
 
 
 def store_at(address: str, *, create: bool = False) -> Checkpointer:
-    """Return the store at an address: a file, a Postgres database, or module:attribute for one with codecs.
+    """Return the store at an address: a file, a database on a server, or module:attribute of a store.
 
     With `create` a store that does not exist is created on first use.
 
     Raises:
         Problem: the store does not exist.
     """
-    if is_postgres(address):
-        return postgres_at(address, must_exist=not create)
+    if is_server(address):
+        return server_at(address, must_exist=not create)
     if re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", address):
         return _named_store(address)
     return SqliteCheckpointer(file_of(address, must_exist=not create))

@@ -7,7 +7,7 @@ from typing import TypedDict
 
 from hypergraph.checkpointers import Checkpointer, StepStatus, Workflow, WorkflowStatus
 from hypergraph.checkpointers.backend import StepTally
-from hypergraph.checkpointers.overview import Overview, overview_of, some_children
+from hypergraph.checkpointers.overview import Overview, some_children
 from hypergraph.display import jsonable
 from hypergraph.views.lookup import missing_workflow, require_workflow
 from hypergraph.views.step import PauseView, Step, pause_view, shown_step
@@ -77,7 +77,7 @@ def workflow(store: Checkpointer, wf: str) -> WorkflowDetail:
 
 def overview(store: Checkpointer, wf: str, *, steps: int) -> Overview:
     """Return the overview of a workflow with its first `steps` steps. Raises Problem if it does not exist."""
-    found = overview_of(store, wf, steps=steps)
+    found = store.read_overview(wf, steps=steps)
     if found is None:
         raise missing_workflow(wf)
     return found

@@ -16,7 +16,7 @@ from hypergraph import Graph, SyncRunner, node
 from hypergraph.checkpointers import SqliteCheckpointer
 from hypergraph.views.check import check
 from hypergraph.views.database import database
-from hypergraph.views.doctor import health
+from hypergraph.views.doctor import features, health
 from hypergraph.views.workflows import with_owners, workflows
 
 __all__ = ["stories"]
@@ -125,6 +125,13 @@ def test_workflows_are_copied_to_another_file(mine: Cli, tmp_path: Path) -> None
     assert Cli(tmp_path / "some.db").json("ls", "--parent", "batch-1")["total"] == 6
     mine.golden("db-copy-taken", "db", "copy", "mine.db", "some.db", code=4)
     mine.golden("db-copy-nothing", "db", "copy", "no.db", "x.db", code=3)
+
+
+def test_the_doctor_reads_the_extras_from_the_package() -> None:
+    found = features()
+    assert found["zstd"] == ["zstandard"]
+    assert set(found["ui"]) == {"starlette", "uvicorn"}
+    assert not {"all", "dev", "cluster"} & found.keys()
 
 
 def test_the_doctor_looks_at_the_store(mine: Cli, tmp_path: Path) -> None:

@@ -13,17 +13,14 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from hypergraph.checkpointers.postgres.driver import escaped
-from hypergraph.checkpointers.postgres.migrations import LOST, RECORDED
+from hypergraph.checkpointers.postgres.migrations import LOST, RECORDED, TYPES
 from hypergraph.checkpointers.records import FINISHED, Commit, taken_over
 from hypergraph.checkpointers.sql import writes
-from hypergraph.checkpointers.sql.columns import micros
+from hypergraph.checkpointers.sql.columns import STEP_COLUMNS, VALUE_COLUMNS, VALUE_KEY, micros
 from hypergraph.checkpointers.sql.connection import Connection
-from hypergraph.checkpointers.sql.tables import (
+from hypergraph.checkpointers.sql.rows import (
     COMPLETING,
     STATUS,
-    STEP_COLUMNS,
-    VALUE_COLUMNS,
-    VALUE_KEY,
     input_rows,
     replacing,
     step_row,
@@ -32,12 +29,7 @@ from hypergraph.checkpointers.sql.tables import (
 from hypergraph.checkpointers.status import WorkflowStatus
 
 REFUSED = frozenset({LOST, RECORDED, "21000"})  # the last: one step twice in one commit
-_TYPES = {
-    **dict.fromkeys(("node", "name", "status", "error", "error_type", "versions", "extra", "format"), "text"),
-    **dict.fromkeys(("duration_ms", "duration"), "double precision"),
-    "cached": "boolean",
-    "data": "bytea",
-}  # all others are numbers
+_TYPES = {**TYPES, "duration": "double precision"}  # all others are numbers
 _ENCODERS: dict[str, Callable[[Any], bytes]] = {
     "bigint": struct.Struct(">q").pack,
     "double precision": struct.Struct(">d").pack,

@@ -1,8 +1,9 @@
 """The tables of a store in Postgres, in a schema of their own, and their migrations.
 
-They are those of `schema`, where the columns are explained. Texts are compared by their bytes. Migrations run
-one by one in a transaction each, under a lock, and are listed in the table `migrations`; a store of a newer
-release is refused and left as it is. Three things differ from SQLite, where a file has one writer:
+They are those of `sqlite/migrations.py`, where the columns are explained. Texts are compared by their bytes.
+Migrations run one by one in a transaction each, under a lock, and are listed in the table `migrations`; a
+store of a newer release is refused and left as it is. Three things differ from SQLite, where a file has one
+writer:
 
 tallies     rows of changes, which are folded now and then, so that no writer waits for another
 lengths     dropped when steps are put out of order, not by a trigger on every row
@@ -60,6 +61,12 @@ CREATE TABLE erased (key BIGINT PRIMARY KEY);
 CREATE TABLE tallies (status TEXT NOT NULL, graph TEXT NOT NULL, workflows BIGINT NOT NULL);
 CREATE TABLE lengths (workflow BIGINT PRIMARY KEY, counted BIGINT NOT NULL, steps BIGINT NOT NULL);
 """
+TYPES = {  # of columns of steps and values, for commits; all others are BIGINT
+    **dict.fromkeys(("node", "name", "status", "error", "error_type", "versions", "extra", "format"), "text"),
+    "duration_ms": "double precision",
+    "cached": "boolean",
+    "data": "bytea",
+}
 _TALLYING = f"""
 CREATE FUNCTION tally() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
     IF TG_OP <> 'INSERT' AND OLD.parent_id IS NULL THEN

@@ -1,6 +1,7 @@
-"""Columns of the table of workflows; times are microseconds since 1970, in UTC.
+"""Columns of the tables of workflows, steps and values; times are microseconds since 1970, in UTC.
 
-What a list shows can be read with these alone: no record is built and no value is touched.
+Statements, rows, records and exports follow these lists. What a list of workflows shows can be read with them
+alone: no record is built and no value is touched.
 """
 
 from __future__ import annotations
@@ -24,6 +25,30 @@ WORKFLOW_COLUMNS = (
     *("forked_at", "tags", "duration_ms", "parent_superstep", "node_name", "visit", "item", "fingerprint"),
     "crashes",
 )
+NEW_COLUMNS = (  # of a workflow that begins
+    *("id", "status", "created_at", "fence", "owner_pid", "owner_host", "owner_since", "graph_name"),
+    *("graph_hash", "structure", "parent_id", "parent_superstep", "node_name", "visit", "item"),
+    *("fingerprint", "forked_from", "forked_at", "tags"),
+)
+
+# Fields of StepRecord: each in a column of its name,
+STEP_NUMBERS = ("duration_ms", "cached", "attempt")
+STEP_TEXTS = ("error", "error_type")
+# or, where most steps do not have them, together in the column `extra`, as JSON.
+STEP_EXTRAS = (
+    *("decision", "wait_versions", "visit", "child_workflow_id", "traceback", "attempt_errors", "partial"),
+    *("replayed", "retry_of"),
+)
+STEP_KEY = ("workflow", "superstep", "node")
+STEP_COLUMNS = (
+    *STEP_KEY,
+    *("idx", "status", "created_at", "completed_at"),
+    *STEP_NUMBERS,
+    *STEP_TEXTS,
+    *("versions", "extra"),
+)
+VALUE_KEY = ("workflow", "kind", "name", "superstep", "idx", "node")
+VALUE_COLUMNS = (*VALUE_KEY, "version", "format", "checksum", "data", "base")
 
 
 def micros(time: datetime | None) -> int | None:

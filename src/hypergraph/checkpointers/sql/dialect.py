@@ -1,4 +1,4 @@
-"""Dialect: the statements that differ between SQLite and Postgres, written out for each.
+"""Dialect: the statements that differ between databases, written out for each.
 
 All other statements are shared: written once, with `?` or `:name` for parameters.
 """

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hypergraph.checkpointers.query import OPERATORS, Clause, Comparison, Query
+from hypergraph.checkpointers.query import NODE_FIELDS, OPERATORS, Clause, Comparison, Query
 from hypergraph.checkpointers.sql.columns import WORKFLOW_COLUMNS, Row, micros
 from hypergraph.checkpointers.status import WorkflowStatus
 
@@ -26,10 +26,7 @@ _WORKFLOW_FIELDS = {
     "step_count": STEP_COUNT,
     "id": "workflows.id",
 }
-_STEP_FIELDS = {
-    name: f"steps.{name}"
-    for name in ("status", "duration_ms", "superstep", "attempt", "cached", "error", "error_type")
-}
+_STEP_FIELDS = {field.attribute: f"steps.{field.attribute}" for field in NODE_FIELDS.values()}
 
 SELECT = (
     f"SELECT {', '.join('workflows.' + name for name in WORKFLOW_COLUMNS)}, {STEP_COUNT}, "  # noqa: S608 - fixed names

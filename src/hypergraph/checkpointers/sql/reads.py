@@ -12,10 +12,10 @@ from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import Payload, StepRecord, Turn, Workflow, since_whole, turns_of
 from hypergraph.checkpointers.sql import queries
-from hypergraph.checkpointers.sql.columns import Row, or_corrupt
+from hypergraph.checkpointers.sql.columns import STEP_COLUMNS, Row, or_corrupt
 from hypergraph.checkpointers.sql.connection import Connection
 from hypergraph.checkpointers.sql.dialect import NAMES, PAYLOAD
-from hypergraph.checkpointers.sql.tables import STEP_COLUMNS, parsed, record_of, workflow_of
+from hypergraph.checkpointers.sql.rows import parsed, record_of, workflow_of
 from hypergraph.checkpointers.sqlite.migrations import INPUT, OTHER, OUTPUT
 from hypergraph.checkpointers.status import StepStatus
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from operator import itemgetter
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, cast, get_type_hints
 from zlib import crc32
 
 import msgspec
@@ -16,18 +16,22 @@ from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.names import check_workflow_id, moved
 from hypergraph.checkpointers.query import Query
-from hypergraph.checkpointers.records import NewWorkflow, taken
+from hypergraph.checkpointers.records import NewWorkflow, StepRecord, taken
 from hypergraph.checkpointers.sql.backend import SqlBackend
-from hypergraph.checkpointers.sql.columns import WORKFLOW_COLUMNS, micros, or_corrupt, time_of
-from hypergraph.checkpointers.sql.connection import Connection
-from hypergraph.checkpointers.sql.tables import (
+from hypergraph.checkpointers.sql.columns import (
     STEP_COLUMNS,
+    STEP_EXTRAS,
     STEP_KEY,
-    STRUCTURE,
+    STEP_NUMBERS,
+    STEP_TEXTS,
     VALUE_COLUMNS,
-    inserting,
-    structure,
+    WORKFLOW_COLUMNS,
+    micros,
+    or_corrupt,
+    time_of,
 )
+from hypergraph.checkpointers.sql.connection import Connection
+from hypergraph.checkpointers.sql.rows import STEP_DEFAULTS, STRUCTURE, inserting, structure
 from hypergraph.checkpointers.sql.writes import recode
 from hypergraph.checkpointers.sqlite.migrations import INPUT, OTHER, OUTPUT
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
@@ -148,22 +152,31 @@ class WorkflowPart(_Part, tag="workflow"):
     scrambled: bool = False  # steps were put in another order than that of supersteps
 
 
-class More(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+_FIELDS: dict[str, Any] = {
+    **get_type_hints(StepRecord),
+    **dict.fromkeys(("attempt", "visit"), Annotated[int, msgspec.Meta(ge=1, le=2**62)]),
+}
+_CHECKED: dict[Any, Any] = {int: _Count, int | None: _Count | None, dict[str, int]: _Versions}
+
+
+def _of_record(name: str, fields: Iterable[str]) -> Any:
+    """Return a class with fields of StepRecord: of the same defaults and types, numbers within bounds."""
+    typed = [(field, _CHECKED.get(_FIELDS[field], _FIELDS[field]), STEP_DEFAULTS[field]) for field in fields]
+    return msgspec.defstruct(name, typed, kw_only=True, omit_defaults=True, forbid_unknown_fields=True)
+
+
+_STORED = (*STEP_NUMBERS, *STEP_TEXTS)
+_Extras: Any = _of_record("_Extras", STEP_EXTRAS)
+_Columns: Any = _of_record("_Columns", _STORED)
+
+
+class More(_Extras):  # type: ignore[misc]  # its fields follow the list of columns
     """What most steps do not have."""
 
-    decision: str | list[str] | None = None
-    wait_versions: _Versions = {}
-    visit: _Count = 1
-    child_workflow_id: str | None = None
-    traceback: str | None = None
-    attempt_errors: list[str] = []
-    partial: bool = False
-    replayed: bool = False
-    retry_of: _Count | None = None
     no_values: bool = False
 
 
-class StepPart(_Part, tag="step"):
+class StepPart(_Part, _Columns, tag="step"):  # type: ignore[misc]  # as above
     """A step, without its values."""
 
     superstep: _Count
@@ -172,11 +185,6 @@ class StepPart(_Part, tag="step"):
     status: StepStatus
     created_at: datetime
     completed_at: datetime | None = None
-    duration_ms: float | None = None
-    cached: bool = False
-    attempt: Annotated[int, msgspec.Meta(ge=1, le=2**62)] = 1
-    error: str | None = None
-    error_type: str | None = None
     input_versions: _Versions = {}
     output_versions: _Versions = {}
     more: More | None = None
@@ -435,14 +443,8 @@ def _step_row(part: StepPart, origin: str, name: str) -> tuple[Any, ...]:
     extra = msgspec.json.encode(more).decode()
     return (
         *(part.superstep, part.node, part.index, part.status.value, micros(part.created_at)),
-        *(
-            micros(part.completed_at),
-            part.duration_ms,
-            part.cached,
-            part.attempt,
-            part.error,
-            part.error_type,
-        ),
+        micros(part.completed_at),
+        *(getattr(part, field) for field in _STORED),
         json.dumps([part.input_versions, part.output_versions]),
         None if extra == "{}" else extra,
     )

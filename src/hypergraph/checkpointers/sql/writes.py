@@ -29,9 +29,9 @@ from hypergraph.checkpointers.records import (
     unknown,
 )
 from hypergraph.checkpointers.sql import reads
-from hypergraph.checkpointers.sql.columns import EPOCH, Row, micros, time_of
+from hypergraph.checkpointers.sql.columns import EPOCH, STEP_COLUMNS, VALUE_COLUMNS, Row, micros, time_of
 from hypergraph.checkpointers.sql.connection import Connection, Database, Locks
-from hypergraph.checkpointers.sql.tables import (
+from hypergraph.checkpointers.sql.rows import (
     COUNT_AGAIN,
     INTENT,
     NEW,
@@ -42,11 +42,9 @@ from hypergraph.checkpointers.sql.tables import (
     SCRAMBLED,
     STATUS,
     STEP,
-    STEP_COLUMNS,
     STRUCTURE,
     TAKE,
     VALUE,
-    VALUE_COLUMNS,
     copied_extra,
     input_rows,
     new_row,

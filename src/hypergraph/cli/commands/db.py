@@ -9,7 +9,7 @@ from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import quoted
 from hypergraph.display import Table, jsonable, plural
 from hypergraph.exceptions import CheckpointError
-from hypergraph.views.address import is_postgres, without_password
+from hypergraph.views.address import without_password
 from hypergraph.views.check import check
 from hypergraph.views.database import MigratedView, database, schema_versions, sql_only
 from hypergraph.views.problems import REFUSED, Problem
@@ -91,7 +91,7 @@ def db_copy(call: Call) -> Reply:
     document: Written = {
         "schema": "hypergraph.written/1",
         "file": jsonable(target.backend.location),
-        "format": "postgres" if is_postgres(given.to) else "sqlite",
+        "format": target.backend.kind,
         "workflows": len(ids),
     }
     header = [f"Copied {plural(len(ids), 'workflow')}, children included, to {address}"]

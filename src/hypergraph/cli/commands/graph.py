@@ -16,6 +16,7 @@ from hypergraph.graph.drawing import Box, draw
 from hypergraph.graph.mermaid import to_mermaid
 from hypergraph.graph.picture import page
 from hypergraph.graph.structure import structure_of
+from hypergraph.structure import NODE_KINDS
 from hypergraph.views.graph import OVERLAYS, GraphView, graph_view
 from hypergraph.views.graph import graph as drawn
 from hypergraph.views.problems import NOT_FOUND, STORE, USAGE, Problem
@@ -103,7 +104,7 @@ def _blocks(view: GraphView) -> Iterator[Block]:
     for arrow in drawing["edges"]:
         if arrow["type"] != "data":
             leads.setdefault(arrow["source"], []).append(boxes[arrow["target"]]["label"])
-    nodes = [box for box in drawing["nodes"] if box["kind"] in ("function", "gate", "interrupt", "graph")]
+    nodes = [box for box in drawing["nodes"] if box["kind"] in NODE_KINDS]
     rows = [_row(box, leads.get(box["id"], []), view) for box in nodes[:_ROWS]]
     left_out = len(nodes) - len(rows)
     more = f"... and {plural(left_out, 'more node')}" if left_out else ""

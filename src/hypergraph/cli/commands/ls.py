@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
+from hypergraph.checkpointers.query import FILTERS
 from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import duration, status, when
@@ -12,19 +13,11 @@ from hypergraph.display import Table, plural
 from hypergraph.views.workflows import WorkflowPage, workflows
 
 ls_options = (
-    Option("--status", "only active, completed, failed, paused, stopped or partial", "S", many=True),
-    Option("--graph", "only runs of this graph", "NAME"),
-    Option("--since", "created since: an age like 2h, or a date", "T"),
-    Option("--until", "created before", "T"),
-    Option("--tag", "only with this tag", "K=V", many=True),
+    *(Option(f"--{each.name}", each.help, each.value, many=each.many) for each in FILTERS),
     Option("--search", "list steps that mention these words in names, errors or values", "TEXT"),
-    Option("--parent", "the children of this workflow", "WF"),
-    Option("--where", 'a condition, like "node:embed duration > 1s" or "duration > 5m"', "EXPR"),
     Option("--limit", "how many, default 20", "N", number, 20),
     Option("--cursor", "continue after the previous page", "C"),
 )
-
-_FILTERS = ("status", "graph", "since", "until", "tag", "where", "limit", "cursor")
 
 
 def ls(call: Call) -> Reply:
@@ -32,10 +25,10 @@ def ls(call: Call) -> Reply:
     given = call.options
     if given.search is not None:
         return cast(Reply, module_of("ls_store").search(call))
-    filters = {name: getattr(given, name) or None for name in _FILTERS}
+    filters = {each.name: getattr(given, each.name) or None for each in FILTERS}
     if given.parent is not None:
         filters["parent"] = module_of("ls_store").parent(call)
-    page = workflows(call.lists(), **filters)
+    page = workflows(call.lists(), **filters, limit=given.limit or None, cursor=given.cursor or None)
     if any(item["status"] == "active" for item in page["items"]):
         page = module_of("ls_store").owned(call, page)
     return Reply(page, lambda: [ls_table(page)] if page["items"] else [], _header(page), _next(page))

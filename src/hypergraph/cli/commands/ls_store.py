@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from itertools import groupby
 
+from hypergraph.checkpointers.query import FILTERS
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import quoted, when
 from hypergraph.cli.stores import opened
@@ -18,7 +19,6 @@ from hypergraph.views.stores import resolve
 from hypergraph.views.workflows import WorkflowPage, with_owners
 
 _STEPS = 5  # listed for each workflow
-_OTHERS = ("status", "graph", "since", "until", "tag", "parent", "where")
 
 
 def parent(call: Call) -> str:
@@ -34,7 +34,7 @@ def owned(call: Call, page: WorkflowPage) -> WorkflowPage:
 def search(call: Call) -> Reply:
     """List the steps that mention some words, one row per workflow."""
     given = call.options
-    other = next((name for name in _OTHERS if getattr(given, name)), None)
+    other = next((each.name for each in FILTERS if getattr(given, each.name)), None)
     if other is not None:
         raise Problem(USAGE, f"--search cannot be combined with --{other}")
     page = steps_that_mention(opened(call), given.search, limit=given.limit, cursor=given.cursor)

@@ -6,6 +6,7 @@ of `limit` and `cursor`.
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -13,6 +14,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from hypergraph.checkpointers import Checkpointer
+from hypergraph.checkpointers.query import FILTERS
 from hypergraph.views.address import file_of
 from hypergraph.views.diff import changes, diff
 from hypergraph.views.errors import errors
@@ -73,43 +75,44 @@ class Source:
         return store, resolve(store, text)
 
 
+def _with_filters(tool: Any) -> Any:
+    """Declare the filters of lists as parameters of a tool, in place of `**filters`."""
+    declared = inspect.signature(tool, eval_str=True)
+    first, *own = declared.parameters.values()
+    filters = [
+        inspect.Parameter(
+            each.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None,
+            annotation=Annotated[
+                list[str] | str | None if each.many else str | None,
+                Field(description=f"{each.help[0].upper()}{each.help[1:]}"),
+            ],
+        )
+        for each in FILTERS
+    ]
+    named = [parameter for parameter in own if parameter.kind is not parameter.VAR_KEYWORD]
+    tool.__signature__ = declared.replace(parameters=[first, *filters, *named])
+    return tool
+
+
 class ReadTools:
     """The tools that only read."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
 
-    def list_workflows(
-        self,
-        *,
-        status: Annotated[
-            list[str] | str | None, Field(description="active, completed, failed, paused, stopped or partial")
-        ] = None,
-        graph: GraphName = None,
-        since: Since = None,
-        until: Annotated[str | None, Field(description="Created before")] = None,
-        tag: Annotated[
-            list[str] | str | None, Field(description='Tags like "team=search"; all must match')
-        ] = None,
-        parent: Annotated[
-            str | None, Field(description="The children of this workflow: nested runs, or items of a map")
-        ] = None,
-        where: Annotated[
-            str | None, Field(description='Like "node:embed duration > 1s" or "node:llm status=failed"')
-        ] = None,
-        limit: Limit = 20,
-        cursor: Cursor = None,
-    ) -> Answer:
+    @_with_filters
+    def list_workflows(self, *, limit: Limit = 20, cursor: Cursor = None, **filters: Any) -> Answer:
         """List workflows, newest first. Call this first; every other tool needs an id from here.
 
         Only top-level workflows are listed unless `parent` is given. `total` counts all matches, not only
         this page; pass `next_cursor` as `cursor` for the next page, until it is null.
         """
         store = self._source.store()
-        within = None if parent is None else resolve(store, parent)
-        filters = {"status": status, "graph": graph, "since": since, "until": until, "tag": tag}
-        page = workflows(store.backend, **filters, parent=within, where=where, limit=limit, cursor=cursor)
-        return with_owners(store, page)
+        if filters.get("parent") is not None:
+            filters["parent"] = resolve(store, filters["parent"])
+        return with_owners(store, workflows(store.backend, **filters, limit=limit, cursor=cursor))
 
     def show_workflow(self, workflow_id: Wf) -> Answer:
         """Show one workflow at a glance, without values. Call this second.

@@ -144,8 +144,8 @@ def _answering(tool: Tool, rest: str) -> Callable[..., CallToolResult]:
 
     An optional text that was left empty counts as not given.
     """
-    known = inspect.signature(tool).parameters.items()
-    optional = {name for name, each in known if each.default is not each.empty}
+    signature = inspect.signature(tool, eval_str=True)
+    optional = {name for name, each in signature.parameters.items() if each.default is not each.empty}
 
     @functools.wraps(tool)
     def answer(**given: Any) -> CallToolResult:
@@ -155,6 +155,7 @@ def _answering(tool: Tool, rest: str) -> Callable[..., CallToolResult]:
         except (Problem, HypergraphError) as error:
             return _refusal(problem_of(error))
 
+    answer.__signature__ = signature  # type: ignore[attr-defined]  # the one that `wraps` copies has `self`
     return answer
 
 

@@ -8,7 +8,6 @@ import threading
 from hypergraph import PauseInfo
 from hypergraph.checkpointers import Checkpointer, StepStatus, WorkflowStatus
 from hypergraph.checkpointers.backend import START, StepOutline
-from hypergraph.checkpointers.overview import overview_of
 from hypergraph.testing.conformance.samples import commit, opened, recorded, step
 
 
@@ -88,14 +87,14 @@ class OverviewTests:
         commit(store, claim, step(0, "a", {"x": 1}), failed, status=WorkflowStatus.FAILED)
         store.backend.release(claim)
         recorded(store, workflow_id="fork", forked_from="w", forked_at=0)
-        found = overview_of(store, "w", steps=1)
+        found = store.read_overview("w", steps=1)
         assert found is not None
         assert found.workflow == store.workflow("w")
         assert [step.node_name for step in found.steps] == ["a"]
         assert [(tally.node, tally.steps) for tally in found.tallies] == [("a", 1), ("b", 1)]
         assert found.first_error == store.step("w", 1)
         assert (found.forks, found.owner, found.is_map) == (["fork"], None, False)
-        assert overview_of(store, "unknown") is None
+        assert store.read_overview("unknown") is None
 
     def test_an_overview_of_a_map_lists_failed_items_first(self, store: Checkpointer) -> None:
         recorded(store, workflow_id="m")
@@ -111,7 +110,7 @@ class OverviewTests:
                 status=WorkflowStatus.FAILED if is_bad else WorkflowStatus.COMPLETED,
             )
             store.backend.release(claim)
-        found = overview_of(store, "m")
+        found = store.read_overview("m")
         assert found is not None
         assert [child.item for child in found.children] == [1, 0, 2]
         assert found.child_counts == {"failed": 1, "completed": 2}
@@ -122,13 +121,13 @@ class OverviewTests:
         pause = PauseInfo("ask", "answer", value="?")
         claim = opened(store)
         commit(store, claim, step(0, "ask", status=StepStatus.PAUSED, pause=pause))
-        found = overview_of(store, "w")
+        found = store.read_overview("w")
         assert found is not None
         assert found.owner is not None
         assert (found.owner.pid, found.owner.alive) == (os.getpid(), True)
         store.backend.write(store.encoding.commit(claim, status=WorkflowStatus.PAUSED))
         store.backend.release(claim)
-        paused = overview_of(store, "w")
+        paused = store.read_overview("w")
         assert paused is not None
         assert (paused.owner, paused.pause, paused.next) == (None, pause, ("ask",))
 

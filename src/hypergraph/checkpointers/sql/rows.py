@@ -1,10 +1,12 @@
-"""Rows of the tables, their records, and the statements that write them."""
+"""Rows of workflows, steps and values, their records, and the statements that write them."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import MISSING, fields
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from hypergraph.checkpointers.encoding import Encoding
@@ -20,6 +22,14 @@ from hypergraph.checkpointers.records import (
 from hypergraph.checkpointers.sql.columns import (
     EPOCH,
     MICROSECOND,
+    NEW_COLUMNS,
+    STEP_COLUMNS,
+    STEP_EXTRAS,
+    STEP_KEY,
+    STEP_NUMBERS,
+    STEP_TEXTS,
+    VALUE_COLUMNS,
+    VALUE_KEY,
     Row,
     fields_of,
     micros,
@@ -37,43 +47,19 @@ _STRUCTURES: dict[
     int, tuple[Any, Any, Any]
 ] = {}  # by the id of the hashes, which are kept so that it is theirs
 
-_new_record = fast_constructor(StepRecord)
+_new_record: Any = fast_constructor(StepRecord)
 _STATUSES = {status.value: status for status in StepStatus}
 
-STEP_COLUMNS = (
-    *(
-        "workflow",
-        "superstep",
-        "node",
-        "idx",
-        "status",
-        "created_at",
-        "completed_at",
-        "duration_ms",
-        "cached",
-    ),
-    *("attempt", "error", "error_type", "versions", "extra"),
-)
-VALUE_COLUMNS = (
-    *(
-        "workflow",
-        "kind",
-        "name",
-        "superstep",
-        "idx",
-        "node",
-        "version",
-        "format",
-        "checksum",
-        "data",
-        "base",
-    ),
-)
-NEW_COLUMNS = (
-    *("id", "status", "created_at", "fence", "owner_pid", "owner_host", "owner_since", "graph_name"),
-    *("graph_hash", "structure", "parent_id", "parent_superstep", "node_name", "visit", "item"),
-    *("fingerprint", "forked_from", "forked_at", "tags"),
-)
+_STORED = (*STEP_NUMBERS, *STEP_TEXTS)
+_numbers, _texts = attrgetter(*STEP_NUMBERS), attrgetter(*STEP_TEXTS)
+_NO_TEXTS = (None,) * len(STEP_TEXTS)
+_extras = attrgetter(*STEP_EXTRAS)
+STEP_DEFAULTS = {
+    field.name: field.default if field.default_factory is MISSING else field.default_factory()
+    for field in fields(StepRecord)
+    if field.name in (*_STORED, *STEP_EXTRAS)
+}
+_NO_EXTRAS = tuple(STEP_DEFAULTS[name] for name in STEP_EXTRAS)
 
 
 def text(value: str | None) -> str | None:
@@ -129,7 +115,7 @@ def workflow_of(row: Row) -> Workflow:
 
 def step_row(key: int, record: StepRecord) -> Row:
     """Return the row of a step, by STEP_COLUMNS."""
-    error, created_at, completed_at = record.error, record.created_at, record.completed_at
+    created_at, completed_at, texts = record.created_at, record.completed_at, _texts(record)
     created = (created_at - EPOCH) // MICROSECOND
     return (
         key,
@@ -139,11 +125,8 @@ def step_row(key: int, record: StepRecord) -> Row:
         record.status._value_,  # the property `value` costs several times as much
         created,
         created if completed_at is created_at else micros(completed_at),
-        record.duration_ms,
-        record.cached,
-        record.attempt,
-        error and text(error),
-        record.error_type and text(record.error_type),
+        *_numbers(record),
+        *(texts if texts == _NO_TEXTS else map(text, texts)),
         _encoded((record.input_versions, record.output_versions)),
         _extra(record),
     )
@@ -157,28 +140,14 @@ def _encoded(versions: tuple[dict[str, int], dict[str, int]]) -> str:
 
 def _extra(record: StepRecord) -> str | None:
     """Return the fields that most steps do not have, as one text."""
-    found: dict[str, Any] = {}
-    if record.decision is not None:
-        found["decision"] = record.decision
-    if record.wait_versions:
-        found["wait_versions"] = record.wait_versions
-    if record.visit != 1:
-        found["visit"] = record.visit
-    if record.child_workflow_id is not None:
-        found["child_workflow_id"] = record.child_workflow_id
-    if record.traceback is not None:
-        found["traceback"] = record.traceback
-    if record.attempt_errors:
-        found["attempt_errors"] = record.attempt_errors
-    if record.partial:
-        found["partial"] = True
-    if record.replayed:
-        found["replayed"] = True
-    if record.retry_of is not None:
-        found["retry_of"] = record.retry_of
+    found = _extras(record)
+    if found == _NO_EXTRAS and record.values is not None:
+        return None
+    given = zip(STEP_EXTRAS, found, _NO_EXTRAS, strict=True)
+    extras = {name: value for name, value, default in given if value != default}
     if record.values is None:
-        found["no_values"] = True
-    return _dumps(found) if found else None
+        extras["no_values"] = True
+    return _dumps(extras) if extras else None
 
 
 def copied_extra(extra: str | None, origin: str, workflow_id: str) -> str:
@@ -212,9 +181,10 @@ def record_of(
     workflow_id: str, row: Row, payloads: Sequence[Payload], encoding: Encoding, *, values: bool
 ) -> StepRecord:
     """Return the step of a row, by STEP_COLUMNS, with what its payloads hold; see `or_corrupt`."""
-    _, superstep, node, index, status, created, completed, duration, cached, attempt, *rest = row
-    error, error_type, versions, extra = rest
+    _, superstep, node, index, status, created, completed, *stored, versions, extra = row
     input_versions, output_versions = parsed(versions)
+    own = dict(zip(_STORED, stored, strict=True))
+    own["cached"] = bool(own["cached"])  # a number in SQLite
     more: dict[str, Any] = parsed(extra) if extra else {}
     has_values = not more.pop("no_values", False)
     if isinstance(more.get("decision"), list):
@@ -224,16 +194,12 @@ def record_of(
     elif has_values and values:
         more["values"] = {}
     began = EPOCH + created * MICROSECOND
-    return _new_record(
+    return _new_record(  # type: ignore[no-any-return]  # a StepRecord
         *(workflow_id, superstep, node, index, _STATUSES[status], input_versions),
-        error=error,
-        error_type=error_type,
-        duration_ms=duration,
-        cached=bool(cached),
         created_at=began,
         completed_at=began if completed == created else time_of(completed),
-        attempt=attempt,
         output_versions=output_versions,
+        **own,
         **more,
     )
 
@@ -260,9 +226,6 @@ def replacing(columns: Sequence[str], key: Sequence[str]) -> str:
     changes = ", ".join(f"{name} = excluded.{name}" for name in columns if name not in key)
     return f"ON CONFLICT ({', '.join(key)}) DO UPDATE SET {changes}"
 
-
-STEP_KEY = ("workflow", "superstep", "node")
-VALUE_KEY = ("workflow", "kind", "name", "superstep", "idx", "node")
 
 # A pause is completed in place, nothing else is ever replaced.
 COMPLETING = f"{replacing(STEP_COLUMNS, STEP_KEY)} WHERE steps.status = '{StepStatus.PAUSED.value}'"
