@@ -90,6 +90,23 @@ def test_a_list_begins_with_nothing_but_a_list(run: Run, value: Any) -> None:
         run(agent, {"said": "hi", "messages": value})
 
 
+def test_a_map_is_refused_before_any_item_runs() -> None:
+    @node(output_name="log", append=True)
+    def write(x: int) -> int:
+        calls.append(x)
+        return x
+
+    @node(output_name="seen")
+    def look(log: list[int]) -> int:
+        return len(log)
+
+    calls: list[int] = []
+    items = {"x": [1, 2], "log": [[0], "a text"]}
+    with pytest.raises(TypeError, match="'log' is a list that nodes append to"):
+        SyncRunner().map(Graph([write, look]), items, map_over=["x", "log"], error_handling="continue")
+    assert calls == []
+
+
 @both
 def test_a_list_extends_and_anything_else_is_one_item(run: Run) -> None:
     @node(output_name="log", append=True)

@@ -1,4 +1,4 @@
-"""Options of function nodes about stored runs and lost workers: values, defaults, exclusions."""
+"""Options of function nodes about lists, stored runs and lost workers: values, defaults, exclusions."""
 
 import inspect
 import pickle
@@ -267,3 +267,32 @@ def test_a_function_with_a_context_can_be_unrepeatable() -> None:
 
     assert charge.inputs == ("amount",)
     assert charge.on_ambiguous == "fail"
+
+
+# -- append -------------------------------------------------------------------------------------------
+
+
+def test_append_names_outputs_and_follows_renames() -> None:
+    made = FunctionNode(lambda x: x, "made", ("log", "size"), append="log")
+    assert made.append == ("log",)
+    renamed = made.with_name("other").with_outputs(log="size", size="log").with_inputs(x="y")
+    assert (renamed.outputs, renamed.append) == (("size", "log"), ("size",))
+    assert FunctionNode(lambda x: x, "made", "log", append=True).append == ("log",)
+    assert FunctionNode(lambda x: x, "made", ("a", "b"), append=True).append == ("a", "b")
+    assert FunctionNode(lambda x: x, "made", ("a", "b"), append=("b",)).append == ("b",)
+    assert FunctionNode(lambda x: x, "made", "log").append == ()
+
+
+@pytest.mark.parametrize("append", ["other", ("log", "signal"), ("log", "other")])
+def test_only_outputs_can_be_appended(append: Any) -> None:
+    with pytest.raises(ValueError, match=r"only outputs can be appended. Outputs: \('log',\)"):
+        FunctionNode(lambda x: x, "made", "log", append=append, emit="signal")
+    with pytest.raises(ValueError, match="only outputs can be appended"):
+        FunctionNode(lambda x: None, "made", append=True)
+
+
+def test_append_excludes_persist_false_and_takes_names_only() -> None:
+    with pytest.raises(ValueError, match="append and persist=False exclude each other"):
+        FunctionNode(lambda x: x, "made", "log", append=True, persist=False)
+    with pytest.raises(TypeError, match="append must be a string"):
+        FunctionNode(lambda x: x, "made", "log", append=3)  # type: ignore[arg-type]  # on purpose

@@ -12,7 +12,7 @@ from hypergraph.engine.admission import Admission, admit
 from hypergraph.engine.execute import execute, producers, report
 from hypergraph.engine.kernel import PauseExecution, pass_on
 from hypergraph.engine.plan import ABSENT, Step
-from hypergraph.engine.run import CallContext, Run, StepOutcome, clock
+from hypergraph.engine.run import CallContext, Run, StepOutcome, clock, own_list
 from hypergraph.engine.scheduler import differs
 from hypergraph.exceptions import GraphConfigError, NodeError
 from hypergraph.nodes.names import shown
@@ -25,7 +25,8 @@ MAX_TASKS = 10_000
 class MapRun:
     """A map of a graph over items: one run per item, in input order.
 
-    Raises ValueError for too many items without `max_concurrency`.
+    Raises ValueError for too many items without `max_concurrency`, TypeError for an item that begins a list
+    which nodes append to with anything else.
     """
 
     def __init__(
@@ -42,6 +43,9 @@ class MapRun:
         outer_superstep: int | None = None,
     ) -> None:
         _check_size(items, scope.kernel.width)
+        for name in admission.plan.lists:
+            for item in items:
+                own_list(name, item.get(name, ()))  # before any item runs
         self.scope = scope
         self.admission = admission
         self.items = items

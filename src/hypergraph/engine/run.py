@@ -126,7 +126,7 @@ class StepOutcome:
     inner: Any = None  # a Run, or a MapRun for the items of a mapped graph
 
 
-def _own_list(name: str, value: Any) -> list[Any]:
+def own_list(name: str, value: Any) -> list[Any]:
     """Return a copy of the list that a run begins with. Raises TypeError for anything but a list or tuple."""
     if not isinstance(value, (list, tuple)):
         raise TypeError(f"{name!r} is a list that nodes append to; pass a list, got {got(value)}")
@@ -173,7 +173,7 @@ class Run:
         self.fixed = plan.fixed
         for name in plan.lists:
             if name in self.values:
-                self.values[name] = _own_list(name, self.values[name])
+                self.values[name] = own_list(name, self.values[name])
         if not self.fixed:
             self.unfix()
 
