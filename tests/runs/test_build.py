@@ -340,6 +340,7 @@ def test_hostile_names_errors_and_decisions_pass_json_and_stay_on_their_line(run
         assert str(result.log).startswith("RunLog: g\\n<i>\\x1b[0m | ")
 
 
+@pytest.mark.filterwarnings("ignore:Nothing but gates ran")  # of decisions for nothing
 def test_decisions_are_json_and_read_like_lists_and_tuples(run: Runs) -> None:
     targets = ["a", "b", END]
     nodes = [FunctionNode(lambda x: x, name=name, output_name=name.upper()) for name in "ab"]
