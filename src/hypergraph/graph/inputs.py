@@ -123,10 +123,10 @@ def _bound_inside(wiring: Wiring, names: Sequence[str]) -> dict[str, Any]:
 
 
 def cycles_in(wiring: Wiring, scope: set[str]) -> list[list[str]]:
-    """Return the data cycles within a scope."""
+    """Return the cycles of values within a scope."""
     if len(scope) == len(wiring.nodes):
-        return wiring.data_cycles
-    links = {n: [t for t in wiring.data_successors[n] if t in scope] for n in wiring.nodes if n in scope}
+        return wiring.flow_cycles
+    links = {n: [t for t in wiring.value_flow[n] if t in scope] for n in wiring.nodes if n in scope}
     return [[n for n in wiring.nodes if n in c] for c in map(set, cyclic_components(links, links))]
 
 

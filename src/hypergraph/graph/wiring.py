@@ -97,11 +97,6 @@ class Wiring:
         return {name: list(targets) for name, targets in links.items()}
 
     @cached_property
-    def data_cycles(self) -> list[list[str]]:
-        """The cyclic components over data edges, each in node order."""
-        return self._cycles(self.data_successors)
-
-    @cached_property
     def flow_cycles(self) -> list[list[str]]:
         """The cyclic components over `value_flow`."""
         return self._cycles(self.value_flow)
