@@ -32,7 +32,7 @@ def twice(n: int) -> int:
 
 
 @route(targets=["bump", END])
-def enough(n: int, until: int) -> str:
+def enough(n: int, double: int, until: int) -> str:
     return END if n >= until else "bump"
 
 

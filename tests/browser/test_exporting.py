@@ -54,7 +54,7 @@ def test_a_workflow_is_one_file_that_opens_offline_and_travels_in_time(
     shown.slider.press("Home")
     shown.shows(0, "twice", shown.row("twice", 1), n="0", double="0")
     shown.row("bump", 3).click()
-    shown.shows(5, "bump", shown.row("bump", 3), n="3", double="4")
+    shown.shows(8, "bump", shown.row("bump", 3), n="3", double="4")
     offline.get_by_role("tab", name="changed").click()
     change = offline.get_by_role("article", name="n changed")
     expect(change.locator(".removed pre")).to_have_text("2")
