@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from support import processes
 
 from hypergraph.checkpointers.artifacts import files
-from hypergraph.checkpointers.sql import writes
+from hypergraph.checkpointers.sqlite.database import Connection
 from hypergraph.durability.journal import Journal
 from hypergraph.engine.plan import Step
 
@@ -35,7 +35,8 @@ def _do_not_sync_artifacts() -> None:
 
 def _do_not_check_fences() -> None:
     """Accept writes from an owner that was replaced."""
-    writes.OWNED = "SELECT 1 WHERE ? IS NOT NULL AND ? IS NOT NULL"
+    any_owner = "SELECT 1 WHERE ? IS NOT NULL AND ? IS NOT NULL"
+    Connection.dialect = Connection.dialect._replace(owned=any_owner)
 
 
 DEFECTS: dict[str, Callable[[], None]] = {
