@@ -270,10 +270,6 @@ class Stored:
     first: int = 0  # the superstep from which on there are records
     versions: Mapping[str, int] = field(default_factory=dict)  # the latest version of every output
 
-    def is_current(self, fence: int) -> bool:
-        """Return whether nothing can have been written between the reading and the claim of this fence."""
-        return self.workflow.status is not WorkflowStatus.ACTIVE and fence == self.claims + 1
-
     @property
     def given(self) -> dict[str, int]:
         """The versions of the inputs."""

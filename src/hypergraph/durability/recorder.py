@@ -166,14 +166,12 @@ class WorkflowRecorder:
         fork.begin(self.store, run.workflow_id or "", described, origin, force=self.options.force)
 
     def _stored(self, run: Run, claim: Ownership | None = None) -> Stored | None:
-        """Return what is stored of a run, read again if it may have changed before the claim was taken.
+        """Return what is stored of a run, read again after the claim.
 
-        An active workflow may have had an owner that went on writing; any other changes only with a claim.
+        An earlier read may lie between the claim and the first commit of an owner that has ended since.
         """
-        seen = self.seen if _is_outermost(run) else None
-        if seen is None or (claim is not None and not seen.is_current(claim.fence)):
-            seen = stored_in(self.store, run.workflow_id or "", run.admission.graph)
-        return seen
+        seen = self.seen if _is_outermost(run) and claim is None else None
+        return stored_in(self.store, run.workflow_id or "", run.admission.graph) if seen is None else seen
 
     def _keeps(self, run: Run) -> bool:
         """Say whether a run has a history of its own."""

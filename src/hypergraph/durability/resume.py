@@ -32,6 +32,10 @@ def recall(run: Run, stored: Stored, store: Checkpointer) -> None:
         )
         if step is not None:
             run.ask(step, record.superstep, questions_in(store, record))
+    for name in set(run.admission.returns).difference(run.values):
+        value = stored.state.get(name)
+        if isinstance(value, Undecodable):  # nothing makes it again: the result says why it cannot be read
+            run.values[name] = value
     past.remade.clear()
 
 
