@@ -221,10 +221,6 @@ class Backend(ABC):
         """Return the workflow, None if there is none."""
 
     @abstractmethod
-    def count_claims(self, workflow_id: str) -> int:
-        """Return the fence of the newest claim; it rises with every claim and every change without one."""
-
-    @abstractmethod
     def find(self, query: Query) -> Page:
         """Return the workflows asked for, newest first, the number of all, and the next cursor.
 

@@ -192,12 +192,6 @@ class MemoryBackend(Backend):
             row = self._rows.get(workflow_id)
             return row.read() if row else None
 
-    def count_claims(self, workflow_id: str) -> int:
-        """Return the fence of the newest claim."""
-        with self._lock:
-            row = self._rows.get(workflow_id)
-            return row.fence if row else 0
-
     def read_steps(
         self,
         workflow_id: str,

@@ -278,7 +278,6 @@ class StoredHistory(NamedTuple):
     is_map: bool = False  # it has items instead of steps
     first: int = 0  # the superstep from which on `steps` has all steps
     versions: Mapping[str, int] = {}  # the latest version of every output
-    claims: int = 0  # the fence of the newest claim
 
 
 @dataclass(frozen=True, slots=True)

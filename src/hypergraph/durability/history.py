@@ -31,10 +31,10 @@ LookUp = Callable[[Step, str], Any]
 @lru_cache(maxsize=256)
 def _replayed(decision: str | tuple[str, ...] | None) -> StepOutcome:
     """Return what is known of a step that ran before; a long loop decides the same again and again."""
-    detail = StepOutcome()
-    detail.replayed = True
-    detail.decision = list(decision) if isinstance(decision, tuple) else decision
-    return detail
+    outcome = StepOutcome()
+    outcome.replayed = True
+    outcome.decision = list(decision) if isinstance(decision, tuple) else decision
+    return outcome
 
 
 class Recalled(StepOutcome):
@@ -42,7 +42,7 @@ class Recalled(StepOutcome):
 
     replayed = True
 
-    def __init__(self, past: Past, step: Step, child: str) -> None:
+    def __init__(self, past: ResumeState, step: Step, child: str) -> None:
         self._found = partial(past.look_up, step, child) if past.look_up is not None else None
 
     @property
@@ -54,7 +54,7 @@ class Recalled(StepOutcome):
 
 
 @dataclass(slots=True)
-class Past:
+class ResumeState:
     """Where a run stands that began earlier."""
 
     first: int = 0  # the superstep with which its turn began
@@ -76,8 +76,8 @@ class Past:
         raw: list[Any] = []
         for superstep, step, child, decision in self.rows:
             known = tuple(decision) if isinstance(decision, list) else decision
-            detail = _replayed(known) if child is None else Recalled(self, step, child)
-            raw += (superstep, step, 0.0, detail)
+            outcome = _replayed(known) if child is None else Recalled(self, step, child)
+            raw += (superstep, step, 0.0, outcome)
         return raw
 
     def remade_done(self, run: Run, step: Step) -> None:
@@ -266,7 +266,6 @@ class Stored:
     turns: list[Turn] = field(default_factory=lambda: [_FIRST_TURN])  # when inputs entered, and which
     state: LazyState = field(default_factory=LazyState)  # the latest value of every output
     is_map: bool = False  # it has items instead of steps
-    claims: int = 0  # the fence of the newest claim when it was read
     first: int = 0  # the superstep from which on there are records
     versions: Mapping[str, int] = field(default_factory=dict)  # the latest version of every output
 

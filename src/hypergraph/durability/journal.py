@@ -106,17 +106,17 @@ class Journal:
         self.run = run
         self.writer = writer
         self.active_time = active_time  # milliseconds that the workflow has worked before
-        self.next_index = 0 if run.past is None else run.past.next_index
-        self.turn = 0 if run.past is None else run.past.first  # the superstep in which it began
+        self.next_index = 0 if run.resumed is None else run.resumed.next_index
+        self.turn = 0 if run.resumed is None else run.resumed.first  # the superstep in which it began
         self.remade: set[int] = set()  # what was made again, after which it runs as usual
-        self.visits: dict[int, int] = {} if run.past is None else dict(run.past.visits)
+        self.visits: dict[int, int] = {} if run.resumed is None else dict(run.resumed.visits)
         self.versions = (
-            dict.fromkeys(run.admission.given, 1) if run.past is None else dict(run.past.versions)
+            dict.fromkeys(run.admission.given, 1) if run.resumed is None else dict(run.resumed.versions)
         )  # how often each name was written
-        self.waiting: dict[tuple[int, str], int] = {} if run.past is None else run.past.waiting
-        self.numbers: dict[int, int] | None = {} if run.scope.kernel.concurrent else None
+        self.waiting: dict[tuple[int, str], int] = {} if run.resumed is None else run.resumed.waiting
+        self.numbers: dict[int, int] | None = {} if run.context.kernel.concurrent else None
         self.intents = Intents(self, claim)
-        self.growth = growth_of(store, claim.workflow_id, is_new=run.past is None)
+        self.growth = growth_of(store, claim.workflow_id, is_new=run.resumed is None)
         self.encode = store.encoding.encode
         self.pending: list[EncodedStep] = []
         self.lowest: float = _NEVER  # the earliest superstep of what is pending
@@ -142,7 +142,9 @@ class Journal:
 
     def _is_remade(self, step: Step) -> bool:
         """Say whether a step only makes again what was not kept."""
-        return self.run.past is not None and step in self.run.past.remade and step.index not in self.remade
+        return (
+            self.run.resumed is not None and step in self.run.resumed.remade and step.index not in self.remade
+        )
 
     def taken(self, name: str, version: int, value: Any) -> None:
         """Record an answer that was taken as an input, among those that came with this turn."""
@@ -155,12 +157,12 @@ class Journal:
         return self.intents.result_of(step, superstep)
 
     def done(
-        self, step: Step, superstep: int, value: Any, seconds: float, detail: StepOutcome | None = None
+        self, step: Step, superstep: int, value: Any, seconds: float, outcome: StepOutcome | None = None
     ) -> None:
         """Write down a completed step."""
         if self.silent:
             return
-        facts = {} if detail is None else _uncommon(detail)
+        facts = {} if outcome is None else _uncommon(outcome)
         if step.is_gate:
             facts["decision"] = decision_text(value)
         elif not step.node.persist:
@@ -174,14 +176,14 @@ class Journal:
         elif not self.waits_for_end and _clock() - self.last_commit > _EARLY:
             self.flush()
 
-    def failed(self, step: Step, superstep: int, seconds: float, detail: StepOutcome) -> None:
+    def failed(self, step: Step, superstep: int, seconds: float, outcome: StepOutcome) -> None:
         """Write down a failed step, its error as text; what is ambiguous stays without a record."""
-        error = detail.error
-        is_open = not step.node.repeatable and (detail.cut_off or isinstance(error, WorkerLostError))
+        error = outcome.error
+        is_open = not step.node.repeatable and (outcome.cut_off or isinstance(error, WorkerLostError))
         if self.silent or is_open or isinstance(error, AmbiguousStepError):
             return
         kind = type(error)
-        facts = _uncommon(detail)
+        facts = _uncommon(outcome)
         facts["error"] = safe_text(error) or kind.__name__
         facts["error_type"] = f"{kind.__module__}.{kind.__qualname__}"
         if error is not None:
@@ -214,7 +216,7 @@ class Journal:
                     self.versions[name] = self.versions.get(name, 0) + 1
         if awaited:
             facts["wait_versions"] = awaited
-        past = run.past
+        past = run.resumed
         if past is not None and past.last < superstep <= past.last + past.shift - len(past.remade):
             facts["retry_of"] = superstep - past.shift
         record = _new_record(
@@ -324,13 +326,13 @@ def _fixed_versions(run: Run, step: Step) -> _Versions:
     return admission.versions[step.index]  # type: ignore[no-any-return]  # put there above
 
 
-def _uncommon(detail: StepOutcome) -> dict[str, Any]:
+def _uncommon(outcome: StepOutcome) -> dict[str, Any]:
     """Return the fields of a record that most steps leave as they are."""
     facts: dict[str, Any] = {}
-    if detail.cached:
+    if outcome.cached:
         facts["cached"] = True
-    if detail.attempts > 1:
-        facts["attempt"], facts["attempt_errors"] = detail.attempts, detail.failed_attempts
-    if detail.inner is not None and detail.inner.workflow_id is not None:
-        facts["child_workflow_id"] = detail.inner.workflow_id
+    if outcome.attempts > 1:
+        facts["attempt"], facts["attempt_errors"] = outcome.attempts, outcome.failed_attempts
+    if outcome.inner is not None and outcome.inner.workflow_id is not None:
+        facts["child_workflow_id"] = outcome.inner.workflow_id
     return facts

@@ -184,7 +184,7 @@ class WorkflowRecorder:
         if run.map_run is not None:
             return run.map_run in self.maps.fresh
         if run.parent is not None:
-            return run.parent.past is None
+            return run.parent.resumed is None
         return run.workflow_id is None
 
     def _is_over(self, run: Run, stored: Stored) -> bool:
@@ -253,7 +253,9 @@ class WorkflowRecorder:
         if given or code is not None or stored.workflow.status is not WorkflowStatus.ACTIVE:
             active = WorkflowStatus.ACTIVE
             self.store.backend.write(
-                self.store.encoding.commit(claim, inputs=given, at=run.past.first, status=active, code=code)
+                self.store.encoding.commit(
+                    claim, inputs=given, at=run.resumed.first, status=active, code=code
+                )
             )
         return True
 
@@ -281,7 +283,7 @@ class WorkflowRecorder:
 
     def _code_since(self, run: Run) -> NewWorkflow | None:
         """Return the code to record after nodes ran again."""
-        stored, before = self.reruns.pop(run), len(run.past.rows)
+        stored, before = self.reruns.pop(run), len(run.resumed.rows)
         ran = {step.name for step in run.records[1::RECORD_SIZE][before:]}
         return code_to_record(run.admission.graph, stored, stored.finished - ran)
 
@@ -327,7 +329,7 @@ class MapRecorder:
         map_run.workflow_id = map_run.place()
         check_workflow_id(map_run.workflow_id, child=parent is not None)
         stored = None
-        if parent is None or parent.past is not None:
+        if parent is None or parent.resumed is not None:
             stored = self.store.backend.read_workflow(map_run.workflow_id)
         items = self.store.backend.children(map_run.workflow_id) if stored is not None else []
         if stored is not None:

@@ -96,10 +96,6 @@ class SqlBackend(Backend):
         found = self._read(reads.workflow, workflow_id)
         return found and self._with_graph(found)
 
-    def count_claims(self, workflow_id: str) -> int:
-        """Return the fence of the newest claim."""
-        return self._read(reads.fence, workflow_id)
-
     def read_owners(self, workflow_ids: Iterable[str]) -> dict[str, Owner]:
         """Return the processes that hold claims on these workflows; those without an owner are left out."""
         rows = self._read(reads.owners, workflow_ids)
