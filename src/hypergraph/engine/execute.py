@@ -201,7 +201,7 @@ async def perform(run: Run, step: Any, superstep: int) -> None:
             if observer is not None:
                 await observer.node_failed(run, step, outcome.span_id, outcome.error or error)
         return await _land_others(run, step)
-    land = partial(_land, run, step, superstep, value, duration, outcome)
+    land = partial(_land, run, step, superstep, (value, duration, outcome))
     if step.appends and run.live is not None and run.live.defer(step, land):
         return None
     await land()
@@ -216,11 +216,9 @@ async def _land_others(run: Run, step: Step) -> None:
             await land()
 
 
-async def _land(
-    run: Run, step: Step, superstep: int, value: Any, duration: float, outcome: StepOutcome
-) -> None:
+async def _land(run: Run, step: Step, superstep: int, ended: tuple[Any, float, StepOutcome]) -> None:
     """Record and store the value of a step, and emit its events."""
-    observer = run.context.observer
+    (value, duration, outcome), observer = ended, run.context.observer
     if run.journal is not None:
         run.journal.done(step, superstep, value, duration, outcome)
     run.records += (superstep, step, duration, outcome)
