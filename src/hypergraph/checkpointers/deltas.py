@@ -1,10 +1,10 @@
-"""Deltas: a version that extends the one before it is stored as what was added."""
+"""Deltas: patches of bytes that grow, and items that are added to lists."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from zlib import crc32
 
 _LEAST, _MOST = 256, 64 * 1024 * 1024  # bytes of values that are looked at
@@ -15,6 +15,35 @@ _MISFIT = "a patch of a growing value does not fit to what it extends"
 
 # Begin and end of the piece that is kept, length of what goes before it, checksum of the result.
 _PIECE = struct.Struct(">QQII")
+
+
+class Added(NamedTuple):
+    """What a step adds to a list: the value of its output, as a store keeps it."""
+
+    items: list[Any]
+    node: int  # its index in the graph: those of one superstep stand in this order
+    late: int  # by how much its superstep is later than the one that it belongs to
+    anew: bool  # whether the list starts anew
+    begin: int  # the superstep from which on the list is stored
+
+    @property
+    def mark(self) -> str:
+        """The part of the stored format that says where the items stand."""
+        return f"&{'=' if self.anew else ''}{self.node}" + (f"-{self.late}" if self.late else "")
+
+
+class Stands(NamedTuple):
+    """Where stored items of a list stand."""
+
+    at: tuple[int, int]  # the superstep that they belong to, and the index of the node
+    anew: bool  # whether the list starts anew
+
+    @classmethod
+    def of(cls, written: str, superstep: int) -> Stands:
+        """Return what a stored format says. Raises ValueError for one that is damaged."""
+        mark = written.partition("+")[0].partition("&")[2].rstrip("@")
+        node, _, late = mark.removeprefix("=").partition("-")
+        return cls((superstep - int(late or 0), int(node)), mark.startswith("="))
 
 
 class Grown(NamedTuple):

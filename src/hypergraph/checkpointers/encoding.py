@@ -5,12 +5,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 from zlib import crc32
 
 from hypergraph import checkpointers as stores  # a serializer is loaded on first access
 from hypergraph.checkpointers.artifacts import ArtifactRef, ArtifactStore
-from hypergraph.checkpointers.deltas import Grown, Growth, applied
+from hypergraph.checkpointers.deltas import Added, Grown, Growth, Stands, applied
 from hypergraph.checkpointers.records import (
     PAUSE,
     Claim,
@@ -127,13 +127,19 @@ class Encoding:
         Raises CheckpointError when the artifact store fails.
         """
         try:
+            added = value if isinstance(value, Added) else None
+            if added is not None:
+                value = added.items
             if self.redact is not None and name != PAUSE:
                 value = self.redact(place.node, name, value)
             raw = self.serializer.serialize(value)
-            base = None
-            if growth is not None:
+            base, tag = None, self.tag
+            if added is not None:
+                base, tag = added.begin, tag + added.mark
+            elif growth is not None:
                 raw, base = growth.patch(name, place.superstep, place.idx, raw)
-            tag, data = self.tag if base is None else self.tag + "~", raw
+                tag = tag if base is None else tag + "~"
+            data = raw
             if self.chain.format:
                 data = self.chain.encode(raw, _identity(place.workflow_id, name, place, tag))
         except CheckpointError:
@@ -167,7 +173,7 @@ class Encoding:
 
     def made_whole(self, workflow_id: str, payload: Payload) -> Payload:
         """Return a payload that extends nothing any more; raises what `whole` raises."""
-        tag = payload.format.partition("+")[0].rstrip("~@")
+        tag = _tag(payload.format)
         whole = payload._replace(base=None, parts=())
         return self._again(whole, self.whole(workflow_id, payload), tag, workflow_id)
 
@@ -195,6 +201,8 @@ class Encoding:
         if payload.data is None:
             return Undecodable(f"not stored: {payload.format[1:]}")
         try:
+            if payload.is_added:
+                return self.segments(workflow_id, payload).items
             return self.serializer.deserialize(self.whole(workflow_id, payload))
         except Exception as error:  # rows may hold anything, codecs and serializers may raise anything
             ours = isinstance(error, ValueError | CheckpointError)
@@ -207,11 +215,42 @@ class Encoding:
         """
         if payload.base is None:
             return self._raw(workflow_id, payload)
+        if payload.is_added:
+            return self.serializer.serialize(self.segments(workflow_id, payload).items)
         *links, last = (*payload.parts, payload)
         if not links or links[0].base is not None:
             raise ValueError("the beginning of a growing value is not stored any more")
         raw = self._raw(workflow_id, links[0])
         return applied(raw, (self._raw(workflow_id, link) for link in (*links[1:], last)))
+
+    def segments(self, workflow_id: str, payload: Payload) -> Segments:
+        """Return an appended list, and what each step has added to it.
+
+        Raises ValueError for what this store cannot read, CheckpointError for what is gone or locked away.
+        """
+        rows = (*payload.parts, payload)
+        start = max((row for row in rows if not row.is_added), key=lambda row: row.version, default=None)
+        since = 0 if start is None else start.version
+        added = [(Stands.of(r.format, r.superstep), r) for r in rows if r.is_added and r.version > since]
+        added.sort(key=lambda pair: pair[0].at)
+        first = max((number for number, (stands, _) in enumerate(added) if stands.anew), default=None)
+        items: list[Any] = []
+        if first is not None:
+            del added[:first]
+        elif start is not None:
+            items = list(self._items(workflow_id, start))
+        found = []
+        for stands, row in added:
+            more = self._items(workflow_id, row)
+            items += more
+            found.append((stands, row, len(more)))
+        return Segments(items, found)
+
+    def _items(self, workflow_id: str, payload: Payload) -> list[Any]:
+        found = self.serializer.deserialize(self._raw(workflow_id, payload))
+        if not isinstance(found, list | tuple):
+            raise ValueError(f"the list begins with {type(found).__name__}")
+        return list(found)
 
     def reads(self, workflow_id: str, payload: Payload) -> bool:
         """Say whether this store can read a value."""
@@ -223,7 +262,7 @@ class Encoding:
 
     def grown(self, workflow_id: str, payload: Payload) -> Grown | None:
         """Return what a later version can extend, None if it cannot be read."""
-        if payload.data is None or payload.format.partition("+")[0].rstrip("~@") != self.tag:
+        if payload.data is None or payload.is_added or _tag(payload.format) != self.tag:
             return None
         try:
             raw = self.whole(workflow_id, payload)
@@ -242,7 +281,8 @@ class Encoding:
         if crc32(data) != payload.checksum:
             raise ValueError("the stored bytes are damaged: their checksum does not match")
         tag, _, codecs = written.partition("+")
-        if tag.removesuffix("~") != self.tag and not self._reads(tag.removesuffix("~")):
+        plain = _tag(tag)
+        if plain != self.tag and not self._reads(plain):
             raise ValueError(f"written as {tag!r}, this store reads {self.tag!r}")
         if written != payload.format:  # a reference
             data = self._artifact(data)
@@ -296,6 +336,18 @@ class Encoding:
         return PauseInfo(**{name: parts[name] for name in _PAUSE_FIELDS if name in parts})
 
 
+class Segments(NamedTuple):
+    """An appended list, and what each step has added to it, in order."""
+
+    items: list[Any]
+    added: list[tuple[Stands, Payload, int]]  # where it stands, how it is stored, and how many items it has
+
+
+def _tag(written: str) -> str:
+    """Return the serializer that wrote a format."""
+    return written.partition("+")[0].partition("&")[0].rstrip("~@")
+
+
 def _identity(workflow_id: str, name: str, place: Place | Payload, tag: str) -> bytes:
     """Return the identity of a value, for codecs that bind their bytes to it."""
     parts = (workflow_id, name, str(place.superstep), str(place.idx), tag)
@@ -312,15 +364,21 @@ class LazyState(Mapping[str, Any]):
         payloads: Iterable[Payload] = (),
         encoding: Encoding | None = None,
         workflow_id: str = "",
+        link: Callable[[Payload], Payload] | None = None,  # how to find what a payload extends
     ) -> None:
+        self._link = link
         self._encoding = encoding if encoding is not None else Encoding()
         self._workflow_id = workflow_id
         self._payloads = {payload.name: payload for payload in payloads if payload.data is not None}
         self._values: dict[str, Any] = {}
+        self._segments: dict[str, Segments] = {}
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._values:
-            self._values[name] = self._encoding.value(self._workflow_id, self._payloads[name])
+            found = self.segments(name)
+            self._values[name] = (
+                self._encoding.value(self._workflow_id, self.payload(name)) if found is None else found.items
+            )
         return self._values[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -333,8 +391,30 @@ class LazyState(Mapping[str, Any]):
         return name in self._payloads
 
     def payload(self, name: str) -> Payload:
-        """Return the encoded value of a name, with its size and position."""
-        return self._payloads[name]
+        """Return the encoded value of a name, with its size and position, and with what it extends."""
+        payload = self._payloads[name]
+        if self._link is not None and payload.base is not None and not payload.parts:
+            payload = self._payloads[name] = self._link(payload)
+        return payload
+
+    def begin(self, name: str) -> int:
+        """Return the superstep from which on rows of a value matter."""
+        payload = self._payloads[name]
+        return payload.superstep if payload.base is None else payload.base
+
+    def is_patch(self, name: str) -> bool:
+        """Say whether a value is stored as a patch of bytes."""
+        payload = self._payloads[name]
+        return payload.base is not None and not payload.is_added
+
+    def segments(self, name: str) -> Segments | None:
+        """Return an appended list and what each step has added, None for what is not, or cannot be read."""
+        if self._payloads[name].is_added and name not in self._segments:
+            try:
+                self._segments[name] = self._encoding.segments(self._workflow_id, self.payload(name))
+            except Exception:  # noqa: S110 - as in `Encoding.value`, which says why
+                pass
+        return self._segments.get(name)
 
     def before(self, earlier: Iterable[Payload]) -> LazyState:
         """Return an earlier state of the same workflow; what is in both is decoded once."""

@@ -16,7 +16,7 @@ from hypergraph.graph.graph import Graph
 from hypergraph.graph.structure import structure_of
 from hypergraph.nodes.base import HyperNode
 from hypergraph.nodes.callable_node import CallableNode
-from hypergraph.nodes.signature import code_identity, sha256
+from hypergraph.nodes.signature import sha256
 from hypergraph.values.serializers import Serializer
 
 
@@ -158,7 +158,7 @@ def node_hashes(graph: Graph) -> dict[str, str]:
 
 def _code_hash(node: HyperNode) -> str:
     if isinstance(node, CallableNode):
-        return sha256(code_identity(node.func))
+        return sha256(*node.code_parts)
     if node.nested_graph is not None:
         return sha256(*(f"{name}:{known}" for name, known in sorted(node_hashes(node.nested_graph).items())))
     return node.definition_hash

@@ -9,7 +9,7 @@ from typing import Any
 from hypergraph.checkpointers.background import Writer
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.clock import now
-from hypergraph.checkpointers.deltas import Grown, Growth
+from hypergraph.checkpointers.deltas import Added, Grown, Growth
 from hypergraph.checkpointers.records import (
     Commit,
     EncodedStep,
@@ -20,10 +20,12 @@ from hypergraph.checkpointers.records import (
 )
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.engine.kernel import NOT_KNOWN
+from hypergraph.engine.lists import items_of
 from hypergraph.engine.plan import Step, inputs_of
 from hypergraph.engine.run import Run, StepOutcome
-from hypergraph.engine.scheduler import equal_outputs, results_of, write
+from hypergraph.engine.scheduler import equal_outputs, results_of
 from hypergraph.exceptions import AmbiguousStepError, CrashLoopError, WorkerLostError, safe_text
+from hypergraph.nodes.options import Replace
 from hypergraph.records import PauseInfo
 from hypergraph.runs.build import decision_text
 
@@ -111,12 +113,13 @@ class Journal:
         self.remade: set[int] = set()  # what was made again, after which it runs as usual
         self.visits: dict[int, int] = {} if run.resumed is None else dict(run.resumed.visits)
         self.versions = (
-            dict.fromkeys(run.admission.given, 1) if run.resumed is None else dict(run.resumed.versions)
+            dict.fromkeys(run.begun, 1) if run.resumed is None else dict(run.resumed.versions)
         )  # how often each name was written
         self.waiting: dict[tuple[int, str], int] = {} if run.resumed is None else run.resumed.waiting
         self.numbers: dict[int, int] | None = {} if run.context.kernel.concurrent else None
         self.intents = Intents(self, claim)
         self.growth = growth_of(store, claim.workflow_id, is_new=run.resumed is None)
+        self.begins = {} if run.resumed is None else run.resumed.begins
         self.encode = store.encoding.encode
         self.pending: list[EncodedStep] = []
         self.lowest: float = _NEVER  # the earliest superstep of what is pending
@@ -131,7 +134,7 @@ class Journal:
         """Make durable what the step could take; return the indexes of the steps that became durable."""
         if not self._is_remade(step):
             self.visits[step.index] = self.visits.get(step.index, 0) + 1
-        if self.numbers is not None and not step.appends:  # now: steps that run together end in any order
+        if self.numbers is not None:  # now: steps that run together end in any order
             self.numbers[step.index] = self._index_of(superstep, step)
         if self.intents.wary:
             self.intents.announce(step, superstep)
@@ -169,7 +172,7 @@ class Journal:
             facts["lost"] = dict.fromkeys(_named(step, value), _NOT_KEPT)
             facts["values"] = {}
         else:
-            facts["values"] = _named(step, value) if not step.appends else self._grown(step, value)
+            facts["values"] = _named(step, value) if not step.appends else self._added(step, superstep, value)
         self._add(step, superstep, StepStatus.COMPLETED, seconds, facts, value)
         if not step.node.repeatable:
             self.flush(full=True)
@@ -236,18 +239,27 @@ class Journal:
         )
         self.superstep = superstep
         self.lowest = min(self.lowest, superstep)
-        grows = past is not None or bool(step.appends) or (not run.fixed and self._may_repeat(step))
+        grows = past is not None or (not run.fixed and self._may_repeat(step))
         growth = self.growth if grows else None
         self.pending.append(self.encode(record, growth, step.node.artifact))
 
-    def _grown(self, step: Step, value: Any) -> dict[str, Any]:
-        """Return what a step made, with the whole lists that it added to: a store keeps what was added."""
-        known = {name: list(self.run.values[name]) for name in step.appends if name in self.run.values}
-        for other, result in self.run.landed:
-            if not step.appends.isdisjoint(other.appends):
-                write(other, result, known)
-        write(step, value, known)
-        return {name: known[name] for name, _ in results_of(step, value)}
+    def _added(self, step: Step, superstep: int, value: Any) -> dict[str, Any]:
+        """Return what a step made, of lists only what it adds; what is made again adds nothing."""
+        past, made = self.run.resumed, _named(step, value)
+        late = 0 if past is None else past.shift
+        for name in step.appends.intersection(made):
+            result = [] if self._is_remade(step) else made[name]
+            anew = isinstance(result, Replace)
+            if anew:
+                self.begins[name] = self.turn
+            elif past is not None and name in past.unlisted and name in self.run.values:
+                made[name] = [*self.run.values[name], *items_of(result)]
+                self.begins[name] = superstep
+                self.growth.forget(name)
+                past.unlisted.discard(name)
+                continue
+            made[name] = Added(items_of(result), step.index, late, anew, self.begins.get(name, 0))
+        return made
 
     def _versions(self, step: Step, value: Any) -> _Versions:
         """Return the versions of what a step took, of what it makes, and of what it waited for.

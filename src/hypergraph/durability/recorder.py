@@ -297,7 +297,7 @@ class WorkflowRecorder:
 
     def _described(self, run: Run) -> NewWorkflow:
         new = described(run, self.options)
-        inputs = {name: value for name, value in run.values.items() if name in run.admission.given}
+        inputs = {name: run.values[name] for name in run.begun}
         if run.map_run is None:
             return replace(new, inputs=inputs, parent_id=new.parent_id or self.batch)
         number, key = run.map_run.number_of(run.item_index), self.maps.key_of(run)

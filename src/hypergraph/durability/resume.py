@@ -20,6 +20,7 @@ from hypergraph.durability.history import (
     stored_in,
 )
 from hypergraph.engine.admission import admit
+from hypergraph.engine.lists import Mark
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.plan import Step
 from hypergraph.engine.run import CallContext, Run
@@ -141,6 +142,9 @@ def take_up(
     run.use(standing.layout, standing)
     past.look_up = partial(recalled, store, run)
     past.levels, past.visits, past.versions = replay.levels, replay.visits, dict(replay.versions)
+    past.begins = {name: stored.state.begin(name) for name in plan.lists if name in stored.state}
+    past.begins |= dict.fromkeys(plan.lists.intersection(news), past.first)
+    past.unlisted = {name for name in plan.lists if _is_unlisted(stored, name)}
     known = set(past.visits)
     if stored.first and len(known) < len(plan.steps):
         for tally in store.backend.tally_steps(stored.workflow.id):
@@ -163,6 +167,13 @@ def take_up(
     run.records += past.raw_records()
     _ask_again(run, latest.values())
     return past
+
+
+def _is_unlisted(stored: Stored, name: str) -> bool:
+    """Say whether steps cannot add to what is stored: other code made it, or the list was bound since."""
+    if name not in stored.state:
+        return name not in stored.inputs
+    return stored.state.is_patch(name)
 
 
 def _add_new_nodes(run: Run, stored: Stored, outdated: Sequence[str]) -> None:
@@ -194,6 +205,7 @@ def _restore_values(run: Run, stored: Stored, replay: Replay, store: Checkpointe
     coming = standing.layout.reached_from((), [*bits(standing.due)])
     takers = [run.plan.steps[i] for i in bits(coming)]
     needed = {*run.admission.returns, *(name for step in takers for name in step.node.inputs)}
+    needed |= run.resumed.unlisted
     known = {name for name in run.values if name in run.admission.given or name in run.admission.base}
     for name in [name for name in run.values if name not in known]:
         del run.values[name]
@@ -203,18 +215,26 @@ def _restore_values(run: Run, stored: Stored, replay: Replay, store: Checkpointe
             value = stored.inputs[name][1] if name in stored.inputs else _UNKNOWN
             if value is not _UNKNOWN and not isinstance(value, Undecodable):
                 run.values[name] = value
-        elif record is EARLIER:
+        elif record is EARLIER and name in needed:
             value = stored.state.get(name, _UNKNOWN)
             if value is not _UNKNOWN and not isinstance(value, Undecodable):
                 run.values[name] = value
-        elif name in needed:
+        elif record is not EARLIER and name in needed:
             _restore_value(run, stored, store, record, name, lost)
     for name in [n for n in run.values if n not in replay.sources and n in run.admission.made]:
         if name not in run.admission.base and name not in run.admission.given:
             del run.values[name]
     _refuse_lost_lists(run, stored, takers, lost)
+    unread = {name for name in run.plan.lists if replay.sources.get(name) is not None and name not in needed}
+    run.lists.unread = frozenset(unread)
+    for name in unread.intersection(run.values):
+        del run.values[name]
     for name in run.plan.lists.intersection(run.values):
         run.values[name] = list(run.values[name])  # it grows in place, and the store's own must not
+        if replay.sources.get(name) is not None:
+            segments = stored.state.segments(name)
+            added = segments.added if segments is not None else ()
+            run.lists.restore(name, [Mark(stands.at, length, stands.anew) for stands, _, length in added])
     run.resumed.remade = _to_remake(run, takers, lost)
 
 
@@ -240,7 +260,8 @@ def _restore_value(  # noqa: PLR0917 - one value, and all that may be wrong with
     )
     value: Any = _UNKNOWN
     if name not in record.lost:
-        found = stored.state if newest.index == record.index else _own_values(store, record)
+        is_latest = newest.index == record.index or name in run.plan.lists
+        found = stored.state if is_latest else _own_values(store, record)
         value = found.get(name, _UNKNOWN)
     if value is _UNKNOWN or isinstance(value, Undecodable):
         run.values.pop(name, None)

@@ -167,12 +167,17 @@ Produce = Callable[[Run, Step, int, StepOutcome], Awaitable[Any]]
 producers: dict[str, Produce] = {}  # by kind of step; engine.nested adds "graph"
 
 
-async def perform(run: Run, step: Any, superstep: int) -> None:
+async def perform(run: Run, step: Any, superstep: int) -> None:  # noqa: PLR0912 - one step, in all its ways to end
     """Perform a step: produce its value, record it, store it, emit its events."""
     if step.kind == "group":
-        return await step.run(run, superstep, perform)  # type: ignore[no-any-return]  # returns None
+        await step.run(run, superstep, perform)
+        return
     observer, journal, outcome = run.context.observer, run.journal, StepOutcome()
     saved = journal.before(step, superstep) if journal is not None else ()  # first: it numbers the steps
+    if step.appends:
+        run.lists.begin(
+            step.index, superstep if run.resumed is None else run.resumed.round_of(step, superstep)
+        )
     if observer is not None:
         if saved:
             await observer.checkpoint_saved(run, saved)
@@ -192,7 +197,7 @@ async def perform(run: Run, step: Any, superstep: int) -> None:
         run.land(step, ASKED)
         if observer is not None:
             await observer.interrupted(run, step, outcome.span_id, signal.pause)
-        return await _land_others(run, step)
+        return
     except BaseException as raised:
         error, duration = original(raised), clock() - started - outcome.waited
         try:
@@ -200,27 +205,9 @@ async def perform(run: Run, step: Any, superstep: int) -> None:
         finally:
             if observer is not None:
                 await observer.node_failed(run, step, outcome.span_id, outcome.error or error)
-        return await _land_others(run, step)
-    land = partial(_land, run, step, superstep, (value, duration, outcome))
-    if step.appends and run.live is not None and run.live.defer(step, land):
-        return None
-    await land()
-    return await _land_others(run, step)
-
-
-async def _land_others(run: Run, step: Step) -> None:
-    """Land what others add to lists, as far as it had to wait for this step."""
-    if run.live is not None:
-        while (deferred := run.live.released(step)) is not None:
-            step, land = deferred
-            await land()
-
-
-async def _land(run: Run, step: Step, superstep: int, ended: tuple[Any, float, StepOutcome]) -> None:
-    """Record and store the value of a step, and emit its events."""
-    (value, duration, outcome), observer = ended, run.context.observer
-    if run.journal is not None:
-        run.journal.done(step, superstep, value, duration, outcome)
+        return
+    if journal is not None:
+        journal.done(step, superstep, value, duration, outcome)
     run.records += (superstep, step, duration, outcome)
     run.land(step, value)
     if observer is not None:

@@ -182,6 +182,14 @@ class SqlBackend(Backend):
         """Return the nodes of the first superstep after this one, in order of their index."""
         return self._read(reads.following, workflow_id, superstep)
 
+    def read_newest(self, workflow_id: str) -> list[Payload]:
+        """Return the latest encoded value of each output, without what it extends."""
+        return self._read(reads.payloads, workflow_id, OUTPUT, None, chains=False)
+
+    def linked(self, workflow_id: str, payload: Payload) -> Payload:
+        """Return a payload with what it extends."""
+        return self._read(reads.with_chain, workflow_id, payload)
+
     def read_output(self, workflow_id: str, name: str) -> Payload | None:
         """Return the latest encoded value of an output, with the chain that it extends."""
         return self._read(reads.newest, workflow_id, name)
