@@ -40,6 +40,7 @@ MAY_WAIT = {
     "demo/story.py",
     "ui/actions.py",  # the server of the page: it runs graphs on a loop of their own,
     "ui/server.py",  # and is one event loop
+    "ui/process.py",  # whose connections have deadlines
     "integrations/dbos/execution.py",  # runs on the event loop of DBOS
     "integrations/dbos/worker.py",
     "testing/conformance/ownership.py",  # tests of what users await
