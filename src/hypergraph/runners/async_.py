@@ -431,7 +431,13 @@ class AsyncRunner(BaseRunner):
     # -- the parts -------------------------------------------------------------------------------------
 
     def _kernel(self, graph: Graph, options: RunOptions) -> AsyncKernel:
-        asyncio.get_running_loop()  # raises here, before anything has started
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            raise RuntimeError(
+                "AsyncRunner needs a running event loop. Call it in an async function, and start that with "
+                "asyncio.run(main()), or use SyncRunner."
+            ) from None
         executor = chosen_executor(self._executor, options.executor)
         executors = NodeExecutors(executor, graph) if executor is not None else None
         return AsyncKernel(options.max_concurrency, offload_all=self._offload_sync, executors=executors)
