@@ -41,6 +41,7 @@ from hypergraph.checkpointers.records import (
 )
 from hypergraph.checkpointers.sqlite.locks import HOST
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
+from hypergraph.display import plural
 
 T = TypeVar("T")
 
@@ -68,7 +69,8 @@ class MemoryCheckpointer(Checkpointer):
         super().__init__(MemoryBackend(max_workflows), policy=policy)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.backend.find(Query(top_level=False, limit=1))[1]} workflows)"
+        count = self.backend.find(Query(top_level=False, limit=1))[1]
+        return f"{type(self).__name__}({plural(count, 'workflow')})"
 
 
 class MemoryBackend(Backend):
