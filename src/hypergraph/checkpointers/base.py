@@ -336,6 +336,7 @@ class Checkpointer:
                 LazyState(outputs, self.encoding, workflow_id, link),
                 is_map=not steps and bool(backend.read_items(workflow_id)),
                 first=first,
+                fence=backend.read_fence(workflow_id),
                 versions={payload.name: payload.version for payload in outputs},
             )
 
