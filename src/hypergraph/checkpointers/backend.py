@@ -323,6 +323,13 @@ class Backend(ABC):
             for alike, found in groups.items()
         ]
 
+    def last_visit(self, workflow_id: str, node: str) -> int:
+        """Return how often a node has completed, by its last completed step; 0 if it has not."""
+        done = [
+            s.visit for s in self.read_outlines(workflow_id) if s.node == node and s.status == "completed"
+        ]
+        return max(done, default=0)
+
     def last_superstep(self, workflow_id: str) -> int | None:
         """Return the highest superstep that has a step, None if there is none."""
         return max((tally.superstep for tally in self.tally_steps(workflow_id)), default=None)

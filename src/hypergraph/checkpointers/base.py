@@ -30,6 +30,7 @@ from hypergraph.checkpointers.records import (
     FINISHED,
     Checkpoint,
     NewWorkflow,
+    Payload,
     StepRecord,
     StoredHistory,
     Turn,
@@ -319,14 +320,18 @@ class Checkpointer:
             workflow = backend.read_workflow(workflow_id)
             if workflow is None:
                 return None
-            turns = backend.read_turns(workflow_id)
+            inputs, outputs = backend.read_inputs(workflow_id), backend.read_newest(workflow_id)
+            turns = _last_turn(inputs)  # mostly it began everything anew, and no other matters
             first, steps = 0 if since is None else since(turns), []
+            if not first:
+                turns = backend.read_turns(workflow_id)
+                first = 0 if since is None else since(turns)
             if first:
                 before = (first - 1, _AFTER_ALL)
                 steps = backend.read_steps(workflow_id, self.encoding, after=before, values=False)
             if not steps:
+                turns = backend.read_turns(workflow_id)
                 first, steps = 0, backend.read_steps(workflow_id, self.encoding, values=False)
-            inputs, outputs = backend.read_inputs(workflow_id), backend.read_newest(workflow_id)
             link = partial(self.backend.linked, workflow_id)
             return StoredHistory(
                 workflow,
@@ -616,6 +621,13 @@ def _key_in(reference: str) -> str | None:
         return ArtifactRef.from_text(reference).key
     except CheckpointError:
         return None
+
+
+def _last_turn(inputs: Iterable[Payload]) -> list[Turn]:
+    """Return the turns before the last one as one, and the last one."""
+    last = max((payload.superstep for payload in inputs), default=0)
+    names = frozenset(payload.name for payload in inputs if payload.superstep == last)
+    return [Turn(0, frozenset(payload.name for payload in inputs)), Turn(last, names)]
 
 
 async def in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -33,17 +34,21 @@ class Added(NamedTuple):
 
 
 class Stands(NamedTuple):
-    """Where stored items of a list stand."""
+    """Where stored items of a list stand, by what their format says."""
 
-    at: tuple[int, int]  # the superstep that they belong to, and the index of the node
+    node: int  # the index of the node
+    late: int  # by how much their superstep is later than the one that they belong to
     anew: bool  # whether the list starts anew
 
-    @classmethod
-    def of(cls, written: str, superstep: int) -> Stands:
-        """Return what a stored format says. Raises ValueError for one that is damaged."""
-        mark = written.partition("+")[0].partition("&")[2].rstrip("@")
-        node, _, late = mark.removeprefix("=").partition("-")
-        return cls((superstep - int(late or 0), int(node)), mark.startswith("="))
+
+@lru_cache(maxsize=1024)
+def stands(written: str) -> Stands | None:
+    """Return what a stored format says of items of a list, None for other values and damaged formats."""
+    _, is_added, mark = written.partition("+")[0].partition("&")
+    node, _, late = mark.rstrip("@").removeprefix("=").partition("-")
+    if not is_added or not node.isdigit() or not (late or "0").isdigit() or written.startswith("!"):
+        return None
+    return Stands(int(node), int(late or 0), mark.startswith("="))
 
 
 class Grown(NamedTuple):

@@ -5,12 +5,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
+from functools import lru_cache
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 from zlib import crc32
 
 from hypergraph import checkpointers as stores  # a serializer is loaded on first access
 from hypergraph.checkpointers.artifacts import ArtifactRef, ArtifactStore
-from hypergraph.checkpointers.deltas import Added, Grown, Growth, Stands, applied
+from hypergraph.checkpointers.deltas import Added, Grown, Growth, applied, stands
 from hypergraph.checkpointers.records import (
     PAUSE,
     Claim,
@@ -202,7 +204,7 @@ class Encoding:
             return Undecodable(f"not stored: {payload.format[1:]}")
         try:
             if payload.is_added:
-                return self.segments(workflow_id, payload).items
+                return self._list(workflow_id, payload)
             return self.serializer.deserialize(self.whole(workflow_id, payload))
         except Exception as error:  # rows may hold anything, codecs and serializers may raise anything
             ours = isinstance(error, ValueError | CheckpointError)
@@ -216,7 +218,7 @@ class Encoding:
         if payload.base is None:
             return self._raw(workflow_id, payload)
         if payload.is_added:
-            return self.serializer.serialize(self.segments(workflow_id, payload).items)
+            return self.serializer.serialize(self._list(workflow_id, payload))
         *links, last = (*payload.parts, payload)
         if not links or links[0].base is not None:
             raise ValueError("the beginning of a growing value is not stored any more")
@@ -228,29 +230,28 @@ class Encoding:
 
         Raises ValueError for what this store cannot read, CheckpointError for what is gone or locked away.
         """
-        rows = (*payload.parts, payload)
-        start = max((row for row in rows if not row.is_added), key=lambda row: row.version, default=None)
-        since = 0 if start is None else start.version
-        added = [(Stands.of(r.format, r.superstep), r) for r in rows if r.is_added and r.version > since]
-        added.sort(key=lambda pair: pair[0].at)
-        first = max((number for number, (stands, _) in enumerate(added) if stands.anew), default=None)
-        items: list[Any] = []
-        if first is not None:
-            del added[:first]
-        elif start is not None:
-            items = list(self._items(workflow_id, start))
-        found = []
-        for stands, row in added:
-            more = self._items(workflow_id, row)
+        items, found = [], []
+        for row in _in_order(payload):
+            more = self._items(workflow_id, self._raw(workflow_id, row))
             items += more
-            found.append((stands, row, len(more)))
+            if row.is_added:
+                found.append((row, len(more)))
         return Segments(items, found)
 
-    def _items(self, workflow_id: str, payload: Payload) -> list[Any]:
-        found = self.serializer.deserialize(self._raw(workflow_id, payload))
+    def _list(self, workflow_id: str, payload: Payload) -> list[Any]:
+        """Return an appended list, read at once where that is possible; raises what `segments` raises."""
+        raw = [self._raw(workflow_id, row) for row in _in_order(payload)]
+        joined = self.serializer.joined(raw)
+        if joined is not None:
+            return self._items(workflow_id, joined)
+        return [item for data in raw for item in self._items(workflow_id, data)]
+
+    def _items(self, workflow_id: str, raw: bytes) -> list[Any]:
+        found = self.serializer.deserialize(raw)
         if not isinstance(found, list | tuple):
-            raise ValueError(f"the list begins with {type(found).__name__}")
-        return list(found)
+            reason = found.reason if isinstance(found, Undecodable) else f"it is {type(found).__name__}"
+            raise ValueError(f"a part of the list cannot be read: {reason}")
+        return list(found) if type(found) is not list else found
 
     def reads(self, workflow_id: str, payload: Payload) -> bool:
         """Say whether this store can read a value."""
@@ -281,7 +282,7 @@ class Encoding:
         if crc32(data) != payload.checksum:
             raise ValueError("the stored bytes are damaged: their checksum does not match")
         tag, _, codecs = written.partition("+")
-        plain = _tag(tag)
+        plain = _tag(written)
         if plain != self.tag and not self._reads(plain):
             raise ValueError(f"written as {tag!r}, this store reads {self.tag!r}")
         if written != payload.format:  # a reference
@@ -340,9 +341,31 @@ class Segments(NamedTuple):
     """An appended list, and what each step has added to it, in order."""
 
     items: list[Any]
-    added: list[tuple[Stands, Payload, int]]  # where it stands, how it is stored, and how many items it has
+    added: list[tuple[Payload, int]]  # how it is stored, and how many items it has
 
 
+def _in_order(payload: Payload) -> list[Payload]:
+    """Return what an appended list consists of: what it begins with, and what steps have added since.
+
+    Versions say what has been added since the list was stored as a whole, places in which order.
+    """
+    rows = (*payload.parts, payload)
+    start = max((row for row in rows if not row.is_added), key=lambda row: row.version, default=None)
+    since = 0 if start is None else start.version
+    placed = []
+    for row in rows:
+        found = stands(row.format) if row.version > since else None
+        if found is not None:
+            placed.append((row.superstep - found.late, found.node, row.idx, found.anew, row))
+    placed.sort(key=itemgetter(0, 1, 2))
+    first = max((number for number, place in enumerate(placed) if place[3]), default=None)
+    added = [place[4] for place in placed]
+    if first is not None:
+        return added[first:]
+    return added if start is None else [start, *added]
+
+
+@lru_cache(maxsize=1024)
 def _tag(written: str) -> str:
     """Return the serializer that wrote a format."""
     return written.partition("+")[0].partition("&")[0].rstrip("~@")
@@ -371,14 +394,10 @@ class LazyState(Mapping[str, Any]):
         self._workflow_id = workflow_id
         self._payloads = {payload.name: payload for payload in payloads if payload.data is not None}
         self._values: dict[str, Any] = {}
-        self._segments: dict[str, Segments] = {}
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._values:
-            found = self.segments(name)
-            self._values[name] = (
-                self._encoding.value(self._workflow_id, self.payload(name)) if found is None else found.items
-            )
+            self._values[name] = self._encoding.value(self._workflow_id, self.payload(name))
         return self._values[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -409,12 +428,12 @@ class LazyState(Mapping[str, Any]):
 
     def segments(self, name: str) -> Segments | None:
         """Return an appended list and what each step has added, None for what is not, or cannot be read."""
-        if self._payloads[name].is_added and name not in self._segments:
-            try:
-                self._segments[name] = self._encoding.segments(self._workflow_id, self.payload(name))
-            except Exception:  # noqa: S110 - as in `Encoding.value`, which says why
-                pass
-        return self._segments.get(name)
+        if not self._payloads[name].is_added:
+            return None
+        try:
+            return self._encoding.segments(self._workflow_id, self.payload(name))
+        except Exception:  # as in `Encoding.value`, which says why
+            return None
 
     def before(self, earlier: Iterable[Payload]) -> LazyState:
         """Return an earlier state of the same workflow; what is in both is decoded once."""

@@ -81,9 +81,9 @@ def additions(store: Checkpointer, workflow_id: str, name: str, superstep: int |
     if found is None:
         raise ValueError(f"{name!r} of workflow {workflow_id!r} is not a list that nodes append to")
     nodes = {step.idx: step.node for step in store.backend.read_outlines(workflow_id)}
-    begun = len(found.items) - sum(length for _, _, length in found.added)
+    begun = len(found.items) - sum(length for _, length in found.added)
     made = [Addition(item, None, None, None) for item in found.items[:begun]]
-    for _, payload, length in found.added:
+    for payload, length in found.added:
         items = found.items[len(made) : len(made) + length]
         made += [Addition(item, nodes.get(payload.idx), payload.superstep, payload.idx) for item in items]
     return made

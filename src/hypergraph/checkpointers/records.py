@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any, NamedTuple, TypedDict, TypeVar
 
 from hypergraph.checkpointers.clock import now
+from hypergraph.checkpointers.deltas import stands
 from hypergraph.checkpointers.policy import CheckpointPolicy
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.display import Table, as_html, as_text, execution_time, first_line, jsonable, plural, run_time
@@ -361,7 +362,7 @@ class Payload(NamedTuple):
     @property
     def is_added(self) -> bool:
         """Whether the data is what a step added to a list."""
-        return self.base is not None and "&" in self.format.partition("+")[0]
+        return self.base is not None and stands(self.format) is not None
 
 
 def since_whole(chain: Sequence[Payload]) -> tuple[Payload, ...]:

@@ -63,7 +63,8 @@ class ResumeState:
     next_index: int = 0
     levels: dict[int, int] = field(default_factory=dict)  # by step: the last superstep it has completed in
     versions: dict[str, int] = field(default_factory=dict)  # how often each name was written
-    visits: dict[int, int] = field(default_factory=dict)  # how often each step has completed
+    visits: dict[int, int] = field(default_factory=dict)  # how often each step has completed,
+    is_whole: bool = True  # of all steps that have ever run; else of those that were read
     remade: list[Step] = field(default_factory=list)  # what runs first, because values it made were not kept
     waiting: dict[tuple[int, str], int] = field(default_factory=dict)  # pauses: superstep and node -> index
     rows: list[tuple[int, Step, str | None, Any]] = field(

@@ -135,6 +135,9 @@ class Journal:
     def before(self, step: Step, superstep: int) -> tuple[int, ...]:
         """Make durable what the step could take; return the indexes of the steps that became durable."""
         if not self._is_remade(step):
+            past = self.run.resumed
+            if past is not None and not past.is_whole and step.index not in self.visits:
+                self.visits[step.index] = self.store.backend.last_visit(self.claim.workflow_id, step.name)
             self.visits[step.index] = self.visits.get(step.index, 0) + 1
         if self.numbers is not None:  # now: steps that run together end in any order
             self.numbers[step.index] = self._index_of(superstep, step)

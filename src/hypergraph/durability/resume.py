@@ -7,7 +7,8 @@ from functools import partial
 from typing import Any
 
 from hypergraph.checkpointers.base import Checkpointer
-from hypergraph.checkpointers.records import StepRecord, Turn, Workflow
+from hypergraph.checkpointers.deltas import Stands, stands
+from hypergraph.checkpointers.records import Payload, StepRecord, Turn, Workflow
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.durability.history import (
     EARLIER,
@@ -145,17 +146,12 @@ def take_up(
     past.begins = {name: stored.state.begin(name) for name in plan.lists if name in stored.state}
     past.begins |= dict.fromkeys(plan.lists.intersection(news), past.first)
     past.unlisted = {name for name in plan.lists if _is_unlisted(stored, name)}
-    known = set(past.visits)
-    if stored.first and len(known) < len(plan.steps):
-        for tally in store.backend.tally_steps(stored.workflow.id):
-            index = plan.index.get(tally.node)
-            if index is not None and index not in known and tally.status is StepStatus.COMPLETED:
-                past.visits[index] = past.visits.get(index, 0) + tally.steps
+    past.is_whole = not stored.first
     for name, (version, _) in stored.inputs.items():
         past.versions[name] = max(version, past.versions.get(name, 0))
     current = [record for record in stored.records if record.superstep >= past.first]
     _add_new_nodes(run, stored, outdated)
-    _restore_values(run, stored, replay, store)
+    _restore_values(run, stored, replay, store, news)
     latest = {record.node_name: record for record in current}
     if past.remade or any(record.status is StepStatus.FAILED for record in latest.values()):
         ready = [standing.after(i, past.levels, past.first) for i in standing.copy().ready()]
@@ -167,6 +163,17 @@ def take_up(
     run.records += past.raw_records()
     _ask_again(run, latest.values())
     return past
+
+
+def _has_gaps(stored: Stored) -> bool:
+    """Say whether steps are left to be done before recorded ones: what they add stands before theirs."""
+    return any(record.status is not StepStatus.COMPLETED for record in stored.records)
+
+
+def _mark(added: tuple[Payload, int]) -> Mark:
+    payload, length = added
+    place = stands(payload.format) or Stands(0, 0, False)  # of a list it is always there
+    return Mark((payload.superstep - place.late, place.node), length, place.anew)
 
 
 def _is_unlisted(stored: Stored, name: str) -> bool:
@@ -199,7 +206,9 @@ def _ask_again(run: Run, latest: Iterable[StepRecord]) -> None:
             run.ask(step, record.superstep, [record.pause])
 
 
-def _restore_values(run: Run, stored: Stored, replay: Replay, store: Checkpointer) -> None:
+def _restore_values(
+    run: Run, stored: Stored, replay: Replay, store: Checkpointer, news: Collection[str]
+) -> None:
     """Bring back what is there, as far as anything may need it, and find what must be made again."""
     standing: Standing = run.standing
     coming = standing.layout.reached_from((), [*bits(standing.due)])
@@ -231,10 +240,9 @@ def _restore_values(run: Run, stored: Stored, replay: Replay, store: Checkpointe
         del run.values[name]
     for name in run.plan.lists.intersection(run.values):
         run.values[name] = list(run.values[name])  # it grows in place, and the store's own must not
-        if replay.sources.get(name) is not None:
+        if replay.sources.get(name) is not None and (not news or _has_gaps(stored)):
             segments = stored.state.segments(name)
-            added = segments.added if segments is not None else ()
-            run.lists.restore(name, [Mark(stands.at, length, stands.anew) for stands, _, length in added])
+            run.lists.restore(name, () if segments is None else map(_mark, segments.added))
     run.resumed.remade = _to_remake(run, takers, lost)
 
 

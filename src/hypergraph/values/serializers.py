@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import pickle
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Self
 
 import msgspec
@@ -44,6 +44,10 @@ class Serializer(ABC):
     @abstractmethod
     def deserialize(self, data: bytes) -> Any:
         """Return the value of these bytes, or an `Undecodable` with the reason."""
+
+    def joined(self, lists: Sequence[bytes]) -> bytes | None:
+        """Return several stored lists as one, None if they have to be read one by one."""
+        return None
 
     def with_types(self, annotations: Iterable[Any]) -> Serializer:
         """Return a serializer that also rebuilds objects of the classes in these annotations."""
@@ -128,6 +132,12 @@ class JsonSerializer(_TreeSerializer):
 
     def __init__(self, *, lossy: bool = False) -> None:
         self._lossy = lossy
+
+    def joined(self, lists: Sequence[bytes]) -> bytes | None:
+        """Return several stored lists as one, None if one of them is not a list."""
+        if not all(data[:1] == b"[" and data[-1:] == b"]" for data in lists):
+            return None
+        return b"[" + b",".join([data[1:-1] for data in lists if len(data) > 2]) + b"]"
 
     def __repr__(self) -> str:
         return "JsonSerializer(lossy=True)" if self._lossy else "JsonSerializer()"

@@ -148,6 +148,10 @@ class SqlBackend(Backend):
         """Return the highest superstep that has a step, None if there is none."""
         return self._read(reads.last_superstep, workflow_id)
 
+    def last_visit(self, workflow_id: str, node: str) -> int:
+        """Return how often a node has completed; steps since it did are passed over, from the last one."""
+        return self._read(reads.last_visit, workflow_id, node)
+
     def tally_steps(self, workflow_id: str) -> list[StepTally]:
         """Return how the steps of each node ended; see `Backend.tally_steps`."""
         return self._read(reads.tallies, workflow_id)

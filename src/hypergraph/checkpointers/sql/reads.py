@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from itertools import starmap
 from typing import Any
 
 from hypergraph.checkpointers.backend import ItemOutline, Position, StepOutline, StepTally, position_of
@@ -62,6 +63,10 @@ _TALLIES = """
 SELECT node, status, cached, count(*), coalesce(sum(duration_ms), 0.0), min(idx), max(idx), max(superstep)
 FROM steps WHERE workflow = ? GROUP BY node, status, cached ORDER BY min(idx)
 """
+_VISIT = f"""
+SELECT extra FROM steps WHERE workflow = ? AND node = ? AND status = '{StepStatus.COMPLETED.value}'
+ORDER BY superstep DESC LIMIT 1
+"""  # noqa: S608 - fixed names
 _FOLLOWING = """
 SELECT node FROM steps WHERE workflow = :key AND superstep = (
     SELECT min(superstep) FROM steps WHERE workflow = :key AND superstep > :after)
@@ -178,9 +183,13 @@ def linked(connection: Connection, key: int, kind: int, payload: Payload) -> Pay
     where = {"key": key, "kind": kind, **payload._asdict()}
     if payload.is_added:
         given = [payload_of(INPUT, row) for row in connection.execute(_LIST, {**where, "kind": INPUT})]
-        added = [Payload(*row) for row in connection.execute(_LIST, where)]
+        added = list(starmap(Payload, connection.execute(_LIST, where)))
         here = (payload.superstep, payload.idx)
-        return payload._replace(parts=(*given, *(p for p in added if (p.superstep, p.idx) < here)))
+        while (
+            added and (added[-1].superstep, added[-1].idx) >= here
+        ):  # itself, and siblings
+            added.pop()
+        return payload._replace(parts=(*given, *added))
     before = [Payload(*row) for row in connection.execute(_CHAIN, where)]
     return payload._replace(parts=since_whole(before))
 
@@ -304,6 +313,12 @@ def find_ids(connection: Connection, prefix: str, parent: str | None, limit: int
         return []
     found = connection.execute(_IDS, (first, first + "\U0010ffff", parent or "", limit))
     return [workflow_id for (workflow_id,) in found]
+
+
+def last_visit(connection: Connection, workflow_id: str, node: str) -> int:
+    """Return how often a node has completed, by its last completed step; 0 if it has not."""
+    row = connection.execute(_VISIT, (key_of(connection, workflow_id), node)).fetchone()
+    return 0 if row is None else int(parsed(row[0] or "{}").get("visit", 1))
 
 
 def last_superstep(connection: Connection, workflow_id: str) -> int | None:
