@@ -6,13 +6,12 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import lru_cache
-from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, cast
 from zlib import crc32
 
 from hypergraph import checkpointers as stores  # a serializer is loaded on first access
 from hypergraph.checkpointers.artifacts import ArtifactRef, ArtifactStore
-from hypergraph.checkpointers.deltas import Added, Grown, Growth, applied, stands
+from hypergraph.checkpointers.deltas import Added, Grown, Growth, Stands, applied, stands
 from hypergraph.checkpointers.records import (
     PAUSE,
     Claim,
@@ -240,7 +239,15 @@ class Encoding:
 
     def _list(self, workflow_id: str, payload: Payload) -> list[Any]:
         """Return an appended list, read at once where that is possible; raises what `segments` raises."""
-        raw = [self._raw(workflow_id, row) for row in _in_order(payload)]
+        raw, plain = [], {self.tag: not self.chain.format}  # formats that need no more than a checksum
+        for row in _in_order(payload):
+            written, data = row.format, row.data
+            if written not in plain:
+                is_bare = "+" not in written and not written.endswith("@")
+                plain[written] = not self.chain.format and is_bare and _tag(written) == self.tag
+            if data is None or not plain[written] or crc32(data) != row.checksum:
+                data = self._raw(workflow_id, row)
+            raw.append(data)
         joined = self.serializer.joined(raw)
         if joined is not None:
             return self._items(workflow_id, joined)
@@ -349,19 +356,22 @@ def _in_order(payload: Payload) -> list[Payload]:
 
     Versions say what has been added since the list was stored as a whole, places in which order.
     """
-    rows = (*payload.parts, payload)
-    start = max((row for row in rows if not row.is_added), key=lambda row: row.version, default=None)
-    since = 0 if start is None else start.version
-    placed = []
-    for row in rows:
-        found = stands(row.format) if row.version > since else None
-        if found is not None:
-            placed.append((row.superstep - found.late, found.node, row.idx, found.anew, row))
-    placed.sort(key=itemgetter(0, 1, 2))
-    first = max((number for number, place in enumerate(placed) if place[3]), default=None)
-    added = [place[4] for place in placed]
-    if first is not None:
-        return added[first:]
+    start, placed, is_anew = None, [], False
+    for row in (*payload.parts, payload):
+        found = stands(row.format) if row.base is not None else None
+        if found is None:
+            start = row if start is None or row.version > start.version else start
+        else:
+            placed.append((row.superstep - found.late, found.node, row.idx, row))  # indexes are unique
+            is_anew = is_anew or found.anew
+    placed.sort()
+    added = [place[3] for place in placed]
+    if start is not None:
+        since = start.version
+        added = [row for row in added if row.version > since]
+    begins = [n for n, row in enumerate(added) if cast(Stands, stands(row.format)).anew] if is_anew else ()
+    if begins:
+        return added[begins[-1] :]
     return added if start is None else [start, *added]
 
 

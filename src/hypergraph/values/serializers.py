@@ -112,6 +112,9 @@ class _TreeSerializer(Serializer):
         return other
 
 
+_OPEN, _CLOSE = b"[]"
+
+
 class JsonSerializer(_TreeSerializer):
     """Store values as JSON: plain data stays readable, other types are tagged.
 
@@ -135,9 +138,10 @@ class JsonSerializer(_TreeSerializer):
 
     def joined(self, lists: Sequence[bytes]) -> bytes | None:
         """Return several stored lists as one, None if one of them is not a list."""
-        if not all(data[:1] == b"[" and data[-1:] == b"]" for data in lists):
+        parts = [data[1:-1] for data in lists if len(data) > 2 and data[0] == _OPEN and data[-1] == _CLOSE]
+        if len(parts) + lists.count(b"[]") != len(lists):
             return None
-        return b"[" + b",".join([data[1:-1] for data in lists if len(data) > 2]) + b"]"
+        return b"[" + b",".join(parts) + b"]"
 
     def __repr__(self) -> str:
         return "JsonSerializer(lossy=True)" if self._lossy else "JsonSerializer()"

@@ -185,9 +185,7 @@ def linked(connection: Connection, key: int, kind: int, payload: Payload) -> Pay
         given = [payload_of(INPUT, row) for row in connection.execute(_LIST, {**where, "kind": INPUT})]
         added = list(starmap(Payload, connection.execute(_LIST, where)))
         here = (payload.superstep, payload.idx)
-        while (
-            added and (added[-1].superstep, added[-1].idx) >= here
-        ):  # itself, and siblings
+        while added and (added[-1].superstep, added[-1].idx) >= here:  # itself, and siblings
             added.pop()
         return payload._replace(parts=(*given, *added))
     before = [Payload(*row) for row in connection.execute(_CHAIN, where)]
