@@ -163,6 +163,7 @@ class Part(TypedDict):
     type: str
     size: int | None
     text: str
+    by: StepRef | None  # the step that added it to a list; null for all other items
 
 
 class ValueView(TypedDict):
@@ -313,6 +314,7 @@ def _part(path: str, key: object, item: Any) -> Part:
         "type": kind_of(item),
         "size": size_of(found),
         "text": short_text(found),
+        "by": None,
     }
 
 

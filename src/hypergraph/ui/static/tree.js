@@ -4,6 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { html } from "hg/html.js";
 import { get, isStale } from "hg/api.js";
 import { cut, plain, plural, sizeOf } from "hg/format.js";
+import { selectStep } from "hg/moves.js";
 
 /** @typedef {{id: string, key: string, at?: number | null, step?: number, side?: string}} Place */
 
@@ -54,6 +55,16 @@ function Text({ views }) {
   return html`<pre class="v-text long">${plain(views.map((view) => view.value).join(""))}</pre>`;
 }
 
+/** Return which step of which node added an item to a list. @param {Place} place @param {any} part */
+function addedBy(place, part) {
+  if (!part.by) return null;
+  const go = (/** @type {Event} */ event) => {
+    event.stopPropagation();
+    selectStep(place.id, part.by.index);
+  };
+  return html`<span class="v-note said"><button type="button" class="link" onClick=${go} title="the step that added it">${cut(part.by.node, 18)}</button> ${part.by.superstep}</span>`;
+}
+
 /** @param {{place: Place, path: string, level: number}} props */
 function Inside({ place, path, level }) {
   const { views, error, more } = usePages(place, path, true);
@@ -63,7 +74,7 @@ function Inside({ place, path, level }) {
   const items = views.flatMap((view) => view.items);
   const left = last.size !== null && last.next_offset !== null ? last.size - last.next_offset : 0;
   return html`${last.problem && html`<div class="leaf problem">${plain(last.problem)}</div>`}
-    ${items.map((part) => html`<${Branch} key=${part.path} name=${part.key} part=${part} place=${place} path=${part.path} level=${level} />`)}
+    ${items.map((part) => html`<${Branch} key=${part.path} name=${part.key} part=${part} place=${place} path=${part.path} level=${level} note=${addedBy(place, part)} />`)}
     ${!items.length && typeof last.value === "string" ? html`<${Text} views=${views} />` : null}
     ${!items.length && typeof last.value !== "string" ? html`<div class="leaf">${cut(last.text, 400)}</div>` : null}
     ${last.next_offset !== null && html`<button type="button" class="link leaf" onClick=${more}>show more of ${plural(left, items.length ? "item" : "char")}</button>`}`;
