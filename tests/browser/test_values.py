@@ -66,8 +66,8 @@ def test_an_appended_list_is_a_conversation(look: Look) -> None:
         shown = Panels(page, "wf=chat&key=messages")
         items = inside(page.locator('[data-key="messages"]'))
         expect(items.first).to_be_visible()
-        expect(items.nth(0).locator(".said")).to_have_count(0)  # the list began with it
-        expect(items.nth(1)).to_contain_text("question 0")
+        expect(items.nth(0).locator(".said")).to_have_text("given")  # the list began with it
+        expect(items.nth(1)).to_contain_text("user: 'question 0'")
         expect(items.nth(1).locator(".said")).to_have_text("listen 0")
         expect(items.nth(2).locator(".said")).to_have_text("ask 1")
         expect(items.nth(3).locator(".said")).to_have_text("act 3")

@@ -71,6 +71,17 @@ def test_a_long_conversation_is_folded(store: Checkpointer) -> None:
     assert seen["value"] == ["reply 41", "tool look", "tool read", "reply 44"]
 
 
+def test_a_message_shows_its_role_and_what_it_says(store: Checkpointer) -> None:
+    @node(output_name="messages", append=True)
+    def say(said: str) -> list[Any]:
+        return [{"role": "user", "content": said}, {"role": "tool", "result": 1}, {"content": said}, said]
+
+    SyncRunner(checkpointer=store).run(Graph([say]), said="a\nb", workflow_id="w")
+    texts = [item["text"] for item in value(store, "w", "messages")["items"]]
+    assert texts[0] == "user: 'a\\nb'"
+    assert texts[1:] == ["{'role': 'tool', 'result': 1}", "{'content': 'a\\nb'}", "'a\\nb'"]
+
+
 def test_what_replace_left_out_is_not_shown(store: Checkpointer) -> None:
     @node(output_name="messages", append=True)
     def compact(messages: list[str]) -> Any:

@@ -12,7 +12,16 @@ from hypergraph.checkpointers.records import Payload
 from hypergraph.display import jsonable
 from hypergraph.views.lookup import last_superstep, require_workflow
 from hypergraph.views.problems import NOT_FOUND, Problem
-from hypergraph.views.values import CHARACTERS, ITEMS, Makers, StoredValue, ValueView, describe, stored_value
+from hypergraph.views.values import (
+    CHARACTERS,
+    ITEMS,
+    Makers,
+    StoredValue,
+    ValueView,
+    describe,
+    speech,
+    stored_value,
+)
 
 _LONG = 20_000  # steps; to find the next nodes takes all of them
 _CLOSE = 5  # names that an error suggests
@@ -80,6 +89,7 @@ def value(
     if payload.is_added and not path and isinstance(found, list):
         added = additions(store, wf, key, at)[offset:]
         for part, item in zip(view["items"], added, strict=False):
+            part["text"] = speech(item.value) or part["text"]
             if item.node is not None and item.index is not None and item.superstep is not None:
                 part["by"] = {
                     "index": item.index,

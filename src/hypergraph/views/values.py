@@ -238,6 +238,19 @@ def short_text(value: Any) -> str:
     return bounded(preview(value, opened=_readable), TEXT)
 
 
+def speech(message: Any) -> str | None:
+    """Return what a message says in one line, after the role of its speaker; None for other values."""
+    parts = content_of(_opened(message)[0])
+    if parts is None or not parts.named:
+        return None
+    found = {str(key): item for key, item in islice(parts.pairs(), ITEMS)}
+    said = next((found[key] for key in ("content", "text") if isinstance(found.get(key), str)), None)
+    role = found.get("role")
+    if said is None or not isinstance(role, str):
+        return None
+    return bounded(f"{short_text(role)[1:-1]}: {short_text(said)}", TEXT)
+
+
 def size_of(value: Any) -> int | None:
     """Return the number of characters, bytes or items, None without a length."""
     content = content_of(value)
