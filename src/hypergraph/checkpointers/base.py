@@ -269,7 +269,8 @@ class Checkpointer:
     def appended(self, workflow_id: str, name: str, *, superstep: int | None = None) -> list[Addition]:
         """Return the items of an appended list, each with the node and the step that added it.
 
-        Empty where nothing was added. Items that the list began with have no step.
+        The list is that after a superstep, by default the last; empty where nothing was added. Items that it
+        began with have no step.
 
         Example:
             >>> from hypergraph import Graph, SyncRunner, node
@@ -290,7 +291,7 @@ class Checkpointer:
     async def get_appended(
         self, workflow_id: str, name: str, *, superstep: int | None = None
     ) -> list[Addition]:
-        """Return the items of an appended list, each with the node and the step that added it."""
+        """Return the items of an appended list after a superstep, each with the step that added it."""
         return await in_thread(self.appended, workflow_id, name, superstep=superstep)
 
     def iterations(self, workflow_id: str, node: str) -> list[Iteration]:
