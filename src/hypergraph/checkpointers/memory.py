@@ -194,11 +194,11 @@ class MemoryBackend(Backend):
             row = self._rows.get(workflow_id)
             return row.read() if row else None
 
-    def count_claims(self, workflow_id: str) -> int:
-        """Return the fence of the newest claim."""
+    def read_fence(self, workflow_id: str) -> int | None:
+        """Return the fence of the newest claim, None while that is held."""
         with self._lock:
             row = self._rows.get(workflow_id)
-            return row.fence if row else 0
+            return row.fence if row and row.owner_since is None else None
 
     def read_steps(
         self,

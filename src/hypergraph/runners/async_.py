@@ -124,7 +124,7 @@ class Handover(Generic[T]):
             task.cancel()
             raise
         except GeneratorExit:
-            run.scope.stop(LEFT)
+            run.context.stop(LEFT)
             raise
         finally:
             self._is_open = False
@@ -447,12 +447,12 @@ class AsyncRunner(BaseRunner):
 
     async def _drive(self, run: Run | MapRun, dispatcher: EventDispatcher | None) -> None:
         """Execute to the end on this loop."""
-        self._live.add(run.scope)
+        self._live.add(run.context)
         try:
             await (execute(run) if isinstance(run, Run) else run.execute())
         finally:
-            self._live.discard(run.scope)
-            if isinstance(run.scope.observer, AsyncObserver):
-                await run.scope.observer.settle()
+            self._live.discard(run.context)
+            if isinstance(run.context.observer, AsyncObserver):
+                await run.context.observer.settle()
             if dispatcher is not None:
                 await dispatcher.shutdown_async()

@@ -240,10 +240,10 @@ class BaseRunner(ABC):
     def stop(self, id: str, info: Any = None) -> bool:
         """Ask the live run with this run id or workflow id to stop; return whether there was one."""
         found = False
-        for scope in list(self._live):
-            root = scope.root
+        for context in list(self._live):
+            root = context.root
             if root is not None and id in (root.run_id, root.workflow_id):
-                scope.stop(info)
+                context.stop(info)
                 found = True
         return found
 
@@ -381,7 +381,7 @@ class BaseRunner(ABC):
         """Return the result, or raise what the run ended with."""
         result = result_of(run)
         if run.failure is None:
-            if not (run.fixed and run.scope.options.on_missing == "ignore"):
+            if not (run.fixed and run.context.options.on_missing == "ignore"):
                 report(run)
             return result
         error = run.error
