@@ -54,6 +54,9 @@ class InMemoryCache:
 
     Values are kept by reference: a hit is the same object that was set. `max_size=None` means no
     limit, 0 keeps nothing. Raises ValueError when `max_size` is negative or not an int.
+
+    >>> cache = InMemoryCache(max_size=100)
+    >>> runner = SyncRunner(cache=cache)  # nodes with cache=True use it
     """
 
     def __init__(self, max_size: int | None = None) -> None:

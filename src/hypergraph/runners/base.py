@@ -138,32 +138,38 @@ class BaseRunner(ABC):
     ) -> Any:
         """Run a graph once and return its RunResult; under AsyncRunner a coroutine.
 
+        >>> count = FunctionNode(lambda words: len(words), "count", "total")
+        >>> SyncRunner().run(Graph([count]), words=["a", "b"])["total"]
+        2
+
+        The parameters that most calls need come first in this list.
+
         Args:
             graph: the graph to run
             values: inputs by name; other keywords are inputs too, unless they have the name of an option
+            workflow_id: the id of the stored run; an existing one is resumed. Needs a checkpointer
+            error_handling: "raise" the exception of a node, or "continue" and return a failed result
             select: the outputs to return: a name, a list, "**" for all; by default what the graph selects
+            max_concurrency: how many node functions run at a time, nested graphs and map items included;
+                AsyncRunner only
+            event_processors: event processors for this call
+            timeout: seconds for the whole call before RunTimeoutError
+            max_iterations: rounds that a loop may take each time it is entered before InfiniteLoopError
+            entrypoint: the node at which a cycle starts, if there are several possible ones
+            tags: labels of the stored run
+            fork_from: a workflow id and a superstep (None for the last) to start from
+            checkpoint: recorded values and steps to start from
+            history: recorded steps to start from, as in Checkpoint.steps
+            new_turn: count given values as new even if they equal the stored ones
+            code_change: what to do if the code has changed since it was recorded: "keep" the results,
+                "rerun" the changed nodes, or raise an "error"
+            wait: if another process is running the workflow, wait and return its result
+            force: take over even if another process owns the workflow, or after repeated crashes
             on_missing: what to do if a selected output was not produced: "ignore", "warn" or "error"
             on_internal_override: what to do about values for outputs of nodes, or for unknown names:
                 "warn", "ignore" or "error"
-            entrypoint: the node at which a cycle starts, if there are several possible ones
-            max_iterations: rounds that a loop may take each time it is entered before InfiniteLoopError
-            max_concurrency: how many node functions run at a time, nested graphs and map items included;
-                AsyncRunner only
-            error_handling: "raise" the exception of a node, or "continue" and return a failed result
-            event_processors: event processors for this call
-            timeout: seconds for the whole call before RunTimeoutError
-            run_id: the id of the run; by default "run-" and 12 hex characters
-            workflow_id: the id of the stored run; an existing one is resumed. Needs a checkpointer
             executor: what calls the nodes in this call instead of the runner's executor; {} for none
-            history: recorded steps to start from, as in Checkpoint.steps
-            checkpoint: recorded values and steps to start from
-            fork_from: a workflow id and a superstep (None for the last) to start from
-            code_change: what to do if the code has changed since it was recorded: "keep" the results,
-                "rerun" the changed nodes, or raise an "error"
-            new_turn: count given values as new even if they equal the stored ones
-            tags: labels of the stored run
-            wait: if another process is running the workflow, wait and return its result
-            force: take over even if another process owns the workflow, or after repeated crashes
+            run_id: the id of the run; by default "run-" and 12 hex characters
 
         Raises:
             Exception: whatever a node raised, unless `error_handling="continue"`.
@@ -204,6 +210,11 @@ class BaseRunner(ABC):
         **input_values: Any,
     ) -> Any:
         """Run a graph once per item and return a MapResult; under AsyncRunner a coroutine.
+
+        >>> count = FunctionNode(lambda words: len(words), "count", "total")
+        >>> results = SyncRunner().map(Graph([count]), words=[["a"], ["b", "c"]], map_over="words")
+        >>> [result["total"] for result in results]
+        [1, 2]
 
         Args:
             graph: the graph to run
