@@ -1,7 +1,7 @@
-"""Hooks of mkdocs: files beside docs/ become part of the site, and llms.txt lists all pages for language models.
+"""Hooks of mkdocs: files beside docs/ become part of the site, and llms.txt lists all pages.
 
-Pages link to files of the repository by their path, as it works on a clone and on a code host. In the site these
-files live below project/.
+Pages link to files of the repository by their path, as it works in a clone and on a code host. In the site
+these files are below project/.
 """
 
 import posixpath

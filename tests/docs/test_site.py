@@ -1,4 +1,4 @@
-"""The site builds without warnings: navigation, links, anchors, search, and a list of pages for language models."""
+"""The site builds without warnings: navigation, links, anchors, search, and a list for language models."""
 
 import json
 import os

@@ -4,8 +4,8 @@ A ```python block below a line that ends with "`name.py`:" is a file to save und
 ```bash block are typed one after another; a ```text block right below is what the terminal shows then, and
 without one it shows nothing. `hypergraph ui` goes on until Ctrl-C: the page it serves is asked for before.
 
-`python tests/support/tutorial.py`, part of `make pictures`, follows the first two parts of docs/tutorial in one
-session and writes what the terminal shows into them, and what a browser shows into a picture.
+`python tests/support/tutorial.py`, part of `make pictures`, follows the first two parts of docs/tutorial in
+one session and writes what the terminal shows into them, and what a browser shows into a picture.
 """
 
 import re
@@ -13,6 +13,7 @@ import shlex
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from urllib.request import HTTPCookieProcessor, build_opener
 
@@ -96,7 +97,7 @@ def check(folder: Path, *pages: Path) -> None:
 def rewrite(folder: Path, *pages: Path) -> None:
     """Put what the terminal shows into the pages."""
     found = {page: blocks_of(page) for page in pages}
-    shown = {id(block): text for block, text in follow(sum(found.values(), []), folder, photograph)}
+    shown = {id(block): text for block, text in follow([*chain(*found.values())], folder, photograph)}
     for page, blocks in found.items():
         lines = page.read_text(encoding="utf-8").splitlines()
         answers = {id(block.after): block for block in blocks if block.language == "text"}
