@@ -14,7 +14,18 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "src" / "hypergraph"
 PUBLIC = "the package itself"  # what comes below it may use its public names
 LAYERS = [  # a module imports from its own layer and from those above it
-    *("exceptions", "display", "structure", "scheduling", "layout", "records", "nodes", "graph", "values"),
+    *(
+        "exceptions",
+        "display",
+        "node_kinds",
+        "structure",
+        "scheduling",
+        "layout",
+        "records",
+        "nodes",
+        "graph",
+        "values",
+    ),
     *("engine", "executors", "events", "runs", "cache", "checkpointers", "durability", "runners", "viz"),
     *(PUBLIC, "testing", "views", "ui", "integrations", "demo", "cli", "__main__"),
 ]

@@ -225,8 +225,11 @@ class Backend(ABC):
         """Return the workflow, None if there is none."""
 
     @abstractmethod
-    def count_claims(self, workflow_id: str) -> int:
-        """Return the fence of the newest claim; it rises with every claim and every change without one."""
+    def read_fence(self, workflow_id: str) -> int | None:
+        """Return the fence of the newest claim, None while that is held or there is no such workflow.
+
+        A claim whose fence is the next one finds what was read at this moment: nothing was written since.
+        """
 
     @abstractmethod
     def find(self, query: Query) -> Page:

@@ -319,8 +319,8 @@ class Checkpointer:
                 turns,
                 self._lazy(workflow_id, outputs),
                 is_map=not steps and bool(backend.read_items(workflow_id)),
-                claims=backend.count_claims(workflow_id),
                 first=first,
+                fence=backend.read_fence(workflow_id),
                 versions={payload.name: payload.version for payload in outputs},
             )
 

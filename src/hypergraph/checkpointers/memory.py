@@ -41,6 +41,7 @@ from hypergraph.checkpointers.records import (
 )
 from hypergraph.checkpointers.sqlite.locks import HOST
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
+from hypergraph.display import plural
 
 T = TypeVar("T")
 
@@ -68,7 +69,8 @@ class MemoryCheckpointer(Checkpointer):
         super().__init__(MemoryBackend(max_workflows), policy=policy)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.backend.find(Query(top_level=False, limit=1))[1]} workflows)"
+        count = self.backend.find(Query(top_level=False, limit=1))[1]
+        return f"{type(self).__name__}({plural(count, 'workflow')})"
 
 
 class MemoryBackend(Backend):
@@ -192,11 +194,11 @@ class MemoryBackend(Backend):
             row = self._rows.get(workflow_id)
             return row.read() if row else None
 
-    def count_claims(self, workflow_id: str) -> int:
-        """Return the fence of the newest claim."""
+    def read_fence(self, workflow_id: str) -> int | None:
+        """Return the fence of the newest claim, None while that is held."""
         with self._lock:
             row = self._rows.get(workflow_id)
-            return row.fence if row else 0
+            return row.fence if row and row.owner_since is None else None
 
     def read_steps(
         self,

@@ -31,10 +31,10 @@ LookUp = Callable[[Step, str], Any]
 @lru_cache(maxsize=256)
 def _replayed(decision: str | tuple[str, ...] | None) -> StepOutcome:
     """Return what is known of a step that ran before; a long loop decides the same again and again."""
-    detail = StepOutcome()
-    detail.replayed = True
-    detail.decision = list(decision) if isinstance(decision, tuple) else decision
-    return detail
+    outcome = StepOutcome()
+    outcome.replayed = True
+    outcome.decision = list(decision) if isinstance(decision, tuple) else decision
+    return outcome
 
 
 class Recalled(StepOutcome):
@@ -42,7 +42,7 @@ class Recalled(StepOutcome):
 
     replayed = True
 
-    def __init__(self, past: Past, step: Step, child: str) -> None:
+    def __init__(self, past: ResumeState, step: Step, child: str) -> None:
         self._found = partial(past.look_up, step, child) if past.look_up is not None else None
 
     @property
@@ -54,7 +54,7 @@ class Recalled(StepOutcome):
 
 
 @dataclass(slots=True)
-class Past:
+class ResumeState:
     """Where a run stands that began earlier."""
 
     first: int = 0  # the superstep with which its turn began
@@ -76,8 +76,8 @@ class Past:
         raw: list[Any] = []
         for superstep, step, child, decision in self.rows:
             known = tuple(decision) if isinstance(decision, list) else decision
-            detail = _replayed(known) if child is None else Recalled(self, step, child)
-            raw += (superstep, step, 0.0, detail)
+            outcome = _replayed(known) if child is None else Recalled(self, step, child)
+            raw += (superstep, step, 0.0, outcome)
         return raw
 
     def remade_done(self, run: Run, step: Step) -> None:
@@ -87,11 +87,13 @@ class Past:
         run.landed.clear()
 
 
-def completed(plan: Plan, records: Iterable[StepRecord]) -> Iterable[tuple[Step, StepRecord]]:
-    """Yield completed steps of nodes that still exist; the others are history, not state."""
-    for record in records:
-        if record.status is StepStatus.COMPLETED and record.node_name in plan.index:
-            yield plan.steps[plan.index[record.node_name]], record
+def completed(plan: Plan, records: Iterable[StepRecord]) -> list[tuple[Step, StepRecord]]:
+    """Return completed steps of nodes that still exist; the others are history, not state."""
+    return [
+        (plan.steps[plan.index[record.node_name]], record)
+        for record in records
+        if record.status is StepStatus.COMPLETED and record.node_name in plan.index
+    ]
 
 
 EARLIER: Any = object()  # the source of a value that was made before the records begin
@@ -219,7 +221,7 @@ class Replay:
         for name, version in made.items():
             self._write(name, record)
             self.versions[name] = max(version, self.versions.get(name, 0))
-        self.levels[step.index] = record.round
+        self.levels[step.index] = record.superstep if record.retry_of is None else record.retry_of
         self.visits[step.index] = record.visit
         if step.is_gate:
             decided = record.decision
@@ -266,8 +268,8 @@ class Stored:
     turns: list[Turn] = field(default_factory=lambda: [_FIRST_TURN])  # when inputs entered, and which
     state: LazyState = field(default_factory=LazyState)  # the latest value of every output
     is_map: bool = False  # it has items instead of steps
-    claims: int = 0  # the fence of the newest claim when it was read
     first: int = 0  # the superstep from which on there are records
+    fence: int | None = None  # of the newest claim when it was read; None if that was held
     versions: Mapping[str, int] = field(default_factory=dict)  # the latest version of every output
 
     @property
@@ -283,7 +285,8 @@ class Stored:
     @property
     def finished(self) -> set[str]:
         """The nodes that have results."""
-        return {record.node_name for record in self.records if record.durable}
+        done = StepStatus.COMPLETED
+        return {record.node_name for record in self.records if record.status is done and not record.lost}
 
     @property
     def outputs(self) -> set[str]:

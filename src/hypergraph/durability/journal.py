@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 import traceback
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
+from hypergraph.checkpointers import clock
 from hypergraph.checkpointers.background import Writer
 from hypergraph.checkpointers.base import Checkpointer
-from hypergraph.checkpointers.clock import now
 from hypergraph.checkpointers.deltas import Grown, Growth
 from hypergraph.checkpointers.records import (
     Commit,
@@ -20,7 +22,7 @@ from hypergraph.checkpointers.records import (
 )
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.engine.kernel import NOT_KNOWN
-from hypergraph.engine.plan import Step, inputs_of
+from hypergraph.engine.plan import ABSENT, Step, inputs_of
 from hypergraph.engine.run import Run, StepOutcome
 from hypergraph.engine.scheduler import equal_outputs, results_of, write
 from hypergraph.exceptions import AmbiguousStepError, CrashLoopError, WorkerLostError, safe_text
@@ -106,17 +108,17 @@ class Journal:
         self.run = run
         self.writer = writer
         self.active_time = active_time  # milliseconds that the workflow has worked before
-        self.next_index = 0 if run.past is None else run.past.next_index
-        self.turn = 0 if run.past is None else run.past.first  # the superstep in which it began
+        self.next_index = 0 if run.resumed is None else run.resumed.next_index
+        self.turn = 0 if run.resumed is None else run.resumed.first  # the superstep in which it began
         self.remade: set[int] = set()  # what was made again, after which it runs as usual
-        self.visits: dict[int, int] = {} if run.past is None else dict(run.past.visits)
+        self.visits: dict[int, int] = {} if run.resumed is None else dict(run.resumed.visits)
         self.versions = (
-            dict.fromkeys(run.admission.given, 1) if run.past is None else dict(run.past.versions)
+            dict.fromkeys(run.admission.given, 1) if run.resumed is None else dict(run.resumed.versions)
         )  # how often each name was written
-        self.waiting: dict[tuple[int, str], int] = {} if run.past is None else run.past.waiting
-        self.numbers: dict[int, int] | None = {} if run.scope.kernel.concurrent else None
+        self.waiting: dict[tuple[int, str], int] = {} if run.resumed is None else run.resumed.waiting
+        self.numbers: dict[int, int] | None = {} if run.context.kernel.concurrent else None
         self.intents = Intents(self, claim)
-        self.growth = growth_of(store, claim.workflow_id, is_new=run.past is None)
+        self.growth = growth_of(store, claim.workflow_id, is_new=run.resumed is None)
         self.encode = store.encoding.encode
         self.pending: list[EncodedStep] = []
         self.lowest: float = _NEVER  # the earliest superstep of what is pending
@@ -142,7 +144,9 @@ class Journal:
 
     def _is_remade(self, step: Step) -> bool:
         """Say whether a step only makes again what was not kept."""
-        return self.run.past is not None and step in self.run.past.remade and step.index not in self.remade
+        return (
+            self.run.resumed is not None and step in self.run.resumed.remade and step.index not in self.remade
+        )
 
     def taken(self, name: str, version: int, value: Any) -> None:
         """Record an answer that was taken as an input, among those that came with this turn."""
@@ -155,33 +159,34 @@ class Journal:
         return self.intents.result_of(step, superstep)
 
     def done(
-        self, step: Step, superstep: int, value: Any, seconds: float, detail: StepOutcome | None = None
+        self, step: Step, superstep: int, value: Any, seconds: float, outcome: StepOutcome | None = None
     ) -> None:
         """Write down a completed step."""
         if self.silent:
             return
-        facts = {} if detail is None else _uncommon(detail)
+        facts = {} if outcome is None else _uncommon(outcome)
+        single = None if value is ABSENT else step.output
+        made = results_of(step, value) if single is None else {single: value}
         if step.is_gate:
             facts["decision"] = decision_text(value)
         elif not step.node.persist:
-            facts["lost"] = dict.fromkeys(_named(step, value), _NOT_KEPT)
-            facts["values"] = {}
+            facts["lost"], facts["values"] = dict.fromkeys(made, _NOT_KEPT), {}
         else:
-            facts["values"] = _named(step, value) if not step.appends else self._grown(step, value)
-        self._add(step, superstep, StepStatus.COMPLETED, seconds, facts, value)
+            facts["values"] = made if not step.appends else self._grown(step, value)
+        self._add(step, superstep, StepStatus.COMPLETED, seconds, facts, made)
         if not step.node.repeatable:
             self.flush(full=True)
         elif not self.waits_for_end and _clock() - self.last_commit > _EARLY:
             self.flush()
 
-    def failed(self, step: Step, superstep: int, seconds: float, detail: StepOutcome) -> None:
+    def failed(self, step: Step, superstep: int, seconds: float, outcome: StepOutcome) -> None:
         """Write down a failed step, its error as text; what is ambiguous stays without a record."""
-        error = detail.error
-        is_open = not step.node.repeatable and (detail.cut_off or isinstance(error, WorkerLostError))
+        error = outcome.error
+        is_open = not step.node.repeatable and (outcome.cut_off or isinstance(error, WorkerLostError))
         if self.silent or is_open or isinstance(error, AmbiguousStepError):
             return
         kind = type(error)
-        facts = _uncommon(detail)
+        facts = _uncommon(outcome)
         facts["error"] = safe_text(error) or kind.__name__
         facts["error_type"] = f"{kind.__module__}.{kind.__qualname__}"
         if error is not None:
@@ -200,10 +205,10 @@ class Journal:
         status: StepStatus,
         seconds: float | None,
         facts: dict[str, Any],
-        value: Any = None,
+        results: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
-        run, moment = self.run, now()
-        taken, made, awaited = _fixed_versions(run, step) if run.fixed else self._versions(step, value)
+        run, moment = self.run, clock.clock()
+        taken, made, awaited = _fixed_versions(run, step) if run.fixed else self._versions(step, results)
         if status is StepStatus.COMPLETED:
             facts["output_versions"] = made
             if self._is_remade(step):
@@ -214,7 +219,7 @@ class Journal:
                     self.versions[name] = self.versions.get(name, 0) + 1
         if awaited:
             facts["wait_versions"] = awaited
-        past = run.past
+        past = run.resumed
         if past is not None and past.last < superstep <= past.last + past.shift - len(past.remade):
             facts["retry_of"] = superstep - past.shift
         record = _new_record(
@@ -229,7 +234,7 @@ class Journal:
             duration_ms=None if seconds is None else seconds * 1000,
             created_at=moment,
             completed_at=moment,
-            visit=run.visits(step),
+            visit=self.visits.get(step.index, 1),
             **facts,
         )
         self.superstep = superstep
@@ -245,20 +250,20 @@ class Journal:
             if not step.appends.isdisjoint(other.appends):
                 write(other, result, known)
         write(step, value, known)
-        return {name: known[name] for name, _ in results_of(step, value)}
+        return {name: known[name] for name in results_of(step, value)}
 
-    def _versions(self, step: Step, value: Any) -> _Versions:
+    def _versions(self, step: Step, results: Mapping[str, Any]) -> _Versions:
         """Return the versions of what a step took, of what it makes, and of what it waited for.
 
         The version of a value that leads back to the beginning of a loop without a gate, and is what it was,
         does not rise; nor does that of what is only made again.
         """
         versions, run = self.versions, self.run
-        same = equal_outputs(step, value, run.values, run.layout) if value is not None else []
+        same = equal_outputs(step, results, run.values, run.layout) if run.layout.returns[step.index] else []
         rise = 0 if self._is_remade(step) else 1
         return (
             {name: versions.get(name, 0) for name in step.node.inputs if name in run.values},
-            {name: versions.get(name, 0) + (rise if name not in same else 0) for name in _named(step, value)},
+            {name: versions.get(name, 0) + (rise if name not in same else 0) for name in results},
             {name: versions.get(name, 0) for name in step.wait_for},
         )
 
@@ -307,10 +312,6 @@ def growth_of(store: Checkpointer, workflow_id: str, *, is_new: bool) -> Growth:
     return Growth(None if is_new else load)
 
 
-def _named(step: Step, value: Any) -> dict[str, Any]:
-    return dict(results_of(step, value))
-
-
 def _fixed_versions(run: Run, step: Step) -> _Versions:
     """Return the versions in a run whose course is fixed: what is made is made once."""
     admission = run.admission
@@ -324,13 +325,13 @@ def _fixed_versions(run: Run, step: Step) -> _Versions:
     return admission.versions[step.index]  # type: ignore[no-any-return]  # put there above
 
 
-def _uncommon(detail: StepOutcome) -> dict[str, Any]:
+def _uncommon(outcome: StepOutcome) -> dict[str, Any]:
     """Return the fields of a record that most steps leave as they are."""
     facts: dict[str, Any] = {}
-    if detail.cached:
+    if outcome.cached:
         facts["cached"] = True
-    if detail.attempts > 1:
-        facts["attempt"], facts["attempt_errors"] = detail.attempts, detail.failed_attempts
-    if detail.inner is not None and detail.inner.workflow_id is not None:
-        facts["child_workflow_id"] = detail.inner.workflow_id
+    if outcome.attempts > 1:
+        facts["attempt"], facts["attempt_errors"] = outcome.attempts, outcome.failed_attempts
+    if outcome.inner is not None and outcome.inner.workflow_id is not None:
+        facts["child_workflow_id"] = outcome.inner.workflow_id
     return facts

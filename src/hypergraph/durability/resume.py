@@ -9,7 +9,16 @@ from typing import Any
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.records import StepRecord, Turn, Workflow
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
-from hypergraph.durability.history import EARLIER, Past, Replay, Stored, completed, grown, is_other, stored_in
+from hypergraph.durability.history import (
+    EARLIER,
+    Replay,
+    ResumeState,
+    Stored,
+    completed,
+    grown,
+    is_other,
+    stored_in,
+)
 from hypergraph.engine.admission import admit
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.plan import Step
@@ -54,17 +63,17 @@ def recalled(store: Checkpointer, run: Run, step: Step, child: str) -> Run | Map
         return None
     try:
         if node.map_config is None:
-            inner = _run_of(store, run.scope, run.graph_inside(step), workflow)
+            inner = _run_of(store, run.context, run.graph_inside(step), workflow)
             return inner.inside(run, step.name, workflow.parent_superstep or 0)
         return _map_of(store, run, step, workflow)
     except (HypergraphError, ValueError):  # the graph may take other inputs by now
         return None
 
 
-def _run_of(store: Checkpointer, scope: CallContext, graph: Graph, workflow: Workflow) -> Run:
+def _run_of(store: Checkpointer, context: CallContext, graph: Graph, workflow: Workflow) -> Run:
     stored = stored_in(store, workflow.id) or Stored(workflow, [], {})
     given = {name: value for name, (_, value) in stored.inputs.items()}
-    run = Run(scope, admit(graph, tuple(given), on_internal_override="ignore"), given)
+    run = Run(context, admit(graph, tuple(given), on_internal_override="ignore"), given)
     run.workflow_id = workflow.id
     recall(run, stored, store)
     if workflow.status is not WorkflowStatus.ACTIVE and not run.asked:
@@ -76,12 +85,12 @@ def _run_of(store: Checkpointer, scope: CallContext, graph: Graph, workflow: Wor
 def _map_of(store: Checkpointer, run: Run, step: Step, workflow: Workflow) -> MapRun | None:
     items = sorted(store.backend.children(workflow.id), key=lambda item: item.item or 0)
     graph = run.graph_inside(step)
-    runs = [_run_of(store, run.scope, graph, item) for item in items]
+    runs = [_run_of(store, run.context, graph, item) for item in items]
     if not runs:
         return None
     _, mode, error_handling = step.node.map_config
     found = MapRun(
-        run.scope,
+        run.context,
         runs[0].admission,
         [dict(item.values) for item in runs],
         map_over=step.node.inner_map_params,
@@ -107,7 +116,7 @@ def take_up(
     news: Mapping[str, tuple[int, Any]],
     outdated: Sequence[str],
     store: Checkpointer,
-) -> Past:
+) -> ResumeState:
     """Put a run where its history ends; with news, or steps that must run again, a turn begins there."""
     if run.fixed:
         run.unfix()
@@ -116,7 +125,7 @@ def take_up(
     stored.records = grown(stored, run.admission.graph)
     replay = Replay(run.admission, stored)
     replay.run(stored.turns)
-    past = run.past = Past(first=stored.turns[-1].superstep)
+    past = run.resumed = ResumeState(first=stored.turns[-1].superstep)
     past.last = max((record.superstep for record in stored.records), default=-1)
     past.next_index = max((record.index for record in stored.records), default=-1) + 1
     kept: list[StepRecord] = []  # the last records of nodes that this turn does not reach
@@ -206,7 +215,7 @@ def _restore_values(run: Run, stored: Stored, replay: Replay, store: Checkpointe
     _refuse_lost_lists(run, stored, takers, lost)
     for name in run.plan.lists.intersection(run.values):
         run.values[name] = list(run.values[name])  # it grows in place, and the store's own must not
-    run.past.remade = _to_remake(run, takers, lost)
+    run.resumed.remade = _to_remake(run, takers, lost)
 
 
 def _refuse_lost_lists(

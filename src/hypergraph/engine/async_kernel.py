@@ -53,12 +53,12 @@ class AsyncKernel:
         for sleeper in list(self._sleepers):
             _end(sleeper)
 
-    async def sleep(self, seconds: float, scope: CallContext) -> None:
+    async def sleep(self, seconds: float, context: CallContext) -> None:
         """Sleep until the time is over, a stop request or the deadline."""
         self._sleepers.add(sleeper := asyncio.get_running_loop().create_future())
         try:
-            if scope.stop_request is None:  # later requests end the sleep
-                await asyncio.wait([sleeper], timeout=min(seconds, scope.remaining()))
+            if context.stop_request is None:  # later requests end the sleep
+                await asyncio.wait([sleeper], timeout=min(seconds, context.remaining()))
         finally:
             self._sleepers.discard(sleeper)
 
@@ -89,17 +89,17 @@ class AsyncKernel:
             await asyncio.wait([settling])
             raise
 
-    async def until(self, future: Future[Any], scope: CallContext | None) -> bool:
+    async def until(self, future: Future[Any], context: CallContext | None) -> bool:
         """Wait for a future of an executor; with a context, until a stop request at the latest.
 
         Returns whether it is done. Cancelling the caller cancels the future.
         """
         sleeper = asyncio.get_running_loop().create_future()
         future.add_done_callback(lambda _: _end(sleeper))
-        if scope is not None:
+        if context is not None:
             self._sleepers.add(sleeper)
         try:
-            if scope is None or scope.stop_request is None:  # later requests end the sleep
+            if context is None or context.stop_request is None:  # later requests end the sleep
                 await sleeper
         except asyncio.CancelledError:
             future.cancel()

@@ -20,7 +20,7 @@ Land = Callable[[], Awaitable[None]]
 
 def course_of(run: Run) -> Iterable[tuple[int, Any]]:
     """Return the steps of a run, each with its superstep, in the order in which they are to start."""
-    admission, kernel = run.admission, run.scope.kernel
+    admission, kernel = run.admission, run.context.kernel
     overlaps = kernel.concurrent and run.plan.could_overlap(kernel.overlaps)
     if not run.fixed:
         _take_answers(run)
@@ -40,7 +40,7 @@ def course_of(run: Run) -> Iterable[tuple[int, Any]]:
 def _take_answers(run: Run) -> None:
     """Let answers count as inputs of a run that could not begin without them."""
     names = [name for name in run.answers if name in run.plan.wiring.consumers]
-    if not names or run.past is not None or Standing(run.layout).due:
+    if not names or run.resumed is not None or Standing(run.layout).due:
         return
     run.use(run.admission.layout_for(run.admission.given.union(names)))
     for name in names:
@@ -71,13 +71,13 @@ def _follow(run: Run) -> Iterator[Sequence[tuple[int, Any]]]:
     if not isinstance(track, Track):
         layout.track = track = Track(layout, run.plan.steps)
     landed, values, superstep = run.landed, run.values, 0
-    if run.past is None:
+    if run.resumed is None:
         stretch = track.begin()
     else:
-        yield from _catch_up(run, run.past)
+        yield from _catch_up(run, run.resumed)
         if run.failure is not None:
             return
-        superstep = run.past.last + 1 + run.past.shift
+        superstep = run.resumed.last + 1 + run.resumed.shift
         stretch = track.from_(run.standing.copy())
     rounds = Rounds(run)
     while True:
@@ -141,7 +141,7 @@ class Rounds:
     """How often the loops of a run have gone round since they were entered."""
 
     def __init__(self, run: Run) -> None:
-        self.limit = run.scope.max_iterations
+        self.limit = run.context.max_iterations
         self.counts = [1] * len(run.layout.loops)
 
     def until(self, stretch: Stretch) -> float:
@@ -192,7 +192,7 @@ class Flow:
             step, superstep = self.steps[index], self.superstep_of[index]
             if run.failure is not None and superstep > run.failure.superstep:
                 return []  # siblings of the step that failed still run
-            if clock() >= run.scope.halt_at:
+            if clock() >= run.context.halt_at:
                 run.halt(step, superstep)
                 return []
             await perform(run, step, superstep)
@@ -203,7 +203,7 @@ class Flow:
                     freed.append(follower)
             return freed
 
-        await run.scope.kernel.flow([index for index, count in blockers.items() if not count], one)
+        await run.context.kernel.flow([index for index, count in blockers.items() if not count], one)
 
 
 class LiveFlow:
@@ -222,10 +222,10 @@ class LiveFlow:
         self.standing = Standing(self.layout) if run.standing is None else run.standing
         run.standing, run.live = self.standing, self
         self.rounds = Rounds(run)
-        self.first: int = 0 if run.past is None else run.past.first
-        self.shift: int = 0 if run.past is None else run.past.shift
-        self.levels: dict[int, int] = {} if run.past is None else run.past.levels
-        self.remade = [] if run.past is None else list(run.past.remade)
+        self.first: int = 0 if run.resumed is None else run.resumed.first
+        self.shift: int = 0 if run.resumed is None else run.resumed.shift
+        self.levels: dict[int, int] = {} if run.resumed is None else run.resumed.levels
+        self.remade = [] if run.resumed is None else list(run.resumed.remade)
         self.appending: dict[int, tuple[int, int]] = {}  # appenders under way: superstep and node
         self.deferred: dict[int, tuple[Step, Land]] = {}  # those of them that wait for earlier ones
         self.tangled: list[list[int]] = []  # heads that feed each other: what they make lands together
@@ -233,14 +233,14 @@ class LiveFlow:
 
     async def run(self, run: Run, _superstep: int, perform: Perform) -> None:
         """Perform steps until there is nothing left that could start."""
-        kernel, scope = run.scope.kernel, run.scope
+        kernel, context = run.context.kernel, run.context
         breath = clock() + kernel.stride
         for number, step in enumerate(self.remade):
             run.live = None
-            await perform(run, step, run.past.last + 1 + number)
+            await perform(run, step, run.resumed.last + 1 + number)
             if run.failure is not None:
                 return
-            run.past.remade_done(run, step)
+            run.resumed.remade_done(run, step)
         run.live = self
 
         async def one(index: int) -> list[int]:
@@ -248,7 +248,7 @@ class LiveFlow:
             step, superstep = self.steps[index], self.levels[index] + self.shift
             if run.failure is not None and superstep > run.failure.superstep:
                 return []  # siblings of the step that failed still run
-            if clock() >= scope.halt_at:
+            if clock() >= context.halt_at:
                 run.halt(step, superstep)
                 return []
             await perform(run, step, superstep)

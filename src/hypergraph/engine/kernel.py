@@ -74,7 +74,7 @@ class Kernel(Protocol):
     def wake(self) -> None:
         """End all sleeps because of a stop request; may be called from any thread."""
 
-    async def sleep(self, seconds: float, scope: CallContext) -> None:
+    async def sleep(self, seconds: float, context: CallContext) -> None:
         """Sleep; ends early when the run is asked to stop."""
 
     async def within(self, call: Awaitable[Any], seconds: float | None) -> Any:
@@ -86,7 +86,7 @@ class Kernel(Protocol):
     async def settle(self, call: Callable[[], Any]) -> Any:
         """Make a blocking call outside the event loop; a cancelled caller still waits for its end."""
 
-    async def until(self, future: Future[Any], scope: CallContext | None) -> bool:
+    async def until(self, future: Future[Any], context: CallContext | None) -> bool:
         """Wait for a future of an executor, or for a stop request; return whether it is done."""
 
     async def limited(self, call: Callable[[], Awaitable[Any]]) -> Any:
@@ -133,9 +133,9 @@ class SyncKernel:
     def wake(self) -> None:
         """Do nothing: sleeps wait for the event of the context."""
 
-    async def sleep(self, seconds: float, scope: CallContext) -> None:
+    async def sleep(self, seconds: float, context: CallContext) -> None:
         """Block until the time is over, a stop request or the deadline."""
-        scope.awake.wait(min(seconds, scope.remaining()))
+        context.awake.wait(min(seconds, context.remaining()))
 
     async def within(self, call: Awaitable[T], seconds: float | None) -> T:
         """Await the call: without suspension there is no timeout."""
@@ -149,7 +149,7 @@ class SyncKernel:
         """Call right here."""
         return call()
 
-    async def until(self, future: Future[Any], scope: CallContext | None) -> bool:
+    async def until(self, future: Future[Any], context: CallContext | None) -> bool:
         """Raise HypergraphError: a sync run without an executor has no futures."""
         raise HypergraphError("A sync run without an executor has no futures to wait for.")
 

@@ -31,7 +31,7 @@ class MapRun:
 
     def __init__(
         self,
-        scope: CallContext,
+        context: CallContext,
         admission: Admission,
         items: list[dict[str, Any]],
         *,
@@ -42,11 +42,11 @@ class MapRun:
         step_name: str = "",
         outer_superstep: int | None = None,
     ) -> None:
-        _check_size(items, scope.kernel.width)
+        _check_size(items, context.kernel.width)
         for name in admission.plan.lists:
             for item in items:
                 own_list(name, item.get(name, ()))  # before any item runs
-        self.scope = scope
+        self.context = context
         self.admission = admission
         self.items = items
         self.map_over = tuple(map_over)
@@ -97,8 +97,8 @@ class MapRun:
 
     async def execute(self) -> None:
         """Run the items; without `keep_going` none is started after the first failure."""
-        observer = self.scope.observer if self.items else None  # an empty map emits and records nothing
-        recorder = self.scope.recorder if self.items else None
+        observer = self.context.observer if self.items else None  # an empty map emits and records nothing
+        recorder = self.context.recorder if self.items else None
         if recorder is not None:
             recorder.open_map(self)
         if observer is not None:
@@ -114,7 +114,7 @@ class MapRun:
                 await observer.map_ended(self)
 
     async def _run_items(self) -> None:
-        kernel, plan = self.scope.kernel, self.admission.plan
+        kernel, plan = self.context.kernel, self.admission.plan
         calls = [partial(self._run_item, index) for index in range(len(self.items))]
         if kernel.concurrent and (plan.suspends or kernel.overlaps):
             await kernel.together(calls, self._goes_on)
@@ -126,12 +126,12 @@ class MapRun:
 
     def _goes_on(self) -> bool:
         """Return whether to start more items. Without a limit all async items start at once."""
-        if self.keep_going or (self.scope.kernel.concurrent and self.scope.kernel.width is None):
+        if self.keep_going or (self.context.kernel.concurrent and self.context.kernel.width is None):
             return True
         return not self.has_failed
 
     async def _run_item(self, index: int) -> None:
-        run = Run(self.scope, self.admission, self.items[index])
+        run = Run(self.context, self.admission, self.items[index])
         run.item_index = index
         if self.workflow_id is not None:
             run.workflow_id = f"{self.workflow_id}/item-{self.number_of(index)}"
@@ -206,15 +206,15 @@ def _copies(shared: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
     return copies
 
 
-async def _nest(run: Run, step: Step, superstep: int, detail: StepOutcome) -> Any:
+async def _nest(run: Run, step: Step, superstep: int, outcome: StepOutcome) -> Any:
     """Run the graph of a GraphNode with inputs from this state."""
     if step.node.map_config is not None:
-        return await _nest_map(run, step, superstep, detail)
+        return await _nest_map(run, step, superstep, outcome)
     given = {**run.given_inside(step), **_answers_for(run, step)}
     admission = admit(run.graph_inside(step), tuple(given), on_internal_override="ignore")
-    child = Run(run.scope, admission, given).inside(run, step.name, superstep)
-    child.outer_span_id = detail.span_id
-    detail.inner = child
+    child = Run(run.context, admission, given).inside(run, step.name, superstep)
+    child.outer_span_id = outcome.span_id
+    outcome.inner = child
     await execute(child)
     if child.asked:
         run.waits_in += ((step, child),)
@@ -263,7 +263,7 @@ def _answers_for(run: Run, step: Step) -> dict[str, Any]:
     return found
 
 
-async def _nest_map(run: Run, step: Step, superstep: int, detail: StepOutcome) -> Any:
+async def _nest_map(run: Run, step: Step, superstep: int, outcome: StepOutcome) -> Any:
     node = step.node
     _, mode, error_handling = node.map_config
     params = node.inner_map_params
@@ -273,7 +273,7 @@ async def _nest_map(run: Run, step: Step, superstep: int, detail: StepOutcome) -
     admission = admit(run.graph_inside(step), tuple(given), on_internal_override="ignore")
     keep_going = error_handling == "continue"
     children = MapRun(
-        run.scope,
+        run.context,
         admission,
         items,
         map_over=params,
@@ -283,8 +283,8 @@ async def _nest_map(run: Run, step: Step, superstep: int, detail: StepOutcome) -
         step_name=step.name,
         outer_superstep=superstep,
     )
-    children.outer_span_id = detail.span_id
-    detail.inner = children
+    children.outer_span_id = outcome.span_id
+    outcome.inner = children
     await children.execute()
     bad = children.ended_badly
     if bad is not None and bad.error is not None and (not keep_going or bad.status is RunStatus.STOPPED):

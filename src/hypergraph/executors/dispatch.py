@@ -145,7 +145,7 @@ class Payload:
         if self._upload_done is not None:
             await self._upload_done.wait()
             return
-        self._upload_done = run.scope.kernel.signal()
+        self._upload_done = run.context.kernel.signal()
         try:
             reply = await send(load_function, self.key, self.code)
             self._uploads += reply[0] == DONE
@@ -257,7 +257,7 @@ class NodeExecutors:
         """
         if id(executor) not in self._semaphores:
             workers = getattr(executor, "_max_workers", None)  # process pools, including loky's
-            made = nullcontext() if workers is None else run.scope.kernel.semaphore(2 * workers + 1)
+            made = nullcontext() if workers is None else run.context.kernel.semaphore(2 * workers + 1)
             self._semaphores[id(executor)] = made
         found: AbstractAsyncContextManager[Any] = self._semaphores[id(executor)]
         return found
@@ -268,10 +268,10 @@ async def _finished(run: Run, step: Step, future: Future[Any]) -> Future[Any]:
 
     Raises CancellationError for an abandoned call.
     """
-    scope = run.scope
-    if await scope.kernel.until(future, scope if step.node.repeatable else None):
+    context = run.context
+    if await context.kernel.until(future, context if step.node.repeatable else None):
         return future
-    raise scope.halt_error(run.path_of(step.name), was_executing=not future.cancel())
+    raise context.halt_error(run.path_of(step.name), was_executing=not future.cancel())
 
 
 def _result_of(reply: Reply, path: str, step: Step) -> Any:

@@ -96,8 +96,8 @@ class SqlBackend(Backend):
         found = self._read(reads.workflow, workflow_id)
         return found and self._with_graph(found)
 
-    def count_claims(self, workflow_id: str) -> int:
-        """Return the fence of the newest claim."""
+    def read_fence(self, workflow_id: str) -> int | None:
+        """Return the fence of the newest claim, None while that is held."""
         return self._read(reads.fence, workflow_id)
 
     def read_owners(self, workflow_ids: Iterable[str]) -> dict[str, Owner]:
