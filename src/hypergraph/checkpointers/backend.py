@@ -122,6 +122,10 @@ class Backend(ABC):
         """The file, or the address without its password; empty for memory."""
         return ""
 
+    def store_id(self) -> bytes:
+        """Return the id that an encrypted store binds its values to; empty for memory."""
+        return b""
+
     # --- opening and closing ------------------------------------------------------------------
 
     @abstractmethod

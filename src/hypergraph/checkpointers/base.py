@@ -98,6 +98,7 @@ class Checkpointer:
             checked_threshold(artifact_threshold),
             redact,
         )  # turns values into bytes, and bytes into values
+        self.encoding.read_store_id = backend.store_id
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.backend.location!r})"
@@ -132,6 +133,7 @@ class Checkpointer:
             view.backend = backend
             return work(view)
 
+        _ = self.encoding.store_id  # not inside of the transaction
         return self.backend.snapshot(read)
 
     # --- closing ------------------------------------------------------------------------------
@@ -219,9 +221,14 @@ class Checkpointer:
         return found[0] if found else None
 
     def checkpoint(self, workflow_id: str, *, superstep: int | None = None) -> Checkpoint:
-        """Return values, inputs included, steps, up to and including a superstep, and the next nodes."""
+        """Return values, inputs included, steps, up to and including a superstep, and the next nodes.
+
+        Raises:
+            DecryptionError: the store is encrypted, and a step is not what the owner of the key wrote.
+        """
 
         def read(view: Self) -> Checkpoint:
+            view.encoding = view.encoding.verifying()  # a run may be forked from what is returned
             steps = view.steps(workflow_id, superstep=superstep)
             history = History(view, workflow_id, superstep, steps=steps)
             return Checkpoint(history.values(), steps, history.next())
@@ -286,6 +293,9 @@ class Checkpointer:
         steps, else all are read.
         The record of the workflow, its steps without values, the latest inputs, the turns, and the
         latest state, whose values are decoded on demand.
+
+        Raises:
+            DecryptionError: the store is encrypted, and a step is not what the owner of the key wrote.
         """
 
         def read(view: Self) -> StoredHistory | None:
@@ -295,11 +305,12 @@ class Checkpointer:
                 return None
             turns = backend.read_turns(workflow_id)
             first, steps = 0 if since is None else since(turns), []
+            checked = self.encoding.verifying()
             if first:
                 before = (first - 1, _AFTER_ALL)
-                steps = backend.read_steps(workflow_id, self.encoding, after=before, values=False)
+                steps = backend.read_steps(workflow_id, checked, after=before, values=False)
             if not steps:
-                first, steps = 0, backend.read_steps(workflow_id, self.encoding, values=False)
+                first, steps = 0, backend.read_steps(workflow_id, checked, values=False)
             inputs, outputs = backend.read_inputs(workflow_id), backend.read_outputs(workflow_id)
             return StoredHistory(
                 workflow,

@@ -459,7 +459,7 @@ class Row:
 
 
 def _decoded(step: EncodedStep, encoding: Encoding, values: bool) -> StepRecord:
-    record, payloads = step
+    record, payloads, _ = step
     owner = record.workflow_id, record.node_name
     with_values = values and record.values is not None
     return replace(record, **encoding.contents(owner, record.output_versions, payloads, with_values))

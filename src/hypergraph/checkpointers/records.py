@@ -402,6 +402,7 @@ class EncodedStep(NamedTuple):
 
     record: StepRecord
     payloads: list[Payload]
+    seal: str | None = None  # of an encrypted store: proves that the owner of the key wrote the record
 
 
 def gap(name: str, version: int, reason: str, place: Place) -> Payload:
