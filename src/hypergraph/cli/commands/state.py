@@ -152,7 +152,7 @@ def _write(value: Any, path: str) -> Reply:
             raise Problem(REFUSED, f"Cannot read the value: {whole['problem']}")
         data = (as_json(whole["value"], indent=2) + "\n").encode()
     try:
-        with open(path, "xb") as file:
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(data)
     except FileExistsError:
         raise Problem(REFUSED, f"{path} already exists", "Choose another name, or remove it") from None
