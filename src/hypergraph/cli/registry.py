@@ -53,6 +53,7 @@ COMMANDS = {
     "import": Command("import an exported workflow into the store", KEEP),
     "db-info": Command("show the size and content of the store", KEEP),
     "db-check": Command("check the store for damage: pages, rows, values, artifacts", KEEP),
+    "db-recover": Command("finish what a crashed program left half written in a SQLite file", KEEP),
     "db-migrate": Command("update the store to the schema of this release", KEEP),
     "db-copy": Command("copy workflows from one store to another", KEEP),
     "completion": Command("print a completion script for a shell", KEEP),

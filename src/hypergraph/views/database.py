@@ -53,6 +53,14 @@ class MigratedView(TypedDict):
     after: int
 
 
+class RecoveredView(TypedDict):
+    """Result of a recovery."""
+
+    schema: str  # hypergraph.recovered/1
+    path: str
+    recovered: bool  # False: nothing was left half written
+
+
 class Versions(NamedTuple):
     """Schema version of a store, and the newest that this release knows."""
 

@@ -112,9 +112,6 @@ def _objects(statements: tuple[str, ...]) -> frozenset[tuple[str, str, str]]:
 
 # The objects of each version of the tables.
 SCHEMAS: tuple[frozenset[tuple[str, str, str]], ...] = (frozenset(), _objects(_FIRST))
-    frozenset(),
-    _objects(_FIRST),
-)  # the objects of each version of the tables
 
 
 def number(connection: sqlite3.Connection, pragma: str) -> int:
