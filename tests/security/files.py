@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import struct
+from itertools import pairwise
 from pathlib import Path
 
 from hypergraph import Graph, SyncRunner, node
@@ -76,7 +77,7 @@ def endless(path: Path, index: str = "workflows_by_parent") -> None:
     levels, count = 12, len(data) // PAGE
     pages = [root, *range(count + 1, count + levels + 1)]
     data += bytes(levels * PAGE)
-    for page, below in zip(pages, pages[1:], strict=False):
+    for page, below in pairwise(pages):
         cell = struct.pack(">I", below) + entry
         cells = (PAGE - 100) // (len(cell) + 2)
         start = PAGE - cells * len(cell)

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from security.files import GRAPH, endless, sent, with_hot_journal, with_schema
 
 from hypergraph import SyncRunner
 from hypergraph.checkpointers import SqliteCheckpointer
@@ -22,6 +21,7 @@ from hypergraph.checkpointers.sqlite import reading
 from hypergraph.cli import main
 from hypergraph.exceptions import StoreCorruptError, StoreError, StoreUnavailableError
 from hypergraph.views.sql import rows
+from security.files import GRAPH, endless, sent, with_hot_journal, with_schema
 
 READING = (
     *("ls", "show @last", "steps @last", "step @last 0", "state @last", "errors", "why @last y", "stats"),
@@ -39,7 +39,7 @@ def called(path: Path, command: str, folder: Path) -> int:
 
 
 def seen(folder: Path) -> dict[str, str]:
-    """Return the files of a folder with their content; not SQLite's index of the log, which any reader makes."""
+    """Return the content of the files in a folder, without SQLite's index of the log: any reader makes one."""
     return {
         file.name: hashlib.sha256(file.read_bytes()).hexdigest()
         for file in folder.iterdir()
@@ -120,9 +120,7 @@ SCHEMAS = {
         f"CREATE VIEW tallies (status, graph, workflows) AS {ENDLESS}",
     ),
     "another view": (f"CREATE VIEW more AS {ENDLESS}",),
-    "another trigger": (
-        "CREATE TRIGGER mine AFTER UPDATE ON workflows BEGIN DELETE FROM vals; END",
-    ),
+    "another trigger": ("CREATE TRIGGER mine AFTER UPDATE ON workflows BEGIN DELETE FROM vals; END",),
     "another index": ("CREATE INDEX mine ON vals (length(data))",),
     "another table": ("CREATE TABLE mine (x)",),
     "a table with a check": (
@@ -232,7 +230,9 @@ def locked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder that will be read-only, and that others can reach."""
     folder = tmp_path_factory.mktemp("media")
     for above in folder.parents:
-        if above.owner() == folder.owner() and str(above).startswith(str(tmp_path_factory.getbasetemp().parent.parent)):
+        if above.owner() == folder.owner() and str(above).startswith(
+            str(tmp_path_factory.getbasetemp().parent.parent)
+        ):
             above.chmod(0o755)
     return folder
 
@@ -256,7 +256,9 @@ def test_media_that_cannot_be_written_are_read_or_refused_by_name(locked: Path, 
     locked.chmod(0o555)
     before = seen(locked)
     try:
-        said = as_another_user(lambda: ", ".join(w.id for w in SqliteCheckpointer(locked / "w.db").workflows()))
+        said = as_another_user(
+            lambda: ", ".join(w.id for w in SqliteCheckpointer(locked / "w.db").workflows())
+        )
         assert seen(locked) == before
     finally:
         locked.chmod(0o755)

@@ -18,9 +18,13 @@ _added: set[str] = set()  # folders on the path of which only users name modules
 
 
 def search_last(folder: str) -> None:
-    """Let modules be found in a folder, after all others; no stored value leads to one of them."""
-    _added.add(folder)
-    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != folder] + [folder]
+    """Let modules be found in a folder, after all others; no stored value leads to one of them.
+
+    A folder that a user has put on the path stays where it is.
+    """
+    if folder not in map(os.path.abspath, sys.path):
+        _added.add(folder)
+        sys.path.append(folder)
 
 
 def installed(name: str) -> Any:

@@ -134,5 +134,7 @@ def _artifact_sizes(store: SqlStore) -> Iterator[int]:
         references = set(store.backend.artifact_references())
         yield from (ArtifactRef.from_text(text).size for text in references)
         return
+    if os.path.islink(path + "-artifacts"):
+        return
     for parent, _, names in os.walk(path + "-artifacts"):
-        yield from (os.path.getsize(os.path.join(parent, name)) for name in names)
+        yield from (os.lstat(os.path.join(parent, name)).st_size for name in names)

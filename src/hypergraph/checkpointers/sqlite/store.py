@@ -87,7 +87,7 @@ class SqliteCheckpointer(SqlCheckpointer):
 
 def artifacts_beside(path: str) -> FileArtifactStore:
     """Return the folder for large values beside a file."""
-    return FileArtifactStore(path + "-artifacts")
+    return FileArtifactStore(path + "-artifacts", link=False)
 
 
 class SqliteBackend(SqlBackend):
