@@ -132,6 +132,13 @@ class Backend(ABC):
     def open(self) -> None:
         """Prepare the place now instead of on first use."""
 
+    def recover(self) -> bool:
+        """Finish what a crashed program left half done, before a program that writes reads anything.
+
+        Return whether that was needed. Raises CheckpointError when that fails.
+        """
+        return False
+
     @abstractmethod
     def close(self) -> None:
         """Close files and connections; a later call opens them again."""

@@ -49,6 +49,7 @@ class WorkflowRecorder:
     """Keep the runs of one call in a store."""
 
     def __init__(self, store: Checkpointer, options: RunOptions, graph: Graph) -> None:
+        store.backend.recover()  # reading alone finishes nothing that a crash left half done
         self.store = store.view(serializer=with_types_of(store.encoding.serializer, graph))
         self.options = options
         self.writer = Writer.of(store.backend) if store.policy.durability == "async" else None
