@@ -19,6 +19,7 @@ from hypergraph.checkpointers.records import (
     fast_constructor,
 )
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
+from hypergraph.durability.history import ResumeState
 from hypergraph.engine.kernel import NOT_KNOWN
 from hypergraph.engine.plan import Step, inputs_of
 from hypergraph.engine.run import Run, StepOutcome
@@ -36,7 +37,12 @@ class Intents:
     def __init__(self, journal: Journal, claim: Ownership) -> None:
         self.journal = journal
         self.wary = claim.crashed or bool(claim.existing is not None and claim.existing.crashes)
-        self.unresolved = {node for _, node in claim.running}
+        began = "it began without leaving a result"
+        self.unresolved = {node: began for _, node in claim.running}  # and why
+        past: ResumeState | None = journal.run.resumed
+        for step in () if past is None else past.remade:
+            reason = past.lost.get(step.name, "not stored") if past is not None else ""
+            self.unresolved.setdefault(step.name, f"its result cannot be restored: {reason}")
 
     def announce(self, step: Step, superstep: int) -> None:
         """Say that a step is about to run; the nodes of a nested graph speak for themselves."""
@@ -50,8 +56,8 @@ class Intents:
             resolve, where = step.node.on_ambiguous, run.path_of(step.name)
             if resolve == "fail":
                 raise AmbiguousStepError(
-                    f"Node {where!r} of workflow {claim.workflow_id!r} must not be repeated, and it began "
-                    "without leaving a result. Find out what it did. Then let it run again with "
+                    f"Node {where!r} of workflow {claim.workflow_id!r} must not be repeated, and "
+                    f"{self.unresolved[step.name]}. Find out what it did. Then let it run again with "
                     'on_ambiguous="rerun", or have on_ambiguous=... tell what it returned.',
                     workflow_id=claim.workflow_id,
                     node_name=where,

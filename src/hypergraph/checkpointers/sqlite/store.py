@@ -23,6 +23,7 @@ from hypergraph.exceptions import CheckpointError
 from hypergraph.values.codecs import Codec, CodecChain
 
 if TYPE_CHECKING:
+    from hypergraph.values.graphs import Graphs
     from hypergraph.values.serializers import Serializer
 
 T = TypeVar("T")
@@ -41,6 +42,7 @@ class SqliteCheckpointer(SqlCheckpointer):
         artifact_store: The place for large values; a folder beside the file by default.
         artifact_threshold: Encoded bytes above which a value is large; 128 KiB by default.
         redact: A function (node, name, value) -> value, called before a value is encoded.
+        graphs: Graphs whose classes the store reads and writes; a run names those of its own graph.
 
     Raises:
         ValueError: `policy` together with a shortcut for one of its parts, or ":memory:" as path.
@@ -66,6 +68,7 @@ class SqliteCheckpointer(SqlCheckpointer):
         artifact_store: ArtifactStore | None = None,
         artifact_threshold: int | None = None,
         redact: Redact | None = None,
+        graphs: Graphs = (),
     ) -> None:
         if os.fspath(path) in ("", ":memory:"):
             raise ValueError("SqliteCheckpointer needs a file; MemoryCheckpointer keeps workflows in memory")
@@ -81,6 +84,7 @@ class SqliteCheckpointer(SqlCheckpointer):
             artifact_store=beside,
             artifact_threshold=artifact_threshold,
             redact=redact,
+            graphs=graphs,
         )
 
 
