@@ -38,7 +38,7 @@ handful of bit masks over nodes. Both know nodes by their index in graph order.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -92,12 +92,14 @@ class Ambiguity(Exception):
         self.places = tuple(places)
 
 
-def bits(mask: int) -> Iterator[int]:
-    """Yield the indexes of a mask in order."""
+def bits(mask: int) -> list[int]:
+    """Return the indexes of a mask in order."""
+    found = []
     while mask:
         low = mask & -mask
-        yield low.bit_length() - 1
+        found.append(low.bit_length() - 1)
         mask ^= low
+    return found
 
 
 class Layout:
@@ -144,7 +146,7 @@ class Layout:
         self._settle_slots()
         self._settle_entries()
 
-    def _active(self) -> Iterator[int]:
+    def _active(self) -> list[int]:
         return bits(self.scope)
 
     def _targets_of(self, index: int) -> dict[str, int]:

@@ -221,6 +221,13 @@ class Backend(ABC):
         """Return the workflow, None if there is none."""
 
     @abstractmethod
+    def read_fence(self, workflow_id: str) -> int | None:
+        """Return the fence of the newest claim, None while that is held or there is no such workflow.
+
+        A claim whose fence is the next one finds what was read at this moment: nothing was written since.
+        """
+
+    @abstractmethod
     def find(self, query: Query) -> Page:
         """Return the workflows asked for, newest first, the number of all, and the next cursor.
 

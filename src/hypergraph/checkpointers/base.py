@@ -312,6 +312,7 @@ class Checkpointer:
                 self._lazy(workflow_id, outputs),
                 is_map=not steps and bool(backend.read_items(workflow_id)),
                 first=first,
+                fence=backend.read_fence(workflow_id),
                 versions={payload.name: payload.version for payload in outputs},
             )
 

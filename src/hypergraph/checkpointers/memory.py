@@ -41,6 +41,7 @@ from hypergraph.checkpointers.records import (
 )
 from hypergraph.checkpointers.sqlite.locks import HOST
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
+from hypergraph.display import plural
 from hypergraph.values.graphs import Graphs
 
 T = TypeVar("T")
@@ -76,7 +77,8 @@ class MemoryCheckpointer(Checkpointer):
         super().__init__(MemoryBackend(max_workflows), policy=policy, graphs=graphs)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.backend.find(Query(top_level=False, limit=1))[1]} workflows)"
+        count = self.backend.find(Query(top_level=False, limit=1))[1]
+        return f"{type(self).__name__}({plural(count, 'workflow')})"
 
 
 class MemoryBackend(Backend):
@@ -199,6 +201,12 @@ class MemoryBackend(Backend):
         with self._lock:
             row = self._rows.get(workflow_id)
             return row.read() if row else None
+
+    def read_fence(self, workflow_id: str) -> int | None:
+        """Return the fence of the newest claim, None while that is held."""
+        with self._lock:
+            row = self._rows.get(workflow_id)
+            return row.fence if row and row.owner_since is None else None
 
     def read_steps(
         self,

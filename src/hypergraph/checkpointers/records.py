@@ -277,6 +277,7 @@ class StoredHistory(NamedTuple):
     state: Any  # a LazyState: the latest value of every output, decoded on demand
     is_map: bool = False  # it has items instead of steps
     first: int = 0  # the superstep from which on `steps` has all steps
+    fence: int | None = None  # of the newest claim; None while that is held
     versions: Mapping[str, int] = {}  # the latest version of every output
 
 

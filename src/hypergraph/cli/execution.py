@@ -12,13 +12,13 @@ from contextlib import contextmanager, nullcontext, redirect_stdout
 from typing import Any, NamedTuple
 
 from hypergraph import AsyncRunner, Graph, MapResult, NodeError, RunResult, SyncRunner
-from hypergraph.checkpointers import Checkpointer
+from hypergraph.checkpointers import Checkpointer, Workflow
 from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.inputs import PAIRS, given_values
 from hypergraph.cli.output import duration, quoted, say, status
 from hypergraph.cli.tables import ROWS
-from hypergraph.cli.targets import graph_at
+from hypergraph.cli.targets import graph_at, target_of
 from hypergraph.display import Table, escape, plural
 from hypergraph.events import EventProcessor
 from hypergraph.events.rich_progress import RichProgressProcessor
@@ -95,11 +95,19 @@ class Order(NamedTuple):
         return quoted("hypergraph", "resume", self.workflow_id or "", self.target, *more)
 
 
-def order_of(call: Call) -> Order:
-    """Return the order of a call: its graph, inputs and options. Raises Problem if they are invalid."""
-    given = call.options
-    graph = graph_at(given.target)
-    values = given_values(given.values, getattr(given, PAIRS.key))
+def order_of(call: Call, stored: Workflow | None = None) -> Order:
+    """Return the order of a call: its graph, inputs and options. Raises Problem if they are invalid.
+
+    Of a `stored` workflow TARGET may be left out.
+    """
+    given, pairs = call.options, list(getattr(call.options, PAIRS.key))
+    target = given.target
+    if stored is not None:
+        if target is not None and "=" in target:
+            target, pairs = None, [target, *pairs]
+        target = target_of(target, stored.tags, stored.id)
+    graph = graph_at(target)
+    values = given_values(graph, given.values, pairs, given.map_over)
     options = options_of(given)
     if given.map_over and given.new_turn:
         raise Problem(USAGE, "--new-turn cannot be combined with --map-over")
@@ -108,7 +116,7 @@ def order_of(call: Call) -> Order:
         options["error_handling"] = given.error_handling or "raise"
     elif given.map_mode or given.error_handling:
         raise Problem(USAGE, "--map-mode and --error-handling need --map-over")
-    return Order(given.target, graph, values, options, quiet=given.json or given.jsonl)
+    return Order(target, graph, values, options, quiet=given.json or given.jsonl)
 
 
 def options_of(given: Any) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from hypergraph.cli.call import Call
 from hypergraph.views.stores import resolve, store_at
 
 WF = Option("WF", "a workflow: its id, a unique prefix, @last, @last-failed, parent/child", needed=True)
+APP = "hypergraph.app"  # the tag that holds the TARGET of a run
 
 
 P = ParamSpec("P")

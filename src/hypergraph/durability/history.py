@@ -88,11 +88,13 @@ class ResumeState:
         run.landed.clear()
 
 
-def completed(plan: Plan, records: Iterable[StepRecord]) -> Iterable[tuple[Step, StepRecord]]:
-    """Yield completed steps of nodes that still exist; the others are history, not state."""
-    for record in records:
-        if record.status is StepStatus.COMPLETED and record.node_name in plan.index:
-            yield plan.steps[plan.index[record.node_name]], record
+def completed(plan: Plan, records: Iterable[StepRecord]) -> list[tuple[Step, StepRecord]]:
+    """Return completed steps of nodes that still exist; the others are history, not state."""
+    return [
+        (plan.steps[plan.index[record.node_name]], record)
+        for record in records
+        if record.status is StepStatus.COMPLETED and record.node_name in plan.index
+    ]
 
 
 EARLIER: Any = object()  # the source of a value that was made before the records begin
@@ -220,7 +222,7 @@ class Replay:
         for name, version in made.items():
             self._write(name, record)
             self.versions[name] = max(version, self.versions.get(name, 0))
-        self.levels[step.index] = record.round
+        self.levels[step.index] = record.superstep if record.retry_of is None else record.retry_of
         self.visits[step.index] = record.visit
         if step.is_gate:
             decided = record.decision
@@ -268,6 +270,7 @@ class Stored:
     state: LazyState = field(default_factory=LazyState)  # the latest value of every output
     is_map: bool = False  # it has items instead of steps
     first: int = 0  # the superstep from which on there are records
+    fence: int | None = None  # of the newest claim when it was read; None if that was held
     versions: Mapping[str, int] = field(default_factory=dict)  # the latest version of every output
 
     @property
@@ -283,7 +286,8 @@ class Stored:
     @property
     def finished(self) -> set[str]:
         """The nodes that have results."""
-        return {record.node_name for record in self.records if record.durable}
+        done = StepStatus.COMPLETED
+        return {record.node_name for record in self.records if record.status is done and not record.lost}
 
     @property
     def outputs(self) -> set[str]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 import traceback
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
+from hypergraph.checkpointers import clock
 from hypergraph.checkpointers.background import Writer
 from hypergraph.checkpointers.base import Checkpointer
-from hypergraph.checkpointers.clock import now
 from hypergraph.checkpointers.deltas import Grown, Growth
 from hypergraph.checkpointers.records import (
     Commit,
@@ -21,7 +23,7 @@ from hypergraph.checkpointers.records import (
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.durability.history import ResumeState
 from hypergraph.engine.kernel import NOT_KNOWN
-from hypergraph.engine.plan import Step, inputs_of
+from hypergraph.engine.plan import ABSENT, Step, inputs_of
 from hypergraph.engine.run import Run, StepOutcome
 from hypergraph.engine.scheduler import equal_outputs, results_of, write
 from hypergraph.exceptions import AmbiguousStepError, CrashLoopError, WorkerLostError, safe_text
@@ -169,14 +171,15 @@ class Journal:
         if self.silent:
             return
         facts = {} if outcome is None else _uncommon(outcome)
+        single = None if value is ABSENT else step.output
+        made = results_of(step, value) if single is None else {single: value}
         if step.is_gate:
             facts["decision"] = decision_text(value)
         elif not step.node.persist:
-            facts["lost"] = dict.fromkeys(_named(step, value), _NOT_KEPT)
-            facts["values"] = {}
+            facts["lost"], facts["values"] = dict.fromkeys(made, _NOT_KEPT), {}
         else:
-            facts["values"] = _named(step, value) if not step.appends else self._grown(step, value)
-        self._add(step, superstep, StepStatus.COMPLETED, seconds, facts, value)
+            facts["values"] = made if not step.appends else self._grown(step, value)
+        self._add(step, superstep, StepStatus.COMPLETED, seconds, facts, made)
         if not step.node.repeatable:
             self.flush(full=True)
         elif not self.waits_for_end and _clock() - self.last_commit > _EARLY:
@@ -208,10 +211,10 @@ class Journal:
         status: StepStatus,
         seconds: float | None,
         facts: dict[str, Any],
-        value: Any = None,
+        results: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
-        run, moment = self.run, now()
-        taken, made, awaited = _fixed_versions(run, step) if run.fixed else self._versions(step, value)
+        run, moment = self.run, clock.clock()
+        taken, made, awaited = _fixed_versions(run, step) if run.fixed else self._versions(step, results)
         if status is StepStatus.COMPLETED:
             facts["output_versions"] = made
             if self._is_remade(step):
@@ -237,7 +240,7 @@ class Journal:
             duration_ms=None if seconds is None else seconds * 1000,
             created_at=moment,
             completed_at=moment,
-            visit=run.visits(step),
+            visit=self.visits.get(step.index, 1),
             **facts,
         )
         self.superstep = superstep
@@ -253,20 +256,20 @@ class Journal:
             if not step.appends.isdisjoint(other.appends):
                 write(other, result, known)
         write(step, value, known)
-        return {name: known[name] for name, _ in results_of(step, value)}
+        return {name: known[name] for name in results_of(step, value)}
 
-    def _versions(self, step: Step, value: Any) -> _Versions:
+    def _versions(self, step: Step, results: Mapping[str, Any]) -> _Versions:
         """Return the versions of what a step took, of what it makes, and of what it waited for.
 
         The version of a value that leads back to the beginning of a loop without a gate, and is what it was,
         does not rise; nor does that of what is only made again.
         """
         versions, run = self.versions, self.run
-        same = equal_outputs(step, value, run.values, run.layout) if value is not None else []
+        same = equal_outputs(step, results, run.values, run.layout) if run.layout.returns[step.index] else []
         rise = 0 if self._is_remade(step) else 1
         return (
             {name: versions.get(name, 0) for name in step.node.inputs if name in run.values},
-            {name: versions.get(name, 0) + (rise if name not in same else 0) for name in _named(step, value)},
+            {name: versions.get(name, 0) + (rise if name not in same else 0) for name in results},
             {name: versions.get(name, 0) for name in step.wait_for},
         )
 
@@ -313,10 +316,6 @@ def growth_of(store: Checkpointer, workflow_id: str, *, is_new: bool) -> Growth:
         return None if payload is None else store.encoding.grown(workflow_id, payload)
 
     return Growth(None if is_new else load)
-
-
-def _named(step: Step, value: Any) -> dict[str, Any]:
-    return dict(results_of(step, value))
 
 
 def _fixed_versions(run: Run, step: Step) -> _Versions:

@@ -73,7 +73,8 @@ class WorkflowRecorder:
         """
         if workflow_id is None:
             return given
-        self.batch = self._map_of(check_workflow_id(workflow_id, child=True))
+        is_inner = isinstance(workflow_id, str) and "/" in workflow_id
+        self.batch = self._map_of(check_workflow_id(workflow_id, child=True)) if is_inner else None
         check_workflow_id(workflow_id, child=self.batch is not None)
         if self.options.checkpoint is not None:
             point = self.options.checkpoint
@@ -88,16 +89,16 @@ class WorkflowRecorder:
             stored = self.seen = stored_in(self.store, workflow_id, graph)
             recorded, known = (stored.outputs, stored.inputs) if stored is not None else (set(), {})
             if stored is not None:
-                self.questions = stored.questions
+                questions = self.questions = stored.questions
                 refuse_map(stored)
                 refuse_other_graph(graph, stored.workflow, self.options)
-                if not self.options.new_turn:
+                if given and not self.options.new_turn:
                     refuse_second_answer(graph, stored, given)
-                if not stored.questions:
+                if given and not questions:
                     given = without_answered(self.store, workflow_id, given)
         inputs, self.named = set(graph.inputs.all), frozenset(given)
         # An answer that was taken as an input is one: given again, it is no answer to the next question.
-        asked = set() if self.seen is None else self.seen.asked
+        asked = self.seen.asked if self.seen is not None and self.questions else set()
         recorded = recorded.union(known.keys() & answer_names(graph)) - asked
         self.edits = {n: v for n, v in given.items() if n in recorded and n not in inputs}
         unmade = set(graph.outputs).difference(recorded)  # given in place of what would have made it
@@ -107,7 +108,7 @@ class WorkflowRecorder:
 
     def _map_of(self, workflow_id: str) -> str | None:
         """Return the map that there is an item of under this id: the item can go on by itself."""
-        stored = self.store.backend.read_workflow(workflow_id) if "/" in workflow_id else None
+        stored = self.store.backend.read_workflow(workflow_id)
         return stored.parent_id if stored is not None and stored.item is not None else None
 
     # -- around a run -----------------------------------------------------------------------------------
@@ -119,14 +120,14 @@ class WorkflowRecorder:
         """
         if not self._keeps(run):
             return True
-        fresh = self._must_be_new(run)
+        fresh, stored = self._must_be_new(run), None
         workflow_id = run.workflow_id = run.place()
         if self.origin is not None and _is_outermost(run):
             if not self.has_forked:
                 self._fork(run, self.origin)
                 self.has_forked = True
         elif not fresh:
-            stored = self._stored(run)
+            stored = self.seen if _is_outermost(run) and self.seen is not None else self._stored(run)
             if stored is not None and self._is_over(run, stored):
                 return False
         try:
@@ -143,7 +144,7 @@ class WorkflowRecorder:
             run.journal = Journal(self.store, claim, run, self.writer)
             return True
         try:
-            return self._go_on(run, claim)
+            return self._go_on(run, claim, stored)
         except BaseException as error:
             if isinstance(error, CrashLoopError):
                 self.store.backend.write(
@@ -164,13 +165,9 @@ class WorkflowRecorder:
             described = replace(described, node_hashes=code.node_hashes if code else source.node_hashes)
         fork.begin(self.store, run.workflow_id or "", described, origin, force=self.options.force)
 
-    def _stored(self, run: Run, claim: Ownership | None = None) -> Stored | None:
-        """Return what is stored of a run, read again after the claim.
-
-        An earlier read may lie between the claim and the first commit of an owner that has ended since.
-        """
-        seen = self.seen if _is_outermost(run) and claim is None else None
-        return stored_in(self.store, run.workflow_id or "", run.admission.graph) if seen is None else seen
+    def _stored(self, run: Run) -> Stored | None:
+        """Return what is stored of a run."""
+        return stored_in(self.store, run.workflow_id or "", run.admission.graph)
 
     def _keeps(self, run: Run) -> bool:
         """Say whether a run has a history of its own."""
@@ -190,7 +187,10 @@ class WorkflowRecorder:
         """Restore how a workflow ended that has nothing to do now; return whether that is so."""
         if self.has_waited and ended_elsewhere(run, stored):
             return True
-        if stored.workflow.status is not WorkflowStatus.COMPLETED and not stored.questions:
+        status = stored.workflow.status
+        if status is not WorkflowStatus.COMPLETED and not (
+            status is WorkflowStatus.PAUSED and stored.questions
+        ):
             return False
         if not stored.records and run.plan.steps:
             return False  # nothing was written down, so nothing can be restored
@@ -224,17 +224,21 @@ class WorkflowRecorder:
         again = self.named if self.options.new_turn and _is_outermost(run) else ()
         return stored.news(given, self.edits if _is_outermost(run) else (), again)
 
-    def _go_on(self, run: Run, claim: Ownership) -> bool:
-        """Put a run where the claimed workflow stopped; return whether there is anything left to do."""
+    def _go_on(self, run: Run, claim: Ownership, seen: Stored | None) -> bool:
+        """Put a run where the claimed workflow stopped; return whether there is anything left to do.
+
+        What was seen before the claim may miss what another owner, who held the workflow then, wrote later.
+        """
         refuse_crash_loop(claim, self.store)
-        stored = self._stored(run, claim)
+        is_current = seen is not None and seen.fence is not None and seen.fence + 1 == claim.fence
+        stored = seen if is_current else self._stored(run)
         if stored is None:
             raise taken_over(claim.workflow_id)
         if self._has_answers(run, stored) and _is_outermost(run):
             refuse_late_answer(run, self.questions, stored)
             if not self.options.new_turn:
                 refuse_second_answer(run.admission.graph, stored, run.answers)
-        if self._is_over(run, stored):  # another process was faster
+        if not is_current and self._is_over(run, stored):  # another process was faster
             self.store.backend.release(claim)
             return False
         graph, news = run.admission.graph, self._news(run, stored)

@@ -24,11 +24,11 @@ from hypergraph.exceptions import (
     attach_evidence,
 )
 from hypergraph.graph.graph import Graph
+from hypergraph.node_kinds import NODE_KINDS
 from hypergraph.nodes.context import DEFAULT_LOGGER
 from hypergraph.nodes.names import got
 from hypergraph.records import PauseInfo, RunStatus, fresh_run_id
 from hypergraph.scheduling import Layout, Standing
-from hypergraph.structure import NODE_KINDS
 
 if TYPE_CHECKING:
     from hypergraph.cache import NodeCache

@@ -239,9 +239,13 @@ class Graph(Frozen):
         Raises ValueError for unknown or repeated names.
         """
         outputs = tuple(self.wiring.data_producers)
-        unknown = ", ".join(shown(name) for name in names if name not in outputs)
+        unknown = [name for name in names if name not in outputs]
         if unknown:
-            raise ValueError(f"Cannot select {unknown}: not graph outputs. Outputs: {outputs}")
+            hint = did_you_mean(str(unknown[0]), outputs)
+            raise ValueError(
+                f"Cannot select {', '.join(map(shown, unknown))}: not graph outputs. "
+                f"{hint + ' ' if hint else ''}Outputs: {outputs}"
+            )
         if len(set(names)) < len(names):
             raise ValueError(f"select() needs unique output names, got {names}")
         return self._copy(selected=names or None)

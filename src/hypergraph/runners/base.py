@@ -7,9 +7,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
-from hypergraph import durability
+from hypergraph import checkpointers, durability
 from hypergraph.cache import CacheBackend, NodeCache
 from hypergraph.display import did_you_mean
 from hypergraph.durability.options import HISTORY_OPTIONS
@@ -69,23 +70,24 @@ class BaseRunner(ABC):
 
     Args:
         cache: where nodes with cache=True find results
-        checkpointer: the store that records every run
+        checkpointer: the store that records every run, or the path of a SQLite file
         max_iterations: rounds that a loop may take each time it is entered; 1000 by default
         logger: the logger that nodes get as NodeContext.logger
         executor: what calls the nodes: an Executor, or a dict from node names to executors
     """
 
+    checkpointer: Checkpointer | None  # the store that records every run
+
     def __init__(
         self,
         cache: CacheBackend | None = None,
-        checkpointer: Checkpointer | None = None,
+        checkpointer: Checkpointer | str | PathLike[str] | None = None,
         *,
         max_iterations: int | None = None,
         logger: logging.Logger | None = None,
         executor: Executor | Mapping[str, Executor] | None = None,
     ) -> None:
-        if checkpointer is not None and not hasattr(checkpointer, "save_step"):
-            raise TypeError(_not_a_store(type(self).__name__, checkpointer))
+        checkpointer = _store_of(type(self).__name__, checkpointer)
         if cache is not None and hasattr(cache, "save_step"):
             raise TypeError(
                 f"cache must have get(key) and set(key, value), got the store {type(cache).__name__}. "
@@ -355,7 +357,7 @@ class BaseRunner(ABC):
             unmet = sorted(_NEEDS_STORE.intersection(vars(options)))
             raise ValueError(
                 f"{', '.join(unmet)} {'needs' if len(unmet) == 1 else 'need'} a runner with a checkpointer: "
-                f"{type(self).__name__}(checkpointer=SqliteCheckpointer('runs.db'))."
+                f"{type(self).__name__}(checkpointer='runs.db')."
             )
         return None
 
@@ -426,12 +428,22 @@ _SELECTING = frozenset(("select", "entrypoint", "on_internal_override"))  # what
 _NEEDS_STORE = HISTORY_OPTIONS | {"workflow_id"}
 
 
-def _not_a_store(runner: str, given: Any) -> str:
-    path = given if isinstance(given, str) else "runs.db"
-    return (
-        f"checkpointer must be a Checkpointer, got {got(given)}. "
-        f"Write {runner}(checkpointer=SqliteCheckpointer({path!r}))."
-    )
+def _store_of(runner: str, given: Any) -> Checkpointer | None:
+    """Return the store that was given, or the one in the file whose path was given. Raises TypeError."""
+    if isinstance(given, str | PathLike):
+        if "://" in str(given):
+            raise TypeError(
+                f"checkpointer takes the path of a SQLite file; for a server write {runner}("
+                "checkpointer=PostgresCheckpointer(...))."
+            )
+        return checkpointers.SqliteCheckpointer(given)
+    if given is not None and not hasattr(given, "save_step"):
+        raise TypeError(
+            f"checkpointer must be a Checkpointer or the path of a SQLite file, got {got(given)}. "
+            f"Write {runner}(checkpointer='runs.db')."
+        )
+    store: Checkpointer | None = given
+    return store
 
 
 def needs_interrupts(graph: Graph, why: str) -> IncompatibleRunnerError:

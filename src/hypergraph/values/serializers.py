@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self
 import msgspec
 
 from hypergraph.values.classes import REGISTERED, Classes, register
-from hypergraph.values.trees import PLAIN, Reader, Writer, is_plain
+from hypergraph.values.trees import PLAIN, SHORT, Reader, Writer, is_plain
 from hypergraph.values.undecodable import Undecodable
 
 __all__ = ["JsonSerializer", "MsgpackSerializer", "PickleSerializer", "Serializer", "Undecodable", "register"]
@@ -75,7 +75,8 @@ class _TreeSerializer(Serializer):
     def serialize(self, value: Any) -> bytes:
         """Return the value as bytes. Raises TypeError, with type and path, if it cannot be stored exactly."""
         try:
-            if is_plain(value, self._native):
+            is_small = type(value) is int and 0 <= value < SHORT
+            if is_small or type(value) in self._native or is_plain(value, self._native):
                 return self._encode(value)
         except (UnicodeEncodeError, RecursionError):
             pass  # a lone surrogate, which needs a tag, or deep nesting, which is reported below

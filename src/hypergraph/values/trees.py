@@ -25,7 +25,7 @@ MARK = "$"
 MAX_DEPTH = 100  # a tree is at most twice as deep; reading it is recursive and has to fit on the stack
 PLAIN: frozenset[type] = frozenset({str, bool, NoneType})  # always native, whatever the encoder and content
 _NO_KEYS = repeat("")
-_SHORT = 2**30 - 1  # comparing with a small int takes half the time
+SHORT = 2**30 - 1  # comparing with a small int takes half the time
 _MANY = 16  # from this length on, collecting the types of all items is faster
 
 Where = tuple[Any, object] | None  # the path of a part: (the path of its container, the last step)
@@ -59,7 +59,7 @@ def is_plain(  # noqa: PLR0912 -- hot loop: another call per item would double i
             if not (depth and is_plain(item, native, depth - 1)):
                 return False
         elif kind is int:
-            if not (0 <= item < _SHORT or LOWEST <= item <= HIGHEST):
+            if not (0 <= item < SHORT or LOWEST <= item <= HIGHEST):
                 return False
         elif not (kind is float and item - item == 0.0) and kind not in native:  # inf - inf and NaN are NaN
             return False

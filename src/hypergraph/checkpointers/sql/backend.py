@@ -96,6 +96,10 @@ class SqlBackend(Backend):
         found = self._read(reads.workflow, workflow_id)
         return found and self._with_graph(found)
 
+    def read_fence(self, workflow_id: str) -> int | None:
+        """Return the fence of the newest claim, None while that is held."""
+        return self._read(reads.fence, workflow_id)
+
     def read_owners(self, workflow_ids: Iterable[str]) -> dict[str, Owner]:
         """Return the processes that hold claims on these workflows; those without an owner are left out."""
         rows = self._read(reads.owners, workflow_ids)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -33,7 +35,8 @@ class SqliteCheckpointer(SqlCheckpointer):
     """Keep workflows in a SQLite file, which is opened on first use and made private to its user.
 
     Args:
-        path: The file; it is created on first use.
+        path: The file; it is created on first use. ":memory:" is a temporary file that is removed with the
+            store, for tests and experiments.
         durability: A shortcut for a policy with this durability.
         retention: A shortcut for a policy with this retention.
         policy: When steps are written and how long they are kept; CheckpointPolicy() by default.
@@ -45,11 +48,11 @@ class SqliteCheckpointer(SqlCheckpointer):
         graphs: Graphs whose classes the store reads and writes; a run names those of its own graph.
 
     Raises:
-        ValueError: `policy` together with a shortcut for one of its parts, or ":memory:" as path.
+        ValueError: `policy` together with a shortcut for one of its parts, or an empty path.
 
     Example:
         >>> from hypergraph.checkpointers import SqliteCheckpointer
-        >>> store = SqliteCheckpointer("workflows.db")
+        >>> store = SqliteCheckpointer("runs.db")
         >>> store.state("order-1")
         {}
     """
@@ -70,9 +73,15 @@ class SqliteCheckpointer(SqlCheckpointer):
         redact: Redact | None = None,
         graphs: Graphs = (),
     ) -> None:
-        if os.fspath(path) in ("", ":memory:"):
-            raise ValueError("SqliteCheckpointer needs a file; MemoryCheckpointer keeps workflows in memory")
-        backend = SqliteBackend(database_at(os.fspath(path)))
+        path = os.fspath(path)
+        if not path:
+            raise ValueError("SqliteCheckpointer needs the path of a file, or ':memory:' for a temporary one")
+        folder = None
+        if path == ":memory:":
+            path = os.path.join(folder := _temporary_folder(), "runs.db")
+        backend = SqliteBackend(database_at(path))
+        if folder is not None:
+            weakref.finalize(backend.database, shutil.rmtree, folder, ignore_errors=True)
         beside = artifacts_beside(backend.location) if artifact_store is None else artifact_store
         super().__init__(
             backend,
@@ -86,6 +95,12 @@ class SqliteCheckpointer(SqlCheckpointer):
             redact=redact,
             graphs=graphs,
         )
+
+
+def _temporary_folder() -> str:
+    import tempfile  # most stores have a file of their own
+
+    return tempfile.mkdtemp(prefix="hypergraph-")
 
 
 def artifacts_beside(path: str) -> FileArtifactStore:

@@ -16,7 +16,7 @@ from hypergraph.graph.drawing import Box, draw
 from hypergraph.graph.mermaid import to_mermaid
 from hypergraph.graph.picture import page
 from hypergraph.graph.structure import structure_of
-from hypergraph.structure import NODE_KINDS
+from hypergraph.node_kinds import NODE_KINDS
 from hypergraph.views.graph import OVERLAYS, GraphView, graph_view
 from hypergraph.views.graph import graph as drawn
 from hypergraph.views.problems import NOT_FOUND, STORE, USAGE, Problem

@@ -8,7 +8,7 @@ from hypergraph.checkpointers.overview import Overview
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import duration, quoted, status, when
-from hypergraph.cli.stores import WF, answer
+from hypergraph.cli.stores import APP, WF, answer
 from hypergraph.cli.tables import ROWS, children_table, error_lines, node_table, question_lines, step_table
 from hypergraph.display import Block, plural
 from hypergraph.runs.log import failed_status
@@ -76,7 +76,8 @@ def _facts(found: WorkflowDetail) -> list[str]:
         "parent": found["parent"],
         "forked from": found["forked_from"] and f"{found['forked_from']} at superstep {found['forked_at']}",
         "forks": ", ".join(found["forks"]),
-        "tags": ", ".join(f"{key}={value}" for key, value in found["tags"].items()),
+        "tags": ", ".join(f"{key}={value}" for key, value in found["tags"].items() if key != APP),
+        "app": found["tags"].get(APP),
         "next nodes": ", ".join(found["next"] or []),
     }
     return [f"{name}: {value}" for name, value in facts.items() if value]
@@ -90,11 +91,15 @@ def _next(found: WorkflowDetail) -> list[str]:
     if found["children"]["is_map"] and found["children"]["items"]:
         return [quoted("hypergraph", "show", found["children"]["items"][0]["id"])]
     if found["pause"] is not None:
-        answer = quoted("hypergraph", "resume", wf)
-        return [f"{answer} MODULE:GRAPH {found['pause']['response_key']}=..."]
+        return [f"{_resume(found)} {found['pause']['response_key']}=..."]
     if found["alive"] is False:
-        return [f"{quoted('hypergraph', 'resume', wf)} MODULE:GRAPH", quoted("hypergraph", "state", wf)]
+        return [_resume(found), quoted("hypergraph", "state", wf)]
     return [quoted("hypergraph", "state", wf), quoted("hypergraph", "steps", wf, "--values")]
+
+
+def _resume(found: WorkflowDetail) -> str:
+    """Return the command that resumes a workflow; the graph is named unless the workflow remembers it."""
+    return quoted("hypergraph", "resume", found["id"]) + ("" if APP in found["tags"] else " MODULE:GRAPH")
 
 
 def _tree(found: TreeView) -> Reply:
