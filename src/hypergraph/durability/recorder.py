@@ -265,8 +265,10 @@ class WorkflowRecorder:
 
     @property
     def is_slow(self) -> bool:
-        """Whether ending a run takes longer than an event loop should be held up."""
-        return self.store.backend.commit_seconds > _SLOW
+        """Whether a write takes longer than an event loop should be held up."""
+        backend = self.store.backend
+        is_behind = self.writer is not None and not self.writer.is_idle
+        return backend.commit_seconds > _SLOW or is_behind or backend.is_locked()
 
     def close(self, run: Run) -> tuple[int, ...]:
         """Write down how the run ended; return the indexes of the steps that became durable."""

@@ -208,7 +208,7 @@ def _restore_values(  # noqa: PLR0912 - each source of values has its own rule
     standing: Standing = run.standing
     coming = standing.layout.reached_from((), [*bits(standing.due)])
     takers = [run.plan.steps[i] for i in bits(coming)]
-    needed = {*run.admission.returns, *(name for step in takers for name in step.node.inputs)}
+    needed = {*run.admission.returns, *(name for step in takers for name in _names_taken(step))}
     known = {name for name in run.values if name in run.admission.given or name in run.admission.base}
     for name in [name for name in run.values if name not in known]:
         del run.values[name]
@@ -233,7 +233,7 @@ def _restore_values(  # noqa: PLR0912 - each source of values has its own rule
             del run.values[name]
     for name in run.plan.lists.intersection(run.values):
         run.values[name] = list(run.values[name])  # it grows in place, and the store's own must not
-    wanted: list[tuple[Step | None, str]] = [(step, name) for step in takers for name in step.node.inputs]
+    wanted: list[tuple[Step | None, str]] = [(step, name) for step in takers for name in _names_taken(step)]
     if lacks_results(run, stored):
         wanted += [(None, name) for name in run.admission.returns]
     run.resumed.remade = _Remaking(run, stored, replay, lost).steps(wanted)
@@ -249,6 +249,11 @@ def _made(stored: Stored, store: Checkpointer, record: StepRecord, name: str) ->
         return _UNKNOWN
     found = stored.state if newest.index == record.index else _own_values(store, record)
     return found.get(name, _UNKNOWN)
+
+
+def _names_taken(step: Step) -> set[str]:
+    """Return the names of what a step takes, and of the lists that it adds to."""
+    return {*step.node.inputs, *step.lists, *step.appends}
 
 
 class Lost(NamedTuple):
@@ -298,7 +303,7 @@ class _Remaking:
             if maker is None or record is None or is_due or not self._can_make(maker, record, value):
                 raise self._unreadable(value, step)
             needed[record.node_name] = record
-            wanted += [(maker, taken) for taken in maker.node.inputs]
+            wanted += [(maker, taken) for taken in _names_taken(maker)]
         ordered = sorted(needed.values(), key=lambda record: record.index)
         return [self.run.plan.steps[index[record.node_name]] for record in ordered]
 

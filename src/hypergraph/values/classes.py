@@ -392,7 +392,8 @@ class Classes:
         waiting: list[type[Any]] = list(self._named.values())
         seen = set(waiting)
         while waiting:
-            fresh: list[type[Any]] = [cls for cls in type.__subclasses__(waiting.pop()) if cls not in seen]
+            below: list[type[Any]] = type.__subclasses__(waiting.pop())
+            fresh = [cls for cls in below if cls not in seen]
             found = next((cls for cls in reversed(fresh) if name_of(cls) == name and kind_of(cls)), None)
             if found is not None:
                 return found
