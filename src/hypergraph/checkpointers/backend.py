@@ -166,6 +166,15 @@ class Backend(ABC):
             OwnershipLostError: the claim is not the newest, or a step is recorded already.
         """
 
+    def try_write(self, commit: Commit) -> bool:
+        """Make one commit durable, as `write` does, but return False where it would wait for a lock."""
+        self.write(commit)
+        return True
+
+    def is_locked(self) -> bool:
+        """Return whether a write would have to wait for a lock now."""
+        return False
+
     @abstractmethod
     def release(self, claim: Claim) -> None:
         """Give the workflow back; a claim that another process has taken over is left alone."""

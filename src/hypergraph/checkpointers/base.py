@@ -39,6 +39,7 @@ from hypergraph.checkpointers.records import (
 from hypergraph.checkpointers.status import WorkflowStatus
 from hypergraph.exceptions import CheckpointError, WorkflowNotFoundError
 from hypergraph.values.codecs import Codec, CodecChain
+from hypergraph.values.graphs import Graphs, with_graphs
 
 if TYPE_CHECKING:
     from hypergraph.values.serializers import Serializer
@@ -69,6 +70,7 @@ class Checkpointer:
         artifact_store: The place for large values.
         artifact_threshold: Encoded bytes above which a value is large; 128 KiB by default.
         redact: A function (node, name, value) -> value, called before a value is encoded.
+        graphs: Graphs whose classes the store reads and writes; a run names those of its own graph.
 
     Example:
         >>> from hypergraph.checkpointers import MemoryCheckpointer
@@ -88,11 +90,12 @@ class Checkpointer:
         artifact_store: ArtifactStore | None = None,
         artifact_threshold: int | None = None,
         redact: Redact | None = None,
+        graphs: Graphs = (),
     ) -> None:
         self.backend = backend  # the place where the workflows are kept; its verbs are documented there
         self.policy = policy if policy is not None else CheckpointPolicy()  # when and how long to keep steps
         self.encoding = Encoding(
-            serializer,
+            with_graphs(serializer or Encoding().serializer, graphs) if graphs else serializer,
             CodecChain.of(codec),
             artifact_store,
             checked_threshold(artifact_threshold),

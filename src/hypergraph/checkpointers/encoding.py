@@ -28,7 +28,7 @@ from hypergraph.checkpointers.status import StepStatus
 from hypergraph.exceptions import CheckpointError, DecryptionError
 from hypergraph.records import PauseInfo
 from hypergraph.values.codecs import CodecChain
-from hypergraph.values.undecodable import Undecodable
+from hypergraph.values.undecodable import Undecodable, UnknownClassError
 
 if TYPE_CHECKING:
     from hypergraph.values.serializers import Serializer
@@ -175,7 +175,7 @@ class Encoding:
         try:
             if self.redact is not None and name != PAUSE:
                 value = self.redact(place.node, name, value)
-            raw = self.serializer.serialize(value)
+            raw = self._serialized(name, value, place)
             base = None
             if growth is not None:
                 raw, base = growth.patch(name, place.superstep, place.idx, raw)
@@ -202,6 +202,20 @@ class Encoding:
         payload = Payload(name, version, written, crc32(data), data, place.superstep, place.idx, base)
         is_small = place.artifact is None and len(data) <= self.threshold
         return payload if is_small else self._placed(payload, place)
+
+    def _serialized(self, name: str, value: Any, place: Place) -> bytes:
+        """Return the value as bytes; warn of an input of an unknown class, stored for comparison only."""
+        try:
+            return self.serializer.serialize(value)
+        except UnknownClassError as error:
+            if place.node or name == PAUSE:
+                raise
+            warnings.warn(
+                f"The value of {name!r} can be stored, but not restored (workflow {place.workflow_id!r}, an "
+                f"input); pass it again on resume. {error}",
+                stacklevel=2,
+            )
+            return self.serializer.without_types().serialize(value)
 
     def _placed(self, payload: Payload, place: Place) -> Payload:
         """Return the payload with its checksum; data too large for a row is put elsewhere and referred to."""
@@ -249,7 +263,11 @@ class Encoding:
         if payload.data is None:
             return Undecodable(f"not stored: {payload.format[1:]}")
         try:
-            return self.serializer.deserialize(self.whole(workflow_id, payload))
+            raw = self.whole(workflow_id, payload)
+            found = self.serializer.deserialize(raw)
+            if type(found) is Undecodable:
+                found.stored_as(raw, self.serializer.without_types().serialize)
+            return found
         except Exception as error:  # rows may hold anything, codecs and serializers may raise anything
             ours = isinstance(error, ValueError | CheckpointError)
             return Undecodable(str(error) if ours else f"{type(error).__name__}: {error}")

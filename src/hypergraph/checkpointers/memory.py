@@ -42,6 +42,7 @@ from hypergraph.checkpointers.records import (
 from hypergraph.checkpointers.sqlite.locks import HOST
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.display import plural
+from hypergraph.values.graphs import Graphs
 
 T = TypeVar("T")
 
@@ -52,6 +53,7 @@ class MemoryCheckpointer(Checkpointer):
     Args:
         policy: When steps are written and how long they are kept; CheckpointPolicy() by default.
         max_workflows: Workflows to keep; None for all.
+        graphs: Graphs whose classes the store reads and writes; a run names those of its own graph.
 
     Raises:
         ValueError: `max_workflows` is neither None nor a positive int.
@@ -63,10 +65,16 @@ class MemoryCheckpointer(Checkpointer):
         0
     """
 
-    def __init__(self, *, policy: CheckpointPolicy | None = None, max_workflows: int | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        policy: CheckpointPolicy | None = None,
+        max_workflows: int | None = None,
+        graphs: Graphs = (),
+    ) -> None:
         if max_workflows is not None and (type(max_workflows) is not int or max_workflows < 1):
             raise ValueError(f"max_workflows must be None or a positive int, not {max_workflows!r}")
-        super().__init__(MemoryBackend(max_workflows), policy=policy)
+        super().__init__(MemoryBackend(max_workflows), policy=policy, graphs=graphs)
 
     def __repr__(self) -> str:
         count = self.backend.find(Query(top_level=False, limit=1))[1]

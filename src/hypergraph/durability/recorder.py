@@ -20,12 +20,12 @@ from hypergraph.durability.code_changes import (
     has_grown,
     outdated_nodes,
     refuse_other_graph,
-    with_types_of,
 )
 from hypergraph.durability.history import Stored, active_time, produced, stored_in
 from hypergraph.durability.journal import Journal, refuse_crash_loop
 from hypergraph.durability.resume import (
     ended_elsewhere,
+    lacks_results,
     recall,
     refuse_given_up_answer,
     refuse_late_answer,
@@ -40,6 +40,7 @@ from hypergraph.engine.run import RECORD_SIZE, Run
 from hypergraph.exceptions import CrashLoopError, ItemChangedError, WorkflowError, WorkflowLockedError
 from hypergraph.graph.graph import Graph
 from hypergraph.records import RunStatus
+from hypergraph.values.graphs import with_types_of
 from hypergraph.values.undecodable import Undecodable
 
 _SLOW = 0.002  # seconds for one commit; a hop to another thread takes a twentieth of it
@@ -49,6 +50,7 @@ class WorkflowRecorder:
     """Keep the runs of one call in a store."""
 
     def __init__(self, store: Checkpointer, options: RunOptions, graph: Graph) -> None:
+        _refuse_unrecorded(graph, store.policy.granularity)
         store.backend.recover()  # reading alone finishes nothing that a crash left half done
         self.store = store.view(serializer=with_types_of(store.encoding.serializer, graph))
         self.options = options
@@ -101,11 +103,8 @@ class WorkflowRecorder:
         recorded = recorded.union(known.keys() & answer_names(graph)) - asked
         self.edits = {n: v for n, v in given.items() if n in recorded and n not in inputs}
         unmade = set(graph.outputs).difference(recorded)  # given in place of what would have made it
-        earlier = {
-            n: value
-            for n, (_, value) in known.items()
-            if (n in inputs or n in unmade) and not isinstance(value, Undecodable)
-        }
+        # What cannot be read is among them: a step that needs it must not get the default instead.
+        earlier = {n: value for n, (_, value) in known.items() if n in inputs or n in unmade}
         return {**earlier, **{n: v for n, v in given.items() if n not in self.edits}}
 
     def _map_of(self, workflow_id: str) -> str | None:
@@ -199,6 +198,7 @@ class WorkflowRecorder:
         if (
             self._has_answers(run, stored)
             or self._news(run, stored)
+            or lacks_results(run, stored)
             or has_grown(run.admission.graph, stored)
         ):
             return False
@@ -266,8 +266,10 @@ class WorkflowRecorder:
 
     @property
     def is_slow(self) -> bool:
-        """Whether ending a run takes longer than an event loop should be held up."""
-        return self.store.backend.commit_seconds > _SLOW
+        """Whether a write takes longer than an event loop should be held up."""
+        backend = self.store.backend
+        is_behind = self.writer is not None and not self.writer.is_idle
+        return backend.commit_seconds > _SLOW or is_behind or backend.is_locked()
 
     def close(self, run: Run) -> tuple[int, ...]:
         """Write down how the run ended; return the indexes of the steps that became durable."""
@@ -302,7 +304,11 @@ class WorkflowRecorder:
 
     def _described(self, run: Run) -> NewWorkflow:
         new = described(run, self.options)
-        inputs = {name: value for name, value in run.values.items() if name in run.admission.given}
+        inputs = {
+            name: value
+            for name, value in run.values.items()
+            if name in run.admission.given and not isinstance(value, Undecodable)
+        }
         if run.map_run is None:
             return replace(new, inputs=inputs, parent_id=new.parent_id or self.batch)
         number, key = run.map_run.number_of(run.item_index), self.maps.key_of(run)
@@ -390,11 +396,24 @@ class MapRecorder:
             inputs = self.store.encoding.versioned(item.id, self.store.backend.read_inputs(item.id))
             stored = Stored(item, [], inputs)
             changed = stored.news(given)
+            self._refuse_unknown(map_run, item, stored)
             if changed and stored.inputs:
                 raise ItemChangedError(
                     f"Item {item.item} of {map_run.workflow_id!r} was recorded with other values of "
                     f"{', '.join(map(repr, changed))}. Map the same list again, match items by key=..., "
                     "or use another workflow_id.",
+                    workflow_id=item.id,
+                )
+
+    @staticmethod
+    def _refuse_unknown(map_run: MapRun, item: Workflow, stored: Stored) -> None:
+        """Raise ItemChangedError for an item that was not stored: it cannot be compared with a new one."""
+        for name in map_run.map_over:
+            value = stored.inputs.get(name, (0, None))[1]
+            if isinstance(value, Undecodable) and value.is_form_of(None) is None:
+                raise ItemChangedError(
+                    f"Item {item.item} of {map_run.workflow_id!r} cannot be compared with the recorded one: "
+                    f"its {name!r} is {value.reason}. Match items by key=..., or use another workflow_id.",
                     workflow_id=item.id,
                 )
 
@@ -416,6 +435,20 @@ class MapRecorder:
         known = {item.fingerprint: item.item for item in items if item.item is not None}
         unused = iter(range(max(known.values(), default=-1) + 1, len(keys) + len(known) + 1))
         return [known[key] if key in known else next(unused) for key in keys]
+
+
+def _refuse_unrecorded(graph: Graph, granularity: str) -> None:
+    """Raise ValueError for nodes that must not be repeated where their steps are not stored."""
+    if granularity == "step":
+        return
+    for node in graph.iter_nodes():
+        if node.nested_graph is not None:
+            _refuse_unrecorded(node.nested_graph, "none")
+        elif granularity == "none" and not node.repeatable:
+            raise ValueError(
+                f"Node {node.name!r} must not be repeated, and a policy with granularity='none' or "
+                "'top-level' does not store its step. Use granularity='step'."
+            )
 
 
 def keeps_inside(store: Checkpointer, parent: Run, name: str) -> bool:

@@ -118,6 +118,7 @@ class StepOutcome:
     cached = False
     span_id = ""
     attempts = 1
+    called = False  # whether the function was called
     cut_off = False  # whether a timeout interrupted the call
     lost_worker = False  # whether a worker died with an earlier attempt
     waited = 0.0  # seconds spent waiting for the concurrency limit

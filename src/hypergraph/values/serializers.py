@@ -46,8 +46,12 @@ class Serializer(ABC):
     def deserialize(self, data: bytes) -> Any:
         """Return the value of these bytes, or an `Undecodable` with the reason."""
 
-    def with_types(self, annotations: Iterable[Any]) -> Serializer:
-        """Return a serializer that also rebuilds objects of the classes in these annotations."""
+    def with_types(self, annotations: Iterable[Any], functions: Iterable[Any] = ()) -> Serializer:
+        """Return a serializer for the classes that these annotations and functions name.
+
+        It also rebuilds objects of these classes, and refuses to store objects of classes that it does not
+        know.
+        """
         return self
 
     def without_types(self) -> Serializer:
@@ -68,6 +72,7 @@ class _TreeSerializer(Serializer):
     _check: Callable[[bytes], None]  # raises ValueError for bytes that would take too much memory
     _lossy = False
     _classes: tuple[Classes, ...] | None = (REGISTERED,)
+    _strict = False  # whether only objects of these classes are stored
 
     def serialize(self, value: Any) -> bytes:
         """Return the value as bytes. Raises TypeError, with type and path, if it cannot be stored exactly."""
@@ -86,7 +91,8 @@ class _TreeSerializer(Serializer):
         except (UnicodeEncodeError, RecursionError):
             pass  # a lone surrogate, which needs a tag, or deep nesting, which is reported below
         try:
-            writer = Writer(type(self).__name__, self._native, self._encode, self._lossy)
+            known = self._classes if self._strict else None
+            writer = Writer(type(self).__name__, self._native, self._encode, self._lossy, known)
             return self._encode(writer.write(value))
         except RecursionError:
             raise self._refused(value, "nested too deep") from None
@@ -108,16 +114,21 @@ class _TreeSerializer(Serializer):
             reason = f"not readable as {self.id}: {type(error).__name__}: {error}"
             return Undecodable(reason[:LONGEST_TEXT])
 
-    def with_types(self, annotations: Iterable[Any]) -> Self:
-        """Return a serializer that also rebuilds objects of the classes in these annotations."""
+    def with_types(self, annotations: Iterable[Any], functions: Iterable[Any] = ()) -> Self:
+        """Return a serializer for the classes that these annotations and functions name.
+
+        It also rebuilds objects of these classes. What it stores it can read: `serialize` raises TypeError
+        for an object of a class that it does not know.
+        """
         other = copy.copy(self)
-        other._classes = (Classes(annotations), *(self._classes or ()))
+        other._classes = (Classes(annotations, functions), *(self._classes or ()))
+        other._strict = True
         return other
 
     def without_types(self) -> Self:
         """Return a serializer for viewing: it builds no objects of user classes, even registered ones."""
         other = copy.copy(self)
-        other._classes = None
+        other._classes, other._strict = None, False
         return other
 
 

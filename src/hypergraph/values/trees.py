@@ -17,10 +17,10 @@ from typing import Any
 
 from hypergraph.exceptions import safe_text
 from hypergraph.values import arrays, frames, tags
-from hypergraph.values.classes import Classes, kind_of, name_of
+from hypergraph.values.classes import Classes, kind_of, line_for, name_of
 from hypergraph.values.limits import LONGEST_TEXT, check_hashes
 from hypergraph.values.tags import HIGHEST, LOWEST
-from hypergraph.values.undecodable import Undecodable
+from hypergraph.values.undecodable import Undecodable, UnknownClassError
 
 MARK = "$"
 MAX_DEPTH = 100  # a tree is at most twice as deep; reading it is recursive and has to fit on the stack
@@ -102,12 +102,18 @@ class _Attribute(str):
 
 
 class Writer:
-    """Turn one value into a tree."""
+    """Turn one value into a tree; with classes, objects of other classes are refused."""
 
     def __init__(
-        self, owner: str, native: frozenset[type], encode: Callable[[Any], bytes], lossy: bool
+        self,
+        owner: str,
+        native: frozenset[type],
+        encode: Callable[[Any], bytes],
+        lossy: bool,
+        classes: Iterable[Classes] | None = None,
     ) -> None:
         self._owner, self._native, self._encode, self._lossy = owner, native, encode, lossy
+        self._classes = classes
 
     def write(self, value: Any, where: Where = None, depth: int = 0) -> Any:
         """Return the tree of a value. Raises TypeError with type and path of a part that cannot be stored."""
@@ -145,12 +151,23 @@ class Writer:
     def _other(self, value: Any, where: Where, depth: int) -> Any:
         try:
             tag, parts = _to_parts(value)
+            if tag == "object" and self._classes is not None:
+                self._check_known(type(value))
         except Exception as error:  # a property of a user class can raise anything
-            reason = str(error) if type(error) is TypeError else f"its content cannot be read: {error!r}"
+            own = type(error) in (TypeError, UnknownClassError)
+            reason = str(error) if own else f"its content cannot be read: {error!r}"
             if not self._lossy:
-                raise TypeError(self._message(value, where, reason)) from error
+                refusal = UnknownClassError if type(error) is UnknownClassError else TypeError
+                raise refusal(self._message(value, where, reason)) from error
             return self.write(safe_text(value), where, depth)
         return self._tagged(tag, parts, where, depth)
+
+    def _check_known(self, kind: type[Any]) -> None:
+        if not any(known.knows(kind) for known in self._classes or ()):
+            raise UnknownClassError(
+                "a resume could not find its class; name it in an annotation of the graph, or add: "
+                + line_for(name_of(kind))
+            )
 
     def _tagged(self, tag: str, parts: tags.Parts, where: Where, depth: int) -> dict[str, Any]:
         tree: dict[str, Any] = {MARK: tag}
@@ -209,6 +226,8 @@ class Reader:
         self._classes = classes
         self._first = ""  # why the first part cannot be rebuilt
         self._count = 0  # parts that cannot be
+        self._unknown: dict[str, None] = {}  # classes of objects that could not be built
+        self._found: dict[str, type[Any] | None] = {}
 
     def value(self, tree: Any) -> Any:
         """Return the value of a tree, inside an `Undecodable` if a part of it cannot be rebuilt.
@@ -216,10 +235,13 @@ class Reader:
         The tree is used up: lists and mappings of the value are its own.
         """
         value = self._read(tree, None)
-        if not self._count or type(value) is Undecodable:
+        if not self._count:
             return value
-        more = self._count - 1
-        return Undecodable(self._first + (f" (and {more} more)" if more else ""), value)
+        if type(value) is not Undecodable:
+            more = self._count - 1
+            value = Undecodable(self._first + (f" (and {more} more)" if more else ""), value)
+        value.classes = tuple(self._unknown)
+        return value
 
     def _read(self, tree: Any, where: Where) -> Any:
         kind = type(tree)
@@ -272,11 +294,15 @@ class Reader:
         name = tags.checked(of, str)
         if self._classes is None:
             raise ValueError(f"an object of {name}; objects are not built for viewing")
-        cls = next(filter(None, (known.find(name) for known in self._classes)), None)
+        if name not in self._found:
+            self._found[name] = next(filter(None, (known.find(name) for known in self._classes)), None)
+        cls = self._found[name]
         kind = kind_of(cls) if cls else None
         if kind is None:
-            raise ValueError(f"the class {name} is not registered; call register() with it before reading")
+            self._unknown[name] = None
+            raise ValueError(f"the class {name} is not known here; add: {line_for(name)}")
         try:
             return kind.from_parts(**parts)
         except Exception as error:  # the class may have changed
+            self._unknown[name] = None
             raise ValueError(f"an object of {name} cannot be rebuilt: {error}") from error
