@@ -342,7 +342,7 @@ def refuse_second_answer(graph: Graph, stored: Stored, given: Mapping[str, Any])
     A question that waits, and those that may follow it, are still to be answered, also for another time.
     """
     waits = [record.node_name for record in stored.questions]
-    open_ones = {*walk([name for name in waits if name in graph.nodes], graph.wiring.successors)}
+    open_ones = {*walk([name for name in waits if name in graph.nodes], graph.wiring.ways)}
     answered = {
         name
         for node in graph.interrupt_nodes
