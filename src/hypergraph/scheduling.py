@@ -421,7 +421,9 @@ class Layout:
         self.tangled = [  # heads that feed each other: they run on what was there before either
             loop.cut
             for loop in self.loops
-            if any(loop.cut >> j & 1 and (i, j) in self.severed for i in bits(loop.cut) for j in self.flows[i])
+            if any(
+                loop.cut >> j & 1 and (i, j) in self.severed for i in bits(loop.cut) for j in self.flows[i]
+            )
         ]
         self.eventful |= _union(self.tangled)
 
@@ -874,7 +876,9 @@ class Standing:
             if layout.loops[k].kept and layout.loops[k].cut & bit:
                 self.have &= ~(layout.need[index] & layout.loops[k].kept)
 
-    def finish(self, index: int, absent: Collection[str] = (), equal: Collection[str] = ()) -> None:
+    def finish(  # noqa: PLR0912 - what one step changes, in one place
+        self, index: int, absent: Collection[str] = (), equal: Collection[str] = ()
+    ) -> None:
         """Note that a node is done, which of its outputs it did not make, and which are as they were."""
         layout, bit = self.layout, 1 << index
         self.running &= ~bit

@@ -4,7 +4,7 @@ A backend keeps records and encoded values; it knows no serializer. Verbs that r
 handed the `Encoding` of the store. All verbs are synchronous and may be called from any thread. Reading an
 unknown id gives nothing, never an error. Trouble with the place itself is a CheckpointError.
 
-Twenty verbs are abstract. Those below "with a default" are answered from them, and overridden where a
+Twenty-one verbs are abstract. Those below "with a default" are answered from them, and overridden where a
 backend has a shorter way.
 """
 
@@ -20,6 +20,7 @@ from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import (
     Claim,
     Commit,
+    EncodedAnswer,
     EncodedStep,
     NewWorkflow,
     Ownership,
@@ -191,6 +192,14 @@ class Backend(ABC):
 
         Raises:
             WorkflowLockedError: the workflow has an owner.
+        """
+
+    @abstractmethod
+    def put_answers(self, answers: Sequence[EncodedAnswer]) -> None:
+        """Add answers to steps that wait for one, also of a workflow with an owner: all of them, or none.
+
+        Raises:
+            WorkflowError: a step does not wait any more, or has an answer.
         """
 
     @abstractmethod

@@ -232,6 +232,14 @@ class Run:
         """The names of the GraphNodes around this run, from the outermost."""
         return (*self.parent.path, self.step_name) if self.parent is not None else ()
 
+    @property
+    def trail(self) -> tuple[str, ...]:
+        """The names of the GraphNodes around this run, each with the item of a map: where a question is."""
+        inside = (*self.parent.trail, self.step_name) if self.parent is not None else ()
+        return (
+            inside if self.map_run is None else (*inside, f"item-{self.map_run.number_of(self.item_index)}")
+        )
+
     def path_of(self, name: str) -> str:
         """Return the "/"-joined path of a node of this run."""
         return "/".join((*self.path, name)) if self.parent is not None else name
@@ -380,7 +388,7 @@ class Run:
 
     def exhaust(self, loop: Loop, superstep: int) -> None:
         """End the run because a loop went round more often than allowed."""
-        step = self.plan.steps[next(bits(loop.cut))]
+        step = self.plan.steps[bits(loop.cut)[0]]
         error = InfiniteLoopError(self.context.max_iterations, self._loop_text(loop))
         evidence = NodeError(self.path_of(step.name), error, superstep=superstep, item_index=self.item_index)
         self.end(RunStatus.FAILED, error, evidence, step.index)

@@ -398,10 +398,10 @@ class Classes:
         seen = set(waiting)
         while waiting:
             below: list[type[Any]] = type.__subclasses__(waiting.pop())
-            fresh = [cls for cls in below if cls not in seen]
-            found = next((cls for cls in reversed(fresh) if name_of(cls) == name and kind_of(cls)), None)
-            if found is not None:
-                return found
+            fresh: list[type[Any]] = [cls for cls in below if cls not in seen]
+            for cls in reversed(fresh):
+                if name_of(cls) == name and kind_of(cls):
+                    return cls  # type: ignore[no-any-return]  # a class: `below` has nothing else
             seen.update(fresh)
             waiting += fresh
         return None
