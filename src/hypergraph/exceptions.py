@@ -431,6 +431,22 @@ class ItemChangedError(WorkflowError):
     """The inputs of a map item differ from the recorded ones; use a new id, or map(..., key=...)."""
 
 
+class ValueUnreadableError(WorkflowError):
+    """A stored value that is needed cannot be read; make its class known, or pass the value again."""
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        workflow_id: str | None = None,
+        name: str | None = None,
+        class_name: str | None = None,
+    ) -> None:
+        super().__init__(message, workflow_id=workflow_id)
+        self.name = name  # the input or output
+        self.class_name = class_name  # the class that is not known, as "module:Class"
+
+
 class StepError(WorkflowError):
     """A workflow cannot continue at a node."""
 

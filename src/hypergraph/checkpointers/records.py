@@ -17,6 +17,7 @@ from hypergraph.display import Table, as_html, as_text, execution_time, first_li
 from hypergraph.exceptions import (
     CheckpointError,
     OwnershipLostError,
+    WorkflowError,
     WorkflowLockedError,
     WorkflowNotFoundError,
 )
@@ -113,6 +114,9 @@ class StepRecord:
     lost: dict[str, str] = field(default_factory=dict)  # output name -> why its value is not durable
     visit: int = 1  # how often the node ran, this time included
     retry_of: int | None = None  # the superstep that it belongs to, if something failed there before
+    answer: dict[str, Any] | None = None  # to its question, by name, as long as it is not used
+    answered_by: str | None = None  # who gave the answer, if that is known
+    answered_at: str | None = None  # when, as an ISO time in UTC
 
     def __post_init__(self) -> None:
         if not self.workflow_id or not self.node_name:
@@ -358,6 +362,7 @@ def _plain(value: Any) -> Any:
 
 
 PAUSE = ""  # the name under which the pause of a step is kept; no output can be called so
+ANSWER = "?"  # likewise, of an answer that is not used yet
 DROPPED = "!dropped by the retention policy"
 
 
@@ -397,11 +402,19 @@ class Place(NamedTuple):
     artifact: bool | None = None  # whether it must, or must not, go to the artifact store
 
 
+class EncodedAnswer(NamedTuple):
+    """An answer ready to be written: the step that asks, and the payload."""
+
+    record: StepRecord
+    payload: Payload
+
+
 class EncodedStep(NamedTuple):
     """A step ready to be written: its record, and as payloads what the values were when it was made."""
 
     record: StepRecord
     payloads: list[Payload]
+    seal: str | None = None  # of an encrypted store: proves that the owner of the key wrote the record
 
 
 def gap(name: str, version: int, reason: str, place: Place) -> Payload:
@@ -504,6 +517,15 @@ def recorded_already(record: StepRecord) -> OwnershipLostError:
     return OwnershipLostError(
         f"Workflow {record.workflow_id!r}: superstep {record.superstep} of node {record.node_name!r} is "
         "recorded already, so another run is at work on it; this one stops here.",
+        workflow_id=record.workflow_id,
+    )
+
+
+def not_asking(record: StepRecord) -> WorkflowError:
+    """Return the error for an answer to a step that waits for none, or has one."""
+    return WorkflowError(
+        f"Node {record.node_name!r} of workflow {record.workflow_id!r} has been answered already, or does "
+        "not ask any more; this answer was not used. Look at the workflow before you answer again.",
         workflow_id=record.workflow_id,
     )
 

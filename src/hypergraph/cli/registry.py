@@ -117,6 +117,9 @@ COMMANDS = {
     "import": Command("import an exported workflow into the store", KEEP, ("import order-1.json --as copy",)),
     "db-info": Command("show the size and content of the store", KEEP, ("db info",)),
     "db-check": Command("check the store for damage: pages, rows, values, artifacts", KEEP, ("db check",)),
+    "db-recover": Command(
+        "finish what a crashed program left half written in a SQLite file", KEEP, ("db recover --db runs.db",)
+    ),
     "db-migrate": Command("update the store to the schema of this release", KEEP, ("db migrate",)),
     "db-copy": Command(
         "copy workflows from one store to another", KEEP, ("db copy runs.db postgresql://host/runs",)

@@ -14,7 +14,7 @@ from hypergraph import checkpointers, durability
 from hypergraph.cache import CacheBackend, NodeCache
 from hypergraph.display import did_you_mean
 from hypergraph.durability.options import HISTORY_OPTIONS
-from hypergraph.engine.admission import UNSET, Admission, admit, admit_nothing
+from hypergraph.engine.admission import UNSET, Admission, admit, admit_nothing, split_answers
 from hypergraph.engine.execute import report
 from hypergraph.engine.kernel import Kernel
 from hypergraph.engine.nested import MapRun, expand
@@ -34,7 +34,6 @@ from hypergraph.exceptions import (
 from hypergraph.graph.graph import Graph
 from hypergraph.nodes.graph_node import checked_clone
 from hypergraph.nodes.names import got
-from hypergraph.records import RunStatus
 from hypergraph.runners.observer import EventObserver
 from hypergraph.runners.options import (
     ErrorHandling,
@@ -316,9 +315,7 @@ class BaseRunner(ABC):
         dispatcher = dispatcher_for(options.event_processors)
         observer = self._observer(dispatcher) if dispatcher is not None else None
         check_graph(graph, type(self).__name__, self.capabilities)
-        if graph.has_interrupts:
-            raise needs_interrupts(graph, "map cannot wait for answers: many items cannot share one")
-        given = merged_inputs(graph, values, inputs, options)
+        answers, given = split_answers(graph, merged_inputs(graph, values, inputs, options))
         names = [options.map_over] if isinstance(options.map_over, str) else list(options.map_over)
         check_mapped(graph, names, given)
         items = expand(given, names, options.map_mode, checked_clone(options.clone, names, tuple(given)))
@@ -339,7 +336,7 @@ class BaseRunner(ABC):
             mode=options.map_mode,
             keep_going=options.error_handling == "continue",
         )
-        map_run.workflow_id, map_run.refusal = options.workflow_id, refusal
+        map_run.workflow_id, map_run.refusal, map_run.answers = options.workflow_id, refusal, answers
         return map_run, dispatcher if map_run.items else None  # a map of no items has no events
 
     def _admit(
@@ -413,7 +410,7 @@ class BaseRunner(ABC):
                 annotate(bad.error, _note(bad, bad.failure))
             reraise(bad.error)
         for run in map_run.runs:
-            if run is not None and run.status is RunStatus.COMPLETED:
+            if run is not None and run.failure is None:
                 report(run)
         return result
 

@@ -179,7 +179,9 @@ def _empty() -> RunResult:
 
 
 def overall(found: Collection[RunStatus]) -> RunStatus:
-    """Return the status of a map from the statuses of its items."""
+    """Return the status of a map from the statuses of its items; one that waits for answers is not over."""
+    if RunStatus.PAUSED in found and RunStatus.STOPPED not in found:
+        return RunStatus.PAUSED
     if RunStatus.FAILED in found:
         if RunStatus.COMPLETED in found:
             return RunStatus.PARTIAL
@@ -281,6 +283,16 @@ class MapResult(Sequence[RunResult]):
     def failed(self) -> bool:
         """Whether any item failed."""
         return bool(self.failures)
+
+    @property
+    def pauses(self) -> tuple[PauseInfo, ...]:
+        """The open questions of all items, each under the key that answers it in the map."""
+        return tuple(pause for result in self.results for pause in result.pauses)
+
+    @property
+    def pause(self) -> PauseInfo | None:
+        """The first of the open questions."""
+        return next(iter(self.pauses), None)
 
     @property
     def failures(self) -> list[RunResult]:

@@ -120,10 +120,12 @@ def _failed_workflows(store: Checkpointer, query: Query) -> Iterator[Workflow]:
 
 def _graphs(store: Checkpointer, found: Workflow) -> set[str | None]:
     """Return the names of the graph of a workflow and of those around it."""
-    names, above = {found.graph_name}, found.parent_id
-    while above is not None and (parent := store.backend.read_workflow(above)) is not None:
-        names.add(parent.graph_name)
-        above = parent.parent_id
+    names, above, passed = {found.graph_name}, found.parent_id, {found.id}
+    while above is not None and above not in passed:  # a damaged store may have circles
+        passed.add(above)
+        parent = store.backend.read_workflow(above)
+        names |= set() if parent is None else {parent.graph_name}
+        above = None if parent is None else parent.parent_id
     return names
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 from hypergraph.display import did_you_mean
 from hypergraph.views.check import CheckView
-from hypergraph.views.database import DatabaseView, MigratedView
+from hypergraph.views.database import DatabaseView, MigratedView, RecoveredView
 from hypergraph.views.diff import ChangesView, DiffView
 from hypergraph.views.doctor import HealthView, VersionView
 from hypergraph.views.errors import ErrorPage, FailurePage
@@ -74,6 +74,7 @@ SCHEMAS: dict[str, type] = {
     "database": DatabaseView,
     "check": CheckView,
     "migrated": MigratedView,
+    "recovered": RecoveredView,
     "doctor": HealthView,
     "version": VersionView,
 }

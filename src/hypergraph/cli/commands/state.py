@@ -158,7 +158,8 @@ def _write(value: Any, path: str, overwrite: bool) -> Reply:
             raise Problem(REFUSED, f"Cannot read the value: {whole['problem']}")
         data = (as_json(whole["value"], indent=2) + "\n").encode()
     try:
-        with open(path, "wb" if overwrite else "xb") as file:
+        how = os.O_TRUNC if overwrite else os.O_EXCL
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | how, 0o600), "wb") as file:
             file.write(data)
     except FileExistsError:
         raise Problem(
