@@ -38,7 +38,7 @@ handful of bit masks over nodes. Both know nodes by their index in graph order.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -93,12 +93,14 @@ class Ambiguity(Exception):
         self.places = tuple(places)
 
 
-def bits(mask: int) -> Iterator[int]:
-    """Yield the indexes of a mask in order."""
+def bits(mask: int) -> list[int]:
+    """Return the indexes of a mask in order."""
+    found = []
     while mask:
         low = mask & -mask
-        yield low.bit_length() - 1
+        found.append(low.bit_length() - 1)
         mask ^= low
+    return found
 
 
 class Layout:
@@ -145,7 +147,7 @@ class Layout:
         self._settle_slots()
         self._settle_entries()
 
-    def _active(self) -> Iterator[int]:
+    def _active(self) -> list[int]:
         return bits(self.scope)
 
     def _targets_of(self, index: int) -> dict[str, int]:
@@ -423,7 +425,9 @@ class Layout:
         self.tangled = [  # heads that feed each other: they run on what was there before either
             loop.cut
             for loop in self.loops
-            if any(loop.cut >> j & 1 and (i, j) in self.severed for i in bits(loop.cut) for j in self.flows[i])
+            if any(
+                loop.cut >> j & 1 and (i, j) in self.severed for i in bits(loop.cut) for j in self.flows[i]
+            )
         ]
         self.eventful |= _union(self.tangled)
 
@@ -882,7 +886,9 @@ class Standing:
             if layout.loops[k].kept and layout.loops[k].cut & bit:
                 self.have &= ~(layout.need[index] & layout.loops[k].kept)
 
-    def finish(self, index: int, absent: Collection[str] = (), equal: Collection[str] = ()) -> None:
+    def finish(  # noqa: PLR0912 - what one step changes, in one place
+        self, index: int, absent: Collection[str] = (), equal: Collection[str] = ()
+    ) -> None:
         """Note that a node is done, which of its outputs it did not make, and which are as they were."""
         layout, bit = self.layout, 1 << index
         self.running &= ~bit
