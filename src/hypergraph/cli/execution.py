@@ -187,7 +187,7 @@ def _run(order: Order, store: Checkpointer | None) -> RunResult | MapResult:
 def _watchers(lines: bool) -> list[EventProcessor]:
     if sys.stderr.isatty() and importlib.util.find_spec("rich") is not None:
         return [RichProgressProcessor()]
-    return [RichProgressProcessor(force_mode="non-tty")] if lines or sys.stderr.isatty() else []
+    return [RichProgressProcessor(force_mode="non-tty")] if lines else []
 
 
 def _prints_to(quiet: bool) -> Any:
