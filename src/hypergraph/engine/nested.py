@@ -101,10 +101,10 @@ class MapRun:
         recorder = self.context.recorder if self.items else None
         if recorder is not None:
             recorder.open_map(self)
-        if observer is not None:
-            await observer.map_started(self)
         self.started = clock()
         try:
+            if observer is not None:
+                await observer.map_started(self)
             await self._run_items()
         finally:
             self.stopped_at = clock()

@@ -396,7 +396,7 @@ class Classes:
             fresh = [cls for cls in below if cls not in seen]
             found = next((cls for cls in reversed(fresh) if name_of(cls) == name and kind_of(cls)), None)
             if found is not None:
-                return found
+                return cast("type[Any]", found)
             seen.update(fresh)
             waiting += fresh
         return None
