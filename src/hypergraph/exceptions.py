@@ -169,6 +169,13 @@ class NodeError(ExecutionError):
 
     A run never raises it. `NodeError.of(exc)` returns it for an exception that came out of a run,
     `result.failure` holds it in the result of a failed run.
+
+    >>> look_up = FunctionNode(lambda item: {"tea": 2.5}[item], "look_up", "price")
+    >>> try:
+    ...     SyncRunner().run(Graph([look_up]), item="milk")
+    ... except KeyError as error:
+    ...     print(NodeError.of(error).node_name, dict(NodeError.of(error).inputs))
+    look_up {'item': 'milk'}
     """
 
     inputs: Mapping[str, Any]  # the inputs of the node, with changes made in place

@@ -66,7 +66,7 @@ class ResumeState:
     visits: dict[int, int] = field(default_factory=dict)  # how often each step has completed
     remade: list[Step] = field(default_factory=list)  # what runs first, because values it made were not kept
     lost: dict[str, str] = field(default_factory=dict)  # node -> why values it made are not there
-    waiting: dict[tuple[int, str], int] = field(default_factory=dict)  # pauses: superstep and node -> index
+    waiting: dict[str, StepRecord] = field(default_factory=dict)  # open questions, by node
     rows: list[tuple[int, Step, str | None, Any]] = field(
         default_factory=list
     )  # what need not run again, its child, and what it decided
@@ -297,8 +297,11 @@ class Stored:
     @property
     def questions(self) -> list[StepRecord]:
         """The steps that wait for an answer."""
-        if self.workflow.status is not WorkflowStatus.PAUSED:
-            return []
+        return self.waiting if self.workflow.status is WorkflowStatus.PAUSED else []
+
+    @property
+    def waiting(self) -> list[StepRecord]:
+        """The steps that wait for an answer, or will once the workflow is run again."""
         latest = {record.node_name: record for record in self.records}
         return [record for record in latest.values() if record.status is StepStatus.PAUSED]
 

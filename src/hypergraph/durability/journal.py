@@ -8,6 +8,7 @@ import time
 import traceback
 from collections import Counter, deque
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
 from types import MappingProxyType
@@ -27,7 +28,7 @@ from hypergraph.checkpointers.records import (
     fast_constructor,
 )
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
-from hypergraph.durability.history import ResumeState
+from hypergraph.durability.history import ResumeState, is_other
 from hypergraph.engine.kernel import NOT_KNOWN
 from hypergraph.engine.plan import ABSENT, Step, inputs_of
 from hypergraph.engine.run import Run, StepOutcome
@@ -131,7 +132,7 @@ class Journal:
         self.versions = (
             dict.fromkeys(run.admission.given, 1) if run.resumed is None else dict(run.resumed.versions)
         )  # how often each name was written
-        self.waiting: dict[tuple[int, str], int] = {} if run.resumed is None else run.resumed.waiting
+        self.waiting: dict[str, StepRecord] = {} if run.resumed is None else run.resumed.waiting
         self.numbers: dict[int, int] | None = {} if run.context.kernel.concurrent else None
         self.intents = Intents(self, claim)
         self.growth = growth_of(store, claim.workflow_id, is_new=run.resumed is None)
@@ -159,7 +160,8 @@ class Journal:
         if not self._is_remade(step):
             self.visits[step.index] = self.visits.get(step.index, 0) + 1
         if self.numbers is not None and not step.appends:  # now: steps that run together end in any order
-            self.numbers[step.index] = self._index_of(superstep, step)
+            asked = self.waiting.get(step.name) if self.waiting else None
+            self.numbers[step.index] = self._next_index() if asked is None else asked.index
         if self._trouble is not None:
             raise self._trouble
         self.running.add(step.index)
@@ -218,6 +220,29 @@ class Journal:
         except Exception:  # the warning comes from where it is stored
             return None
 
+    def asks_the_same(self, step: Step) -> bool:
+        """Say whether a question that was answered is asked about the same values now.
+
+        If values that were not kept came out differently, its answer stays in the history as unused.
+        """
+        asked = self.waiting.get(step.name)
+        made = {name for again in self.run.resumed.remade for name in again.outputs} if asked else set()
+        if asked is None or asked.pause is None or made.isdisjoint(step.node.inputs):
+            return True
+        now = inputs_of(step, self.run.values)
+        before = asked.pause.values or dict.fromkeys(list(now)[:1], asked.pause.value)
+        if self.store.encoding.redact is not None or not any(
+            not isinstance(value, Undecodable) and is_other(value, now.get(name))
+            for name, value in before.items()
+        ):
+            return True
+        del self.waiting[step.name]
+        if self.numbers is not None:
+            self.numbers[step.index] = self._next_index()
+        self.outbox.append(self.encode(replace(asked, status=StepStatus.STOPPED)))
+        self.lowest = min(self.lowest, asked.superstep)
+        return False
+
     def known_result(self, step: Step, superstep: int) -> Any:
         """Return what a call that must not be repeated has returned, if that is known; else NOT_KNOWN."""
         return self.intents.result_of(step, superstep)
@@ -275,10 +300,10 @@ class Journal:
         }
         self._add(step, superstep, StepStatus.FAILED, None, facts)
 
-    def paused(self, step: Step, superstep: int, pause: PauseInfo) -> None:
-        """Write down that a step waits for an answer."""
+    def paused(self, step: Step, superstep: int, pause: PauseInfo, outcome: StepOutcome) -> None:
+        """Write down that a step waits for an answer; of a nested graph, the first of its questions."""
         if not self.silent:
-            self._add(step, superstep, StepStatus.PAUSED, None, {"pause": pause})
+            self._add(step, superstep, StepStatus.PAUSED, None, {**_uncommon(outcome), "pause": pause})
 
     def _add(  # noqa: PLR0917 - the facts of one step
         self,
@@ -304,13 +329,17 @@ class Journal:
         past = run.resumed
         if past is not None and past.last < superstep <= past.last + past.shift - len(past.remade):
             facts["retry_of"] = superstep - past.shift
+        number = self.numbers.pop(step.index, None) if self.numbers is not None else None
+        if self.waiting and (asked := self.waiting.pop(step.name, None)) is not None:
+            superstep, number = asked.superstep, asked.index  # a pause is completed in place
+            facts.pop("retry_of", None)
+            if asked.answer is not None and status is StepStatus.COMPLETED and step.kind == "interrupt":
+                facts["answered_by"], facts["answered_at"] = asked.answered_by, asked.answered_at
         record = _new_record(
             self.claim.workflow_id,
             superstep,
             step.name,
-            self.numbers.pop(step.index)
-            if self.numbers is not None and step.index in self.numbers
-            else self._index_of(superstep, step),
+            self._next_index() if number is None else number,
             status,
             taken,
             duration_ms=None if seconds is None else seconds * 1000,
@@ -356,10 +385,7 @@ class Journal:
         """Say whether a step can run more than once in this run, so that its values can grow."""
         return bool(self.run.layout.home[step.index])
 
-    def _index_of(self, superstep: int, step: Step) -> int:
-        """Return the next index; a pause that is completed in place keeps its own."""
-        if self.waiting and (superstep, step.name) in self.waiting:
-            return self.waiting[superstep, step.name]
+    def _next_index(self) -> int:
         self.next_index += 1
         return self.next_index - 1
 

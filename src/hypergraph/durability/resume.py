@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
 from hypergraph.checkpointers.base import Checkpointer
-from hypergraph.checkpointers.records import StepRecord, Turn, Workflow
+from hypergraph.checkpointers.query import Query
+from hypergraph.checkpointers.questions import UNKNOWN, Question, answer_at, answered, child_at, placed
+from hypergraph.checkpointers.records import NewWorkflow, StepRecord, Turn, Workflow
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.durability.history import (
     EARLIER,
@@ -25,6 +28,7 @@ from hypergraph.engine.plan import Step
 from hypergraph.engine.run import CallContext, Run
 from hypergraph.exceptions import HypergraphError, NodeError, ValueUnreadableError, WorkflowError
 from hypergraph.graph.graph import Graph
+from hypergraph.nodes.graph_node import GraphNode
 from hypergraph.records import PauseInfo, RunStatus
 from hypergraph.scheduling import Standing, bits
 from hypergraph.structure import walk
@@ -35,12 +39,14 @@ def recall(run: Run, stored: Stored, store: Checkpointer) -> None:
     """Restore values, records and ending of a run that has nothing to do."""
     past = take_up(run, stored, {}, (), store)
     run.standing = None
+    asked: dict[str, list[PauseInfo]] = {}
+    for question in store.questions(stored.workflow.id):
+        path = (*run.trail, *question.pause.path)
+        asked.setdefault(question.head, []).append(placed(question.pause, path))
     for record in stored.questions:
-        step = (
-            run.plan.steps[run.plan.index[record.node_name]] if record.node_name in run.plan.index else None
-        )
-        if step is not None:
-            run.ask(step, record.superstep, questions_in(store, record))
+        index = run.plan.index.get(record.node_name)
+        if index is not None and record.node_name in asked:
+            run.ask(run.plan.steps[index], record.superstep, asked[record.node_name])
     for name in set(run.admission.returns).difference(run.values):
         value = stored.state.get(name)
         if isinstance(value, Undecodable):  # nothing makes it again: the result says why it cannot be read
@@ -58,14 +64,6 @@ def lacks_results(run: Run, stored: Stored) -> bool:
         name in made and isinstance(stored.state.get(name, _LOST), Undecodable)
         for name in run.admission.returns
     )
-
-
-def questions_in(store: Checkpointer, record: StepRecord) -> list[PauseInfo]:
-    """Return what a step asks: a question of its own, or those of the graph inside it."""
-    child = record.child_workflow_id
-    stored = stored_in(store, child) if child is not None else None
-    inner = [pause for asked in stored.questions for pause in questions_in(store, asked)] if stored else []
-    return inner or ([] if record.pause is None else [record.pause])
 
 
 def recalled(store: Checkpointer, run: Run, step: Step, child: str) -> Run | MapRun | None:
@@ -142,6 +140,7 @@ def take_up(
     past.last = max((record.superstep for record in stored.records), default=-1)
     past.next_index = max((record.index for record in stored.records), default=-1) + 1
     kept: list[StepRecord] = []  # the last records of nodes that this turn does not reach
+    reached = 0
     if news or outdated:
         past.first = past.last + 1
         names = frozenset(news)
@@ -160,6 +159,8 @@ def take_up(
             index = plan.index.get(tally.node)
             if index is not None and index not in known and tally.status is StepStatus.COMPLETED:
                 past.visits[index] = past.visits.get(index, 0) + tally.steps
+    if any(step.kind == "graph" for step in plan.steps):
+        _pass_over_given_up(run, stored, store, reached)
     for name, (version, _) in stored.inputs.items():
         past.versions[name] = max(version, past.versions.get(name, 0))
     current = [record for record in stored.records if record.superstep >= past.first]
@@ -169,13 +170,29 @@ def take_up(
     if past.remade or any(record.status is StepStatus.FAILED for record in latest.values()):
         ready = [standing.after(i, past.levels, past.first) for i in standing.copy().ready()]
         past.shift = max(past.last + 1 - min(ready, default=past.last + 1), 0) + len(past.remade)
-    past.waiting = {(r.superstep, r.node_name): r.index for r in current if r.status is StepStatus.PAUSED}
+    latest = {**{r.node_name: r for r in kept if r.status is StepStatus.PAUSED}, **latest}
+    past.waiting = {n: r for n, r in latest.items() if r.status is StepStatus.PAUSED}
     past.rows = [
         (r.superstep, s, r.child_workflow_id, r.decision) for s, r in completed(plan, [*kept, *current])
     ]
     run.records += past.raw_records()
-    _ask_again(run, latest.values())
+    for record in past.waiting.values():
+        run.answers = {**(record.answer or {}), **run.answers}
+    _ask_again(run, past.waiting.values())
     return past
+
+
+def _pass_over_given_up(run: Run, stored: Stored, store: Checkpointer, reached: int) -> None:
+    """Count visits of nested graphs that a later turn has given up: the next one is a fresh run."""
+    others = frozenset(WorkflowStatus) - {WorkflowStatus.COMPLETED}
+    past, layout = run.resumed, run.admission.layout
+    for child in store.backend.find(Query(others, parent=stored.workflow.id, limit=None))[0]:
+        index = run.plan.index.get(child.node_name or "")
+        if index is not None:
+            turns = [turn.superstep for turn in stored.turns if layout.reached_from(turn.names) >> index & 1]
+            begun = past.first if reached >> index & 1 else max(turns, default=0)
+            over = child.visit if (child.parent_superstep or 0) < begun else child.visit - 1
+            past.visits[index] = max(over, past.visits.get(index, 0))
 
 
 def _add_new_nodes(run: Run, stored: Stored, outdated: Sequence[str]) -> None:
@@ -191,14 +208,14 @@ def _ask_again(run: Run, latest: Iterable[StepRecord]) -> None:
     standing = run.standing
     for record in latest:
         index = run.plan.index.get(record.node_name)
-        if record.status is not StepStatus.PAUSED or record.pause is None or index is None:
+        if record.pause is None or index is None:
             continue
         step = run.plan.steps[index]
         answered = any(name in run.answers for name in step.outputs)
         if step.kind == "interrupt" and not answered and standing.due >> index & 1:
             standing.start(index)
             standing.ask(index)
-            run.ask(step, record.superstep, [record.pause])
+            run.ask(step, record.superstep, [placed(record.pause, run.trail)])
 
 
 def _restore_values(  # noqa: PLR0912 - each source of values has its own rule
@@ -342,87 +359,158 @@ def refuse_second_answer(graph: Graph, stored: Stored, given: Mapping[str, Any])
     A question that waits, and those that may follow it, are still to be answered, also for another time.
     """
     waits = [record.node_name for record in stored.questions]
-    open_ones = {*walk([name for name in waits if name in graph.nodes], graph.wiring.successors)}
-    answered = {
+    open_ones = {*walk([name for name in waits if name in graph.nodes], graph.wiring.ways)}
+    closed = {
         name
         for node in graph.interrupt_nodes
         if node.name not in open_ones and any(r.node_name == node.name and r.durable for r in stored.records)
         for name in node.data_outputs
     }
-    for name in answered.intersection(given):
+    for name in closed.intersection(given):
         if name in stored.state and is_other(stored.state[name], given[name]):
-            raise _answered(stored.workflow.id, name)
+            raise answered(stored.workflow.id, name)
 
 
 def without_answered(
-    store: Checkpointer, workflow_id: str | None, given: Mapping[str, Any]
+    graph: Graph, store: Checkpointer, workflow_id: str, given: Mapping[str, Any], asked: Sequence[Question]
 ) -> Mapping[str, Any]:
-    """Return what is given without answers that were given before to questions inside of nested graphs.
+    """Return what is given without answers that were given before to questions of nested graphs and items.
 
-    Raises WorkflowError for other answers than those.
+    Raises WorkflowError for other answers than those. What is asked, or may follow what is asked, is still to
+    be answered.
     """
-    nested = {name: _inside(store, workflow_id or "", name) for name in given if "." in name}
-    for name, found in nested.items():
-        if found is not _UNKNOWN and is_other(found, given[name]):
-            raise _answered(workflow_id or "", name)
-    return {name: value for name, value in given.items() if nested.get(name, _UNKNOWN) is _UNKNOWN}
+    keys = {key for question in asked for key in question.keys}
+    waits = {question.head for question in asked}.intersection(graph.nodes)
+    coming = {*walk(waits, graph.wiring.successors)} - waits
+    left = dict(given)
+    for name in [name for name in given if "." in name and name not in keys]:
+        found = answer_at(store, workflow_id, name)
+        head, *path = name.split(".")[:-1]
+        if found is UNKNOWN or (waits and head in coming):
+            continue
+        if head in waits and not _is_over(store, workflow_id, (head, *path)):
+            continue
+        if is_other(found, left.pop(name)):
+            raise answered(workflow_id, name)
+    return left
 
 
-def _inside(store: Checkpointer, workflow_id: str, key: str) -> Any:
-    """Return what a dotted key names in the last visit of a nested graph, if it exists."""
-    head, dot, rest = key.partition(".")
-    if not dot:
-        return store.state(workflow_id).get(key, _UNKNOWN)
-    visits = [child for child in store.backend.children(workflow_id) if child.node_name == head]
-    return _inside(store, max(visits, key=lambda child: child.visit).id, rest) if visits else _UNKNOWN
+def without_answered_items(store: Checkpointer, map_run: MapRun, asked: Sequence[Question]) -> None:
+    """Take away the answers that items of a map were given before; raise WorkflowError for other ones."""
+    keys = {key for question in asked for key in question.keys}
+    for number, answers in map_run.answers.items():
+        for name in [name for name in answers if (key := f"item-{number}.{name}") not in keys]:
+            key, *path = f"item-{number}.{name}", f"item-{number}", *name.split(".")[:-1]
+            if _is_over(store, map_run.workflow_id or "", path):
+                found = answer_at(store, map_run.workflow_id or "", key)
+                if found is not UNKNOWN and is_other(found, answers.pop(name)):
+                    raise answered(map_run.workflow_id or "", key)
 
 
-def _answered(workflow_id: str, name: str) -> WorkflowError:
-    return WorkflowError(
-        f"{name!r} of workflow {workflow_id!r} has been answered already, and not with this. To try another "
-        "answer, fork the workflow before the question; to ask for more, pass new_turn=True.",
-        workflow_id=workflow_id,
-    )
+def _is_over(store: Checkpointer, workflow_id: str, path: Sequence[str]) -> bool:
+    """Say whether the nested graph or item at the end of a path, in its last visit, has completed."""
+    found = child_at(store, workflow_id, path)
+    return found is not None and found.status is WorkflowStatus.COMPLETED
 
 
-def refuse_late_answer(run: Run, seen: Sequence[StepRecord], stored: Stored) -> None:
-    """Raise WorkflowError when what is answered now has meanwhile been answered in another way."""
-    still = {record.index for record in stored.questions}
-    gone = [record for record in seen if record.index not in still and _is_answered(record, run.answers)]
-    if not gone:
-        return
-    asked = gone[0]
-    state = stored.state
-    if any(name not in state or is_other(state[name], answer) for name, answer in run.answers.items()):
-        raise WorkflowError(
-            f"Node {asked.node_name!r} of workflow {stored.workflow.id!r} was answered elsewhere "
-            "while this answer was on its way; it was not used. Look at the workflow before you go on.",
-            workflow_id=stored.workflow.id,
-        )
-    run.answers.clear()
+def canonical(graph: Graph, given: Mapping[str, Any], asked: Sequence[Question]) -> Mapping[str, Any]:
+    """Return what is given with the keys of open questions in place of the flat names of lifted outputs."""
+    keys = {key for question in asked for key in question.keys if "." in key}
+    if not keys:
+        return given
+    found = {name: _lifted_from(graph, name) for name in given}
+    return {
+        key if (key := found[name]) in keys and key not in given else name: v for name, v in given.items()
+    }
 
 
-def refuse_given_up_answer(run: Run, stored: Stored, news: Collection[str], outdated: Sequence[str]) -> None:
+def _lifted_from(graph: Graph, name: str) -> str:
+    """Return the key of the question inside nested graphs that makes an output, else the name."""
+    for node in graph.iter_nodes():
+        if isinstance(node, GraphNode) and node.map_config is None and name in node.outputs:
+            inner = dict(zip(node.outputs, node.inner_outputs, strict=True))[name]
+            return f"{node.name}.{_lifted_from(node.graph, inner)}"
+    return name
+
+
+def refuse_late_answer(
+    answers: Mapping[str, Any],
+    seen: Sequence[Question],
+    now: Sequence[Question],
+    store: Checkpointer,
+    wf: str,
+) -> list[str]:
+    """Return the answers that have been given meanwhile; raise WorkflowError for another one than this."""
+    still = {(question.step.workflow_id, question.step.index) for question in now}
+    done = []
+    for question in seen:
+        keys = [key for key in question.keys if key in answers]
+        if not keys or (question.step.workflow_id, question.step.index) in still:
+            continue
+        for key in keys:
+            found = answer_at(store, wf, key)
+            if found is UNKNOWN or is_other(found, answers[key]):
+                raise WorkflowError(
+                    f"Node {question.pause.node_name!r} of workflow {wf!r} was answered elsewhere "
+                    "while this answer was on its way; it was not used. "
+                    "Look at the workflow before you go on.",
+                    workflow_id=wf,
+                )
+        done += keys
+    return done
+
+
+def refuse_given_up_answer(
+    run: Run, stored: Stored, asked: Sequence[Question], news: Collection[str], outdated: Sequence[str]
+) -> None:
     """Raise WorkflowError for an answer to a question that the same call gives up by new values or code."""
     answers = () if run.fixed else run.answers
     if not answers or not (news or outdated):
         return
-    index = run.plan.index
-    again = [index[name] for name in outdated if name in index]
-    reached = run.admission.layout.reached_from(news, again)
-    for record in stored.questions:
-        if _is_answered(record, run.answers) and reached >> index.get(record.node_name, 0) & 1:
+    reached = run.admission.layout.reached_from(news, _indexes(run, outdated))
+    for question in asked:
+        given = any(key in run.answers for key in question.keys)
+        if given and reached >> run.plan.index.get(question.head, 0) & 1:
             cause = ", ".join(map(repr, news)) or "changed code"
             raise WorkflowError(
-                f"Node {record.node_name!r} of workflow {stored.workflow.id!r} will ask again because of "
-                f"{cause}, so this answer was not used. Pass the new values first, then answer the question.",
+                f"Node {question.pause.node_name!r} of workflow {stored.workflow.id!r} will ask again "
+                f"because of {cause}, so this answer was not used. Pass the new values first, then answer "
+                "the question.",
                 workflow_id=stored.workflow.id,
             )
 
 
-def _is_answered(record: StepRecord, answers: Mapping[str, Any]) -> bool:
-    keys = [] if record.pause is None else record.pause.response_keys.values()
-    return any(key in answers for key in keys)
+def _indexes(run: Run, names: Iterable[str]) -> list[int]:
+    return [run.plan.index[name] for name in names if name in run.plan.index]
+
+
+def given_up(run: Run, stored: Stored, news: Collection[str], outdated: Sequence[str]) -> list[StepRecord]:
+    """Return the questions that new values or code give up, as they are kept: with their unused answers."""
+    if not (news or outdated):
+        return []
+    reached = run.admission.layout.reached_from(news, _indexes(run, outdated))
+    return [
+        replace(record, status=StepStatus.STOPPED)
+        for record in stored.waiting
+        if record.node_name not in run.plan.index or reached >> run.plan.index[record.node_name] & 1
+    ]
+
+
+def give_up_inside(store: Checkpointer, workflow_id: str) -> None:
+    """Give up the questions of the unfinished runs below a workflow."""
+    unfinished = frozenset({WorkflowStatus.PAUSED, WorkflowStatus.ACTIVE})
+    for child in store.backend.find(Query(unfinished, parent=workflow_id, limit=None))[0]:
+        give_up_inside(store, child.id)
+        stored = stored_in(store, child.id)
+        claim = store.backend.claim(child.id, NewWorkflow(parent_id=workflow_id), store.encoding)
+        try:
+            records = (
+                [] if stored is None else [replace(r, status=StepStatus.STOPPED) for r in stored.waiting]
+            )
+            steps = [store.encoding.encode(record) for record in records]
+            store.backend.write(store.encoding.commit(claim, steps, status=WorkflowStatus.STOPPED))
+        finally:
+            store.backend.release(claim)
 
 
 def ended_elsewhere(run: Run, stored: Stored) -> bool:

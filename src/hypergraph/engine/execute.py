@@ -227,7 +227,7 @@ async def perform(run: Run, step: Any, superstep: int) -> None:  # noqa: PLR0912
     except PauseExecution as signal:
         run.ask(step, superstep, signal.pauses)
         if journal is not None:
-            journal.paused(step, superstep, signal.pause)
+            journal.paused(step, superstep, signal.pause, outcome)
         run.land(step, ASKED)
         if observer is not None:
             await observer.interrupted(run, step, outcome.span_id, signal.pause)
@@ -427,7 +427,8 @@ async def _ask(run: Run, step: Step, superstep: int, outcome: StepOutcome) -> An
     outputs = step.outputs
     if all(name in run.answers for name in outputs):
         answers = tuple(run.answers.pop(name) for name in outputs)
-        return answers[0] if step.output is not None else answers
+        if run.journal is None or run.journal.asks_the_same(step):
+            return answers[0] if step.output is not None else answers
     answer = await _through_cache(run, step, superstep, outcome, _handle)
     if answer is not NO_ANSWER:
         return answer
@@ -448,12 +449,12 @@ async def _handle(run: Run, step: Step, superstep: int, outcome: StepOutcome) ->
 def _question(run: Run, step: Step) -> PauseInfo:
     inputs = inputs_of(step, run.values)
     return PauseInfo(
-        node_name=run.path_of(step.name),
+        node_name="/".join((*run.trail, step.name)),
         output_param=step.outputs[0],
         value=next(iter(inputs.values()), None),
         output_params=step.outputs if len(step.outputs) > 1 else None,
         values=inputs if len(inputs) > 1 else None,
-        path=run.path,
+        path=run.trail,
     )
 
 

@@ -34,7 +34,13 @@ def error_text(error: BaseException | None) -> str | None:
 
 
 class RunResult:
-    """The result of one run: its values, status and log."""
+    """The result of one run: its values, status and log.
+
+    >>> count = FunctionNode(lambda words: len(words), "count", "total")
+    >>> result = SyncRunner().run(Graph([count]), words=["a", "b"])
+    >>> result["total"], result.completed
+    (2, True)
+    """
 
     workflow_id: str | None = None  # of the stored run, if there is one
     error: BaseException | None = None  # the exception that a node raised, if one did
@@ -173,7 +179,9 @@ def _empty() -> RunResult:
 
 
 def overall(found: Collection[RunStatus]) -> RunStatus:
-    """Return the status of a map from the statuses of its items."""
+    """Return the status of a map from the statuses of its items; one that waits for answers is not over."""
+    if RunStatus.PAUSED in found and RunStatus.STOPPED not in found:
+        return RunStatus.PAUSED
     if RunStatus.FAILED in found:
         if RunStatus.COMPLETED in found:
             return RunStatus.PARTIAL
@@ -185,7 +193,13 @@ def overall(found: Collection[RunStatus]) -> RunStatus:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class MapResult(Sequence[RunResult]):
-    """The results of all items of a map, in input order."""
+    """The results of all items of a map, in input order.
+
+    >>> count = FunctionNode(lambda words: len(words), "count", "total")
+    >>> results = SyncRunner().map(Graph([count]), words=[["a"], ["b", "c"]], map_over="words")
+    >>> [result["total"] for result in results], len(results.failures)
+    ([1, 2], 0)
+    """
 
     results: tuple[RunResult, ...]  # of the items, in their order
     run_id: str | None = None  # of the map; None if there was no item
@@ -269,6 +283,16 @@ class MapResult(Sequence[RunResult]):
     def failed(self) -> bool:
         """Whether any item failed."""
         return bool(self.failures)
+
+    @property
+    def pauses(self) -> tuple[PauseInfo, ...]:
+        """The open questions of all items, each under the key that answers it in the map."""
+        return tuple(pause for result in self.results for pause in result.pauses)
+
+    @property
+    def pause(self) -> PauseInfo | None:
+        """The first of the open questions."""
+        return next(iter(self.pauses), None)
 
     @property
     def failures(self) -> list[RunResult]:

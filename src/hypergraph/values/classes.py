@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 import msgspec
 
 C = TypeVar("C", bound=type[Any])
+_FLAG_BITS = 1024
 _MODEL_STATE = ("__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__")
 
 
@@ -145,7 +146,11 @@ def _model_kind(cls: type[Any]) -> Kind:
         }
 
     def from_parts(v: object, given: object, extra: object = None, private: object = None) -> Any:
-        if type(given) is not list or not {type(extra), type(private)} <= {dict, type(None)}:
+        if (
+            type(given) is not list
+            or not set(map(type, given)) <= {str}
+            or not {type(extra), type(private)} <= {dict, type(None)}
+        ):
             raise ValueError("its parts do not form a pydantic model")
         parts = (_with_defaults(v, defaults), set(given), extra, private)
         made = object.__new__(cls)
@@ -164,10 +169,10 @@ def _enum_kind(cls: type[Any]) -> Kind:
         return {"v": value.value if flags else value.name}
 
     def from_parts(v: object) -> Any:
-        if flags and type(v) is int:
+        if flags and type(v) is int and v.bit_length() <= _FLAG_BITS:  # Python looks at each bit
             return cls(v)
         if flags or type(v) is not str or v not in cls.__members__:
-            raise ValueError(f"the enum has no member {v!r}")
+            raise ValueError(f"the enum has no member {str(v)[:100]!r}")
         return cls.__members__[v]
 
     return Kind(to_parts, from_parts)
@@ -393,10 +398,10 @@ class Classes:
         seen = set(waiting)
         while waiting:
             below: list[type[Any]] = type.__subclasses__(waiting.pop())
-            fresh = [cls for cls in below if cls not in seen]
-            found = next((cls for cls in reversed(fresh) if name_of(cls) == name and kind_of(cls)), None)
-            if found is not None:
-                return cast("type[Any]", found)
+            fresh: list[type[Any]] = [cls for cls in below if cls not in seen]
+            for cls in reversed(fresh):
+                if name_of(cls) == name and kind_of(cls):
+                    return cls  # type: ignore[no-any-return]  # a class: `below` has nothing else
             seen.update(fresh)
             waiting += fresh
         return None

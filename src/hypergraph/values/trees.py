@@ -18,6 +18,7 @@ from typing import Any
 from hypergraph.exceptions import safe_text
 from hypergraph.values import arrays, frames, tags
 from hypergraph.values.classes import Classes, kind_of, line_for, name_of
+from hypergraph.values.limits import LONGEST_TEXT, check_hashes
 from hypergraph.values.tags import HIGHEST, LOWEST
 from hypergraph.values.undecodable import Undecodable, UnknownClassError
 
@@ -26,6 +27,9 @@ MAX_DEPTH = 100  # a tree is at most twice as deep; reading it is recursive and 
 PLAIN: frozenset[type] = frozenset({str, bool, NoneType})  # always native, whatever the encoder and content
 _NO_KEYS = repeat("")
 SHORT = 2**30 - 1  # comparing with a small int takes half the time
+_LONGEST_STEP = 60  # characters of a key in a path
+_REASONS = 1000  # parts of one value whose reasons are told
+_MORE = "one of many parts that cannot be read"
 _MANY = 16  # from this length on, collecting the types of all items is faster
 
 Where = tuple[Any, object] | None  # the path of a part: (the path of its container, the last step)
@@ -81,11 +85,13 @@ def path_of(where: Where) -> str:
     steps: list[str] = []
     while where is not None:
         where, step = where
-        steps.append(f".{step}" if type(step) is _Attribute else f"[{_shown(step)}]")
+        steps.append(f".{step[:_LONGEST_STEP]}" if type(step) is _Attribute else f"[{_shown(step)}]")
     return "value" + "".join(reversed(steps))
 
 
 def _shown(step: object) -> str:
+    if type(step) is str and len(step) > _LONGEST_STEP:
+        return repr(step[:_LONGEST_STEP] + "…")
     return repr(step) if type(step) in (str, int, bool, NoneType) else f"<{type(step).__name__}>"
 
 
@@ -135,6 +141,10 @@ class Writer:
         written = [self.write(item, (where, key), depth + 1) for key, item in value.items()]
         if MARK not in value and all(type(key) is str and _is_utf8(key) for key in value):
             return dict(zip(value, written, strict=True))
+        try:
+            check_hashes(value)
+        except ValueError as error:
+            raise TypeError(self._message(value, where, str(error))) from None
         keys = [self.write(key, (where, key), depth + 1) for key in value]
         return {MARK: "dict", "v": [part for pair in zip(keys, written, strict=True) for part in pair]}
 
@@ -214,41 +224,57 @@ class Reader:
 
     def __init__(self, classes: Iterable[Classes] | None) -> None:
         self._classes = classes
-        self._problems: list[str] = []
-        self._unknown: list[str] = []  # classes of objects that could not be built
+        self._first = ""  # why the first part cannot be rebuilt
+        self._count = 0  # parts that cannot be
+        self._unknown: dict[str, None] = {}  # classes of objects that could not be built
         self._found: dict[str, type[Any] | None] = {}
 
     def value(self, tree: Any) -> Any:
-        """Return the value of a tree, inside an `Undecodable` if a part of it cannot be rebuilt."""
+        """Return the value of a tree, inside an `Undecodable` if a part of it cannot be rebuilt.
+
+        The tree is used up: lists and mappings of the value are its own.
+        """
         value = self._read(tree, None)
-        if not self._problems:
+        if not self._count:
             return value
         if type(value) is not Undecodable:
-            more = len(self._problems) - 1
-            value = Undecodable(self._problems[0] + (f" (and {more} more)" if more else ""), value)
-        value.classes = tuple(dict.fromkeys(self._unknown))
+            more = self._count - 1
+            value = Undecodable(self._first + (f" (and {more} more)" if more else ""), value)
+        value.classes = tuple(self._unknown)
         return value
 
     def _read(self, tree: Any, where: Where) -> Any:
         kind = type(tree)
         if kind is list:
-            return [self._read(item, (where, index)) for index, item in enumerate(tree)]
+            for index, item in enumerate(tree):
+                if type(item) is list or type(item) is dict:
+                    tree[index] = self._read(item, (where, index))
+            return tree
         if kind is not dict:
             return tree
-        parts = {key: self._read(item, (where, key)) for key, item in tree.items()}
+        for key, item in tree.items():
+            if type(item) is list or type(item) is dict:
+                tree[key] = self._read(item, (where, key))
         if MARK not in tree:
-            return parts
-        tag = parts.pop(MARK)
-        tree.clear()  # frees large parts
+            return tree
+        tag = tree.pop(MARK)
         try:
-            return self._make(tag, parts)
+            return self._make(tag, tree)
         except Exception as error:  # stored data can be anything
-            reason = f"{path_of(where)}: {error}"
-            self._problems.append(reason)
+            reason = self._reason(where, error)
             if tag != "object":
-                return Undecodable(reason, parts)
-            of = parts.get("of")
-            return Undecodable(reason, parts.get("v"), of if isinstance(of, str) else None)
+                return Undecodable(reason, tree)
+            of = tree.get("of")
+            return Undecodable(reason, tree.get("v"), of if isinstance(of, str) else None)
+
+    def _reason(self, where: Where, error: Exception) -> str:
+        self._count += 1
+        if self._count > _REASONS:
+            return _MORE
+        reason = f"{path_of(where)}: {error}"
+        reason = reason if len(reason) <= LONGEST_TEXT else reason[: LONGEST_TEXT - 1] + "…"
+        self._first = self._first or reason
+        return reason
 
     def _make(self, tag: object, parts: tags.Parts) -> Any:
         if type(tag) is not str:
@@ -273,10 +299,10 @@ class Reader:
         cls = self._found[name]
         kind = kind_of(cls) if cls else None
         if kind is None:
-            self._unknown.append(name)
+            self._unknown[name] = None
             raise ValueError(f"the class {name} is not known here; add: {line_for(name)}")
         try:
             return kind.from_parts(**parts)
         except Exception as error:  # the class may have changed
-            self._unknown.append(name)
+            self._unknown[name] = None
             raise ValueError(f"an object of {name} cannot be rebuilt: {error}") from error

@@ -17,6 +17,8 @@ class Undecodable:
     placeholders inside; None if the bytes are unreadable. Serializers refuse to store an Undecodable.
     """
 
+    __slots__ = ("_form", "classes", "data", "of", "reason")  # a damaged value may hold very many
+
     def __init__(self, reason: str, data: Any = None, of: str | None = None) -> None:
         self.reason = reason  # the cause and its remedy
         self.data = data  # the readable part

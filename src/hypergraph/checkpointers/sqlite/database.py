@@ -16,10 +16,17 @@ from hypergraph.checkpointers import fault_points
 from hypergraph.checkpointers.clock import now
 from hypergraph.checkpointers.errors import BAD_ROW, translated
 from hypergraph.checkpointers.os_fork import watch
-from hypergraph.checkpointers.query import contains
-from hypergraph.checkpointers.sqlite.dialect import SQLITE
 from hypergraph.checkpointers.sqlite.locks import LockFile
 from hypergraph.checkpointers.sqlite.migrations import migrate, missing_migrations
+from hypergraph.checkpointers.sqlite.reading import (
+    TIMEOUT,
+    Connection,
+    check_beside,
+    check_journal,
+    connect,
+    needs_recovery,
+    reader_at,
+)
 from hypergraph.exceptions import CheckpointError, StoreUnavailableError
 
 T = TypeVar("T")
@@ -33,16 +40,10 @@ class Locked(Exception):
     """Another connection is writing, and the caller does not wait."""
 
 
-class Connection(sqlite3.Connection):
-    """A connection that knows the dialect of the shared statements."""
-
-    dialect = SQLITE
-
-
 class Database:
     """The connections of this process to one file; stores on the same file share it."""
 
-    timeout = 30.0  # seconds to wait for another process that writes
+    timeout = TIMEOUT  # seconds to wait for another process that writes
     bad_row = BAD_ROW
     now = staticmethod(now)
 
@@ -151,16 +152,21 @@ class Database:
         connection = None
         try:
             connection = self._take_reader()
+            if connection.budget is not None:
+                connection.budget.renew()
             connection.execute("BEGIN")
             result = work(connection)
             connection.execute("COMMIT")
+            connection.check_unchanged(self.path)
         except BaseException as error:
             if connection is not None:
                 connection.close()
+                if connection.interrupted(error):
+                    raise KeyboardInterrupt from error
             if isinstance(error, _TROUBLE):
                 raise translated(error, self.path) from error
             raise
-        if len(self._idle) < _IDLE_READERS:
+        if connection.is_kept and len(self._idle) < _IDLE_READERS:
             self._idle.append(connection)
         else:
             connection.close()
@@ -178,6 +184,19 @@ class Database:
             except _TROUBLE as error:
                 raise translated(error, self.path) from error
 
+    def recover(self) -> bool:
+        """Create the file, or finish what a crashed program left half done; return whether that was needed.
+
+        Readers do neither. Raises CheckpointError when that fails.
+        """
+        try:
+            if self._writer is not None or not needs_recovery(self.path):
+                return False
+        except OSError as error:
+            raise translated(error, self.path) from error
+        self.open()
+        return True
+
     def close(self) -> None:
         """Close every connection; the next use opens what it needs."""
         with self.lock:
@@ -191,9 +210,9 @@ class Database:
 
     def copy_to(self, path: str) -> None:
         """Write a compact copy, as of one moment; raises FileExistsError rather than overwrite anything."""
-        self.open()
         create_private(path, exist_ok=False)
-        connection = self._connect(f"file:{in_uri(self.path)}?mode=ro", uri=True)
+        connection = reader_at(self.path, self.timeout)
+        connection.execute("PRAGMA query_only = OFF")  # the new file is written; this one is opened read-only
         try:
             connection.execute("VACUUM INTO ?", (path,))
         except BaseException:
@@ -237,8 +256,10 @@ class Database:
         self.locks.forget()
 
     def _open_writer(self) -> Connection:
+        check_beside(self.path)
+        check_journal(self.path)
         create_private(self.path)
-        connection = self._connect(self.path, uri=False)
+        connection = connect(self.path, self.timeout)
         try:
             # Before anything is changed: the file may be another program's or of a newer release.
             if missing_migrations(connection, self.path):
@@ -274,32 +295,9 @@ class Database:
 
     def open_reader(self) -> Connection:
         """Return a connection of one's own, which can neither write nor checkpoint; close it in the end."""
-        if self._writer is None and (is_empty(self.path) or os.path.exists(self.path + "-journal")):
-            self.open()  # a reader can neither create the file nor undo what a crash left half done
-        connection = self._connect(f"file:{in_uri(self.path)}?mode=ro", uri=True)
-        try:
-            connection.execute("PRAGMA query_only = ON")
-            connection.execute("PRAGMA wal_autocheckpoint = 0")
-            connection.create_function("contains", 2, contains, deterministic=True)
-            outdated = self._identity is None and missing_migrations(connection, self.path)
-        except BaseException:
-            connection.close()
-            raise
-        if outdated:
-            self.open()
-        self._identity = self._identity or identity(self.path)
-        return connection
-
-    def _connect(self, name: str, *, uri: bool) -> Connection:
-        connection = sqlite3.connect(
-            name,
-            timeout=self.timeout,
-            isolation_level=None,
-            check_same_thread=False,
-            factory=Connection,
-            uri=uri,
-        )
-        connection.execute("PRAGMA trusted_schema = OFF")
+        connection = reader_at(self.path, self.timeout)
+        if connection.is_kept:
+            self._identity = self._identity or identity(self.path)
         return connection
 
     def _undo(self, connection: Connection | None, full: bool) -> None:
@@ -369,16 +367,6 @@ def create_private(path: str, *, exist_ok: bool = True) -> None:
         os.close(file)
 
 
-def in_uri(path: str) -> str:
-    """Return a path as it stands in SQLite's file: addresses."""
-    return path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
-
-
-def is_empty(path: str) -> bool:
-    """Return whether there is nothing at a path, or nothing in it."""
-    return not (os.path.exists(path) and os.path.getsize(path))
-
-
 def identity(path: str) -> tuple[int, int] | None:
     """Return which file a path means, None if there is none."""
     try:
@@ -386,26 +374,3 @@ def identity(path: str) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino
-
-
-def read_only(path: str) -> Connection:
-    """Return a connection; a file of an older release can be read as far as its tables go.
-
-    Raises:
-        CheckpointError: there is no such file, or it is another program's or of a newer release.
-    """
-    try:
-        connection = sqlite3.connect(
-            f"file:{in_uri(path)}?mode=ro", uri=True, isolation_level=None, factory=Connection
-        )
-    except sqlite3.Error as error:
-        raise translated(error, path) from error
-    try:
-        connection.execute("PRAGMA trusted_schema = OFF")
-        missing_migrations(connection, path)
-    except BaseException as error:
-        connection.close()
-        if isinstance(error, sqlite3.Error):
-            raise translated(error, path) from error
-        raise
-    return connection

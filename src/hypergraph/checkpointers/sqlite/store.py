@@ -20,8 +20,9 @@ from hypergraph.checkpointers.records import Commit
 from hypergraph.checkpointers.sql.backend import SqlBackend
 from hypergraph.checkpointers.sql.store import SqlCheckpointer
 from hypergraph.checkpointers.sql.writes import copy_artifacts
-from hypergraph.checkpointers.sqlite.database import Connection, Database, Locked, database_at, read_only
+from hypergraph.checkpointers.sqlite.database import Database, Locked, database_at
 from hypergraph.checkpointers.sqlite.migrations import MIGRATIONS, number
+from hypergraph.checkpointers.sqlite.reading import Connection, inspector_at
 from hypergraph.exceptions import CheckpointError
 from hypergraph.values.codecs import Codec, CodecChain
 
@@ -119,7 +120,7 @@ def _checked_timeout(given: Any) -> float:
 
 def artifacts_beside(path: str) -> FileArtifactStore:
     """Return the folder for large values beside a file."""
-    return FileArtifactStore(path + "-artifacts")
+    return FileArtifactStore(path + "-artifacts", link=False)
 
 
 class SqliteBackend(SqlBackend):
@@ -127,6 +128,10 @@ class SqliteBackend(SqlBackend):
 
     kind = "sqlite"
     database: Database
+
+    def recover(self) -> bool:
+        """Create the file, update its schema or undo half a commit; return whether that was needed."""
+        return self.database.recover()
 
     def try_write(self, commit: Commit) -> bool:
         """Make one commit durable, unless another connection is writing; return whether it is."""
@@ -157,12 +162,13 @@ class SqliteBackend(SqlBackend):
 
     def inspect(self, work: Callable[[Connection], T]) -> T:
         """Return what `work` reads from the file as it is, on a connection of its own that cannot write."""
-        try:
-            with closing(read_only(self.location)) as connection:
-                connection.execute("PRAGMA query_only = ON")
+        with closing(inspector_at(self.location)) as connection:
+            try:
                 return work(connection)
-        except (sqlite3.Error, OSError) as error:
-            raise translated(error, self.location) from error
+            except (sqlite3.Error, OSError) as error:
+                if connection.interrupted(error):
+                    raise KeyboardInterrupt from error
+                raise translated(error, self.location) from error
 
     def schema_versions(self) -> tuple[int, int]:
         """Return the version of the tables, 0 without any, and the one this release writes."""
