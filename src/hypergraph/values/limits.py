@@ -16,7 +16,7 @@ MAX_SIZE = 1024**3  # bytes of one decoded value, unless a codec has its own lim
 LONGEST_TEXT = 500  # characters of the reason why a value cannot be read
 _LEAST, _TIMES = 64 * 1024 * 1024, 32  # bytes of memory for a value: some, and so many times its size
 _LIST, _DICT = 72, 208  # bytes of memory that a list and a mapping take at least, with the reference to it
-_SMALL = 256 * 1024  # bytes of a value that cannot reach the limit
+SMALL = 256 * 1024  # bytes of a value that cannot reach the limit
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)  # one that does not end goes on to the end
 _LISTS, _DICTS = bytes([*range(0x90, 0xA0), 0xDC, 0xDD]), bytes([*range(0x80, 0x90), 0xDE, 0xDF])
 _FEW = 100  # elements that may all have the same hash
@@ -31,7 +31,7 @@ def memory_for(size: int) -> int:
 def check_json(data: bytes) -> None:
     """Raise ValueError if the containers in a JSON text would take too much memory."""
     size = len(data)
-    if size <= _SMALL or _json_cost(data) <= memory_for(size):
+    if _json_cost(data) <= memory_for(size):
         return
     if _json_cost(_STRING.sub(b"", data)) > memory_for(size):
         raise _too_many(size)
@@ -44,10 +44,9 @@ def _json_cost(data: bytes) -> int:
 def check_msgpack(data: bytes) -> None:
     """Raise ValueError if the containers in MessagePack would take too much memory."""
     size = len(data)
-    if size > _SMALL:
-        lists, dicts = size - len(data.translate(None, _LISTS)), size - len(data.translate(None, _DICTS))
-        if lists * _LIST + dicts * _DICT > memory_for(size) and _msgpack_cost(data) > memory_for(size):
-            raise _too_many(size)
+    lists, dicts = size - len(data.translate(None, _LISTS)), size - len(data.translate(None, _DICTS))
+    if lists * _LIST + dicts * _DICT > memory_for(size) and _msgpack_cost(data) > memory_for(size):
+        raise _too_many(size)
 
 
 def _too_many(size: int) -> ValueError:
