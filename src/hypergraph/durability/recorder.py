@@ -298,7 +298,7 @@ class WorkflowRecorder:
     def close(self, run: Run) -> tuple[int, ...]:
         """Write down how the run ended; return the indexes of the steps that became durable."""
         journal: Journal | None = run.journal
-        if journal is None:
+        if journal is None or journal.is_closed:
             return ()
         try:
             full = _is_outermost(run) or bool(run.asked)
