@@ -862,7 +862,11 @@ class Interpreter:
             if n in level.members:
                 continue
             into = [e for e in self.edges if e[0] == n and e[1] in level.members]
-            if any((e[2] == "data" and self._when(e) == self.clock) or (e[2] == "control" and choice != END and e[1] in choice) for e in into):
+            if any(
+                (e[2] == "data" and self._when(e) == self.clock)
+                or (e[2] == "control" and choice != END and e[1] in choice)
+                for e in into
+            ):
                 self._reenter(level.members)
         for e in self.edges:
             if e[0] == n and e[2] == "data" and self._when(e) == self.clock:
