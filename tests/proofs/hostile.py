@@ -22,8 +22,9 @@ import pytest
 from support.durable import read
 from values.test_hostile import BROKEN_JSON, BROKEN_MSGPACK, HOSTILE, READERS, written
 
-from hypergraph import Graph, SyncRunner, ValueUnreadableError, node
+from hypergraph import Graph, SyncRunner, node
 from hypergraph.checkpointers import SqliteCheckpointer, Undecodable
+from hypergraph.exceptions import ValueUnreadableError
 from proofs.outcome import Outcome, scaled
 from proofs.rivals import told
 
