@@ -41,6 +41,7 @@ COMMANDS = {
     "sql": Command("run a SELECT over documented views", ASK),
     "run": Command("run a graph and store the run", DO),
     "resume": Command("resume a run that failed, stopped or crashed, or answer a paused one", DO),
+    "answer": Command("answer open questions of a workflow, its nested runs and items", DO),
     "fork": Command("start a workflow from the history of another one", DO),
     "worker": Command("run workflows submitted to a cluster on Postgres", DO),
     "demo": Command("run a pipeline that fails, pauses, is killed and resumes", DO),

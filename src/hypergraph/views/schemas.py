@@ -34,7 +34,7 @@ from hypergraph.views.watch import FollowedItem, FollowedStep
 from hypergraph.views.why import WhyView
 from hypergraph.views.workflow import TreeView, WorkflowDetail
 from hypergraph.views.workflows import WorkflowPage
-from hypergraph.views.writes import Collected, Deleted, Forked, Imported, Pruned, Tags, Written
+from hypergraph.views.writes import Answered, Collected, Deleted, Forked, Imported, Pruned, Tags, Written
 
 VERSION = 1  # of all documents so far
 
@@ -63,6 +63,7 @@ SCHEMAS: dict[str, type] = {
     "graph": GraphView,
     "run": RunView,
     "fork": Forked,
+    "answered": Answered,
     "tags": Tags,
     "deleted": Deleted,
     "pruned": Pruned,
