@@ -66,7 +66,7 @@ def test_a_session_that_did_not_happen_is_found(text: str, complaint: str, tmp_p
             "hypergraph 0.1.0 | Python 3.11.7 | SQLite 3.40.1",
             "hypergraph 2.0 | Python 3.14.0rc1 | SQLite 3.50.4",
         ),
-        ("http://127.0.0.1:4531/?token=6ju-Nq\nx", "http://127.0.0.1:80/?token=aaa_b\nx"),
+        ("http://127.0.0.1:4531/#token=6ju-Nq\nx", "http://127.0.0.1:80/#token=aaa_b\nx"),
         (
             f"{BY_TIME}  a  1  1ms  1  2ms\n  b  1  1ms  1  2ms\n\nc",
             f"{BY_TIME}  b  1  4ms  1  2ms\n  a  1  1ms  1  2ms\n\nc",

@@ -182,7 +182,7 @@ def test_nobody_else_can_read_what_is_stored_whatever_the_umask(tmp_path: Path) 
 @pytest.mark.skipif(os.name != "posix", reason="needs modes")
 def test_nobody_else_can_read_the_cache_whatever_the_umask(tmp_path: Path) -> None:
     with umask(0):
-        cache = DiskCache(tmp_path / "cache")
+        cache = DiskCache(tmp_path / "cache", key_file=tmp_path / "apart" / "cache.key")
         cache.set("key", "x" * 100_000)
-    assert {path.name for path in tmp_path.iterdir()} == {"cache", "cache.key"}
+    assert {path.name for path in tmp_path.iterdir()} == {"cache", "apart"}
     assert modes(tmp_path, "*") == {}  # what is inside of the folder is behind its door

@@ -123,11 +123,22 @@ class Backend(ABC):
         """The file, or the address without its password; empty for memory."""
         return ""
 
+    def store_id(self) -> bytes:
+        """Return the id that an encrypted store binds its values to; empty for memory."""
+        return b""
+
     # --- opening and closing ------------------------------------------------------------------
 
     @abstractmethod
     def open(self) -> None:
         """Prepare the place now instead of on first use."""
+
+    def recover(self) -> bool:
+        """Finish what a crashed program left half done, before a program that writes reads anything.
+
+        Return whether that was needed. Raises CheckpointError when that fails.
+        """
+        return False
 
     @abstractmethod
     def close(self) -> None:
@@ -155,6 +166,15 @@ class Backend(ABC):
         Raises:
             OwnershipLostError: the claim is not the newest, or a step is recorded already.
         """
+
+    def try_write(self, commit: Commit) -> bool:
+        """Make one commit durable, as `write` does, but return False where it would wait for a lock."""
+        self.write(commit)
+        return True
+
+    def is_locked(self) -> bool:
+        """Return whether a write would have to wait for a lock now."""
+        return False
 
     @abstractmethod
     def release(self, claim: Claim) -> None:
@@ -228,6 +248,13 @@ class Backend(ABC):
     @abstractmethod
     def read_workflow(self, workflow_id: str) -> Workflow | None:
         """Return the workflow, None if there is none."""
+
+    @abstractmethod
+    def read_fence(self, workflow_id: str) -> int | None:
+        """Return the fence of the newest claim, None while that is held or there is no such workflow.
+
+        A claim whose fence is the next one finds what was read at this moment: nothing was written since.
+        """
 
     @abstractmethod
     def find(self, query: Query) -> Page:

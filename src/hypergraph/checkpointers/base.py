@@ -40,6 +40,7 @@ from hypergraph.checkpointers.records import (
 from hypergraph.checkpointers.status import WorkflowStatus
 from hypergraph.exceptions import CheckpointError, WorkflowNotFoundError
 from hypergraph.values.codecs import Codec, CodecChain
+from hypergraph.values.graphs import Graphs, with_graphs
 
 if TYPE_CHECKING:
     from hypergraph.values.serializers import Serializer
@@ -70,6 +71,7 @@ class Checkpointer:
         artifact_store: The place for large values.
         artifact_threshold: Encoded bytes above which a value is large; 128 KiB by default.
         redact: A function (node, name, value) -> value, called before a value is encoded.
+        graphs: Graphs whose classes the store reads and writes; a run names those of its own graph.
 
     Example:
         >>> from hypergraph.checkpointers import MemoryCheckpointer
@@ -89,16 +91,18 @@ class Checkpointer:
         artifact_store: ArtifactStore | None = None,
         artifact_threshold: int | None = None,
         redact: Redact | None = None,
+        graphs: Graphs = (),
     ) -> None:
         self.backend = backend  # the place where the workflows are kept; its verbs are documented there
         self.policy = policy if policy is not None else CheckpointPolicy()  # when and how long to keep steps
         self.encoding = Encoding(
-            serializer,
+            with_graphs(serializer or Encoding().serializer, graphs) if graphs else serializer,
             CodecChain.of(codec),
             artifact_store,
             checked_threshold(artifact_threshold),
             redact,
         )  # turns values into bytes, and bytes into values
+        self.encoding.read_store_id = backend.store_id
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.backend.location!r})"
@@ -133,6 +137,7 @@ class Checkpointer:
             view.backend = backend
             return work(view)
 
+        _ = self.encoding.store_id  # not inside of the transaction
         return self.backend.snapshot(read)
 
     # --- closing ------------------------------------------------------------------------------
@@ -220,9 +225,14 @@ class Checkpointer:
         return found[0] if found else None
 
     def checkpoint(self, workflow_id: str, *, superstep: int | None = None) -> Checkpoint:
-        """Return values, inputs included, steps, up to and including a superstep, and the next nodes."""
+        """Return values, inputs included, steps, up to and including a superstep, and the next nodes.
+
+        Raises:
+            DecryptionError: the store is encrypted, and a step is not what the owner of the key wrote.
+        """
 
         def read(view: Self) -> Checkpoint:
+            view.encoding = view.encoding.verifying()  # a run may be forked from what is returned
             steps = view.steps(workflow_id, superstep=superstep)
             history = History(view, workflow_id, superstep, steps=steps)
             return Checkpoint(history.values(), steps, history.next())
@@ -298,6 +308,9 @@ class Checkpointer:
         steps, else all are read.
         The record of the workflow, its steps without values, the latest inputs, the turns, and the
         latest state, whose values are decoded on demand.
+
+        Raises:
+            DecryptionError: the store is encrypted, and a step is not what the owner of the key wrote.
         """
 
         def read(view: Self) -> StoredHistory | None:
@@ -307,11 +320,12 @@ class Checkpointer:
                 return None
             turns = backend.read_turns(workflow_id)
             first, steps = 0 if since is None else since(turns), []
+            checked = self.encoding.verifying()
             if first:
                 before = (first - 1, _AFTER_ALL)
-                steps = backend.read_steps(workflow_id, self.encoding, after=before, values=False)
+                steps = backend.read_steps(workflow_id, checked, after=before, values=False)
             if not steps:
-                first, steps = 0, backend.read_steps(workflow_id, self.encoding, values=False)
+                first, steps = 0, backend.read_steps(workflow_id, checked, values=False)
             inputs, outputs = backend.read_inputs(workflow_id), backend.read_outputs(workflow_id)
             return StoredHistory(
                 workflow,
@@ -321,6 +335,7 @@ class Checkpointer:
                 self._lazy(workflow_id, outputs),
                 is_map=not steps and bool(backend.read_items(workflow_id)),
                 first=first,
+                fence=backend.read_fence(workflow_id),
                 versions={payload.name: payload.version for payload in outputs},
             )
 

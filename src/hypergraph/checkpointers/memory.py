@@ -44,6 +44,8 @@ from hypergraph.checkpointers.records import (
 )
 from hypergraph.checkpointers.sqlite.locks import HOST
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
+from hypergraph.display import plural
+from hypergraph.values.graphs import Graphs
 
 T = TypeVar("T")
 
@@ -54,6 +56,7 @@ class MemoryCheckpointer(Checkpointer):
     Args:
         policy: When steps are written and how long they are kept; CheckpointPolicy() by default.
         max_workflows: Workflows to keep; None for all.
+        graphs: Graphs whose classes the store reads and writes; a run names those of its own graph.
 
     Raises:
         ValueError: `max_workflows` is neither None nor a positive int.
@@ -65,13 +68,20 @@ class MemoryCheckpointer(Checkpointer):
         0
     """
 
-    def __init__(self, *, policy: CheckpointPolicy | None = None, max_workflows: int | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        policy: CheckpointPolicy | None = None,
+        max_workflows: int | None = None,
+        graphs: Graphs = (),
+    ) -> None:
         if max_workflows is not None and (type(max_workflows) is not int or max_workflows < 1):
             raise ValueError(f"max_workflows must be None or a positive int, not {max_workflows!r}")
-        super().__init__(MemoryBackend(max_workflows), policy=policy)
+        super().__init__(MemoryBackend(max_workflows), policy=policy, graphs=graphs)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.backend.find(Query(top_level=False, limit=1))[1]} workflows)"
+        count = self.backend.find(Query(top_level=False, limit=1))[1]
+        return f"{type(self).__name__}({plural(count, 'workflow')})"
 
 
 class MemoryBackend(Backend):
@@ -212,6 +222,12 @@ class MemoryBackend(Backend):
         with self._lock:
             row = self._rows.get(workflow_id)
             return row.read() if row else None
+
+    def read_fence(self, workflow_id: str) -> int | None:
+        """Return the fence of the newest claim, None while that is held."""
+        with self._lock:
+            row = self._rows.get(workflow_id)
+            return row.fence if row and row.owner_since is None else None
 
     def read_steps(
         self,
@@ -472,7 +488,7 @@ class Row:
 
 
 def _decoded(step: EncodedStep, encoding: Encoding, values: bool) -> StepRecord:
-    record, payloads = step
+    record, payloads, _ = step
     owner = record.workflow_id, record.node_name
     with_values = values and record.values is not None
     return replace(record, **encoding.contents(owner, record.output_versions, payloads, with_values))

@@ -80,7 +80,7 @@ Graph = dict[str, Any]  # the stored structure: plain data, nodes and edges
 
 
 @fast_dataclass
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class StepRecord:
     """One execution of one node, with its values: what a resume, a fork and time travel go by.
 
@@ -145,6 +145,12 @@ class StepRecord:
     def to_dict(self) -> dict[str, Any]:
         """Return every field as JSON primitives; a value JSON cannot hold becomes its text."""
         return _fields_dict(self)
+
+    def __repr__(self) -> str:
+        names = ", ".join(map(str, self.output_versions or self.values or ()))
+        outputs = f" | outputs: {names}" if names else ""
+        how = f"{self.status.value} | {execution_time(self.duration_ms)}"
+        return f"<Step {self.index} of {self.workflow_id}: {self.node_name} | {how}{outputs}>"
 
 
 @fast_dataclass
@@ -247,13 +253,28 @@ class WorkflowList(list[Workflow]):
         return list_html(self)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Checkpoint:
-    """A point in a workflow's history: its values, inputs included, and the steps that led there."""
+    """A point in a workflow's history: its values, inputs included, and the steps that led there.
+
+    `print(checkpoint)` shows the steps as a table, and the names of the values.
+    """
 
     values: dict[str, Any]  # the state, inputs included
     steps: list[StepRecord]  # what ran until then
     next: tuple[str, ...] = ()  # the nodes that would run next
+
+    def __repr__(self) -> str:
+        return f"<Checkpoint: {plural(len(self.steps), 'step')}, {plural(len(self.values), 'value')}>"
+
+    def __str__(self) -> str:
+        header = ("Checkpoint", plural(len(self.steps), "step"), plural(len(self.values), "value"))
+        left_out = len(self.steps) - MAX_ROWS
+        more = f"... and {plural(left_out, 'more step')}" if left_out > 0 else ""
+        table = step_table(map(_record, self.steps[:MAX_ROWS]))._replace(more=more)
+        facts = {"values": ", ".join(self.values), "next nodes": ", ".join(self.next)}
+        lines = [f"{name}: {text}" for name, text in facts.items() if text]
+        return as_text(header, *([table] if self.steps else []), *([lines] if lines else []))
 
 
 class Turn(NamedTuple):
@@ -281,6 +302,7 @@ class StoredHistory(NamedTuple):
     state: Any  # a LazyState: the latest value of every output, decoded on demand
     is_map: bool = False  # it has items instead of steps
     first: int = 0  # the superstep from which on `steps` has all steps
+    fence: int | None = None  # of the newest claim; None while that is held
     versions: Mapping[str, int] = {}  # the latest version of every output
 
 
@@ -392,6 +414,7 @@ class EncodedStep(NamedTuple):
 
     record: StepRecord
     payloads: list[Payload]
+    seal: str | None = None  # of an encrypted store: proves that the owner of the key wrote the record
 
 
 def gap(name: str, version: int, reason: str, place: Place) -> Payload:

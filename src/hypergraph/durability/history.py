@@ -65,6 +65,7 @@ class ResumeState:
     versions: dict[str, int] = field(default_factory=dict)  # how often each name was written
     visits: dict[int, int] = field(default_factory=dict)  # how often each step has completed
     remade: list[Step] = field(default_factory=list)  # what runs first, because values it made were not kept
+    lost: dict[str, str] = field(default_factory=dict)  # node -> why values it made are not there
     waiting: dict[str, StepRecord] = field(default_factory=dict)  # open questions, by node
     rows: list[tuple[int, Step, str | None, Any]] = field(
         default_factory=list
@@ -87,11 +88,13 @@ class ResumeState:
         run.landed.clear()
 
 
-def completed(plan: Plan, records: Iterable[StepRecord]) -> Iterable[tuple[Step, StepRecord]]:
-    """Yield completed steps of nodes that still exist; the others are history, not state."""
-    for record in records:
-        if record.status is StepStatus.COMPLETED and record.node_name in plan.index:
-            yield plan.steps[plan.index[record.node_name]], record
+def completed(plan: Plan, records: Iterable[StepRecord]) -> list[tuple[Step, StepRecord]]:
+    """Return completed steps of nodes that still exist; the others are history, not state."""
+    return [
+        (plan.steps[plan.index[record.node_name]], record)
+        for record in records
+        if record.status is StepStatus.COMPLETED and record.node_name in plan.index
+    ]
 
 
 EARLIER: Any = object()  # the source of a value that was made before the records begin
@@ -219,7 +222,7 @@ class Replay:
         for name, version in made.items():
             self._write(name, record)
             self.versions[name] = max(version, self.versions.get(name, 0))
-        self.levels[step.index] = record.round
+        self.levels[step.index] = record.superstep if record.retry_of is None else record.retry_of
         self.visits[step.index] = record.visit
         if step.is_gate:
             decided = record.decision
@@ -267,6 +270,7 @@ class Stored:
     state: LazyState = field(default_factory=LazyState)  # the latest value of every output
     is_map: bool = False  # it has items instead of steps
     first: int = 0  # the superstep from which on there are records
+    fence: int | None = None  # of the newest claim when it was read; None if that was held
     versions: Mapping[str, int] = field(default_factory=dict)  # the latest version of every output
 
     @property
@@ -282,7 +286,8 @@ class Stored:
     @property
     def finished(self) -> set[str]:
         """The nodes that have results."""
-        return {record.node_name for record in self.records if record.durable}
+        done = StepStatus.COMPLETED
+        return {record.node_name for record in self.records if record.status is done and not record.lost}
 
     @property
     def outputs(self) -> set[str]:
@@ -311,13 +316,13 @@ class Stored:
     ) -> dict[str, int]:
         """Return which of the given values are new or changed, with the version they get.
 
-        An input as it was given last is not new, nor is an edit of what it is now, and what could not be
-        stored is taken to be what it was. Those in `again` count as new in any case.
+        An input as it was given last is not new, nor is an edit of what it is now. What could not be stored
+        (a warning said so) is taken to be what it was. Those in `again` count as new in any case.
         """
         news = {}
         for name, value in given.items():
             version, before = self.inputs.get(name, (0, None))
-            as_stored = version > 0 and (isinstance(before, Undecodable) or not is_other(before, value))
+            as_stored = version > 0 and not is_other(before, value)
             as_now = name in edits and name in self.state and not is_other(self.state[name], value)
             if name in again or not (as_stored or as_now):
                 news[name] = _next_version(self, name)
@@ -386,8 +391,12 @@ def is_other(stored: Any, given: Any) -> bool:
     """Say whether a given value is another than the stored one.
 
     What was read is never the same object; where `==` does not tell, as for NaN, arrays and tables, the
-    stored form does.
+    stored form does. So does it for a value that cannot be read; what was not stored at all is not another.
     """
+    if stored is given:
+        return False
+    if isinstance(stored, Undecodable):
+        return stored.is_form_of(given) is False
     if not differs(stored, given):
         return False
     try:

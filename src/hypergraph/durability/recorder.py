@@ -22,7 +22,6 @@ from hypergraph.durability.code_changes import (
     has_grown,
     outdated_nodes,
     refuse_other_graph,
-    with_types_of,
 )
 from hypergraph.durability.history import Stored, active_time, produced, stored_in
 from hypergraph.durability.journal import Journal, refuse_crash_loop
@@ -30,6 +29,7 @@ from hypergraph.durability.resume import (
     canonical,
     ended_elsewhere,
     given_up,
+    lacks_results,
     recall,
     refuse_given_up_answer,
     refuse_late_answer,
@@ -46,6 +46,7 @@ from hypergraph.engine.run import RECORD_SIZE, Run
 from hypergraph.exceptions import CrashLoopError, ItemChangedError, WorkflowError, WorkflowLockedError
 from hypergraph.graph.graph import Graph
 from hypergraph.records import RunStatus
+from hypergraph.values.graphs import with_types_of
 from hypergraph.values.undecodable import Undecodable
 
 _SLOW = 0.002  # seconds for one commit; a hop to another thread takes a twentieth of it
@@ -55,6 +56,8 @@ class WorkflowRecorder:
     """Keep the runs of one call in a store."""
 
     def __init__(self, store: Checkpointer, options: RunOptions, graph: Graph) -> None:
+        _refuse_unrecorded(graph, store.policy.granularity)
+        store.backend.recover()  # reading alone finishes nothing that a crash left half done
         self.store = store.view(serializer=with_types_of(store.encoding.serializer, graph))
         self.options = options
         self.writer = Writer.of(store.backend) if store.policy.durability == "async" else None
@@ -77,7 +80,8 @@ class WorkflowRecorder:
         """
         if workflow_id is None:
             return given
-        self.batch = self._map_of(check_workflow_id(workflow_id, child=True))
+        is_inner = isinstance(workflow_id, str) and "/" in workflow_id
+        self.batch = self._map_of(check_workflow_id(workflow_id, child=True)) if is_inner else None
         check_workflow_id(workflow_id, child=self.batch is not None)
         if self.options.checkpoint is not None:
             point = self.options.checkpoint
@@ -99,25 +103,23 @@ class WorkflowRecorder:
                     self.questions = self.store.questions(workflow_id)
                     given = canonical(graph, given, self.questions)
                     given = without_repeated(self.store, stored.workflow, given, partial(is_answer, graph))
-                if not self.options.new_turn:
+                if given and not self.options.new_turn:
                     refuse_second_answer(graph, stored, given)
-                given = without_answered(graph, self.store, workflow_id, given, self.questions)
+                if given:
+                    given = without_answered(graph, self.store, workflow_id, given, self.questions)
         inputs, self.named = set(graph.inputs.all), frozenset(given)
         # An answer that was taken as an input is one: given again, it is no answer to the next question.
-        asked = set() if self.seen is None else self.seen.asked
+        asked = self.seen.asked if self.seen is not None and self.questions else set()
         recorded = recorded.union(known.keys() & answer_names(graph)) - asked
         self.edits = {n: v for n, v in given.items() if n in recorded and n not in inputs}
         unmade = set(graph.outputs).difference(recorded)  # given in place of what would have made it
-        earlier = {
-            n: value
-            for n, (_, value) in known.items()
-            if (n in inputs or n in unmade) and not isinstance(value, Undecodable)
-        }
+        # What cannot be read is among them: a step that needs it must not get the default instead.
+        earlier = {n: value for n, (_, value) in known.items() if n in inputs or n in unmade}
         return {**earlier, **{n: v for n, v in given.items() if n not in self.edits}}
 
     def _map_of(self, workflow_id: str) -> str | None:
         """Return the map that there is an item of under this id: the item can go on by itself."""
-        stored = self.store.backend.read_workflow(workflow_id) if "/" in workflow_id else None
+        stored = self.store.backend.read_workflow(workflow_id)
         return stored.parent_id if stored is not None and stored.item is not None else None
 
     # -- around a run -----------------------------------------------------------------------------------
@@ -129,14 +131,14 @@ class WorkflowRecorder:
         """
         if not self._keeps(run):
             return True
-        fresh = self._must_be_new(run)
+        fresh, stored = self._must_be_new(run), None
         workflow_id = run.workflow_id = run.place()
         if self.origin is not None and _is_outermost(run):
             if not self.has_forked:
                 self._fork(run, self.origin)
                 self.has_forked = True
         elif not fresh:
-            stored = self._stored(run)
+            stored = self.seen if _is_outermost(run) and self.seen is not None else self._stored(run)
             if stored is not None and self._is_over(run, stored):
                 return False
         try:
@@ -153,7 +155,7 @@ class WorkflowRecorder:
             run.journal = Journal(self.store, claim, run, self.writer)
             return True
         try:
-            return self._go_on(run, claim)
+            return self._go_on(run, claim, stored)
         except BaseException as error:
             if isinstance(error, CrashLoopError):
                 self.store.backend.write(
@@ -174,13 +176,9 @@ class WorkflowRecorder:
             described = replace(described, node_hashes=code.node_hashes if code else source.node_hashes)
         fork.begin(self.store, run.workflow_id or "", described, origin, force=self.options.force)
 
-    def _stored(self, run: Run, claim: Ownership | None = None) -> Stored | None:
-        """Return what is stored of a run, read again after the claim.
-
-        An earlier read may lie between the claim and the first commit of an owner that has ended since.
-        """
-        seen = self.seen if _is_outermost(run) and claim is None else None
-        return stored_in(self.store, run.workflow_id or "", run.admission.graph) if seen is None else seen
+    def _stored(self, run: Run) -> Stored | None:
+        """Return what is stored of a run."""
+        return stored_in(self.store, run.workflow_id or "", run.admission.graph)
 
     def _keeps(self, run: Run) -> bool:
         """Say whether a run has a history of its own."""
@@ -200,7 +198,10 @@ class WorkflowRecorder:
         """Restore how a workflow ended that has nothing to do now; return whether that is so."""
         if self.has_waited and ended_elsewhere(run, stored):
             return True
-        if stored.workflow.status is not WorkflowStatus.COMPLETED and not stored.questions:
+        status = stored.workflow.status
+        if status is not WorkflowStatus.COMPLETED and not (
+            status is WorkflowStatus.PAUSED and stored.questions
+        ):
             return False
         if not stored.records and run.plan.steps:
             return False  # nothing was written down, so nothing can be restored
@@ -208,6 +209,7 @@ class WorkflowRecorder:
             self._has_answers(run, stored)
             or any(question.step.answer is not None for question in self._asked(stored))
             or self._news(run, stored)
+            or lacks_results(run, stored)
             or has_grown(run.admission.graph, stored)
         ):
             return False
@@ -240,10 +242,14 @@ class WorkflowRecorder:
         again = self.named if self.options.new_turn and _is_outermost(run) else ()
         return stored.news(given, self.edits if _is_outermost(run) else (), again)
 
-    def _go_on(self, run: Run, claim: Ownership) -> bool:
-        """Put a run where the claimed workflow stopped; return whether there is anything left to do."""
+    def _go_on(self, run: Run, claim: Ownership, seen: Stored | None) -> bool:
+        """Put a run where the claimed workflow stopped; return whether there is anything left to do.
+
+        What was seen before the claim may miss what another owner, who held the workflow then, wrote later.
+        """
         refuse_crash_loop(claim, self.store)
-        stored = self._stored(run, claim)
+        is_current = seen is not None and seen.fence is not None and seen.fence + 1 == claim.fence
+        stored = seen if is_current else self._stored(run)
         if stored is None:
             raise taken_over(claim.workflow_id)
         asked: list[Question] = []
@@ -254,7 +260,7 @@ class WorkflowRecorder:
                 run.answers.pop(name)
             if not self.options.new_turn:
                 refuse_second_answer(run.admission.graph, stored, run.answers)
-        if self._is_over(run, stored):  # another process was faster
+        if not is_current and self._is_over(run, stored):  # another process was faster
             self.store.backend.release(claim)
             return False
         graph, news = run.admission.graph, self._news(run, stored)
@@ -262,7 +268,7 @@ class WorkflowRecorder:
         refuse_given_up_answer(run, stored, asked, news, outdated)
         if answers := {n: run.answers[n] for question in asked for n in question.keys if n in run.answers}:
             record_answers(self.store, stored.workflow.id, answers)
-            stored = self._stored(run, claim) or stored
+            stored = self._stored(run) or stored
         if outdated:
             self.reruns[run] = stored
         code = code_to_record(graph, stored, stored.finished)
@@ -284,8 +290,10 @@ class WorkflowRecorder:
 
     @property
     def is_slow(self) -> bool:
-        """Whether ending a run takes longer than an event loop should be held up."""
-        return self.store.backend.commit_seconds > _SLOW
+        """Whether a write takes longer than an event loop should be held up."""
+        backend = self.store.backend
+        is_behind = self.writer is not None and not self.writer.is_idle
+        return backend.commit_seconds > _SLOW or is_behind or backend.is_locked()
 
     def close(self, run: Run) -> tuple[int, ...]:
         """Write down how the run ended; return the indexes of the steps that became durable."""
@@ -320,7 +328,11 @@ class WorkflowRecorder:
 
     def _described(self, run: Run) -> NewWorkflow:
         new = described(run, self.options)
-        inputs = {name: value for name, value in run.values.items() if name in run.admission.given}
+        inputs = {
+            name: value
+            for name, value in run.values.items()
+            if name in run.admission.given and not isinstance(value, Undecodable)
+        }
         if run.map_run is None:
             return replace(new, inputs=inputs, parent_id=new.parent_id or self.batch)
         number, key = run.map_run.number_of(run.item_index), self.maps.key_of(run)
@@ -430,11 +442,24 @@ class MapRecorder:
             inputs = self.store.encoding.versioned(item.id, self.store.backend.read_inputs(item.id))
             stored = Stored(item, [], inputs)
             changed = stored.news(given)
+            self._refuse_unknown(map_run, item, stored)
             if changed and stored.inputs:
                 raise ItemChangedError(
                     f"Item {item.item} of {map_run.workflow_id!r} was recorded with other values of "
                     f"{', '.join(map(repr, changed))}. Map the same list again, match items by key=..., "
                     "or use another workflow_id.",
+                    workflow_id=item.id,
+                )
+
+    @staticmethod
+    def _refuse_unknown(map_run: MapRun, item: Workflow, stored: Stored) -> None:
+        """Raise ItemChangedError for an item that was not stored: it cannot be compared with a new one."""
+        for name in map_run.map_over:
+            value = stored.inputs.get(name, (0, None))[1]
+            if isinstance(value, Undecodable) and value.is_form_of(None) is None:
+                raise ItemChangedError(
+                    f"Item {item.item} of {map_run.workflow_id!r} cannot be compared with the recorded one: "
+                    f"its {name!r} is {value.reason}. Match items by key=..., or use another workflow_id.",
                     workflow_id=item.id,
                 )
 
@@ -456,6 +481,20 @@ class MapRecorder:
         known = {item.fingerprint: item.item for item in items if item.item is not None}
         unused = iter(range(max(known.values(), default=-1) + 1, len(keys) + len(known) + 1))
         return [known[key] if key in known else next(unused) for key in keys]
+
+
+def _refuse_unrecorded(graph: Graph, granularity: str) -> None:
+    """Raise ValueError for nodes that must not be repeated where their steps are not stored."""
+    if granularity == "step":
+        return
+    for node in graph.iter_nodes():
+        if node.nested_graph is not None:
+            _refuse_unrecorded(node.nested_graph, "none")
+        elif granularity == "none" and not node.repeatable:
+            raise ValueError(
+                f"Node {node.name!r} must not be repeated, and a policy with granularity='none' or "
+                "'top-level' does not store its step. Use granularity='step'."
+            )
 
 
 def keeps_inside(store: Checkpointer, parent: Run, name: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.query import Query
@@ -26,7 +26,7 @@ from hypergraph.engine.admission import admit
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.plan import Step
 from hypergraph.engine.run import CallContext, Run
-from hypergraph.exceptions import HypergraphError, NodeError, WorkflowError
+from hypergraph.exceptions import HypergraphError, NodeError, ValueUnreadableError, WorkflowError
 from hypergraph.graph.graph import Graph
 from hypergraph.nodes.graph_node import GraphNode
 from hypergraph.records import PauseInfo, RunStatus
@@ -52,6 +52,18 @@ def recall(run: Run, stored: Stored, store: Checkpointer) -> None:
         if isinstance(value, Undecodable):  # nothing makes it again: the result says why it cannot be read
             run.values[name] = value
     past.remade.clear()
+
+
+def lacks_results(run: Run, stored: Stored) -> bool:
+    """Say whether a finished run inside of another one has to make results again, because they were lost."""
+    if run.parent is None and (run.map_run is None or run.map_run.parent is None):
+        return False
+    done = [record for record in stored.records if record.status is StepStatus.COMPLETED]
+    made = {name for record in done for name in record.output_versions}
+    return any(
+        name in made and isinstance(stored.state.get(name, _LOST), Undecodable)
+        for name in run.admission.returns
+    )
 
 
 def recalled(store: Checkpointer, run: Run, step: Step, child: str) -> Run | MapRun | None:
@@ -105,6 +117,7 @@ def _map_of(store: Checkpointer, run: Run, step: Step, workflow: Workflow) -> Ma
 
 
 _UNKNOWN = object()
+_LOST = Undecodable("not stored")
 _BADLY = {WorkflowStatus.FAILED: RunStatus.FAILED, WorkflowStatus.STOPPED: RunStatus.STOPPED}
 
 
@@ -205,84 +218,133 @@ def _ask_again(run: Run, latest: Iterable[StepRecord]) -> None:
             run.ask(step, record.superstep, [placed(record.pause, run.trail)])
 
 
-def _restore_values(run: Run, stored: Stored, replay: Replay, store: Checkpointer) -> None:
+def _restore_values(  # noqa: PLR0912 - each source of values has its own rule
+    run: Run, stored: Stored, replay: Replay, store: Checkpointer
+) -> None:
     """Bring back what is there, as far as anything may need it, and find what must be made again."""
     standing: Standing = run.standing
     coming = standing.layout.reached_from((), [*bits(standing.due)])
     takers = [run.plan.steps[i] for i in bits(coming)]
-    needed = {*run.admission.returns, *(name for step in takers for name in step.node.inputs)}
+    needed = {*run.admission.returns, *(name for step in takers for name in _names_taken(step))}
     known = {name for name in run.values if name in run.admission.given or name in run.admission.base}
     for name in [name for name in run.values if name not in known]:
         del run.values[name]
-    lost: dict[str, StepRecord] = {}
+    lost: dict[str, Lost] = {}
     for name, record in replay.sources.items():
         if record is None:
             value = stored.inputs[name][1] if name in stored.inputs else _UNKNOWN
-            if value is not _UNKNOWN and not isinstance(value, Undecodable):
-                run.values[name] = value
         elif record is EARLIER:
             value = stored.state.get(name, _UNKNOWN)
-            if value is not _UNKNOWN and not isinstance(value, Undecodable):
-                run.values[name] = value
         elif name in needed:
-            _restore_value(run, stored, store, record, name, lost)
+            value = _made(stored, store, record, name)
+        else:
+            continue
+        if value is _UNKNOWN or isinstance(value, Undecodable):
+            if record is not None or name not in known or isinstance(run.values[name], Undecodable):
+                run.values.pop(name, None)
+                lost[name] = Lost(name, record, value if isinstance(value, Undecodable) else None)
+        else:
+            run.values[name] = value
     for name in [n for n in run.values if n not in replay.sources and n in run.admission.made]:
         if name not in run.admission.base and name not in run.admission.given:
             del run.values[name]
-    _refuse_lost_lists(run, stored, takers, lost)
     for name in run.plan.lists.intersection(run.values):
         run.values[name] = list(run.values[name])  # it grows in place, and the store's own must not
-    run.resumed.remade = _to_remake(run, takers, lost)
+    wanted: list[tuple[Step | None, str]] = [(step, name) for step in takers for name in _names_taken(step)]
+    if lacks_results(run, stored):
+        wanted += [(None, name) for name in run.admission.returns]
+    run.resumed.remade = _Remaking(run, stored, replay, lost).steps(wanted)
+    run.resumed.lost = {found.record.node_name: found.reason for found in lost.values() if found.record}
 
 
-def _refuse_lost_lists(
-    run: Run, stored: Stored, coming: Sequence[Step], lost: Mapping[str, StepRecord]
-) -> None:
-    """Raise WorkflowError for a list that was not stored and that steps need: no step makes all of it."""
-    for name in sorted(run.plan.lists.intersection(lost)):
-        if any(name in step.lists or name in step.appends for step in coming):
-            raise WorkflowError(
-                f"The list {name!r} of workflow {stored.workflow.id!r} cannot be restored: it has an "
-                f"item that could not be stored, and {lost[name].node_name!r} was the last to append. Pass "
-                f"the list, as in {name}=[...], or fork from an earlier step.",
-                workflow_id=stored.workflow.id,
-            )
-
-
-def _restore_value(  # noqa: PLR0917 - one value, and all that may be wrong with it
-    run: Run, stored: Stored, store: Checkpointer, record: StepRecord, name: str, lost: dict[str, StepRecord]
-) -> None:
+def _made(stored: Stored, store: Checkpointer, record: StepRecord, name: str) -> Any:
+    """Return what a step made, _UNKNOWN if it was not stored."""
     newest = next(
         r for r in reversed(stored.records) if name in r.output_versions and r.status is record.status
     )
-    value: Any = _UNKNOWN
-    if name not in record.lost:
-        found = stored.state if newest.index == record.index else _own_values(store, record)
-        value = found.get(name, _UNKNOWN)
-    if value is _UNKNOWN or isinstance(value, Undecodable):
-        run.values.pop(name, None)
-        lost[name] = record
-    else:
-        run.values[name] = value
+    if name in record.lost:
+        return _UNKNOWN
+    found = stored.state if newest.index == record.index else _own_values(store, record)
+    return found.get(name, _UNKNOWN)
 
 
-def _to_remake(run: Run, takers: Sequence[Step], lost: Mapping[str, StepRecord]) -> list[Step]:
-    """Return the steps that made what was not kept and is needed by what is still to run, oldest first."""
-    needed: dict[str, StepRecord] = {}
-    coming = list(takers)
-    while coming:
-        step = coming.pop()
-        for name in step.node.inputs:
-            record = lost.get(name)
-            if record is not None and record.node_name not in needed:
-                maker = run.plan.steps[run.plan.index[record.node_name]]
-                if maker is not step and not run.standing.due >> maker.index & 1:
-                    needed[record.node_name] = record
-                    coming.append(maker)
-    return [
-        run.plan.steps[run.plan.index[record.node_name]]
-        for record in sorted(needed.values(), key=lambda record: record.index)
-    ]
+def _names_taken(step: Step) -> set[str]:
+    """Return the names of what a step takes, and of the lists that it adds to."""
+    return {*step.node.inputs, *step.lists, *step.appends}
+
+
+class Lost(NamedTuple):
+    """A value that is not there: it was not stored, or it cannot be read."""
+
+    name: str
+    source: StepRecord | None  # of a step; None for an input, EARLIER for what is older than the records
+    found: Undecodable | None
+
+    @property
+    def record(self) -> StepRecord | None:
+        """The step that made it, if that is known."""
+        return None if self.source is EARLIER else self.source
+
+    @property
+    def reason(self) -> str:
+        """Why it is not there."""
+        if self.found is not None:
+            return self.found.reason
+        return "not stored" if self.record is None else self.record.lost.get(self.name, "not stored any more")
+
+
+class _Remaking:
+    """The search for steps that make again what was not kept."""
+
+    def __init__(self, run: Run, stored: Stored, replay: Replay, lost: Mapping[str, Lost]) -> None:
+        self.run, self.stored, self.lost = run, stored, lost
+        self.versions = replay.versions
+
+    def steps(self, wanted: list[tuple[Step | None, str]]) -> list[Step]:
+        """Return the steps that made what is wanted by steps, or by the run around this one, oldest first.
+
+        Raises ValueUnreadableError for a value that no step can make as it was.
+        """
+        index, due = self.run.plan.index, self.run.standing.due
+        needed: dict[str, StepRecord] = {}
+        while wanted:
+            step, name = wanted.pop()
+            value = self.lost.get(name)
+            if value is None or (value.record is not None and value.record.node_name in needed):
+                continue
+            record = value.record
+            maker = None if record is None else self.run.plan.steps[index[record.node_name]]
+            is_due = maker is not None and due >> maker.index & 1
+            if is_due and maker is not step and not (step is not None and due >> step.index & 1):
+                continue  # it is made anew before this step runs
+            if maker is None or record is None or is_due or not self._can_make(maker, record, value):
+                raise self._unreadable(value, step)
+            needed[record.node_name] = record
+            wanted += [(maker, taken) for taken in _names_taken(maker)]
+        ordered = sorted(needed.values(), key=lambda record: record.index)
+        return [self.run.plan.steps[index[record.node_name]] for record in ordered]
+
+    def _can_make(self, maker: Step, record: StepRecord, value: Lost) -> bool:
+        """Say whether a step would make the same again: it takes what it took then."""
+        if value.found is not None and value.found.classes:
+            return False  # a line of code makes it readable
+        if value.name in maker.appends:
+            return False  # no step makes the whole list
+        taken = record.input_versions
+        return all(self.versions.get(name, 0) == version for name, version in taken.items())
+
+    def _unreadable(self, value: Lost, step: Step | None) -> ValueUnreadableError:
+        classes = value.found.classes if value.found is not None else ()
+        made = f", made by node {value.record.node_name!r}," if value.record is not None else ""
+        taker = "the graph around it" if step is None else f"node {step.name!r}"
+        return ValueUnreadableError(
+            f"The value {value.name!r} of workflow {self.stored.workflow.id!r}{made} is needed by {taker} "
+            f"and cannot be restored: {value.reason}. Or pass the value again, as in {value.name}=..., "
+            "or fork from an earlier step.",
+            workflow_id=self.stored.workflow.id,
+            name=value.name,
+            class_name=classes[0] if classes else None,
+        )
 
 
 def _own_values(store: Checkpointer, record: StepRecord) -> Mapping[str, Any]:
@@ -297,7 +359,7 @@ def refuse_second_answer(graph: Graph, stored: Stored, given: Mapping[str, Any])
     A question that waits, and those that may follow it, are still to be answered, also for another time.
     """
     waits = [record.node_name for record in stored.questions]
-    open_ones = {*walk([name for name in waits if name in graph.nodes], graph.wiring.successors)}
+    open_ones = {*walk([name for name in waits if name in graph.nodes], graph.wiring.ways)}
     closed = {
         name
         for node in graph.interrupt_nodes

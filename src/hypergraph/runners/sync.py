@@ -53,7 +53,7 @@ class SyncRunner(BaseRunner):
 
     Args:
         cache: where nodes with cache=True find results
-        checkpointer: the store that records every run
+        checkpointer: the store that records every run, or the path of a SQLite file
         max_iterations: rounds that a loop may take each time it is entered; 1000 by default
         logger: the logger that nodes get as NodeContext.logger
         executor: what calls the nodes: an Executor, or a dict from node names to executors

@@ -34,7 +34,13 @@ def error_text(error: BaseException | None) -> str | None:
 
 
 class RunResult:
-    """The result of one run: its values, status and log."""
+    """The result of one run: its values, status and log.
+
+    >>> count = FunctionNode(lambda words: len(words), "count", "total")
+    >>> result = SyncRunner().run(Graph([count]), words=["a", "b"])
+    >>> result["total"], result.completed
+    (2, True)
+    """
 
     workflow_id: str | None = None  # of the stored run, if there is one
     error: BaseException | None = None  # the exception that a node raised, if one did
@@ -187,7 +193,13 @@ def overall(found: Collection[RunStatus]) -> RunStatus:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class MapResult(Sequence[RunResult]):
-    """The results of all items of a map, in input order."""
+    """The results of all items of a map, in input order.
+
+    >>> count = FunctionNode(lambda words: len(words), "count", "total")
+    >>> results = SyncRunner().map(Graph([count]), words=[["a"], ["b", "c"]], map_over="words")
+    >>> [result["total"] for result in results], len(results.failures)
+    ([1, 2], 0)
+    """
 
     results: tuple[RunResult, ...]  # of the items, in their order
     run_id: str | None = None  # of the map; None if there was no item

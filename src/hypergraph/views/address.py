@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hypergraph.views.workflows import Lists
 
 
-DEFAULT = "workflows.db"
+DEFAULT = "runs.db"
 _POSTGRES = ("postgres://", "postgresql://")
 _PASSWORD = re.compile(r"(?<=[?&])(?:ssl)?password=[^&]*(?:&|$)")
 _PASSWORD_BEFORE = re.compile(r"^(postgres(?:ql)?://[^:@/?]*):.*@")
@@ -35,12 +35,21 @@ def file_of(address: str, *, must_exist: bool = True) -> str:
             USAGE, f"Unsupported address {scheme}://; give the path of a SQLite file, or postgresql://..."
         )
     if must_exist and not os.path.isfile(path):
-        raise Problem(
-            STORE,
-            f"Database not found: {path}",
-            "Give another with --db or HYPERGRAPH_DB, or create one to try: hypergraph demo",
-        )
+        raise _missing(path)
     return path
+
+
+def _missing(path: str) -> Problem:
+    """Return the problem of a file that does not exist; other databases in its folder are listed."""
+    folder = os.path.dirname(path)
+    try:
+        near = sorted(name for name in os.listdir(folder or ".") if name.endswith((".db", ".sqlite")))
+    except OSError:
+        near = []
+    hint = "Give another with --db or HYPERGRAPH_DB, or create one to try: hypergraph demo"
+    if near:
+        hint = "Databases in this folder, to be given with --db or HYPERGRAPH_DB:"
+    return Problem(STORE, f"Database not found: {path}", hint, [os.path.join(folder, name) for name in near])
 
 
 def is_server(address: str) -> bool:

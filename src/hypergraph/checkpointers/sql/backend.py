@@ -41,7 +41,7 @@ from hypergraph.checkpointers.records import (
 from hypergraph.checkpointers.sql import reads, writes
 from hypergraph.checkpointers.sql.columns import EPOCH, time_of
 from hypergraph.checkpointers.sql.connection import Connection, Database
-from hypergraph.checkpointers.sql.writes import recode
+from hypergraph.checkpointers.sql.writes import recode, reseal
 from hypergraph.checkpointers.sqlite.migrations import INPUT, OUTPUT
 from hypergraph.checkpointers.status import WorkflowStatus
 from hypergraph.exceptions import CheckpointError
@@ -96,6 +96,10 @@ class SqlBackend(Backend):
         """Return the workflow, None if there is none."""
         found = self._read(reads.workflow, workflow_id)
         return found and self._with_graph(found)
+
+    def read_fence(self, workflow_id: str) -> int | None:
+        """Return the fence of the newest claim, None while that is held."""
+        return self._read(reads.fence, workflow_id)
 
     def read_owners(self, workflow_ids: Iterable[str]) -> dict[str, Owner]:
         """Return the processes that hold claims on these workflows; those without an owner are left out."""
@@ -167,6 +171,12 @@ class SqlBackend(Backend):
         """Return ids that begin with a text, of children of a workflow or of those without parent."""
         return self._read(reads.find_ids, prefix, parent, limit)
 
+    def store_id(self) -> bytes:
+        """Return the id that was made with the tables."""
+        return self.database.read(
+            lambda connection: bytes(connection.execute("SELECT id FROM identity").fetchone()[0])
+        )
+
     def read_outputs(self, workflow_id: str, *, upto: int | None = None) -> list[Payload]:
         """Return the latest encoded value of each output; one seek per name."""
         return self._read(reads.payloads, workflow_id, OUTPUT, upto)
@@ -209,13 +219,14 @@ class SqlBackend(Backend):
         """Take the workflow, creating it ACTIVE if there is none; see `Backend.claim`."""
         check_workflow_id(workflow_id, child=new.parent_id is not None)
         database = self.database
-        inputs = encoding.inputs(workflow_id, new.inputs)
+        inputs, _ = encoding.inputs(workflow_id, new.inputs), encoding.store_id
         taken: list[Ownership] = []
 
         def work(connection: Connection) -> Ownership:
             taken.append(writes.claim(connection, database, workflow_id, new, inputs, force=force))
             claim = taken[-1]
             if new.copies and claim.existing is None and encoding.chain.encrypts:
+                reseal(connection, claim.key, new.forked_from or "", workflow_id, encoding)
                 recode(connection, claim.key, new.forked_from or "", workflow_id, encoding)
             return claim
 

@@ -117,6 +117,14 @@ def workflow(connection: Connection, workflow_id: str) -> Workflow | None:
     return None if row is None else workflow_of(row[:-1])
 
 
+def fence(connection: Connection, workflow_id: str) -> int | None:
+    """Return the fence of the newest claim, None while that is held."""
+    row = connection.execute(
+        "SELECT fence FROM workflows WHERE id = ? AND owner_pid IS NULL", (findable(workflow_id),)
+    ).fetchone()
+    return None if row is None else int(row[0])
+
+
 def owners(connection: Connection, workflow_ids: Iterable[str]) -> dict[str, Row]:
     """Return key, fence, process, address and since when, of workflows that have an owner on record."""
     found: dict[str, Row] = {}

@@ -113,8 +113,9 @@ def workflow_of(row: Row) -> Workflow:
     return Workflow(**fields_of(columns), node_hashes=json.loads(node_hashes or "{}"))
 
 
-def step_row(key: int, record: StepRecord) -> Row:
+def step_row(key: int, step: EncodedStep) -> Row:
     """Return the row of a step, by STEP_COLUMNS."""
+    record = step.record
     created_at, completed_at, texts = record.created_at, record.completed_at, _texts(record)
     created = (created_at - EPOCH) // MICROSECOND
     return (
@@ -128,7 +129,7 @@ def step_row(key: int, record: StepRecord) -> Row:
         *_numbers(record),
         *(texts if texts == _NO_TEXTS else map(text, texts)),
         _encoded((record.input_versions, record.output_versions)),
-        _extra(record),
+        _extra(record, step.seal),
     )
 
 
@@ -138,15 +139,17 @@ def _encoded(versions: tuple[dict[str, int], dict[str, int]]) -> str:
     return msgspec.json.encode(versions).decode()
 
 
-def _extra(record: StepRecord) -> str | None:
+def _extra(record: StepRecord, seal: str | None) -> str | None:
     """Return the fields that most steps do not have, as one text."""
     found = _extras(record)
     if found == _NO_EXTRAS and record.values is not None:
-        return None
+        return None if seal is None else f'{{"seal":"{seal}"}}'
     given = zip(STEP_EXTRAS, found, _NO_EXTRAS, strict=True)
     extras = {name: value for name, value, default in given if value != default}
     if record.values is None:
         extras["no_values"] = True
+    if seal is not None:
+        extras["seal"] = seal
     return _dumps(extras) if extras else None
 
 
@@ -186,7 +189,7 @@ def record_of(
     own = dict(zip(_STORED, stored, strict=True))
     own["cached"] = bool(own["cached"])  # a number in SQLite
     more: dict[str, Any] = parsed(extra) if extra else {}
-    has_values = not more.pop("no_values", False)
+    has_values, seal = not more.pop("no_values", False), more.pop("seal", None)
     if isinstance(more.get("decision"), list):
         more["decision"] = Decision(more["decision"])
     if payloads:
@@ -194,7 +197,7 @@ def record_of(
     elif has_values and values:
         more["values"] = {}
     began = EPOCH + created * MICROSECOND
-    return _new_record(  # type: ignore[no-any-return]  # a StepRecord
+    record = _new_record(
         *(workflow_id, superstep, node, index, _STATUSES[status], input_versions),
         created_at=began,
         completed_at=began if completed == created else time_of(completed),
@@ -202,6 +205,9 @@ def record_of(
         **own,
         **more,
     )
+    if encoding.verifies:
+        encoding.verify(record, seal)
+    return record  # type: ignore[no-any-return]  # a StepRecord
 
 
 def parsed(text: str) -> Any:
@@ -254,6 +260,7 @@ COUNT_AGAIN = "DELETE FROM lengths WHERE workflow = ? AND counted > ?"
 STATUS = (
     "UPDATE workflows SET status = :status, completed_at = :ended, "
     "duration_ms = coalesce(:duration, duration_ms), "
+    "owner_pid = CASE WHEN :status = 'active' THEN owner_pid END, "
     "crashes = CASE WHEN :status = 'completed' THEN NULL ELSE crashes END WHERE key = :key"
 )
 TAKE = (

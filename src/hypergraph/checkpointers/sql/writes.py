@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime
 
 from hypergraph.checkpointers import fault_points
 from hypergraph.checkpointers.artifacts import ArtifactRef, ArtifactStore
 from hypergraph.checkpointers.encoding import Encoding
-from hypergraph.checkpointers.names import changed
+from hypergraph.checkpointers.names import changed, moved
 from hypergraph.checkpointers.records import (
     ANSWER,
     DROPPED,
@@ -53,6 +54,7 @@ from hypergraph.checkpointers.sql.rows import (
     input_rows,
     inserting,
     new_row,
+    record_of,
     step_row,
     structure,
     text,
@@ -60,12 +62,13 @@ from hypergraph.checkpointers.sql.rows import (
 )
 from hypergraph.checkpointers.sqlite.migrations import OTHER, OUTPUT
 from hypergraph.checkpointers.status import WorkflowStatus
-from hypergraph.exceptions import ArtifactMissingError, CheckpointError, StoreError
+from hypergraph.exceptions import ArtifactMissingError, CheckpointError, DecryptionError, StoreError
 
 _RAISE = "UPDATE workflows SET fence = fence + 1 WHERE key = ?"  # what was read before is outdated
 _LAST = 2**62  # no superstep comes after it
 _PLACE = "workflow = ? AND kind = ? AND name = ? AND superstep = ? AND idx = ?"
 _NAMES = "SELECT name FROM vals WHERE workflow = ? AND kind = ? AND superstep = ? AND node = ?"
+_EXTRA = "UPDATE steps SET extra = ? WHERE workflow = ? AND superstep = ? AND node = ?"
 _CHANGE = f"UPDATE vals SET format = ?, checksum = ?, data = ?, base = ? WHERE {_PLACE}"  # noqa: S608 - fixed names
 
 
@@ -91,11 +94,48 @@ def copy_history(connection: Connection, key: int, workflow_id: str, new: NewWor
     )
 
 
-def recode(connection: Connection, key: int, origin: str, workflow_id: str, encoding: Encoding) -> None:
-    """Bind copied values to the workflow they are in now; what cannot be read stays as it is."""
+def reseal(
+    connection: Connection,
+    key: int,
+    origin: str,
+    workflow_id: str,
+    encoding: Encoding,
+    *,
+    store_id: bytes | None = None,
+) -> None:
+    """Seal copied steps for the workflow they are in now.
+
+    Raises DecryptionError for a step that others have written or changed.
+    """
+    columns = ", ".join(STEP_COLUMNS)
+    rows = connection.execute(f"SELECT {columns} FROM steps WHERE workflow = ?", (key,)).fetchall()  # noqa: S608 - fixed names
+    for row in rows:
+        record, extra = record_of(workflow_id, row, (), encoding, values=False), json.loads(row[-1] or "{}")
+        child = record.child_workflow_id
+        before = child if child is None else moved(child, workflow_id, origin)
+        copied = replace(record, workflow_id=origin, child_workflow_id=before)
+        try:
+            encoding.verify(copied, extra.get("seal"), store_id)
+        except DecryptionError:
+            encoding.verify(record, extra.get("seal"))  # it was written for this workflow
+            continue
+        extra["seal"] = encoding.seal(record)
+        connection.execute(_EXTRA, (json.dumps(extra), key, record.superstep, record.node_name))
+
+
+def recode(
+    connection: Connection,
+    key: int,
+    origin: str,
+    workflow_id: str,
+    encoding: Encoding,
+    *,
+    store_id: bytes | None = None,
+) -> None:
+    """Bind copied values to the workflow and store they are in now; what cannot be read stays as it is."""
     for kind, payload in reads.all_payloads(connection, key):
         try:
-            bound = encoding.moved(payload, origin, workflow_id)
+            bound = encoding.moved(payload, origin, workflow_id, store_id)
         except StoreError:
             raise  # it is there, and may be read another time
         except Exception:  # noqa: S112 - rows may hold anything; the value shows itself what is wrong
@@ -207,7 +247,7 @@ def commit(connection: Connection, unit: Commit, clock: Clock) -> None:
     ):  # it stays ours until the transaction ends
         raise taken_over(claim.workflow_id)
     for step in steps:
-        if execute(STEP, step_row(key, step.record)).rowcount != 1:
+        if execute(STEP, step_row(key, step)).rowcount != 1:
             raise recorded_already(step.record)
         if step.payloads:
             connection.executemany(VALUE, value_rows(key, step))
@@ -307,7 +347,7 @@ def insert(
     if new.copies:
         copy_history(connection, key, workflow_id, new)
     for step in new.steps:
-        connection.execute(STEP, step_row(key, step.record))
+        connection.execute(STEP, step_row(key, step))
         connection.executemany(VALUE, value_rows(key, step))
     if new.steps:
         connection.execute(COUNT_AGAIN, (key, 0))
@@ -334,7 +374,7 @@ def put(connection: Connection, database: Database, step: EncodedStep, encoding:
     if connection.execute(RECORDED, place).fetchone():
         connection.execute(NO_VALUES, place)
     connection.execute(SCRAMBLED, {"key": key, "superstep": record.superstep, "idx": record.index})
-    connection.execute(PUT, step_row(key, record))
+    connection.execute(PUT, step_row(key, step))
     connection.execute(COUNT_AGAIN, (key, record.superstep))
     connection.executemany(VALUE, value_rows(key, step))
     connection.execute(_RAISE, (key,))
