@@ -167,9 +167,11 @@ def take_up(
     _add_new_nodes(run, stored, outdated)
     _restore_values(run, stored, replay, store)
     latest = {record.node_name: record for record in current}
+    past.shift = max((record.superstep - record.round for record in current), default=0)
     if past.remade or any(record.status is StepStatus.FAILED for record in latest.values()):
         ready = [standing.after(i, past.levels, past.first) for i in standing.copy().ready()]
-        past.shift = max(past.last + 1 - min(ready, default=past.last + 1), 0) + len(past.remade)
+        later = max(past.last + 1 - min(ready, default=past.last + 1), 0) + len(past.remade)
+        past.shift = max(later, past.shift)
     latest = {**{r.node_name: r for r in kept if r.status is StepStatus.PAUSED}, **latest}
     past.waiting = {n: r for n, r in latest.items() if r.status is StepStatus.PAUSED}
     past.rows = [
