@@ -157,7 +157,10 @@ class Journal:
 
     def before(self, step: Step, superstep: int) -> tuple[int, ...]:
         """Make durable what the step could take; return the indexes of the steps that became durable."""
-        if not self._is_remade(step):
+        past = self.run.resumed
+        if past is not None and step.index in past.reopened:
+            past.reopened.discard(step.index)
+        elif not self._is_remade(step):
             self.visits[step.index] = self.visits.get(step.index, 0) + 1
         if self.numbers is not None and not step.appends:  # now: steps that run together end in any order
             asked = self.waiting.get(step.name) if self.waiting else None

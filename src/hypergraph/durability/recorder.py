@@ -22,6 +22,7 @@ from hypergraph.durability.code_changes import (
     has_grown,
     outdated_nodes,
     refuse_other_graph,
+    refuse_rerun,
 )
 from hypergraph.durability.history import Stored, active_time, produced, stored_in
 from hypergraph.durability.journal import Journal, refuse_crash_loop
@@ -270,6 +271,7 @@ class WorkflowRecorder:
             record_answers(self.store, stored.workflow.id, answers)
             stored = self._stored(run) or stored
         if outdated:
+            refuse_rerun(run, stored, outdated)
             self.reruns[run] = stored
         code = code_to_record(graph, stored, stored.finished)
         if not run.fixed:

@@ -147,6 +147,7 @@ def take_up(
         again = [plan.index[name] for name in outdated if name in plan.index]
         reached = run.admission.layout.reached_from(names, again)
         replay.begin(Turn(past.first, names), reached)
+        past.reopened = _reopened(run, names, again)
         outside = {name for name, index in plan.index.items() if not reached >> index & 1}
         kept = list({r.node_name: r for r in stored.records if r.node_name in outside}.values())
     standing = replay.standing
@@ -182,6 +183,18 @@ def take_up(
         run.answers = {**(record.answer or {}), **run.answers}
     _ask_again(run, past.waiting.values())
     return past
+
+
+def _reopened(run: Run, news: Collection[str], again: Sequence[int]) -> set[int]:
+    """Return the nested graphs whose own run continues: their code has changed, and not what they take."""
+    steps, reached_from = run.plan.steps, run.admission.layout.reached_from
+    return {
+        index
+        for index in again
+        if steps[index].kind == "graph"
+        and steps[index].node.durability == "nested"
+        and not reached_from(news, [other for other in again if other != index]) >> index & 1
+    }
 
 
 def _pass_over_given_up(run: Run, stored: Stored, store: Checkpointer, reached: int) -> None:

@@ -234,6 +234,20 @@ def _field_annotations(cls: type[Any]) -> Iterable[Any]:
         return ()
 
 
+def forms_of(annotations: Iterable[Any]) -> list[str]:
+    """Return the names and fields of the classes in annotations, and of the classes of their fields."""
+    waiting = [cls for annotation in annotations for cls in _classes_in(annotation)]
+    found: dict[type[Any], str] = {}
+    while waiting:
+        cls = waiting.pop()
+        if cls not in found:
+            hints = _field_annotations(cls)
+            parts = cls.__members__ if issubclass(cls, enum.Enum) else getattr(cls, "__annotations__", ())
+            found[cls] = f"{name_of(cls)}({', '.join(parts)})"
+            waiting += [inner for hint in hints for inner in _classes_in(hint)]
+    return sorted(found.values())
+
+
 def line_for(name: str) -> str:
     """Return the line of code that makes a class of stored data known."""
     module, _, qualname = name.partition(":")
