@@ -91,7 +91,7 @@ def _next(found: WorkflowDetail) -> list[str]:
     if found["children"]["is_map"] and found["children"]["items"]:
         return [quoted("hypergraph", "show", found["children"]["items"][0]["id"])]
     if found["pause"] is not None:
-        return [f"{_resume(found)} {found['pause']['response_key']}=..."]
+        return [f"{_resume(found)} {quoted(found['pause']['response_key'] + '=...')}"]
     if found["alive"] is False:
         return [_resume(found), quoted("hypergraph", "state", wf)]
     return [quoted("hypergraph", "state", wf), quoted("hypergraph", "steps", wf, "--values")]
