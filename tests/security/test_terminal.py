@@ -26,7 +26,7 @@ SHELL = "x; touch owned $(touch owned) `touch owned` 'q\" & y"
 
 
 def hostile(path: Path) -> None:
-    """Leave runs whose names, values, errors and tags are hostile, put there behind the back of the checks."""
+    """Leave runs whose names, values, errors and tags are hostile, behind the back of the checks."""
 
     @node(output_name="said")
     def speak(x: str) -> str:
