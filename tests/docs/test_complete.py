@@ -41,7 +41,7 @@ BUILD_CHECKS = {
     "B9": ["cannot target itself"],
     "B10": ["share the output"],
     "B11": [
-        *("maps over a graph with interrupts", "is atomic but contains interrupts"),
+        "is atomic but contains interrupts",
         "is atomic but contains nodes with repeatable=False",
     ],
     "B12": ["cannot have cache=True"],

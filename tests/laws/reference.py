@@ -6,8 +6,9 @@ model; "Turns", "Appending" and "Questions" are its sections of that name.
 Decisions where the rules leave room
 ------------------------------------
 D1  Edges. Every producer of a name feeds every consumer of it (a first listed producer would break L4).
-    A consumer takes the latest value of the name. With declared edges the declared ones feed, and control
-    and ordering edges are added. A node has no edge to itself: a node that takes its own output is no loop.
+    A consumer takes the latest value of the name. With declared edges the declared ones feed: a node runs
+    when they, or the call, brought what it takes, and takes the latest value that any node made. Control and
+    ordering edges are added. A node has no edge to itself: a node that takes its own output is no loop.
 D2  Where a loop is cut (R1, R4). At heads, and not at all of them: `plan -> decide -> tool -> result(plan,
     tool) -> done -> plan` has the heads `plan` and `tool`; a cut at both lets `result` run on a new plan and
     the tool of the last round. The heads that begin a round are the *last choices* on the ways back to the
@@ -32,7 +33,9 @@ D6  Several controlled nodes without which no gate could be asked (a and b of a 
     given to it. More than one, or none of several: refused.
 D7  A beginning that a gate outside of the loop controls is open when a gate outside has named a node of the
     loop (R6: a decision from outside begins it): `start -> head d gate` does not begin when start chooses
-    otherwise, and a corrective loop that is entered at its repair goes on to its beginning.
+    otherwise, and a corrective loop that is entered at its repair goes on to its beginning. A cycle without a
+    gate has no such beginning: of `pick -> a | b`, both of which take and make a total, the one runs that was
+    chosen (L2).
 D8  Only the place where a loop begins is due for "not yet run in this turn". Every other node of the loop
     becomes due when a node of the loop reaches it in this entry, an inner loop likewise. (Else a named entry
     point would wait for a node before it that happens to have defaults.)
@@ -40,8 +43,9 @@ D9  Re-entry within a turn drops decisions and END, not values (L3: what a round
     latest value). Only a turn drops values.
 D10 A decision opens every node that shares a loop with a gate of its own for one run (the letter of R5), also
     the branches of D2. It stays open until that run, even if the gate decides anew before.
-D11 An awaited name whose edge is cut (a head waits for a node at the end of the round) counts if it was made
-    in the round that just ended. A node that awaits a name of its loop is no beginning, unless it is named.
+D11 Of several nodes that make an awaited name one is enough. If its edge is cut (a head waits for a node at
+    the end of the round) the name counts if it was made since the head last ran. A node that awaits a name of its loop is no beginning, unless it is named:
+    a named entry point needs no awaited names for its first run.
 D12 A loop without heads (no gate of it chooses within it) is a cycle without a gate, wherever it is nested.
     It begins at the first node in graph order that has what it needs and that no gate controls, and goes
     round at this node; at the nodes that gates outside control, if there are any (`gate -> a`, a feeds b, b
@@ -62,6 +66,9 @@ D21 A node that no gate controls begins a loop only if it leads to a gate of the
 D22 R8: a given value counts for an ordinary node of a loop if what the loop makes of it cannot come before
     the first choice (`save(n)` begins, `tell(n)` waits for save, `up` makes n by choice: tell takes the
     given n).
+D23 A loop inside of a loop begins where the loop around begins, if that place is inside of it.
+D24 A graph node takes a name with which a loop inside could begin, but need not, if it is given or another
+    node makes it. What only the node itself makes stays inside: each execution is a fresh run.
 D18 max_rounds counts the rounds of an entry, the first one included.
 """
 
@@ -93,6 +100,7 @@ class Part:
     append: tuple[str, ...] = ()
     inner: Net | None = None
     map_over: tuple[str, ...] = ()
+    entries: tuple[str, ...] = ()  # of a graph: inputs with which a loop inside could begin, but need not
 
 
 @dataclass(frozen=True)
@@ -140,7 +148,6 @@ class Loop:
     entered: int | None = None  # the superstep in which this entry began
     rounds: int = 0
     since: int = -1  # the superstep in which this round began
-    before: int = -1  # ... and the round before
     heads: frozenset[str] = frozenset()  # that begin rounds, in this entry
     places: set[str] = field(default_factory=set)  # heads of this round that have not run yet
 
@@ -157,6 +164,7 @@ class Level:
     gated: bool
     inner: list[Level]
     is_loop: bool = True
+    ahead: dict[str, set[str]] = field(default_factory=dict)  # what each node leads to
 
     def unit(self, name: str) -> frozenset[str]:
         """The inner loop that holds the node, or the node alone."""
@@ -167,22 +175,37 @@ class Refused(Exception):
     """A loop could begin at several places."""
 
 
+class Failed(Exception):
+    """The run of an inner graph failed, was refused, or did not end."""
+
+
 def reach(starts: Iterable[str], edges: Iterable[Edge], without: Iterable[str] = ()) -> set[str]:
     """All nodes behind these, themselves included; paths do not pass the nodes in `without`."""
-    edges, closed = list(edges), set(without)
+    ways: dict[str, list[str]] = {}
+    for source, target, *_ in edges:
+        ways.setdefault(source, []).append(target)
+    return _walk(starts, ways, set(without))
+
+
+def _walk(starts: Iterable[str], ways: Mapping[str, Sequence[str]], closed: set[str]) -> set[str]:
     found = set(starts)
-    frontier = set(found)
-    while frontier:
-        frontier = {t for s, t, *_ in edges if s in frontier and s not in closed} - found
-        found |= frontier
+    coming = list(found)
+    while coming:
+        source = coming.pop()
+        for target in ways.get(source, ()) if source not in closed else ():
+            if target not in found:
+                found.add(target)
+                coming.append(target)
     return found
 
 
 def components(names: Iterable[str], edges: Iterable[Edge]) -> list[frozenset[str]]:
     """Strongly connected components of more than one node."""
-    names = list(names)
-    ahead = {n: reach([n], edges) for n in names}
-    found = {frozenset(m for m in names if m in ahead[n] and n in ahead[m]) for n in names}
+    names, ways = list(names), {}
+    for source, target, *_ in edges:
+        ways.setdefault(source, []).append(target)
+    ahead = {n: _walk([n], ways, set()) for n in names}
+    found = {frozenset(m for m in ahead[n] if n in ahead[m]) for n in names}
     return [c for c in found if len(c) > 1]
 
 
@@ -200,13 +223,16 @@ def edges_of(net: Net) -> set[Edge]:
     for source, target in net.declared or ():
         common = [n for n in parts[target].inputs if n in parts[source].outputs]
         chosen = target in parts[source].targets  # a declared edge from a gate to its target is that choice
-        edges |= {(source, target, "data", n) for n in common} or {(source, target, "order", "")} - (
-            {(source, target, "order", "")} if chosen else set()
-        )
-    edges = {e for e in edges if e[0] != e[1]}
-    # Appending: a gate is fed by the uncontrolled appenders of its loop if there are any, else by all.
+        edges |= {(source, target, "data", n) for n in common}
+        if not common and not chosen:
+            edges.add((source, target, "order", f"<{source}>"))
+    return {e for e in edges if e[0] != e[1]}
+
+
+def heard(net: Net, scope: Iterable[str], edges: set[Edge]) -> set[Edge]:
+    """Appending: a gate is fed by the uncontrolled appenders of its loop if there are any, else by all."""
     controlled = {e[1] for e in edges if e[2] == "control"}
-    loops = components(parts, edges)
+    loops = components(scope, edges)
     for p in net.parts:
         loop = next((c for c in loops if p.name in c), frozenset())
         for name in p.inputs if p.kind == "gate" and net.declared is None else ():
@@ -226,7 +252,7 @@ class Interpreter:
         edges = edges_of(net)
         scope = reach(net.entrypoints, edges) if net.entrypoints else set(self.parts)
         self.scope = sorted(scope, key=self.order.__getitem__)
-        self.edges = {e for e in edges if e[0] in scope and e[1] in scope}
+        self.edges = heard(net, scope, {e for e in edges if e[0] in scope and e[1] in scope})
         # What never runs controls nothing.
         self.gates = {n: {e[0] for e in self.edges if e[1] == n and e[2] == "control"} for n in self.parts}
         self.top = components(scope, self.edges)
@@ -235,6 +261,7 @@ class Interpreter:
         self.clock, self.started = 0, False
         self.written: dict[str, list[tuple[str, Any]]] = {}  # name -> (producer, value), the latest last
         self.last: dict[str, int] = {}  # node -> superstep of its last run
+        self.made: dict[tuple[str, str], int] = {}  # (node, name) -> superstep of its last write
         self.changed: dict[tuple[str, str], int] = {}  # when a write of (node, name) changed anything last
         self.decided: dict[str, tuple[int, Any]] = {}
         self.tokens: dict[tuple[str, str], int] = {}  # (gate, head): open for one run
@@ -246,9 +273,9 @@ class Interpreter:
         self.replaced: set[str] = set()  # lists that were started anew
         self.path: dict[str, list[Level]] = {}
         self._places: dict[frozenset[str], frozenset[str]] = {}
-        self._unlocked: dict[
-            frozenset[str], set[str]
-        ] = {}  # controlled nodes that are open when a loop begins
+        # What is open when a loop begins, and what is open if it was called.
+        self._unlocked: dict[frozenset[str], tuple[set[str], set[str]]] = {}
+        self._known: dict[Any, dict[str, list[Level]]] = {}
 
     # ---------------------------------------------------------------- turns
 
@@ -278,7 +305,7 @@ class Interpreter:
         for x in news:
             self.written.setdefault(x, []).append((GIVEN, given[x]))
         try:
-            self._places, self._unlocked = {}, {}  # decided anew for each turn (D5)
+            self._places, self._unlocked, self._known = {}, {}, {}  # decided anew for each turn (D5)
             self._levels(refuse=True)
         except Refused as refusal:
             out.ended, out.places = "refused", sorted(refusal.args[0])
@@ -291,7 +318,9 @@ class Interpreter:
 
     def _forget(self, reached: set[str]) -> None:
         """Turns: D begins anew; what it made is not there, except for what is remembered."""
-        accumulators = {x for p in self.parts.values() for x in p.outputs if x in p.inputs}
+        accumulators = {
+            x for p in self.parts.values() for x in p.outputs if x in p.inputs and x not in self._inward(p)
+        }
         answers = {x for p in self.parts.values() if p.kind == "ask" for x in p.outputs}
         for x, writes in self.written.items():
             if not any(n in reached for n, _ in writes):
@@ -300,6 +329,7 @@ class Interpreter:
                 writes[:] = [(GIVEN, writes[-1][1])]
             else:
                 writes[:] = [(n, v) for n, v in writes if n not in reached]
+        self.made = {(n, x): when for (n, x), when in self.made.items() if n not in reached}
         for n in reached:
             self.last.pop(n, None)
             self.decided.pop(n, None)
@@ -318,15 +348,15 @@ class Interpreter:
     # ---------------------------------------------------------------- structure
 
     def _levels(self, refuse: bool = False) -> Level:
-        def inside(names: Iterable[str], edges: set[Edge], around: Iterable[str] = ()) -> list[Level]:
+        def inside(names: Iterable[str], edges: set[Edge], around: frozenset[str]) -> list[Level]:
             return [
                 level(c, {e for e in edges if {e[0], e[1]} <= c}, around) for c in components(names, edges)
             ]
 
-        def level(members: frozenset[str], edges: set[Edge], around: Iterable[str]) -> Level:
+        def level(members: frozenset[str], edges: set[Edge], around: frozenset[str]) -> Level:
             standing = self.loops.get(members)
             if members not in self._places:
-                self._places[members] = self._begin(members, edges, refuse, around)
+                self._places[members] = self._begin(members, edges, around, refuse)
             begin = self._places[members]
             if standing and standing.entered is not None:
                 heads = standing.heads
@@ -341,7 +371,7 @@ class Interpreter:
             return Level(members, left, edges - left, begin, frozenset(heads), gated, inner)
 
         everything = frozenset(self.scope)
-        top = inside(self.scope, self.edges)
+        top = inside(self.scope, self.edges, frozenset())
         return Level(everything, self.edges, set(), everything, frozenset(), True, top, is_loop=False)
 
     def _heads(self, begin: Iterable[str], edges: set[Edge]) -> set[str]:
@@ -368,13 +398,16 @@ class Interpreter:
         return heads - between
 
     def _begin(
-        self, members: frozenset[str], edges: set[Edge], refuse: bool, around: Iterable[str]
+        self, members: frozenset[str], edges: set[Edge], around: frozenset[str], refuse: bool
     ) -> frozenset[str]:
-        """R2: the place where a loop begins: where the loop around begins, if that is inside of this one."""
+        """R2: the place where a loop begins; `_unlocked` are the controlled nodes that are open then."""
         named = members & set(self.net.entrypoints)
         if named:
+            self._unlocked[members] = (set(named), set())
             return named
         handed = {x for x, writes in self.written.items() if any(n == GIVEN for n, _ in writes)}
+        inner_gates = {n: {e[0] for e in edges if e[1] == n and e[2] == "control"} for n in members}
+        strict = self.net.declared is not None and any(inner_gates.values())
 
         def outside(n: str, x: str) -> bool:
             part = self.parts[n]
@@ -385,31 +418,12 @@ class Interpreter:
                 counts = False  # R8, D20
             return made or counts or x in self.net.bound or x in part.defaults or x in self.lists
 
-        def has_all(n: str) -> bool:
-            awaits = any(e[1] == n and e[2] == "order" for e in edges)  # D11
-            return not awaits and all(outside(n, x) for x in self.parts[n].inputs)
+        def awaited(n: str) -> set[Edge]:  # D11
+            given = {e[3] for e in self.edges if e[1] == n and e[2] == "order" and e[0] not in members}
+            return {e for e in edges if e[1] == n and e[2] == "order" and e[3] not in given}
 
-        inner_gates = {n: {e[0] for e in edges if e[1] == n and e[2] == "control"} for n in members}
-        strict = self.net.declared is not None and any(inner_gates.values())
-        able = {n for n in members if has_all(n)}
-        if strict and not able:
-            strict = False
-            able = {n for n in members if has_all(n)}
-        able = able & set(around) or able
-        if not any(e[2] == "control" for e in edges):  # D12
-            free = {n for n in able if not self.gates[n]}
-            return frozenset(sorted(free or able, key=self.order.__getitem__)[:1])
-        free = {n for n in able if not self.gates[n]}
-        deciding = {e[0] for e in edges if e[2] == "control"}
-        plain, chosen = {e for e in edges if e[2] != "control"}, {n for n in members if inner_gates[n]}
-        asking = {n for n in free if reach([n], plain, without=chosen) & deciding - {n}}  # D21
-        free = {n for n in asking if self.parts[n].kind != "gate"} or free & deciding
-        if free:  # "the uncontrolled node that has what it needs", D5
-            if refuse and len({frozenset(self._heads({n}, edges)) for n in free}) > 1:
-                raise Refused(free)
-            return frozenset(free)
-        outer = {n for n in members if self.gates[n] - members}
-        may_open = {n for n in members if any(self.parts[g].default_open for g in self.gates[n])} | outer
+        def has_all(n: str) -> bool:
+            return not awaited(n) and all(outside(n, x) for x in self.parts[n].inputs)
 
         def askable(without: str) -> bool:
             runs: set[str] = set()
@@ -420,26 +434,51 @@ class Interpreter:
                     for n in members - {without}
                     if (n in may_open or not self.gates[n])
                     and all(x in made or outside(n, x) for x in self.parts[n].inputs)
-                    and all(
-                        e[3] in made if e[3] else e[0] in runs for e in edges if e[1] == n and e[2] == "order"
-                    )
+                    and all(e[3] in made or e[0] in runs for e in awaited(n))
                 }
             return any(e[0] in runs for e in edges if e[2] == "control")
 
+        def needed() -> set[str]:
+            return {n for n in may_open if self.gates[n] and not askable(n)} if askable("") else set()
+
+        def unlock(names: set[str]) -> None:
+            self._unlocked[members] = (names - called, names & called)
+
+        called = {n for n in members if self.gates[n] - members}  # D7
+        may_open = {n for n in members if any(self.parts[g].default_open for g in self.gates[n])} | called
+        able = members & set(around) or {n for n in members if has_all(n)}  # D23
+        if strict and not able:
+            strict = False
+            able = {n for n in members if has_all(n)}
+        free = {n for n in able if not self.gates[n]}
+        if not any(inner_gates.values()):  # D12
+            return frozenset(sorted(free or able, key=self.order.__getitem__)[:1])
+        if members & set(around):
+            opened = members & set(around) & may_open
+            unlock(opened and opened | needed())
+            return members & frozenset(around)
+        deciding = {e[0] for e in edges if e[2] == "control"}
+        plain, chosen = {e for e in edges if e[2] != "control"}, {n for n in members if inner_gates[n]}
+        asking = {n for n in free if reach([n], plain, without=chosen) & deciding - {n}}  # D21
+        free = {n for n in asking if self.parts[n].kind != "gate"} or free & deciding
+        if free:  # "the uncontrolled node that has what it needs", D5
+            if refuse and len({frozenset(self._heads({n}, edges)) for n in free}) > 1:
+                raise Refused(free)
+            return frozenset(free)
         able &= may_open
-        needed = {n for n in may_open if self.gates[n] and not askable(n)} if askable("") else set()
-        if able & needed:  # D6
-            if refuse and len({frozenset(self._heads({n}, edges)) for n in able & needed}) > 1:
-                raise Refused(able & needed)
-            self._unlocked[members] = needed
-            return frozenset(able & needed)
-        alone = able - outer
+        places = able & needed()
+        if places:  # D6
+            if refuse and len({frozenset(self._heads({n}, edges)) for n in places}) > 1:
+                raise Refused(places)
+            unlock(needed())
+            return frozenset(places)
+        alone = able - called
         if len(alone) > 1:
             fed = {n: {e[3] for e in edges if e[1] == n and e[2] == "data"} for n in alone}
             alone = {n for n in alone if fed[n] and fed[n] <= handed} or alone
             if len(alone) > 1 and refuse:
                 raise Refused(alone)
-        self._unlocked[members] = alone | needed
+        unlock(alone | needed())
         return frozenset(alone or able)
 
     # ---------------------------------------------------------------- one superstep
@@ -447,8 +486,7 @@ class Interpreter:
     def _run(self, out: Outcome) -> None:
         self.only_gates = True
         while True:
-            top = self._levels()
-            self.path = {n: self._path(top, n) for n in self.scope}
+            self.path = self._paths()
             due = {n for n in self.scope if self._due(n)}
             stuck = self._advance(due)
             if stuck:
@@ -459,12 +497,21 @@ class Interpreter:
             if not ready:
                 break
             out.supersteps.append(ready)
-            if self._step(ready, out):
-                out.ended = "failed"
+            out.ended = self._step(ready, out)
+            if out.ended != "completed":
                 return
         out.questions = [x for n in self.scope if n in self.asked for x in self._keys(n)]
         out.ended = "paused" if self.asked else "stuck" if due else "completed"
         out.stalled = sorted({t for g, t in self._opened() if self.last.get(t, -1) < self._named(g, t)})
+
+    def _paths(self) -> dict[str, list[Level]]:
+        """The loops around each node; they change only with where loops began, so they are kept."""
+        begun = {c: loop.heads for c, loop in self.loops.items() if loop.entered is not None}
+        key = (frozenset(begun.items()), frozenset(self._opened()))
+        if key not in self._known:
+            top = self._levels()
+            self._known[key] = {n: self._path(top, n) for n in self.scope}
+        return self._known[key]
 
     def _path(self, level: Level, name: str) -> list[Level]:
         """The loops around a node, outermost first, below the whole graph."""
@@ -506,14 +553,15 @@ class Interpreter:
             return True
         if n in self.net.entrypoints and n not in self.last:
             return True
-        # R2, R6: the beginning of a loop is open for one run, unless a gate outside has a say (D7).
+        # R2, R6: the beginning of a loop is open for one run.
         return any(self._begins(n, x) for x in self.path[n][1:])
 
     def _begins(self, n: str, level: Level) -> bool:
-        if n not in self._unlocked.get(level.members, level.begin) or (n in self.heads and self._has_run(n)):
+        alone, called = self._unlocked.get(level.members, (set(), set()))
+        if n not in alone | called or (n in self.heads and self._has_run(n)):
             return False
-        called = any(t in level.members for g, t in self._opened() if g not in level.members)
-        return n in self.net.entrypoints or self.gates[n] <= level.members or called
+        named = any(t in level.members for g, t in self._opened() if g not in level.members)
+        return n in alone or named  # D7
 
     def _news(self, n: str) -> bool:
         """R3: an input that it did not make itself is new."""
@@ -521,25 +569,32 @@ class Interpreter:
 
     def _is_new(self, e: Edge) -> bool:
         source, target, *_ = e
-        if source not in self.last or not self._arrived(e, self._common(source, target)):
+        if not self._arrived(e, self._common(source, target)):
             return False
-        return self.last[source] >= self.last.get(target, -1)
+        return self._when(e) >= self.last.get(target, -1)
+
+    def _when(self, e: Edge) -> int:
+        """The superstep in which the source of an edge last sent something: what it did not make is not sent."""
+        return self.made.get((e[0], e[3]), -1) if e[2] == "data" else self.last.get(e[0], -1)
 
     def _arrived(self, e: Edge, level: Level) -> bool:
         """Did the source run in this entry of the loop and, on a way back without a gate, change it (R7)?"""
-        if e[0] not in self.last:
+        if self._when(e) < 0:
             return False
         if level.is_loop:
             entered = self._standing(level).entered
-            if entered is None or self.last[e[0]] < entered:
+            if entered is None or self._when(e) < entered:
                 return False
         changed = self.changed.get((e[0], e[3]), -1) >= self.last.get(e[1], -1)
-        return level.gated or e not in level.cut or changed
+        return level.gated or e not in level.cut or e[2] == "order" or changed
 
     def _value(self, n: str, x: str) -> tuple[bool, Any]:
         """R8: is there a value for the input, and which?"""
         part = self.parts[n]
         writes = self.written.get(x, [])
+        if self.net.declared is not None and x not in {*part.defaults, *self.net.bound}:  # D1
+            sources = {e[0] for e in self.edges if e[1] == n and e[3] == x and e[2] == "data"} | {GIVEN, n}
+            writes = writes if any(source in sources for source, _ in writes) else []
         if writes and writes[-1][0] == GIVEN and n not in self.heads and part.kind != "gate":
             beginning = any(n in level.begin for level in self.path[n][1:])
             fed = [e for e in self.edges if e[1] == n and e[3] == x and e[2] == "data"]
@@ -573,7 +628,7 @@ class Interpreter:
                 return True
             if loop.entered is None:
                 continue
-            since = loop.before if e in level.cut and n in loop.places else loop.since  # D11
+            since = max(loop.entered, self.last.get(n, -1)) if e in level.cut else loop.since  # D11
             if self.last[e[0]] >= since:
                 return True
         return False
@@ -588,6 +643,8 @@ class Interpreter:
         if not self._open(n) or not all(self._value(n, x)[0] for x in part.inputs):
             return False
         names = {e[3] for e in self.edges if e[1] == n and e[2] == "order"}
+        if n in self.net.entrypoints and not self._has_run(n):
+            names = set()  # D11
         if not all(self._awaited(n, name) for name in names):
             return False
         if any(t == n and self._named(g, t) >= self.last.get(n, -1) for g, t in self._opened()):
@@ -601,7 +658,8 @@ class Interpreter:
             arriving = [e for e in self.edges if e[0] in level.members - unit and e[1] in unit]
             arrived = any(e[2] != "control" and self._arrived(e, level) for e in arriving)
             named = any(g in level.members - unit and t in unit for g, t in self._opened())
-            if not (unit & level.begin or arrived or named):
+            begun = len(unit) > 1 and unit in self.loops and self.loops[unit].entered is not None
+            if not (unit & level.begin or arrived or named or begun):
                 return False
         return True
 
@@ -626,7 +684,7 @@ class Interpreter:
             if pending and due & level.members <= pending and not level.members & set(self.asked):
                 loop = self.loops[level.members]
                 loop.places, loop.rounds = pending, loop.rounds + 1
-                loop.before, loop.since = loop.since, self.clock
+                loop.since = self.clock
                 if loop.rounds > self.max_rounds:
                     return level.members
         return frozenset()
@@ -638,16 +696,23 @@ class Interpreter:
             pending = self._pending(level, due)
             if m in pending:
                 continue
-            if n in pending or level.unit(n) & reach(level.unit(m), self._between(level)):
+            if n in pending or n in self._ahead(level, m):
                 return True
         return False
+
+    def _ahead(self, level: Level, m: str) -> set[str]:
+        """What a node leads to on a level, where an inner loop is one thing."""
+        if m not in level.ahead:
+            ahead = reach(level.unit(m), self._between(level))
+            level.ahead[m] = set().union(*(level.unit(n) for n in ahead))
+        return level.ahead[m]
 
     def _between(self, level: Level) -> set[Edge]:
         return {*level.edges, *((a, b, "", "") for i in level.inner for a in i.members for b in i.members)}
 
-    def _step(self, ready: Sequence[str], out: Outcome) -> bool:  # noqa: PLR0912 - one case each
+    def _step(self, ready: Sequence[str], out: Outcome) -> str:  # noqa: PLR0912 - one case each
         """Run these nodes on the same values, then write what they made, in graph order."""
-        failed, made = False, {}
+        ended, made = "completed", {}
         for n in ready:
             part = self.parts[n]
             taken = {x: self._value(n, x)[1] for x in part.inputs}
@@ -655,8 +720,10 @@ class Interpreter:
                 made[n] = self._call(n, part, taken, out)
             except RecursionError:
                 raise
+            except Failed as failure:
+                ended = failure.args[0] if ended == "completed" else ended
             except Exception:
-                failed = True
+                ended = "failed" if ended == "completed" else ended
         for n, result in made.items():
             for level in self.path[n][1:]:
                 loop = self.loops.setdefault(level.members, Loop())
@@ -682,7 +749,7 @@ class Interpreter:
             if result is not None:
                 self._arrive(n)
         self.clock += 1
-        return failed
+        return ended
 
     def _call(self, n: str, part: Part, taken: dict[str, Any], out: Outcome) -> tuple[Any] | None:
         """The outputs (or the decision) in a tuple; None for a question that stays open."""
@@ -710,6 +777,9 @@ class Interpreter:
             outcomes = [runs[0].turn({key: self.answers.pop(x) for x, key in mine.items()})]
         else:
             known = {x: v for x, v in taken.items() if self.written.get(x) or x in self.net.bound}
+            known = {x: v for x, v in known.items() if x in self.ever or x not in self._inward(part)}
+            if not all(isinstance(known[x], list) for x in part.map_over):
+                raise TypeError("a map takes lists")
             count = min((len(known[x]) for x in part.map_over), default=1)
             items = [{x: v[i] if x in part.map_over else v for x, v in known.items()} for i in range(count)]
             runs = [Interpreter(part.inner, self.max_rounds) for _ in items]
@@ -719,8 +789,9 @@ class Interpreter:
         if outcomes and outcomes[0].ended == "paused" and not part.map_over:
             self.asked[n] = runs[0]
             return None
-        if any(o.ended != "completed" for o in outcomes):
-            raise RuntimeError("inner run failed")
+        badly = [o.ended for o in outcomes if o.ended != "completed"]
+        if badly:
+            raise Failed(badly[0])
         if part.map_over:
             made: dict[str, Any] = {x: [o.values.get(x) for o in outcomes] for x in part.outputs}
         else:
@@ -734,6 +805,10 @@ class Interpreter:
             items = [item for some in added for item in some]
             made[x] = Replace(items) if any(x in run.replaced for run in runs) else items
         return (made,)
+
+    def _inward(self, part: Part) -> set[str]:
+        """D24: what goes round inside of a graph, and nothing else makes."""
+        return {x for x in part.entries if not any(x in p.outputs for p in self.net.parts if p is not part)}
 
     def _keys(self, n: str) -> list[str]:
         """The keys that answer what a node asks."""
@@ -750,6 +825,7 @@ class Interpreter:
 
     def _write(self, n: str, x: str, value: Any) -> None:
         """Appending: a list extends, anything else is one item, Replace starts anew."""
+        self.made[n, x] = self.clock
         writes = self.written.setdefault(x, [])
         old = writes[-1][1] if writes else None
         if x not in self.lists and (not writes or old != value):
@@ -768,10 +844,14 @@ class Interpreter:
             if n in level.members:
                 continue
             into = [e for e in self.edges if e[0] == n and e[1] in level.members]
-            if any(e[2] == "data" or (e[2] == "control" and choice != END and e[1] in choice) for e in into):
+            if any(
+                (e[2] == "data" and self._when(e) == self.clock)
+                or (e[2] == "control" and choice != END and e[1] in choice)
+                for e in into
+            ):
                 self._reenter(level.members)
         for e in self.edges:
-            if e[0] == n and e[2] == "data":
+            if e[0] == n and e[2] == "data" and self._when(e) == self.clock:
                 self.asked.pop(e[1], None)  # Questions: rewritten before it was answered, asked again
                 if self.decided.get(e[1], (0, END))[1] != END and self._is_new(e):
                     self.decided.pop(e[1])  # R5: it loses its decision because its inputs changed

@@ -25,6 +25,7 @@ from hypergraph.checkpointers.names import check_tags, check_workflow_id
 from hypergraph.checkpointers.overview import Overview, overview_of
 from hypergraph.checkpointers.policy import CheckpointPolicy
 from hypergraph.checkpointers.query import Moment, Query, Status, checked_limit, moment, parse
+from hypergraph.checkpointers.questions import Question, open_questions, record_answers
 from hypergraph.checkpointers.records import (
     FINISHED,
     Checkpoint,
@@ -39,6 +40,7 @@ from hypergraph.checkpointers.records import (
 from hypergraph.checkpointers.status import WorkflowStatus
 from hypergraph.exceptions import CheckpointError, WorkflowNotFoundError
 from hypergraph.values.codecs import Codec, CodecChain
+from hypergraph.values.graphs import Graphs, with_graphs
 
 if TYPE_CHECKING:
     from hypergraph.values.serializers import Serializer
@@ -69,6 +71,7 @@ class Checkpointer:
         artifact_store: The place for large values.
         artifact_threshold: Encoded bytes above which a value is large; 128 KiB by default.
         redact: A function (node, name, value) -> value, called before a value is encoded.
+        graphs: Graphs whose classes the store reads and writes; a run names those of its own graph.
 
     Example:
         >>> from hypergraph.checkpointers import MemoryCheckpointer
@@ -88,11 +91,12 @@ class Checkpointer:
         artifact_store: ArtifactStore | None = None,
         artifact_threshold: int | None = None,
         redact: Redact | None = None,
+        graphs: Graphs = (),
     ) -> None:
         self.backend = backend  # the place where the workflows are kept; its verbs are documented there
         self.policy = policy if policy is not None else CheckpointPolicy()  # when and how long to keep steps
         self.encoding = Encoding(
-            serializer,
+            with_graphs(serializer or Encoding().serializer, graphs) if graphs else serializer,
             CodecChain.of(codec),
             artifact_store,
             checked_threshold(artifact_threshold),
@@ -276,6 +280,17 @@ class Checkpointer:
     def iterations(self, workflow_id: str, node: str) -> list[Iteration]:
         """Return each visit of a node with its inputs, outputs and timing."""
         return self.snapshot(lambda view: History(view, workflow_id).iterations(node))
+
+    def questions(self, workflow_id: str) -> list[Question]:
+        """Return the open questions of a workflow, those of its nested graphs and items included.
+
+        A question with `step.answer` has been answered, and is used when the workflow is run again.
+        """
+        return open_questions(self, workflow_id)
+
+    async def list_questions(self, workflow_id: str) -> list[Question]:
+        """Return the open questions of a workflow, those of its nested graphs and items included."""
+        return await in_thread(self.questions, workflow_id)
 
     def read_overview(self, workflow_id: str, *, steps: int = 20) -> Overview | None:
         """Return the workflow with its first `steps`, counts, children, first error and open question.
@@ -499,6 +514,51 @@ class Checkpointer:
         """
         changes: dict[str, str | None] = {**dict.fromkeys(remove), **check_tags(tags or {})}
         return self.backend.set_tags(workflow_id, changes)
+
+    def answer(self, workflow_id: str, key: str, value: Any, *, by: str | None = None) -> None:
+        """Answer an open question without running anything; the next run of the workflow uses the answer.
+
+        Args:
+            workflow_id: The workflow, or the nested graph or item that asks.
+            key: The `response_key` of the question: from a map "item-3.approved", from the item "approved".
+            value: The answer.
+            by: Who gives it; kept in the history.
+
+        Raises:
+            WorkflowNotFoundError: there is no such workflow.
+            WorkflowError: it does not ask this, or has been answered already; the text says what it asks.
+            ValueError: the question needs several answers at once; see `answer_all`.
+            TypeError: the value cannot be stored.
+
+        Example:
+            >>> from hypergraph import Graph, SyncRunner, interrupt
+            >>> from hypergraph.checkpointers import MemoryCheckpointer
+            >>> approve = interrupt("approved")(lambda draft: None)
+            >>> store = MemoryCheckpointer()
+            >>> runner = SyncRunner(checkpointer=store)
+            >>> graph = Graph([approve.with_name("approve")])
+            >>> runner.run(graph, draft="tea", workflow_id="offer").pause.response_key
+            'approved'
+            >>> store.answer("offer", "approved", True, by="ann")
+            >>> runner.run(graph, workflow_id="offer")["approved"]
+            True
+        """
+        self.answer_all(workflow_id, {key: value}, by=by)
+
+    def answer_all(self, workflow_id: str, answers: Mapping[str, Any], *, by: str | None = None) -> None:
+        """Answer several open questions at once: all of the answers are kept, or none.
+
+        An answer that was given before, and is the same, is accepted and changes nothing. Raises what
+        `answer` raises.
+
+        Args:
+            workflow_id: The workflow, or the nested graph or item that asks.
+            answers: The answers, by the `response_key` of each question.
+            by: Who gives them; kept in the history.
+        """
+        if self.backend.read_workflow(workflow_id) is None:
+            raise self._not_found(workflow_id)
+        record_answers(self, workflow_id, answers, by)
 
     def save_step(self, record: StepRecord) -> None:
         """Record a step, in place of one of the same superstep and node; an unknown workflow is created.

@@ -11,12 +11,15 @@ from zlib import crc32
 
 from hypergraph import checkpointers as stores  # a serializer is loaded on first access
 from hypergraph.checkpointers.artifacts import ArtifactRef, ArtifactStore
+from hypergraph.checkpointers.clock import now
 from hypergraph.checkpointers.deltas import Grown, Growth, applied
 from hypergraph.checkpointers.records import (
+    ANSWER,
     PAUSE,
     Claim,
     Commit,
     CommitOptions,
+    EncodedAnswer,
     EncodedStep,
     Payload,
     Place,
@@ -28,7 +31,7 @@ from hypergraph.checkpointers.status import StepStatus
 from hypergraph.exceptions import CheckpointError, DecryptionError
 from hypergraph.records import PauseInfo
 from hypergraph.values.codecs import CodecChain
-from hypergraph.values.undecodable import Undecodable
+from hypergraph.values.undecodable import Undecodable, UnknownClassError, public_text
 
 if TYPE_CHECKING:
     from hypergraph.values.serializers import Serializer
@@ -163,6 +166,8 @@ class Encoding:
                     growth.forget(name)
             if record.pause is not None:
                 payloads.append(self._pause(place, record, record.pause))
+            if record.answer is not None:
+                payloads.append(self._answer(record, record.answer, record.answered_by, record.answered_at))
         return EncodedStep(record, payloads, self.seal(record) if self.chain.encrypts else None)
 
     def payload(
@@ -173,9 +178,9 @@ class Encoding:
         Raises CheckpointError when the artifact store fails.
         """
         try:
-            if self.redact is not None and name != PAUSE:
+            if self.redact is not None and name not in (PAUSE, ANSWER):
                 value = self.redact(place.node, name, value)
-            raw = self.serializer.serialize(value)
+            raw = self._serialized(name, value, place)
             base = None
             if growth is not None:
                 raw, base = growth.patch(name, place.superstep, place.idx, raw)
@@ -187,7 +192,7 @@ class Encoding:
         except CheckpointError:
             raise
         except Exception as error:
-            reason = f"{type(error).__name__}: {error}"
+            reason = public_text(error)  # the text of others may quote the value, also in an encrypted store
             where = f"workflow {place.workflow_id!r}, " + (
                 f"node {place.node!r}" if place.node else "an input"
             )
@@ -202,6 +207,20 @@ class Encoding:
         payload = Payload(name, version, written, crc32(data), data, place.superstep, place.idx, base)
         is_small = place.artifact is None and len(data) <= self.threshold
         return payload if is_small else self._placed(payload, place)
+
+    def _serialized(self, name: str, value: Any, place: Place) -> bytes:
+        """Return the value as bytes; warn of an input of an unknown class, stored for comparison only."""
+        try:
+            return self.serializer.serialize(value)
+        except UnknownClassError as error:
+            if place.node or name == PAUSE:
+                raise
+            warnings.warn(
+                f"The value of {name!r} can be stored, but not restored (workflow {place.workflow_id!r}, an "
+                f"input); pass it again on resume. {public_text(error).partition(': ')[2]}",
+                stacklevel=2,
+            )
+            return self.serializer.without_types().serialize(value)
 
     def _placed(self, payload: Payload, place: Place) -> Payload:
         """Return the payload with its checksum; data too large for a row is put elsewhere and referred to."""
@@ -249,7 +268,11 @@ class Encoding:
         if payload.data is None:
             return Undecodable(f"not stored: {payload.format[1:]}")
         try:
-            return self.serializer.deserialize(self.whole(workflow_id, payload))
+            raw = self.whole(workflow_id, payload)
+            found = self.serializer.deserialize(raw)
+            if type(found) is Undecodable:
+                found.stored_as(raw, self.serializer.without_types().serialize)
+            return found
         except Exception as error:  # rows may hold anything, codecs and serializers may raise anything
             ours = isinstance(error, ValueError | CheckpointError)
             return Undecodable(str(error) if ours else f"{type(error).__name__}: {error}")
@@ -323,13 +346,14 @@ class Encoding:
         """
         workflow_id, node = owner
         found = {payload.name: payload for payload in payloads}
-        pause = found.pop(PAUSE, None)
+        pause, answer = found.pop(PAUSE, None), found.pop(ANSWER, None)
         lost = {name: payload.format[1:] for name, payload in found.items() if payload.data is None}
         stored = dict.fromkeys(name for name in (*order, *found) if name in found and name not in lost)
         return {
             "values": {n: self.value(workflow_id, found[n]) for n in stored} if with_values else None,
             "pause": self._read_pause(workflow_id, node, pause) if pause else None,
             "lost": lost,
+            **(self._read_answer(workflow_id, answer) if answer else {}),
         }
 
     def _reads(self, written: str) -> bool:
@@ -343,6 +367,28 @@ class Encoding:
         if payload.data is None:  # the run waits for its answer all the same; what it showed is gone
             payload = self.payload(PAUSE, 0, {**parts, "value": None, "values": None}, place)
         return payload
+
+    def answer(self, record: StepRecord, values: Mapping[str, Any], by: str | None) -> EncodedAnswer:
+        """Return the answer to the question of a step, encoded. Raises TypeError if it cannot be."""
+        node, redact = record.node_name, self.redact
+        kept = dict(values) if redact is None else {n: redact(node, n, v) for n, v in values.items()}
+        self.serializer.serialize(kept)  # an answer that cannot be stored must not look like one
+        return EncodedAnswer(record, self._answer(record, kept, by, now().isoformat()))
+
+    def _answer(
+        self, record: StepRecord, values: Mapping[str, Any], by: str | None, at: str | None
+    ) -> Payload:
+        parts = {"answer": values, "answered_by": by, "answered_at": at}
+        place = Place(record.workflow_id, record.superstep, record.index, record.node_name)
+        return self.payload(ANSWER, 0, parts, place)
+
+    def _read_answer(self, workflow_id: str, payload: Payload) -> dict[str, Any]:
+        found = self.value(workflow_id, payload)
+        parts = found.data if isinstance(found, Undecodable) else found
+        known = ("answer", "answered_by", "answered_at")
+        if not isinstance(parts, Mapping) or set(known) != set(parts):
+            return {"answer": {}}  # it is there, and cannot be read
+        return dict(parts)
 
     def _read_pause(self, workflow_id: str, node: str, payload: Payload) -> PauseInfo:
         found = self.value(workflow_id, payload)

@@ -37,7 +37,7 @@ class Call:
 
     @property
     def address(self) -> str:
-        """The address of the database: --db, HYPERGRAPH_DB, pyproject.toml, or ./workflows.db."""
+        """The address of the database: --db, HYPERGRAPH_DB, pyproject.toml, or ./runs.db."""
         given: str | None = self.options.db or os.environ.get("HYPERGRAPH_DB")
         return given or settings().get("db") or DEFAULT
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from hypergraph.cli.output import duration, status
@@ -13,6 +14,7 @@ from hypergraph.views.workflow import ChildCounts, NodeRow
 from hypergraph.views.workflows import WorkflowSummary
 
 ROWS = 20  # of a table
+_PACKAGE_FRAME = r'  File "[^"]*[/\\]hypergraph[/\\](engine|runners|executors|durability)[/\\]'
 _STATISTICS = ("Node", "Runs", "Total", "Avg", "Errors", "Cached")
 
 
@@ -142,10 +144,10 @@ def _outputs(step: Step) -> str:
 
 
 def error_lines(step: Step, most: int | None = None) -> list[str]:
-    """Return a failed step with the last `most` lines of its traceback."""
+    """Return a failed step with the last `most` lines of its traceback, without frames of this package."""
     what = typed(step["error_type"], step["error"] or "")
     head = f"{step['workflow']}, step {step['index']}, {step['node']}: {what}"
-    return [head, *trace_lines(step.get("traceback"), most)]
+    return [head, *trace_lines(_of_user(step.get("traceback")), most)]
 
 
 def typed(error_type: str | None, message: str) -> str:
@@ -160,6 +162,15 @@ def trace_lines(traceback: str | None, most: int | None = None) -> list[str]:
     if most is not None and len(lines) > most:
         lines = [f"... {plural(len(lines) - most, 'line')} before", *lines[-most:]]
     return [f"  {line}" for line in lines]
+
+
+def _of_user(traceback: str | None) -> str | None:
+    """Return a traceback without the frames that call a node; all of them if no other is left."""
+    if not traceback:
+        return traceback
+    head, *frames = re.split(r'^(?=  File ")', traceback, flags=re.MULTILINE)
+    own = [frame for frame in frames if not re.match(_PACKAGE_FRAME, frame)]
+    return head + "".join(own) if own else traceback
 
 
 def question_lines(pause: PauseView) -> list[str]:

@@ -17,7 +17,6 @@ from hypergraph.graph.structure import structure_of
 from hypergraph.nodes.base import HyperNode
 from hypergraph.nodes.callable_node import CallableNode
 from hypergraph.nodes.signature import code_identity, sha256
-from hypergraph.values.serializers import Serializer
 
 
 def refuse_other_graph(graph: Graph, workflow: Workflow, options: RunOptions) -> None:
@@ -124,29 +123,6 @@ def _difference(graph: Graph, stored: Stored, name: str) -> str:
         return f"-> {name}: {was} is now {is_now}"
     was, is_now = stored.workflow.node_hashes[name][:12], node_hashes(graph)[name][:12]
     return f"-> {name}: its source has changed (hash {was} is now {is_now})"
-
-
-def with_types_of(serializer: Serializer, graph: Graph) -> Serializer:
-    """Return a serializer that restores the classes in the annotations of the graph."""
-    known = graph.memo.get("serializer")
-    if known is None or known[0] is not serializer:
-        known = graph.memo["serializer"] = (serializer, serializer.with_types(_annotations(graph)))
-    return known[1]
-
-
-def _annotations(graph: Graph) -> list[Any]:
-    """Return the types of inputs and outputs, at any depth; read once per graph."""
-    if "annotations" in graph.memo:
-        return graph.memo["annotations"]  # type: ignore[no-any-return]  # put there below
-    found: list[Any] = []
-    for node in graph.iter_nodes():
-        if node.nested_graph is not None:
-            found += _annotations(node.nested_graph)
-        else:
-            found += [node.get_input_type(name) for name in node.inputs]
-            found += [node.get_output_type(name) for name in node.data_outputs]
-    graph.memo["annotations"] = known = [hint for hint in found if hint is not None]
-    return known
 
 
 def node_hashes(graph: Graph) -> dict[str, str]:

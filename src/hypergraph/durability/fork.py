@@ -142,7 +142,8 @@ def _copy_tree(store: Checkpointer, child: Workflow, source: str, workflow_id: s
     """Copy a child and its descendants, unless it was copied before."""
     own = moved(child.id, source, workflow_id)
     for below in store.backend.children(child.id):
-        _copy_tree(store, below, source, workflow_id)
+        if len(below.id) > len(child.id):  # the id of a child begins with its parent's; no circle does
+            _copy_tree(store, below, source, workflow_id)
     if store.backend.read_workflow(own) is not None:
         return
     new = NewWorkflow(

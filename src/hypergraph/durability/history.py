@@ -65,7 +65,8 @@ class ResumeState:
     versions: dict[str, int] = field(default_factory=dict)  # how often each name was written
     visits: dict[int, int] = field(default_factory=dict)  # how often each step has completed
     remade: list[Step] = field(default_factory=list)  # what runs first, because values it made were not kept
-    waiting: dict[tuple[int, str], int] = field(default_factory=dict)  # pauses: superstep and node -> index
+    lost: dict[str, str] = field(default_factory=dict)  # node -> why values it made are not there
+    waiting: dict[str, StepRecord] = field(default_factory=dict)  # open questions, by node
     rows: list[tuple[int, Step, str | None, Any]] = field(
         default_factory=list
     )  # what need not run again, its child, and what it decided
@@ -296,8 +297,11 @@ class Stored:
     @property
     def questions(self) -> list[StepRecord]:
         """The steps that wait for an answer."""
-        if self.workflow.status is not WorkflowStatus.PAUSED:
-            return []
+        return self.waiting if self.workflow.status is WorkflowStatus.PAUSED else []
+
+    @property
+    def waiting(self) -> list[StepRecord]:
+        """The steps that wait for an answer, or will once the workflow is run again."""
         latest = {record.node_name: record for record in self.records}
         return [record for record in latest.values() if record.status is StepStatus.PAUSED]
 
@@ -312,13 +316,13 @@ class Stored:
     ) -> dict[str, int]:
         """Return which of the given values are new or changed, with the version they get.
 
-        An input as it was given last is not new, nor is an edit of what it is now, and what could not be
-        stored is taken to be what it was. Those in `again` count as new in any case.
+        An input as it was given last is not new, nor is an edit of what it is now. What could not be stored
+        (a warning said so) is taken to be what it was. Those in `again` count as new in any case.
         """
         news = {}
         for name, value in given.items():
             version, before = self.inputs.get(name, (0, None))
-            as_stored = version > 0 and (isinstance(before, Undecodable) or not is_other(before, value))
+            as_stored = version > 0 and not is_other(before, value)
             as_now = name in edits and name in self.state and not is_other(self.state[name], value)
             if name in again or not (as_stored or as_now):
                 news[name] = _next_version(self, name)
@@ -387,8 +391,12 @@ def is_other(stored: Any, given: Any) -> bool:
     """Say whether a given value is another than the stored one.
 
     What was read is never the same object; where `==` does not tell, as for NaN, arrays and tables, the
-    stored form does.
+    stored form does. So does it for a value that cannot be read; what was not stored at all is not another.
     """
+    if stored is given:
+        return False
+    if isinstance(stored, Undecodable):
+        return stored.is_form_of(given) is False
     if not differs(stored, given):
         return False
     try:

@@ -48,12 +48,24 @@ def execute(run: Run) -> Coroutine[Any, Any, None]:
 async def _kept(run: Run, recorder: WorkflowRecorder) -> None:
     """Execute a recorded run; one that has nothing left to do gets its stored result."""
     context = run.context
-    while (left := recorder.open(run)) is None:
+    while (left := await _opened(run, recorder)) is None:
         await context.kernel.sleep(_PATIENCE, context)
         if clock() >= context.halt_at:
             raise context.halt_error(run.path_of(""), was_executing=False)
     course = _closing(run, recorder) if left else _nothing()
     await (course if context.observer is None else _observed(run, context.observer, course))
+
+
+async def _opened(run: Run, recorder: WorkflowRecorder) -> bool | None:
+    """Open the history of a run; one that is cancelled meanwhile gives it back."""
+    try:
+        found: bool | None = await _stored(run, partial(recorder.open, run))
+    except BaseException:
+        if run.journal is not None:
+            run.status = RunStatus.STOPPED
+            recorder.close(run)
+        raise
+    return found
 
 
 async def _closing(run: Run, recorder: WorkflowRecorder) -> None:
@@ -62,14 +74,24 @@ async def _closing(run: Run, recorder: WorkflowRecorder) -> None:
         await _advance(run)
     except BaseException as error:
         try:
-            recorder.close(run)
+            if run.context.kernel.is_cancelled(error):
+                await _stored(run, partial(recorder.close, run))
+            else:
+                recorder.close(run)
         except CheckpointError as trouble:
             annotate(error, f"recording the end of the run failed too: {trouble}")
         raise
-    is_slow = run.context.kernel.concurrent and recorder.is_slow
-    saved = await run.context.kernel.settle(partial(recorder.close, run)) if is_slow else recorder.close(run)
+    saved = await _stored(run, partial(recorder.close, run))
     if saved and run.context.observer is not None:
         await run.context.observer.checkpoint_saved(run, saved)
+
+
+async def _stored(run: Run, call: Callable[[], Any]) -> Any:
+    """Make a call that writes; one that would hold up the event loop is made in a thread."""
+    kernel, recorder = run.context.kernel, run.context.recorder
+    if kernel.concurrent and recorder is not None and recorder.is_slow:
+        return await kernel.settle(call)
+    return call()
 
 
 async def _nothing() -> None:
@@ -111,6 +133,8 @@ async def _advance(run: Run) -> None:  # noqa: PLR0912, PLR0915 - the hot loop: 
                 continue
             if journal is not None:
                 journal.before(step, superstep)
+                if journal.must_wait:
+                    await context.kernel.settle(journal.catch_up)
                 now = clock()
             try:
                 if step.arg is not None:
@@ -167,12 +191,16 @@ Produce = Callable[[Run, Step, int, StepOutcome], Awaitable[Any]]
 producers: dict[str, Produce] = {}  # by kind of step; engine.nested adds "graph"
 
 
-async def perform(run: Run, step: Any, superstep: int) -> None:
+async def perform(run: Run, step: Any, superstep: int) -> None:  # noqa: PLR0912 - one step, and its ends
     """Perform a step: produce its value, record it, store it, emit its events."""
     if step.kind == "group":
         return await step.run(run, superstep, perform)  # type: ignore[no-any-return]  # returns None
     observer, journal, outcome = run.context.observer, run.journal, StepOutcome()
-    saved = journal.before(step, superstep) if journal is not None else ()  # first: it numbers the steps
+    saved: tuple[int, ...] = ()
+    if journal is not None:
+        saved = journal.before(step, superstep)  # first: it numbers the steps
+        if journal.must_wait:
+            saved += await run.context.kernel.settle(journal.catch_up)
     if observer is not None:
         if saved:
             await observer.checkpoint_saved(run, saved)
@@ -188,13 +216,15 @@ async def perform(run: Run, step: Any, superstep: int) -> None:
     except PauseExecution as signal:
         run.ask(step, superstep, signal.pauses)
         if journal is not None:
-            journal.paused(step, superstep, signal.pause)
+            journal.paused(step, superstep, signal.pause, outcome)
         run.land(step, ASKED)
         if observer is not None:
             await observer.interrupted(run, step, outcome.span_id, signal.pause)
         return await _land_others(run, step)
     except BaseException as raised:
         error, duration = original(raised), clock() - started - outcome.waited
+        if journal is not None and not (step.node.repeatable or outcome.called):
+            journal.not_called(step, superstep, error)
         try:
             run.fail(step, superstep, error, duration, outcome)
         finally:
@@ -221,6 +251,8 @@ async def _land(run: Run, step: Step, superstep: int, ended: tuple[Any, float, S
     (value, duration, outcome), observer = ended, run.context.observer
     if run.journal is not None:
         run.journal.done(step, superstep, value, duration, outcome)
+        if run.journal.must_wait:
+            await run.context.kernel.settle(run.journal.flush)
     run.records += (superstep, step, duration, outcome)
     run.land(step, value)
     if observer is not None:
@@ -247,7 +279,7 @@ def refuse(step: Step, value: Any) -> None:
 
 async def _call_function(run: Run, step: Step, superstep: int, outcome: StepOutcome) -> Any:
     if run.journal is not None and not step.node.repeatable:
-        known = await run.context.kernel.offload(partial(run.journal.known_result, step, superstep))
+        known = await run.context.kernel.settle(partial(run.journal.known_result, step, superstep))
         if known is not NOT_KNOWN:
             return _resolved(step, known)
     return await _through_cache(run, step, superstep, outcome, _attempts)
@@ -321,7 +353,7 @@ async def _attempt(run: Run, step: Step, superstep: int, outcome: StepOutcome, a
         run.note_attempt(step.name, attempt, deadline)
     remaining = run.context.halt_at - started if run.context.deadline is not None else None
     try:
-        result = await _result(run, step, superstep, _earlier(timeout, remaining))
+        result = await _result(run, step, superstep, outcome, _earlier(timeout, remaining))
     except Expired:
         outcome.cut_off = True
         if clock() >= run.context.halt_at:
@@ -336,8 +368,9 @@ def _earlier(timeout: float | None, remaining: float | None) -> float | None:
     return min((seconds for seconds in (timeout, remaining) if seconds is not None), default=None)
 
 
-async def _result(run: Run, step: Step, superstep: int, seconds: float | None) -> Any:
+async def _result(run: Run, step: Step, superstep: int, outcome: StepOutcome, seconds: float | None) -> Any:
     node, kernel = step.node, run.context.kernel
+    outcome.called = True
     if step.is_async:
         if node.is_generator:
             return await kernel.within(_collect_async(run, step, superstep), seconds)
@@ -381,7 +414,8 @@ async def _ask(run: Run, step: Step, superstep: int, outcome: StepOutcome) -> An
     outputs = step.outputs
     if all(name in run.answers for name in outputs):
         answers = tuple(run.answers.pop(name) for name in outputs)
-        return answers[0] if step.output is not None else answers
+        if run.journal is None or run.journal.asks_the_same(step):
+            return answers[0] if step.output is not None else answers
     answer = await _through_cache(run, step, superstep, outcome, _handle)
     if answer is not NO_ANSWER:
         return answer
@@ -402,12 +436,12 @@ async def _handle(run: Run, step: Step, superstep: int, outcome: StepOutcome) ->
 def _question(run: Run, step: Step) -> PauseInfo:
     inputs = inputs_of(step, run.values)
     return PauseInfo(
-        node_name=run.path_of(step.name),
+        node_name="/".join((*run.trail, step.name)),
         output_param=step.outputs[0],
         value=next(iter(inputs.values()), None),
         output_params=step.outputs if len(step.outputs) > 1 else None,
         values=inputs if len(inputs) > 1 else None,
-        path=run.path,
+        path=run.trail,
     )
 
 

@@ -28,7 +28,7 @@ from hypergraph.node_kinds import NODE_KINDS
 from hypergraph.nodes.context import DEFAULT_LOGGER
 from hypergraph.nodes.names import got
 from hypergraph.records import PauseInfo, RunStatus, fresh_run_id
-from hypergraph.scheduling import Layout, Standing
+from hypergraph.scheduling import Layout, Loop, Standing, bits
 
 if TYPE_CHECKING:
     from hypergraph.cache import NodeCache
@@ -118,6 +118,7 @@ class StepOutcome:
     cached = False
     span_id = ""
     attempts = 1
+    called = False  # whether the function was called
     cut_off = False  # whether a timeout interrupted the call
     lost_worker = False  # whether a worker died with an earlier attempt
     waited = 0.0  # seconds spent waiting for the concurrency limit
@@ -230,6 +231,14 @@ class Run:
     def path(self) -> tuple[str, ...]:
         """The names of the GraphNodes around this run, from the outermost."""
         return (*self.parent.path, self.step_name) if self.parent is not None else ()
+
+    @property
+    def trail(self) -> tuple[str, ...]:
+        """The names of the GraphNodes around this run, each with the item of a map: where a question is."""
+        inside = (*self.parent.trail, self.step_name) if self.parent is not None else ()
+        return (
+            inside if self.map_run is None else (*inside, f"item-{self.map_run.number_of(self.item_index)}")
+        )
 
     def path_of(self, name: str) -> str:
         """Return the "/"-joined path of a node of this run."""
@@ -377,15 +386,15 @@ class Run:
             superstep, step, _, _ = self.records[-RECORD_SIZE:]
             self.halt(step, superstep, was_executing=True)
 
-    def exhaust(self, step: Step, superstep: int) -> None:
+    def exhaust(self, loop: Loop, superstep: int) -> None:
         """End the run because a loop went round more often than allowed."""
-        error = InfiniteLoopError(self.context.max_iterations, self._loop_text(step))
+        step = self.plan.steps[bits(loop.cut)[0]]
+        error = InfiniteLoopError(self.context.max_iterations, self._loop_text(loop))
         evidence = NodeError(self.path_of(step.name), error, superstep=superstep, item_index=self.item_index)
         self.end(RunStatus.FAILED, error, evidence, step.index)
 
-    def _loop_text(self, step: Step) -> str:
+    def _loop_text(self, loop: Loop) -> str:
         layout, limit = self.layout, self.context.max_iterations
-        loop = next(layout.loops[k] for k in layout.home[step.index] if layout.loops[k].cut >> step.index & 1)
         names = " → ".join(layout.names_of(loop.members))
         stopped = f"The run exceeded maximum iterations ({limit})"
         gates = [layout.parts[gate].name for gate in loop.gates] if loop.gated else []

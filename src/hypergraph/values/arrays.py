@@ -11,12 +11,14 @@ import re
 import sys
 from typing import Any
 
+from hypergraph.values.libraries import installed
 from hypergraph.values.tags import Blob, Parts, checked
 
 NAMES = frozenset({"ndarray", "npscalar"})
 _DTYPE = re.compile(
-    r"[<>|][biufcSUMm][1-9][0-9]*(\[[0-9]*[a-zA-Z]+\])?"
+    r"[<>|][biufcSUMm][1-9][0-9]{0,9}(\[[0-9]{0,9}[a-zA-Z]{1,9}\])?"
 )  # no objects, no records, no expressions
+_MOST_DIMENSIONS = 64  # of numpy; the product of very many sizes takes long
 
 
 def to_parts(value: Any) -> tuple[str, Parts] | None:
@@ -43,8 +45,10 @@ def from_parts(tag: str, dtype: Any, v: object, shape: object = ()) -> Any:
     if not _DTYPE.fullmatch(checked(dtype, str)):
         raise ValueError(f"the dtype {dtype!r} is not plain memory")
     sizes = [checked(size, int) for size in checked(shape, list)] if tag == "ndarray" else []
+    if len(sizes) > _MOST_DIMENSIONS:
+        raise ValueError(f"an array of {len(sizes)} dimensions")
     try:
-        import numpy
+        numpy = installed("numpy")
     except ImportError:
         raise ImportError('numpy is not installed: pip install "hypergraph[arrays]"') from None
     kind = numpy.dtype(dtype)

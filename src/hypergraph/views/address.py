@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hypergraph.views.workflows import Lists
 
 
-DEFAULT = "workflows.db"
+DEFAULT = "runs.db"
 _SERVER = re.compile(r"\s*postgres(?:ql)?(?:\+\w+)?://", re.IGNORECASE)  # also as SQLAlchemy writes it
 _KEYWORDS = re.compile(  # "host=... dbname=...", and whatever else names a password
     r"\s*(?:host|hostaddr|port|dbname|user|service|sslmode|application_name|options)\s*=|.*password\s*=",
@@ -44,12 +44,22 @@ def file_of(address: str, *, must_exist: bool = True) -> str:
             USAGE, f"Unsupported address {scheme}://; give the path of a SQLite file, or postgresql://..."
         )
     if must_exist and not os.path.isfile(path):
-        raise Problem(
-            STORE,
-            f"Database not found: {without_password(path)}",
-            "Give another with --db or HYPERGRAPH_DB, or create one to try: hypergraph demo",
-        )
+        raise _missing(path)
     return path
+
+
+def _missing(path: str) -> Problem:
+    """Return the problem of a file that does not exist; other databases in its folder are listed."""
+    folder = os.path.dirname(path)
+    try:
+        near = sorted(name for name in os.listdir(folder or ".") if name.endswith((".db", ".sqlite")))
+    except OSError:
+        near = []
+    hint = "Give another with --db or HYPERGRAPH_DB, or create one to try: hypergraph demo"
+    if near:
+        hint = "Databases in this folder, to be given with --db or HYPERGRAPH_DB:"
+    found = [os.path.join(folder, name) for name in near]
+    return Problem(STORE, f"Database not found: {without_password(path)}", hint, found)
 
 
 def is_server(address: str) -> bool:

@@ -53,7 +53,7 @@ class RunView(TypedDict):
     """One run, or one map with its items."""
 
     schema: str  # hypergraph.run/1
-    workflow_id: str | None
+    workflow: str | None  # the id, null for a run that is not stored
     status: str
     graph: str | None
     duration_ms: float
@@ -69,7 +69,7 @@ def run_view(result: RunResult, graph: str | None) -> RunView:
     log = result.log
     return {
         "schema": "hypergraph.run/1",
-        "workflow_id": jsonable(result.workflow_id),
+        "workflow": jsonable(result.workflow_id),
         "status": result.status.value,
         "graph": jsonable(graph),
         "duration_ms": log.total_duration_ms if log is not None else 0.0,
@@ -93,7 +93,7 @@ def map_view(result: MapResult, graph: str | None, workflow_id: str | None) -> R
     ]
     return {
         "schema": "hypergraph.run/1",
-        "workflow_id": jsonable(workflow_id),
+        "workflow": jsonable(workflow_id),
         "status": result.status.value,
         "graph": jsonable(graph),
         "duration_ms": result.total_duration_ms,

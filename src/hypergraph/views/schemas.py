@@ -13,7 +13,7 @@ import msgspec
 
 from hypergraph.display import did_you_mean
 from hypergraph.views.check import CheckView
-from hypergraph.views.database import DatabaseView, MigratedView
+from hypergraph.views.database import DatabaseView, MigratedView, RecoveredView
 from hypergraph.views.diff import ChangesView, DiffView
 from hypergraph.views.doctor import HealthView, VersionView
 from hypergraph.views.errors import ErrorPage, FailurePage
@@ -34,7 +34,7 @@ from hypergraph.views.watch import FollowedItem, FollowedStep
 from hypergraph.views.why import WhyView
 from hypergraph.views.workflow import TreeView, WorkflowDetail
 from hypergraph.views.workflows import WorkflowPage
-from hypergraph.views.writes import Collected, Deleted, Forked, Imported, Pruned, Tags, Written
+from hypergraph.views.writes import Cancelled, Collected, Deleted, Forked, Imported, Pruned, Tags, Written
 
 VERSION = 1  # of all documents so far
 
@@ -64,6 +64,7 @@ SCHEMAS: dict[str, type] = {
     "run": RunView,
     "fork": Forked,
     "tags": Tags,
+    "cancelled": Cancelled,
     "deleted": Deleted,
     "pruned": Pruned,
     "gc": Collected,
@@ -73,6 +74,7 @@ SCHEMAS: dict[str, type] = {
     "database": DatabaseView,
     "check": CheckView,
     "migrated": MigratedView,
+    "recovered": RecoveredView,
     "doctor": HealthView,
     "version": VersionView,
 }

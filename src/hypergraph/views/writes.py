@@ -23,6 +23,13 @@ class Deleted(TypedDict):
     deleted: int  # children included
 
 
+class Cancelled(TypedDict):
+    """Runs that were taken from their process and stopped."""
+
+    schema: str  # hypergraph.cancelled/1
+    ids: list[str]  # the workflow, and the open runs below it
+
+
 class Pruned(TypedDict):
     """Workflows deleted by age, or that would be."""
 

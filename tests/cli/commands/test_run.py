@@ -233,3 +233,43 @@ def test_a_workflow_that_another_process_owns_is_taken_over_with_force(shop: Run
 def test_a_new_turn_is_not_for_maps(shop: RunCli) -> None:
     words = ("run", "shop:math", "n=[1]", "--map-over", "n", "--new-turn")
     assert "--new-turn cannot be combined with --map-over" in shop(*words, code=2).err
+
+
+def test_a_running_workflow_is_cancelled_from_outside(shop: RunCli) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "hypergraph",
+        "--db",
+        shop.database,
+        "run",
+        "shop:waits",
+        "n=3",
+        "--id",
+        "w",
+    ]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command, cwd=shop.folder, env=ENVIRONMENT, stdout=pipe, stderr=subprocess.STDOUT, text=True
+    ) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == "waiting\n"
+        assert shop.json("cancel", "w")["ids"] == ["w"]
+        assert shop.json("show", "w")["status"] == "stopped"
+        (Path(shop.folder) / "go").touch()
+        assert "taken over by another run" in running.stdout.read()
+    assert running.returncode != 0
+    assert shop.json("show", "w")["status"] == "stopped"
+    assert "is stopped: nothing to cancel" in shop("cancel", "w", code=4).err
+    assert "Workflow: w | completed" in shop("resume", "w").out
+
+
+def test_a_paused_workflow_is_cancelled(shop: RunCli) -> None:
+    shop("run", "shop:asks", "n=3", "--id", "q")
+    shop("cancel", "q")
+    assert shop.json("show", "q")["status"] == "stopped"
+
+
+def test_progress_is_printed_in_lines_if_wanted(shop: RunCli) -> None:
+    said = shop("run", "shop:math", "n=3", "--progress")
+    assert "▶ twice started" in said.err

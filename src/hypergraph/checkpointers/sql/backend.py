@@ -26,6 +26,7 @@ from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import (
     Claim,
     Commit,
+    EncodedAnswer,
     EncodedStep,
     NewWorkflow,
     Ownership,
@@ -315,6 +316,10 @@ class SqlBackend(Backend):
         """Change the status of a workflow without an owner."""
         change, database = writes.change_status, self.database
         database.write(lambda connection: change(connection, database, workflow_id, status))
+
+    def put_answers(self, answers: Sequence[EncodedAnswer]) -> None:
+        """Add answers to steps that wait for one; see `Backend.put_answers`."""
+        self.database.write(lambda connection: writes.put_answers(connection, answers))
 
     def set_tags(self, workflow_id: str, changes: Mapping[str, str | None]) -> dict[str, str]:
         """Set tags of a workflow, remove those under None, and return what it has then."""

@@ -10,7 +10,16 @@ from typing import Any
 from hypergraph.checkpointers.backend import ItemOutline, Position, StepOutline, StepTally, position_of
 from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.query import Query
-from hypergraph.checkpointers.records import Payload, StepRecord, Turn, Workflow, since_whole, turns_of
+from hypergraph.checkpointers.records import (
+    ANSWER,
+    PAUSE,
+    Payload,
+    StepRecord,
+    Turn,
+    Workflow,
+    since_whole,
+    turns_of,
+)
 from hypergraph.checkpointers.sql import queries
 from hypergraph.checkpointers.sql.columns import STEP_COLUMNS, Row, or_corrupt
 from hypergraph.checkpointers.sql.connection import Connection
@@ -214,7 +223,7 @@ def steps(
     rows.sort(key=lambda row: int(row[3]))
     contents = (_PAYLOADS if upto is None else _EARLIER) + only.replace("AND ", "AND v.")
     if not values:  # pauses and gaps belong to the record, with values and without
-        contents += " AND (v.data IS NULL OR v.name = '')"
+        contents += f" AND (v.data IS NULL OR v.name IN ('{PAUSE}', '{ANSWER}'))"
     found: dict[tuple[int, str], list[tuple[int, Payload]]] = defaultdict(list)
     for kind in (OUTPUT, OTHER):  # inputs belong to no step
         for of_node, *rest in connection.execute(contents, {**given, "kind": kind}).fetchall():

@@ -104,8 +104,9 @@ def _families(source: Checkpointer, ids: Iterable[str]) -> list[str]:
     left = list(ids)[::-1]
     while left:
         workflow_id = left.pop()
-        found[source.workflow(workflow_id).id] = None
-        left += [child.id for child in source.backend.children(workflow_id)][::-1]
+        if workflow_id not in found:  # a damaged store may have circles
+            found[source.workflow(workflow_id).id] = None
+            left += [child.id for child in source.backend.children(workflow_id)][::-1]
     return list(found)
 
 

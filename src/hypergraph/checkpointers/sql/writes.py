@@ -13,9 +13,12 @@ from hypergraph.checkpointers.artifacts import ArtifactRef, ArtifactStore
 from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.names import changed, moved
 from hypergraph.checkpointers.records import (
+    ANSWER,
     DROPPED,
     FINISHED,
+    PAUSE,
     Commit,
+    EncodedAnswer,
     EncodedStep,
     NewWorkflow,
     Ownership,
@@ -24,6 +27,7 @@ from hypergraph.checkpointers.records import (
     StepRecord,
     gap,
     locked,
+    not_asking,
     recorded_already,
     taken,
     taken_over,
@@ -48,6 +52,7 @@ from hypergraph.checkpointers.sql.rows import (
     VALUE,
     copied_extra,
     input_rows,
+    inserting,
     new_row,
     record_of,
     step_row,
@@ -375,6 +380,18 @@ def put(connection: Connection, database: Database, step: EncodedStep, encoding:
     connection.execute(_RAISE, (key,))
 
 
+def put_answers(connection: Connection, answers: Iterable[EncodedAnswer]) -> None:
+    """Add answers to steps that wait for one and have none."""
+    for record, payload in answers:
+        key = reads.key_of(connection, record.workflow_id)
+        place = (key, record.superstep, record.node_name)
+        waits = connection.execute(_STILL_PAUSED, place).rowcount  # the row stays so until the end
+        row = (*place[:1], OTHER, ANSWER, record.superstep, record.index, record.node_name)
+        more = (0, text(payload.format), payload.checksum, payload.data, payload.base)
+        if waits != 1 or connection.execute(_ANSWERED, (*row, *more)).rowcount != 1:
+            raise not_asking(record)
+
+
 def create(
     connection: Connection, workflow_id: str, new: NewWorkflow, time: datetime, inputs: Iterable[Payload]
 ) -> None:
@@ -384,6 +401,10 @@ def create(
     insert(connection, workflow_id, new, time, inputs)
 
 
+_STILL_PAUSED = (
+    "UPDATE steps SET status = status WHERE workflow = ? AND superstep = ? AND node = ? AND status = 'paused'"
+)
+_ANSWERED = f"{inserting('vals', VALUE_COLUMNS)} ON CONFLICT DO NOTHING"
 _BATCH = 500  # rows per transaction
 _PARTS = (
     ("vals", "kind, name, superstep, idx, node"),
@@ -394,7 +415,7 @@ _PARTS = (
 # A value goes if a newer one of its name counts already at the first superstep that is kept.
 _TRIM = f"""
 UPDATE vals SET data = NULL, checksum = 0, format = '{DROPPED}', base = NULL
-WHERE workflow = :key AND superstep < :before AND data IS NOT NULL AND name <> ''
+WHERE workflow = :key AND superstep < :before AND data IS NOT NULL AND name NOT IN ('{PAUSE}', '{ANSWER}')
 AND (kind = {OTHER} OR EXISTS (
     SELECT 1 FROM vals AS newer
     WHERE newer.workflow = vals.workflow AND newer.kind = vals.kind AND newer.name = vals.name

@@ -26,7 +26,7 @@ export_options = (
         "F",
         choices=FORMATS,
     ),
-    Option("--out", "the file to write; - for stdout", "FILE", needed=True, short="-o"),
+    Option("--output", "the file to write; - for stdout", "FILE", needed=True, short="-o"),
     Option("--force", "overwrite an existing file"),
 )
 
@@ -34,7 +34,7 @@ export_options = (
 def export(call: Call) -> Reply:
     """Write a workflow and all runs below it to a file."""
     given = call.options
-    kind = given.format or _ending(given.out)
+    kind = given.format or _ending(given.output)
     store, workflow_id = asked(call)
     if kind == "html":
         pieces: Iterable[bytes] = [page(store, workflow_id)]
@@ -43,17 +43,17 @@ def export(call: Call) -> Reply:
             escape_json(piece.decode()).encode()
             for piece in exported(store, workflow_id, lines=kind == "jsonl")
         )
-    size = _write(given.out, pieces, given.force)
+    size = _write(given.output, pieces, given.force)
     document: Written = {
         "schema": "hypergraph.written/1",
-        "file": jsonable(given.out),
+        "file": jsonable(given.output),
         "format": kind,
         "workflows": 1,
     }
-    if given.out == "-":
+    if given.output == "-":
         return Reply(document)
-    again = [] if kind == "html" else [quoted("hypergraph", "--db", "another.db", "import", given.out)]
-    return Reply(document, tuple, [f"Exported {workflow_id} to {given.out}", kind, f"{size} bytes"], again)
+    again = [] if kind == "html" else [quoted("hypergraph", "--db", "another.db", "import", given.output)]
+    return Reply(document, tuple, [f"Exported {workflow_id} to {given.output}", kind, f"{size} bytes"], again)
 
 
 def _ending(path: str) -> str:

@@ -45,7 +45,7 @@ def ls_table(page: WorkflowPage) -> Table:
             item["id"],
             status(item["status"]) + (" (owner process is gone)" if item["alive"] is False else ""),
             item["graph"] or "",
-            item["steps"],
+            item["steps"] or "—",  # a map has items instead
             duration(item["duration_ms"]),
             when(item["created_at"]),
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hypergraph.checkpointers import StepStatus
 from hypergraph.checkpointers.overview import Overview
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
@@ -64,9 +65,23 @@ def _blocks(read: Overview, found: WorkflowDetail) -> Iterator[Block]:
             yield node_table(found["nodes"])
     if found["first_error"] is not None:
         first, *trace = error_lines(found["first_error"], _TRACE)
-        yield [f"First error: {first}", *trace]
+        if _is_resolved(read, found):
+            yield f"First error (resolved): {first}"
+        else:
+            yield [f"First error: {first}", *trace]
     if found["pause"] is not None:
         yield question_lines(found["pause"])
+
+
+def _is_resolved(read: Overview, found: WorkflowDetail) -> bool:
+    """Return whether the node of the first error has completed since."""
+    error = found["first_error"]
+    if error is None or found["status"] == "completed":
+        return error is not None
+    return error["workflow"] == found["id"] and any(
+        tally.node == error["node"] and tally.status is StepStatus.COMPLETED and tally.last > error["index"]
+        for tally in read.tallies
+    )
 
 
 def _facts(found: WorkflowDetail) -> list[str]:
