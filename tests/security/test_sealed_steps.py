@@ -1,4 +1,4 @@
-"""Encrypted stores whose rows were changed without the key: decisions, statuses, other databases."""
+"""Encrypted stores whose rows were changed without the key: decisions, statuses, structure, origin."""
 
 from __future__ import annotations
 

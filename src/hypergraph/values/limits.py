@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Iterable
 from typing import Any
 
+from hypergraph.values.undecodable import with_public_text
+
 MAX_SIZE = 1024**3  # bytes of one decoded value, unless a codec has its own limit
 
 LONGEST_TEXT = 500  # characters of the reason why a value cannot be read
@@ -108,7 +110,8 @@ def check_size(codec: Any, size: int) -> None:
     limit = getattr(codec, "max_size", MAX_SIZE)
     if size > limit:
         name = type(codec).__name__
-        raise ValueError(
+        text = (
             f"A value is larger than the {limit} bytes that {name} allows; "
             f"raise the limit with {name}(max_size=...)"
         )
+        raise with_public_text(ValueError(text), text)
