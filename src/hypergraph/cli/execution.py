@@ -248,11 +248,14 @@ def _blocks(result: RunResult | MapResult, view: RunView, order: Order) -> Itera
             yield f"Completed items are stored. To run the others: the same command with {again}"
         elif order.workflow_id:
             yield f"Completed steps are stored. Fix the cause, then resume: {order.resuming()}"
-    if view["question"] is not None:
-        asked = view["question"]
+    for asked in view["questions"][:ROWS]:
         yield f"{asked['node']} waits for an answer: {asked['type']} {asked['text']}"
         if order.workflow_id:
-            yield f"Answer: {order.resuming(*(f'{key}=...' for key in asked['keys']))}"
+            keys = [f"{key}=..." for key in asked["keys"]]
+            answering = quoted("hypergraph", "answer", order.workflow_id, *keys)
+            yield f"Answer: {answering if order.is_map else order.resuming(*keys)}"
+    if len(view["questions"]) > ROWS:
+        yield f"... and {plural(len(view['questions']) - ROWS, 'more question')}"
 
 
 def _items(items: list[ItemView]) -> Table:

@@ -84,6 +84,11 @@ COMMANDS = {
         DO,
         ("resume order-1", "resume order-1 approved=false", "resume @last-failed shop:orders"),
     ),
+    "answer": Command(
+        "answer open questions of a workflow, its nested runs and items",
+        DO,
+        ("answer order-1 approved=true --by ann", "answer batch item-3.approved=false"),
+    ),
     "fork": Command(
         "start a workflow from the history of another one",
         DO,

@@ -12,6 +12,7 @@ from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import say
 from hypergraph.cli.targets import object_at
+from hypergraph.views.address import is_server, without_password
 from hypergraph.views.problems import STORE, USAGE, Problem
 
 
@@ -56,9 +57,11 @@ worker_options = (
 def worker(call: Call) -> Reply:
     """Run submitted workflows until SIGTERM or SIGINT; a second signal ends at once."""
     given = call.options
-    if not call.address.startswith(("postgresql://", "postgres://")):
+    if not is_server(call.address):
         hint = "Give --db postgresql://user@host/database, or set HYPERGRAPH_DB"
-        raise Problem(STORE, f"A worker needs a Postgres database, not {call.address}", hint)
+        raise Problem(
+            STORE, f"A worker needs a Postgres database, not {without_password(call.address)}", hint
+        )
     try:
         runner_class = integrations.DBOSRunner
     except ImportError as error:
