@@ -111,7 +111,7 @@ def check_case(case: Case, runners: Iterable[str] = RUNNERS) -> Difference | Non
     return None
 
 
-def _compare(  # noqa: PLR0917 - a case, and what is known of it
+def _compare(
     case: Case,
     runner: str,
     runs: list[tuple[dict[str, Any], Outcome]],
