@@ -10,6 +10,7 @@ from hypergraph.cli.call import Call, Reply
 from hypergraph.display import jsonable
 from hypergraph.views.doctor import version
 from hypergraph.views.problems import REFUSED, STORE, Problem
+from hypergraph.views.texts import SkillText
 
 _SOURCE = Path(__file__).parents[1] / "SKILL.md"
 _PLACE = os.path.join(".claude", "skills", "hypergraph", "SKILL.md")
@@ -28,7 +29,7 @@ def skill(call: Call) -> Reply:
     if place is None:
         if not (call.options.json or call.options.jsonl):
             print(text, end="")
-        return Reply({"schema": "hypergraph.skill/1", "version": number, "text": text})
+        return Reply(SkillText(schema="hypergraph.skill/1", version=number, text=text))
     path = Path(_PLACE if place == "-" else place)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -39,5 +40,5 @@ def skill(call: Call) -> Reply:
         raise Problem(REFUSED, f"{path} already exists", hint) from None
     except OSError as error:
         raise Problem(STORE, f"Cannot write {path}: {error.strerror}") from None
-    document = {"schema": "hypergraph.skill/1", "version": number, "file": jsonable(str(path))}
+    document = SkillText(schema="hypergraph.skill/1", version=number, file=jsonable(str(path)))
     return Reply(document, tuple, [f"Installed the skill of hypergraph {number} in {path}"])

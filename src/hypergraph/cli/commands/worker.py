@@ -96,4 +96,6 @@ def _work(found: Any, executor_id: str) -> Reply:
     say(f"worker {executor_id} (pid {os.getpid()}) is ready; {found.address}/health and /metrics")
     found.wait()
     found.stop()
-    return Reply({"executor_id": executor_id, "left": True}, code=1 if found.has_lost_its_id else 0)
+    return Reply(
+        {"schema": "hypergraph.stopped/1", "executor_id": executor_id}, code=1 if found.has_lost_its_id else 0
+    )
