@@ -1,4 +1,4 @@
-"""The script of docs/how-to/secure-postgres.md on a real server: what each of its roles can do, and cannot."""
+"""The script of docs/how-to/secure-postgres.md on a real server: what each of its roles can do."""
 
 from __future__ import annotations
 
@@ -72,9 +72,9 @@ def test_a_reader_reads(dsn: str, words: list[str], capsys: pytest.CaptureFixtur
 
 def test_a_reader_writes_nothing(dsn: str) -> None:
     store = postgres.stores.PostgresCheckpointer(of(dsn, "reader"))
-    with pytest.raises(CheckpointError, match="permission denied|may not"):
+    with pytest.raises(CheckpointError, match=r"permission denied|may not"):
         SyncRunner(checkpointer=store).run(graph, x=3, workflow_id="never")
-    with pytest.raises(CheckpointError, match="permission denied|may not"):
+    with pytest.raises(CheckpointError, match=r"permission denied|may not"):
         store.backend.delete(["w"])
     assert store.state("w") == {"doubled": 2}
     store.close()
@@ -103,7 +103,7 @@ def test_only_the_migrator_changes_tables(dsn: str, role: str, statement: str) -
 
 def test_a_writer_creates_no_store(dsn: str) -> None:
     other = postgres.stores.PostgresCheckpointer(of(dsn, "writer"), schema="another")
-    with pytest.raises(CheckpointError, match="permission denied|may not"):
+    with pytest.raises(CheckpointError, match=r"permission denied|may not"):
         SyncRunner(checkpointer=other).run(graph, x=3, workflow_id="never")
     other.close()
 

@@ -187,7 +187,7 @@ def _run(order: Order, store: Checkpointer | None) -> RunResult | MapResult:
 def _watchers(lines: bool) -> list[EventProcessor]:
     if sys.stderr.isatty() and importlib.util.find_spec("rich") is not None:
         return [RichProgressProcessor()]
-    return [RichProgressProcessor(force_mode="non-tty")] if lines or sys.stderr.isatty() else []
+    return [RichProgressProcessor(force_mode="non-tty")] if lines else []
 
 
 def _prints_to(quiet: bool) -> Any:
@@ -248,11 +248,14 @@ def _blocks(result: RunResult | MapResult, view: RunView, order: Order) -> Itera
             yield f"Completed items are stored. To run the others: the same command with {again}"
         elif order.workflow_id:
             yield f"Completed steps are stored. Fix the cause, then resume: {order.resuming()}"
-    if view["question"] is not None:
-        asked = view["question"]
+    for asked in view["questions"][:ROWS]:
         yield f"{asked['node']} waits for an answer: {asked['type']} {asked['text']}"
         if order.workflow_id:
-            yield f"Answer: {order.resuming(*(f'{key}=...' for key in asked['keys']))}"
+            keys = [f"{key}=..." for key in asked["keys"]]
+            answering = quoted("hypergraph", "answer", order.workflow_id, *keys)
+            yield f"Answer: {answering if order.is_map else order.resuming(*keys)}"
+    if len(view["questions"]) > ROWS:
+        yield f"... and {plural(len(view['questions']) - ROWS, 'more question')}"
 
 
 def _items(items: list[ItemView]) -> Table:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -21,13 +22,13 @@ from hypergraph.durability.code_changes import (
     has_grown,
     outdated_nodes,
     refuse_other_graph,
+    refuse_rerun,
 )
 from hypergraph.durability.history import Stored, active_time, produced, stored_in
 from hypergraph.durability.journal import Journal, refuse_crash_loop
 from hypergraph.durability.resume import (
     canonical,
     ended_elsewhere,
-    give_up_inside,
     given_up,
     lacks_results,
     recall,
@@ -37,8 +38,9 @@ from hypergraph.durability.resume import (
     take_up,
     without_answered,
     without_answered_items,
+    without_repeated,
 )
-from hypergraph.engine.admission import answer_names
+from hypergraph.engine.admission import answer_names, is_answer
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.options import RunOptions
 from hypergraph.engine.run import RECORD_SIZE, Run
@@ -101,6 +103,7 @@ class WorkflowRecorder:
                 if graph.has_interrupts:
                     self.questions = self.store.questions(workflow_id)
                     given = canonical(graph, given, self.questions)
+                    given = without_repeated(self.store, stored.workflow, given, partial(is_answer, graph))
                 if given and not self.options.new_turn:
                     refuse_second_answer(graph, stored, given)
                 if given:
@@ -268,6 +271,7 @@ class WorkflowRecorder:
             record_answers(self.store, stored.workflow.id, answers)
             stored = self._stored(run) or stored
         if outdated:
+            refuse_rerun(run, stored, outdated)
             self.reruns[run] = stored
         code = code_to_record(graph, stored, stored.finished)
         if not run.fixed:
@@ -275,9 +279,7 @@ class WorkflowRecorder:
                 run.values[name] = run.answers.pop(name)
         run.values.update({name: self.edits[name] for name in news if name in self.edits})
         given = {name: (version, run.values[name]) for name, version in news.items()}
-        left = given_up(run, stored, news, outdated)
-        if any(record.child_workflow_id is not None for record in left):
-            give_up_inside(self.store, stored.workflow.id)
+        left = given_up(run, stored, self.store, news, outdated)
         take_up(run, stored, given, outdated, self.store)
         run.journal = Journal(self.store, claim, run, self.writer, active_time=stored.active_time)
         if given or left or code is not None or stored.workflow.status is not WorkflowStatus.ACTIVE:
@@ -298,7 +300,7 @@ class WorkflowRecorder:
     def close(self, run: Run) -> tuple[int, ...]:
         """Write down how the run ended; return the indexes of the steps that became durable."""
         journal: Journal | None = run.journal
-        if journal is None:
+        if journal is None or journal.is_closed:
             return ()
         try:
             full = _is_outermost(run) or bool(run.asked)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -147,6 +147,7 @@ def take_up(
         again = [plan.index[name] for name in outdated if name in plan.index]
         reached = run.admission.layout.reached_from(names, again)
         replay.begin(Turn(past.first, names), reached)
+        past.reopened = _reopened(run, names, again)
         outside = {name for name, index in plan.index.items() if not reached >> index & 1}
         kept = list({r.node_name: r for r in stored.records if r.node_name in outside}.values())
     standing = replay.standing
@@ -167,9 +168,11 @@ def take_up(
     _add_new_nodes(run, stored, outdated)
     _restore_values(run, stored, replay, store)
     latest = {record.node_name: record for record in current}
+    past.shift = max((record.superstep - record.round for record in current), default=0)
     if past.remade or any(record.status is StepStatus.FAILED for record in latest.values()):
         ready = [standing.after(i, past.levels, past.first) for i in standing.copy().ready()]
-        past.shift = max(past.last + 1 - min(ready, default=past.last + 1), 0) + len(past.remade)
+        later = max(past.last + 1 - min(ready, default=past.last + 1), 0) + len(past.remade)
+        past.shift = max(later, past.shift)
     latest = {**{r.node_name: r for r in kept if r.status is StepStatus.PAUSED}, **latest}
     past.waiting = {n: r for n, r in latest.items() if r.status is StepStatus.PAUSED}
     past.rows = [
@@ -180,6 +183,18 @@ def take_up(
         run.answers = {**(record.answer or {}), **run.answers}
     _ask_again(run, past.waiting.values())
     return past
+
+
+def _reopened(run: Run, news: Collection[str], again: Sequence[int]) -> set[int]:
+    """Return the nested graphs whose own run continues: their code has changed, and not what they take."""
+    steps, reached_from = run.plan.steps, run.admission.layout.reached_from
+    return {
+        index
+        for index in again
+        if steps[index].kind == "graph"
+        and steps[index].node.durability == "nested"
+        and not reached_from(news, [other for other in again if other != index]) >> index & 1
+    }
 
 
 def _pass_over_given_up(run: Run, stored: Stored, store: Checkpointer, reached: int) -> None:
@@ -395,9 +410,35 @@ def without_answered(
     return left
 
 
+def without_repeated(
+    store: Checkpointer, workflow: Workflow, given: Mapping[str, Any], is_answer: Callable[[str], bool]
+) -> dict[str, Any]:
+    """Return what is given without answers that the call had given already before it was interrupted.
+
+    A question that is asked again has the same key: a call that is made again because it did not come to its
+    end does not answer it with what it has answered before.
+    """
+    if workflow.status in (WorkflowStatus.PAUSED, WorkflowStatus.COMPLETED):
+        return dict(given)
+    found = {name: answer_at(store, workflow.id, name) for name in given if is_answer(name)}
+    return {
+        name: value
+        for name, value in given.items()
+        if found.get(name, UNKNOWN) is UNKNOWN or is_other(found[name], value)
+    }
+
+
 def without_answered_items(store: Checkpointer, map_run: MapRun, asked: Sequence[Question]) -> None:
     """Take away the answers that items of a map were given before; raise WorkflowError for other ones."""
     keys = {key for question in asked for key in question.keys}
+    workflow = store.backend.read_workflow(map_run.workflow_id or "")
+    given = {f"item-{n}.{name}": v for n, found in map_run.answers.items() for name, v in found.items()}
+    if workflow is not None:
+        left = without_repeated(store, workflow, given, lambda _: True)
+        map_run.answers = {
+            n: {name: v for name, v in found.items() if f"item-{n}.{name}" in left}
+            for n, found in map_run.answers.items()
+        }
     for number, answers in map_run.answers.items():
         for name in [name for name in answers if (key := f"item-{number}.{name}") not in keys]:
             key, *path = f"item-{number}.{name}", f"item-{number}", *name.split(".")[:-1]
@@ -484,11 +525,19 @@ def _indexes(run: Run, names: Iterable[str]) -> list[int]:
     return [run.plan.index[name] for name in names if name in run.plan.index]
 
 
-def given_up(run: Run, stored: Stored, news: Collection[str], outdated: Sequence[str]) -> list[StepRecord]:
-    """Return the questions that new values or code give up, as they are kept: with their unused answers."""
-    if not (news or outdated):
+def given_up(
+    run: Run, stored: Stored, store: Checkpointer, news: Collection[str], outdated: Sequence[str]
+) -> list[StepRecord]:
+    """Return the questions that new values or code give up, as they are kept: with their unused answers.
+
+    Those inside nested graphs are given up at once.
+    """
+    if not (news or outdated) or not run.plan.has_interrupts:
         return []
     reached = run.admission.layout.reached_from(news, _indexes(run, outdated))
+    nested = {run.plan.steps[i].name for i in bits(reached) if run.plan.steps[i].kind == "graph"}
+    if nested:
+        give_up_inside(store, stored.workflow.id, nested)
     return [
         replace(record, status=StepStatus.STOPPED)
         for record in stored.waiting
@@ -496,10 +545,12 @@ def given_up(run: Run, stored: Stored, news: Collection[str], outdated: Sequence
     ]
 
 
-def give_up_inside(store: Checkpointer, workflow_id: str) -> None:
-    """Give up the questions of the unfinished runs below a workflow."""
-    unfinished = frozenset({WorkflowStatus.PAUSED, WorkflowStatus.ACTIVE})
+def give_up_inside(store: Checkpointer, workflow_id: str, nodes: Collection[str] | None = None) -> None:
+    """Give up the questions of the unfinished runs below a workflow, or below some nodes of it."""
+    unfinished = frozenset(WorkflowStatus) - {WorkflowStatus.COMPLETED}
     for child in store.backend.find(Query(unfinished, parent=workflow_id, limit=None))[0]:
+        if nodes is not None and child.node_name not in nodes:
+            continue
         give_up_inside(store, child.id)
         stored = stored_in(store, child.id)
         claim = store.backend.claim(child.id, NewWorkflow(parent_id=workflow_id), store.encoding)

@@ -53,7 +53,14 @@ async def _kept(run: Run, recorder: WorkflowRecorder) -> None:
         if clock() >= context.halt_at:
             raise context.halt_error(run.path_of(""), was_executing=False)
     course = _closing(run, recorder) if left else _nothing()
-    await (course if context.observer is None else _observed(run, context.observer, course))
+    if context.observer is None:
+        return await course
+    try:
+        await _observed(run, context.observer, course)
+    except BaseException:
+        recorder.close(run)  # a processor may raise before the run has begun
+        raise
+    return None
 
 
 async def _opened(run: Run, recorder: WorkflowRecorder) -> bool | None:
@@ -135,6 +142,8 @@ async def _advance(run: Run) -> None:  # noqa: PLR0912, PLR0915 - the hot loop: 
                 journal.before(step, superstep)
                 if journal.must_wait:
                     await context.kernel.settle(journal.catch_up)
+                if journal.shared:
+                    journal.hand_out(step)
                 now = clock()
             try:
                 if step.arg is not None:
@@ -150,7 +159,7 @@ async def _advance(run: Run) -> None:  # noqa: PLR0912, PLR0915 - the hot loop: 
                 if step.resolve is not None:
                     value = step.resolve(value)
             except BaseException as error:
-                run.fail(step, superstep, error, clock() - now, StepOutcome())
+                run.fail(step, superstep, original(error), clock() - now, StepOutcome())
                 return await _finish_siblings(run, course, superstep)
             end = clock()
             if journal is not None:
@@ -210,6 +219,8 @@ async def perform(run: Run, step: Any, superstep: int) -> None:  # noqa: PLR0912
         outcome.span_id = await observer.node_started(run, step)
     started = clock()
     try:
+        if step.kind == "graph" and journal is not None and journal.shared:
+            journal.hand_out(step)
         value = await producers[step.kind](run, step, superstep, outcome)
         duration = 0.0 if outcome.cached else clock() - started - outcome.waited
         outcome.decision = value if step.is_gate else None
@@ -371,6 +382,8 @@ def _earlier(timeout: float | None, remaining: float | None) -> float | None:
 async def _result(run: Run, step: Step, superstep: int, outcome: StepOutcome, seconds: float | None) -> Any:
     node, kernel = step.node, run.context.kernel
     outcome.called = True
+    if run.journal is not None and run.journal.shared:
+        run.journal.hand_out(step)
     if step.is_async:
         if node.is_generator:
             return await kernel.within(_collect_async(run, step, superstep), seconds)

@@ -42,9 +42,20 @@ class Carried(Exception):
         self.error = error
 
 
+_HIDDEN = ("coroutine raised StopIteration",)
+
+
 def original(raised: BaseException) -> BaseException:
-    """Return the exception that was originally raised."""
-    return raised.error if isinstance(raised, Carried) else raised
+    """Return the exception that was originally raised; Python hides a StopIteration of a coroutine."""
+    if isinstance(raised, Carried):
+        return raised.error
+    if (
+        type(raised) is RuntimeError
+        and raised.args == _HIDDEN
+        and isinstance(raised.__cause__, StopIteration)
+    ):
+        return raised.__cause__
+    return raised
 
 
 def pass_on(error: BaseException) -> NoReturn:

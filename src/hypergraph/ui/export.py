@@ -24,7 +24,7 @@ from hypergraph.views.graph import graph
 from hypergraph.views.items import items
 from hypergraph.views.lookup import require_workflow
 from hypergraph.views.problems import Problem
-from hypergraph.views.step import pause_view
+from hypergraph.views.step import pause_view, shown_step
 from hypergraph.views.steps import columns
 from hypergraph.views.timeline import timeline
 from hypergraph.views.values import NOT_FETCHED, content_of, describe, is_at_hand, part_at, short_text
@@ -267,6 +267,10 @@ class _Table:
             "traceback": jsonable(step.traceback),
             "attempt_errors": jsonable(list(step.attempt_errors)),
             "pause": None if step.pause is None else pause_view(step.pause),
+            "answer": shown_step(step)["answer"],
+            "given_answer": None if step.answer is None else describe(step.answer),
+            "answered_by": jsonable(step.answered_by),
+            "answered_at": jsonable(step.answered_at),
             "retry_of": step.retry_of,
             "partial": step.partial,
         }

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self
 import msgspec
 
 from hypergraph.values.classes import REGISTERED, Classes, register
-from hypergraph.values.limits import LONGEST_TEXT, check_json, check_msgpack
+from hypergraph.values.limits import LONGEST_TEXT, SMALL, check_json, check_msgpack
 from hypergraph.values.trees import PLAIN, SHORT, Reader, Writer, is_plain
 from hypergraph.values.undecodable import Undecodable, with_public_text
 
@@ -77,6 +77,8 @@ class _TreeSerializer(Serializer):
     def serialize(self, value: Any) -> bytes:
         """Return the value as bytes. Raises TypeError, with type and path, if it cannot be stored exactly."""
         data = self._written(value)
+        if len(data) <= SMALL:
+            return data
         try:
             self._check(data)
         except ValueError as error:
@@ -106,7 +108,8 @@ class _TreeSerializer(Serializer):
         if type(data) is not bytes:
             data = bytes(data)
         try:
-            self._check(data)
+            if len(data) > SMALL:
+                self._check(data)
             tree = self._decode(data)
             has_tags = b"$" in data and self._marker in data  # a single byte is found much faster
             del data  # frees memory early: it may be large

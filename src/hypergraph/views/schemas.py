@@ -34,7 +34,17 @@ from hypergraph.views.watch import FollowedItem, FollowedStep
 from hypergraph.views.why import WhyView
 from hypergraph.views.workflow import TreeView, WorkflowDetail
 from hypergraph.views.workflows import WorkflowPage
-from hypergraph.views.writes import Cancelled, Collected, Deleted, Forked, Imported, Pruned, Tags, Written
+from hypergraph.views.writes import (
+    Answered,
+    Cancelled,
+    Collected,
+    Deleted,
+    Forked,
+    Imported,
+    Pruned,
+    Tags,
+    Written,
+)
 
 VERSION = 1  # of all documents so far
 
@@ -63,6 +73,7 @@ SCHEMAS: dict[str, type] = {
     "graph": GraphView,
     "run": RunView,
     "fork": Forked,
+    "answered": Answered,
     "tags": Tags,
     "cancelled": Cancelled,
     "deleted": Deleted,

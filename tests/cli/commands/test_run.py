@@ -41,6 +41,23 @@ def test_a_paused_run_says_how_to_answer_and_takes_the_answer(shop: RunCli) -> N
     shop.golden("resume-answered", "resume", "q", "approved=false")
 
 
+def test_items_of_a_map_are_answered_by_path_and_used_by_the_next_run(shop: RunCli) -> None:
+    mapped = ("shop:asks", "n=[3, 4]", "--map-over", "n")
+    shop.golden("run-paused-map", "run", *mapped, "--id", "m")
+    keys = [found["response_key"] for found in shop.json("show", "m")["questions"]]
+    assert keys == ["item-0.approved", "item-1.approved"]
+    shop.golden("answer-item", "answer", "m", "item-1.approved=True", "--by", "ann")
+    shop.golden("answer-twice", "answer", "m", "item-1.approved=False", code=4)
+    shop.golden("answer-no-item", "answer", "m", "item-7.approved=True", code=4)
+    shop.golden("answer-nothing", "answer", "m", code=2)
+    shop("answer", "m/item-0", "approved=False")
+    found = shop.json("resume", "m", *mapped)
+    assert [item["status"] for item in found["items"]] == ["completed", "completed"]
+    assert shop.json("show", "m")["questions"] == []
+    step = shop.json("step", "m/item-1", "1")
+    assert (step["answer"], step["answered_by"]) == ("used", "ann")
+
+
 def test_a_map_lists_failed_items_first_and_is_run_again_for_the_rest(shop: RunCli) -> None:
     words = (
         "run",

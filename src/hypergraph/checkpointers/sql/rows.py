@@ -267,6 +267,11 @@ TAKE = (
     "UPDATE workflows SET fence = ?, owner_pid = ?, owner_host = ?, owner_since = ?, crashes = ? "
     "WHERE key = ?"
 )
+PROGRESS = (  # nodes that an owner has announced and completed
+    "SELECT DISTINCT intents.node FROM intents JOIN steps ON steps.workflow = intents.workflow AND "
+    "steps.superstep = intents.superstep AND steps.node = intents.node "
+    "WHERE intents.workflow = ? AND intents.fence = ? AND steps.status = 'completed'"
+)
 OPEN_INTENTS = (
     "SELECT superstep, node, fence FROM intents WHERE workflow = ? AND NOT EXISTS (SELECT 1 FROM steps WHERE "
     "steps.workflow = intents.workflow AND steps.superstep = intents.superstep AND steps.node = intents.node)"

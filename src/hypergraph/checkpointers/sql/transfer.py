@@ -58,7 +58,7 @@ def copy_store(
         source: A store in a database.
         target: Another one, of the same or another kind.
         ids: The workflows to copy.
-        skip_existing: Copy only what is missing, as after an interruption.
+        skip_existing: Copy only missing workflows, as after an interruption.
 
     Raises:
         WorkflowNotFoundError: there is no such workflow.

@@ -57,7 +57,7 @@ class SqliteCheckpointer(SqlCheckpointer):
 
     Example:
         >>> from hypergraph.checkpointers import SqliteCheckpointer
-        >>> store = SqliteCheckpointer("runs.db")
+        >>> store = SqliteCheckpointer(":memory:")  # or the path of a file, like "runs.db"
         >>> store.state("order-1")
         {}
     """
