@@ -22,6 +22,7 @@ from hypergraph.durability.code_changes import (
     has_grown,
     outdated_nodes,
     refuse_other_graph,
+    refuse_other_rules,
     refuse_rerun,
 )
 from hypergraph.durability.history import Stored, active_time, produced, stored_in
@@ -99,6 +100,11 @@ class WorkflowRecorder:
             recorded, known = (stored.outputs, stored.inputs) if stored is not None else (set(), {})
             if stored is not None:
                 refuse_map(stored)
+                if self.options.new_turn and not given:
+                    raise ValueError(
+                        "new_turn=True counts the values that are given now as new, and none are given. Pass "
+                        "some, or leave new_turn out to resume the workflow."
+                    )
                 refuse_other_graph(graph, stored.workflow, self.options)
                 if graph.has_interrupts:
                     self.questions = self.store.questions(workflow_id)
@@ -253,6 +259,7 @@ class WorkflowRecorder:
         stored = seen if is_current else self._stored(run)
         if stored is None:
             raise taken_over(claim.workflow_id)
+        refuse_other_rules(run.admission.graph, stored.workflow)
         asked: list[Question] = []
         if self._has_answers(run, stored) and _is_outermost(run):
             asked = self._asked(stored)
@@ -286,7 +293,7 @@ class WorkflowRecorder:
             active, encoding = WorkflowStatus.ACTIVE, self.store.encoding
             steps = [encoding.encode(record) for record in left]
             self.store.backend.write(
-                encoding.commit(claim, steps, inputs=given, at=run.resumed.first, status=active, code=code)
+                encoding.commit(claim, steps, inputs=given, at=run.resumed.entry, status=active, code=code)
             )
         return True
 
