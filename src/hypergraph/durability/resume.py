@@ -121,7 +121,7 @@ _LOST = Undecodable("not stored")
 _BADLY = {WorkflowStatus.FAILED: RunStatus.FAILED, WorkflowStatus.STOPPED: RunStatus.STOPPED}
 
 
-def take_up(
+def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
     run: Run,
     stored: Stored,
     news: Mapping[str, tuple[int, Any]],
