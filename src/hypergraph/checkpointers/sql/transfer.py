@@ -240,6 +240,7 @@ _LOADED = (*WORKFLOW_COLUMNS, "scrambled", "structure", "fence")
 _ADD = f"{inserting('workflows', _LOADED)} ON CONFLICT (id) DO NOTHING RETURNING key"
 
 
+@or_corrupt
 def dump(store: Checkpointer, workflow_id: str, *, children: bool = True) -> list[Part]:
     """Return a workflow with its children, as of one moment; artifacts that are gone are left out.
 
@@ -247,11 +248,14 @@ def dump(store: Checkpointer, workflow_id: str, *, children: bool = True) -> lis
         CheckpointError: the store fails, or a row makes no sense.
     """
     database = _in_database(store).database
-    parts = database.read(lambda connection: list(_tree(connection, workflow_id, children)))
+    parts = database.read(lambda connection: list(_tree(connection, workflow_id, children, set())))
     return [*parts, *_artifacts(store.encoding, parts)]
 
 
-def _tree(connection: Connection, workflow_id: str, children: bool) -> Iterator[Part]:
+def _tree(connection: Connection, workflow_id: str, children: bool, seen: set[str]) -> Iterator[Part]:
+    if workflow_id in seen:
+        return  # a damaged store may have circles
+    seen.add(workflow_id)
     row = connection.execute(_WORKFLOW, (workflow_id,)).fetchone()
     if row is None:
         return
@@ -267,7 +271,7 @@ def _tree(connection: Connection, workflow_id: str, children: bool) -> Iterator[
     for superstep, node in connection.execute(_INTENTS, (key,)):
         yield AnnouncedPart(superstep=superstep, node=node)
     for (child,) in connection.execute(_CHILDREN, (workflow_id,)).fetchall() if children else ():
-        yield from _tree(connection, child, children)
+        yield from _tree(connection, child, children, seen)
 
 
 @or_corrupt
