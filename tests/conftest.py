@@ -5,6 +5,7 @@ Properties are tried on the same examples each time, so that a fresh clone is as
 """
 
 import os
+import tempfile
 from pathlib import Path
 
 from hypothesis import settings
@@ -12,6 +13,9 @@ from hypothesis import settings
 settings.register_profile("repeatable", deadline=None, derandomize=True, database=None)
 settings.register_profile("explore", deadline=None, max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
+
+# The secret of caches is not the user's own.
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="state")
 
 # Programs that tests start find the package of this checkout, and the modules that tests share.
 _TESTS = Path(__file__).parent

@@ -281,31 +281,40 @@ def test_disk_passes_options_on(directory: Path) -> None:
         assert raw.size_limit == 12345
 
 
+@pytest.fixture(autouse=True)
+def secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The key file of the user."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return tmp_path / "state" / "hypergraph" / "cache.key"
+
+
 def test_the_home_directory_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_STATE_HOME")
     DiskCache().close()
     assert (tmp_path / ".cache" / "hypergraph").is_dir()
-    assert (tmp_path / ".cache" / "hypergraph.key").is_file()
+    assert (tmp_path / ".local" / "state" / "hypergraph" / "cache.key").is_file()
 
 
-def test_the_secret_is_private_random_and_outside(disk: DiskCache, directory: Path, tmp_path: Path) -> None:
-    secret = tmp_path / "cache.key"
+def test_the_secret_is_private_random_and_apart(disk: DiskCache, secret: Path, tmp_path: Path) -> None:
     assert len(secret.read_bytes()) == 32
     assert stat.S_IMODE(secret.stat().st_mode) == 0o600
-    assert {path.name for path in tmp_path.iterdir()} == {"cache", "cache.key"}
-    DiskCache(tmp_path / "other").close()
-    assert secret.read_bytes() != (tmp_path / "other.key").read_bytes()
+    assert {path.name for path in tmp_path.iterdir()} == {"cache", "state"}
+    DiskCache(tmp_path / "other", key_file=tmp_path / "own.key").close()
+    assert secret.read_bytes() != (tmp_path / "own.key").read_bytes()
+    with pytest.raises(ValueError, match="inside of the cache"):
+        DiskCache(tmp_path / "other", key_file=tmp_path / "other" / "own.key")
 
 
-def test_a_damaged_secret_is_refused(disk: DiskCache, directory: Path, tmp_path: Path) -> None:
-    (tmp_path / "cache.key").write_bytes(b"short")
+def test_a_damaged_secret_is_refused(disk: DiskCache, directory: Path, secret: Path) -> None:
+    secret.write_bytes(b"short")
     with pytest.raises(ValueError, match=r"cache\.key is damaged; delete it"):
         DiskCache(directory)
 
 
-def test_another_secret_makes_every_entry_a_miss(disk: DiskCache, directory: Path, tmp_path: Path) -> None:
+def test_another_secret_makes_every_entry_a_miss(disk: DiskCache, directory: Path, secret: Path) -> None:
     disk.set("k", 1)
-    (tmp_path / "cache.key").unlink()
+    secret.unlink()
     stranger = DiskCache(directory)
     assert stranger.get("k") == (False, None)
     stranger.close()
@@ -422,4 +431,4 @@ def test_processes_that_race_to_create_the_secret_agree_on_one(directory: Path, 
     disk = DiskCache(directory)
     assert [disk.get(str(number)) for number in range(4)] == [(True, number) for number in range(4)]
     disk.close()
-    assert {path.name for path in tmp_path.iterdir()} == {"cache", "cache.key"}
+    assert {path.name for path in tmp_path.iterdir()} == {"cache", "state"}

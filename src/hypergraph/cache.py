@@ -12,6 +12,8 @@ import itertools
 import logging
 import os
 import pickle
+import re
+import stat
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
@@ -31,6 +33,9 @@ _PROTOCOL = 5  # pinned, so that a newer Python's default does not empty every c
 _MISS = (False, None)
 _ABSENT = object()
 _KEY_BYTES = 32
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+_SUPER = bytes.fromhex("d9d505f920a163d7")  # the end of such a journal
+_FILE_NAME = "[0-9a-f]{2}/[0-9a-f]{2}/[0-9a-f]{28}[.]val"  # that diskcache gives
 _SIGNATURE_BYTES = hashlib.sha256().digest_size
 # Without a memo, values that share parts are walked once per path: exponential in the worst case.
 _MAX_VISITS = 1_000_000
@@ -54,6 +59,9 @@ class InMemoryCache:
 
     Values are kept by reference: a hit is the same object that was set. `max_size=None` means no
     limit, 0 keeps nothing. Raises ValueError when `max_size` is negative or not an int.
+
+    >>> cache = InMemoryCache(max_size=100)
+    >>> runner = SyncRunner(cache=cache)  # nodes with cache=True use it
     """
 
     def __init__(self, max_size: int | None = None) -> None:
@@ -81,20 +89,30 @@ class InMemoryCache:
 
 
 class DiskCache:
-    """Keep pickled values in a directory that several processes may share.
+    """Keep pickled values in a directory that several processes of one user may share.
 
-    Every entry is signed together with its key, with a secret stored next to the directory in
-    `<cache_dir>.key`; an entry without a valid signature is evicted without being unpickled. A broken disk
-    makes the cache miss, with a warning in the log; it never fails a run.
+    Every entry is signed together with its key, with a secret of the user that is kept apart from all caches
+    (`~/.local/state/hypergraph/cache.key`, or `key_file`); an entry without a valid signature is evicted
+    without being unpickled. A broken disk makes the cache miss, with a warning in the log; it never fails a
+    run.
 
-    `kwargs` go to `diskcache.Cache`. Raises ImportError without the extra `hypergraph[cache]` and
-    ValueError when the secret is damaged.
+    `kwargs` go to `diskcache.Cache`. Raises ImportError without the extra `hypergraph[cache]`, and ValueError
+    when the secret is damaged or others can read it, or when others own or can write the directory.
     """
 
-    def __init__(self, cache_dir: str | os.PathLike[str] = "~/.cache/hypergraph", **kwargs: Any) -> None:
-        directory = os.path.realpath(os.path.expanduser(os.path.expandvars(cache_dir)))
+    def __init__(
+        self,
+        cache_dir: str | os.PathLike[str] = "~/.cache/hypergraph",
+        *,
+        key_file: str | os.PathLike[str] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        directory = _path(cache_dir)
+        secret = _path(_default_key_file() if key_file is None else key_file)
+        if secret.startswith(directory + os.sep):
+            raise ValueError(f"The key file {secret} is inside of the cache; who copies one copies both")
         self._store = _open_store(directory, kwargs)
-        self._secret = _load_secret(f"{directory}.key")
+        self._secret = _load_secret(secret)
 
     def get(self, key: str) -> tuple[bool, Any]:
         """Return (True, value); (False, None) if it is absent, not signed by us or not loadable."""
@@ -150,7 +168,7 @@ def compute_cache_key(definition_hash: str, inputs: Mapping[str, Any]) -> str:
     """Return the sha256 over the hash and the pickled, sorted inputs; "" when they cannot be pickled.
 
     Equal plain values (numbers, text, bytes, None; lists, tuples, dicts and sets of them) share a key
-    in every process. Values that pickle can tell apart never do; `1`, `True` and `1.0` are three.
+    in every process. Values that pickle distinguishes never do; `1`, `True` and `1.0` are three.
     """
     content = definition_hash, sorted(inputs.items(), key=itemgetter(0))
     with suppress(Exception):
@@ -219,19 +237,105 @@ def _open_store(directory: str, options: Mapping[str, Any]) -> Any:
 
         def fetch(self, mode: int, filename: str | None, value: Any, read: bool) -> Any:
             trusted = mode in (diskcache.core.MODE_RAW, diskcache.core.MODE_BINARY)
-            return super().fetch(mode, filename, value, read) if trusted else None
+            if not trusted or (mode == diskcache.core.MODE_BINARY and not _is_inside(directory, filename)):
+                return None
+            return super().fetch(mode, filename, value, read)
 
-    if not os.path.isdir(directory):
-        os.makedirs(directory, exist_ok=True)
-        os.chmod(directory, 0o700)  # whatever the umask: only this user may read the values
+        def remove(self, file_path: str) -> None:
+            if _is_inside(directory, file_path):
+                super().remove(file_path)
+
+    _make_private(directory)
+    _check_owner(directory)
+    _check_database(os.path.join(directory, diskcache.core.DBNAME))
     return diskcache.Cache(directory, disk=BytesDisk, **options)
 
 
+def _path(given: str | os.PathLike[str]) -> str:
+    return os.path.realpath(os.path.expanduser(os.path.expandvars(given)))
+
+
+def _default_key_file() -> str:
+    state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    return os.path.join(state, "hypergraph", "cache.key")
+
+
+def _is_inside(directory: str, name: object) -> bool:
+    """Return whether a row names a file of the cache: it may name any file."""
+    if type(name) is not str or not re.fullmatch(_FILE_NAME, name.replace(os.sep, "/")):
+        return False
+    path = os.path.join(directory, name)
+    return os.path.realpath(path) == path and not stat.S_ISFIFO(_mode(path))
+
+
+def _mode(path: str) -> int:
+    try:
+        return os.lstat(path).st_mode
+    except OSError:
+        return 0
+
+
+def _make_private(directory: str) -> None:
+    """Make a directory and those around it that are missing, for their owner only, whatever the umask."""
+    if os.path.isdir(directory):
+        return
+    _make_private(os.path.dirname(directory))
+    with suppress(FileExistsError):
+        os.mkdir(directory, 0o700)
+        os.chmod(directory, 0o700)
+
+
+def _check_owner(path: str) -> None:
+    """Raise ValueError unless a file or directory is this user's, and others cannot replace it."""
+    if not hasattr(os, "geteuid"):
+        return  # folders of a user are private there
+    user, found = os.geteuid(), os.stat(path)
+    if found.st_uid != user:
+        raise ValueError(
+            f"{path} belongs to another user, who would decide what is unpickled; choose another folder"
+        )
+    while True:
+        is_shared = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        if (is_shared and not found.st_mode & stat.S_ISVTX) or found.st_uid not in (user, 0):
+            raise ValueError(
+                f"Others can write {path}, and would decide what is unpickled: chmod go-w {path}, or choose "
+                "another folder"
+            )
+        if path == os.path.dirname(path):
+            return
+        path = os.path.dirname(path)
+        found = os.stat(path)
+
+
+def _check_database(path: str) -> None:
+    """Raise ValueError if something beside the database would have SQLite write or delete another file."""
+    for end in ("", "-wal", "-shm", "-journal"):
+        mode = _mode(path + end)
+        if mode and (not stat.S_ISREG(mode) or (end == "-journal" and _names_another(path + end))):
+            raise ValueError(
+                f"The cache is damaged: {path}{end}; delete its folder to start with an empty one"
+            )
+
+
+def _names_another(journal: str) -> bool:
+    """Return whether a journal names a file that SQLite would delete with it, as one of ours never does."""
+    try:
+        with open(journal, "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - len(_SUPER)))
+            return file.read() == _SUPER
+    except FileNotFoundError:
+        return False  # of another process, which has ended its transaction
+
+
 def _load_secret(path: str) -> bytes:
+    _make_private(os.path.dirname(path))
     if not os.path.exists(path):
         _create_secret(path)
-    with open(path, "rb") as file:
-        secret = file.read()
+    _check_owner(path)
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | _NO_LINK)) as file:
+        if hasattr(os, "geteuid") and os.fstat(file.fileno()).st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+            raise ValueError(f"Others can read the key file {path}; delete it to start with an empty cache")
+        secret = file.read(_KEY_BYTES + 1)
     if len(secret) != _KEY_BYTES:
         raise ValueError(f"The key file {path} is damaged; delete it to start with an empty cache")
     return secret

@@ -102,7 +102,14 @@ def test_values_are_in_no_log_no_repr_and_no_record_of_a_run(
     workflow = store.workflow("w")
     assert workflow is not None
     shown = [str(result.log), repr(result.log.to_dict()), str(workflow), repr(workflow.to_dict())]
-    shown += [repr(workflow.graph), str(store.workflows()), repr(store), caplog.text]
+    shown += [
+        repr(workflow.graph),
+        str(store.workflows()),
+        repr(store),
+        caplog.text,
+        repr(result),
+        str(result),
+    ]
     shown += [str(warning.message) for warning in heard]
     assert any("cannot be stored" in text for text in shown)
     for text in shown:
@@ -182,7 +189,7 @@ def test_nobody_else_can_read_what_is_stored_whatever_the_umask(tmp_path: Path) 
 @pytest.mark.skipif(os.name != "posix", reason="needs modes")
 def test_nobody_else_can_read_the_cache_whatever_the_umask(tmp_path: Path) -> None:
     with umask(0):
-        cache = DiskCache(tmp_path / "cache")
+        cache = DiskCache(tmp_path / "cache", key_file=tmp_path / "apart" / "cache.key")
         cache.set("key", "x" * 100_000)
-    assert {path.name for path in tmp_path.iterdir()} == {"cache", "cache.key"}
+    assert {path.name for path in tmp_path.iterdir()} == {"cache", "apart"}
     assert modes(tmp_path, "*") == {}  # what is inside of the folder is behind its door

@@ -4,7 +4,7 @@ A backend keeps records and encoded values; it knows no serializer. Verbs that r
 handed the `Encoding` of the store. All verbs are synchronous and may be called from any thread. Reading an
 unknown id gives nothing, never an error. Trouble with the place itself is a CheckpointError.
 
-Twenty verbs are abstract. Those below "with a default" are answered from them, and overridden where a
+Twenty-one verbs are abstract. Those below "with a default" are answered from them, and overridden where a
 backend has a shorter way.
 """
 
@@ -20,6 +20,7 @@ from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import (
     Claim,
     Commit,
+    EncodedAnswer,
     EncodedStep,
     NewWorkflow,
     Ownership,
@@ -122,11 +123,22 @@ class Backend(ABC):
         """The file, or the address without its password; empty for memory."""
         return ""
 
+    def store_id(self) -> bytes:
+        """Return the id that an encrypted store binds its values to; empty for memory."""
+        return b""
+
     # --- opening and closing ------------------------------------------------------------------
 
     @abstractmethod
     def open(self) -> None:
         """Prepare the place now instead of on first use."""
+
+    def recover(self) -> bool:
+        """Finish what a crashed program left half done, before a program that writes reads anything.
+
+        Return whether that was needed. Raises CheckpointError when that fails.
+        """
+        return False
 
     @abstractmethod
     def close(self) -> None:
@@ -155,6 +167,15 @@ class Backend(ABC):
             OwnershipLostError: the claim is not the newest, or a step is recorded already.
         """
 
+    def try_write(self, commit: Commit) -> bool:
+        """Make one commit durable, as `write` does, but return False where it would wait for a lock."""
+        self.write(commit)
+        return True
+
+    def is_locked(self) -> bool:
+        """Return whether a write would have to wait for a lock now."""
+        return False
+
     @abstractmethod
     def release(self, claim: Claim) -> None:
         """Give the workflow back; a claim that another process has taken over is left alone."""
@@ -171,6 +192,14 @@ class Backend(ABC):
 
         Raises:
             WorkflowLockedError: the workflow has an owner.
+        """
+
+    @abstractmethod
+    def put_answers(self, answers: Sequence[EncodedAnswer]) -> None:
+        """Add answers to steps that wait for one, also of a workflow with an owner: all of them, or none.
+
+        Raises:
+            WorkflowError: a step does not wait any more, or has an answer.
         """
 
     @abstractmethod

@@ -18,11 +18,15 @@ _FULL = "is full: free some disk space or prune old workflows, then resume. Noth
 _READ_ONLY = "cannot be written: check the permissions of the file and of the folder around it"
 _CORRUPT = "is damaged: restore it from a backup, or move it away and start afresh"
 _UNREACHABLE = "cannot be opened: check that the folder exists and that the path is right"
+_HALF_WRITTEN = "was left half written by a program that crashed: run it again, or: hypergraph db recover"
+_ENDLESS = "takes longer to read than its size allows: it is damaged. Restore it from a backup"
 _LOCKED = "is locked by another program: wait for it or stop it, then try again"
 _DISK = "cannot be read or written by the system: check the disk"
 _SQLITE: dict[int, tuple[type[StoreError], str]] = {
     sqlite3.SQLITE_FULL: (StoreFullError, _FULL),
     sqlite3.SQLITE_READONLY: (StoreReadOnlyError, _READ_ONLY),
+    sqlite3.SQLITE_READONLY_ROLLBACK: (StoreUnavailableError, _HALF_WRITTEN),
+    sqlite3.SQLITE_INTERRUPT: (StoreCorruptError, _ENDLESS),
     sqlite3.SQLITE_PERM: (StoreReadOnlyError, _READ_ONLY),
     sqlite3.SQLITE_CORRUPT: (StoreCorruptError, _CORRUPT),
     sqlite3.SQLITE_NOTADB: (StoreCorruptError, _CORRUPT),

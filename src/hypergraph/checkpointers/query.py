@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
 # Compiled on first use: most lists are asked for without conditions.
+_LONGEST = 100  # characters of a duration
 _DURATION = r"(\d+(?:\.\d+)?)(ms|[smhdw])"
 _WORD = r"""\s*(node:|[=!<>~]+|"[^"]*"|'[^']*'|[^\s=!<>~"']+)"""
 _ORDER: dict[str, Callable[[Any, Any], bool]] = {
@@ -80,6 +81,8 @@ class Clause(NamedTuple):
 
 def milliseconds(text: str) -> float | None:
     """Return the length of a duration like "250ms", "1.5s" or "1h30m", None for any other text."""
+    if len(text) > _LONGEST:
+        return None  # the time of the search grows with the square of the length
     parts = re.findall(_DURATION, text)
     if not parts or "".join(map("".join, parts)) != text.strip():
         return None

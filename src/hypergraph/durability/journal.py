@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import threading
 import time
 import traceback
+from collections import Counter, deque
 from collections.abc import Mapping
+from dataclasses import replace
+from datetime import date, datetime
+from decimal import Decimal
 from types import MappingProxyType
 from typing import Any
+from uuid import UUID
 
 from hypergraph.checkpointers import clock
 from hypergraph.checkpointers.background import Writer
@@ -21,6 +28,7 @@ from hypergraph.checkpointers.records import (
     fast_constructor,
 )
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
+from hypergraph.durability.history import ResumeState, is_other
 from hypergraph.engine.kernel import NOT_KNOWN
 from hypergraph.engine.lists import items_of
 from hypergraph.engine.plan import ABSENT, Step, inputs_of
@@ -30,6 +38,7 @@ from hypergraph.exceptions import AmbiguousStepError, CrashLoopError, WorkerLost
 from hypergraph.nodes.options import Replace
 from hypergraph.records import PauseInfo
 from hypergraph.runs.build import decision_text
+from hypergraph.values.undecodable import Undecodable
 
 _STRIKES = 3
 
@@ -40,12 +49,17 @@ class Intents:
     def __init__(self, journal: Journal, claim: Ownership) -> None:
         self.journal = journal
         self.wary = claim.crashed or bool(claim.existing is not None and claim.existing.crashes)
-        self.unresolved = {node for _, node in claim.running}
+        began = "it began without leaving a result"
+        self.unresolved = {node: began for _, node in claim.running}  # and why
+        past: ResumeState | None = journal.run.resumed
+        for step in () if past is None else past.remade:
+            reason = past.lost.get(step.name, "not stored") if past is not None else ""
+            self.unresolved.setdefault(step.name, f"its result cannot be restored: {reason}")
 
     def announce(self, step: Step, superstep: int) -> None:
         """Say that a step is about to run; the nodes of a nested graph speak for themselves."""
         if not (step.kind == "graph" and step.node.durability == "nested"):
-            self.journal.store.backend.write(Commit(self.journal.claim, at=superstep, running=step.name))
+            self.journal.outbox.append({"at": superstep, "running": step.name})
 
     def result_of(self, step: Step, superstep: int) -> Any:
         """Return what an earlier call has returned, if that is known; else announce a new one."""
@@ -54,8 +68,8 @@ class Intents:
             resolve, where = step.node.on_ambiguous, run.path_of(step.name)
             if resolve == "fail":
                 raise AmbiguousStepError(
-                    f"Node {where!r} of workflow {claim.workflow_id!r} must not be repeated, and it began "
-                    "without leaving a result. Find out what it did. Then let it run again with "
+                    f"Node {where!r} of workflow {claim.workflow_id!r} must not be repeated, and "
+                    f"{self.unresolved[step.name]}. Find out what it did. Then let it run again with "
                     'on_ambiguous="rerun", or have on_ambiguous=... tell what it returned.',
                     workflow_id=claim.workflow_id,
                     node_name=where,
@@ -87,9 +101,12 @@ def refuse_crash_loop(claim: Ownership, store: Checkpointer) -> None:
 
 _new_record = fast_constructor(StepRecord)
 _clock = time.perf_counter
-_EARLY = 0.005  # seconds after a commit from which on a finished step does not wait for its siblings
+_EARLY = 0.005  # seconds for which a finished step may wait for others, to be committed together
+_IDLE = 10.0  # seconds without work after which the thread that writes late ends
 _NEVER = float("inf")
 _NOT_KEPT = "persist=False"
+_NOTHING: Any = (object(), None)
+_IMMUTABLE = frozenset((int, float, complex, bool, str, bytes, type(None), date, datetime, Decimal, UUID))
 _Versions = tuple[dict[str, int], dict[str, int], dict[str, int]]  # of inputs, outputs, awaited names
 
 
@@ -117,36 +134,62 @@ class Journal:
         self.versions = (
             dict.fromkeys(run.begun, 1) if run.resumed is None else dict(run.resumed.versions)
         )  # how often each name was written
-        self.waiting: dict[tuple[int, str], int] = {} if run.resumed is None else run.resumed.waiting
+        self.waiting: dict[str, StepRecord] = {} if run.resumed is None else run.resumed.waiting
         self.numbers: dict[int, int] | None = {} if run.context.kernel.concurrent else None
         self.intents = Intents(self, claim)
         self.growth = growth_of(store, claim.workflow_id, is_new=run.resumed is None)
         self.begins = {} if run.resumed is None else run.resumed.begins
         self.encode = store.encoding.encode
-        self.pending: list[EncodedStep] = []
-        self.lowest: float = _NEVER  # the earliest superstep of what is pending
+        self.outbox: deque[EncodedStep | dict[str, Any]] = deque()  # steps to write, and what a commit adds
+        self.lowest: float = _NEVER  # the earliest superstep in it
+        self.running: set[int] = set()  # steps under way
+        self.concurrent = run.context.kernel.concurrent
+        self.must_wait = False  # whether something has to be written before the run proceeds
+        self._writing = threading.Lock()  # commits keep their order, whatever thread writes them
+        self._next: Commit | None = None  # taken from the outbox, and not written yet
+        self.is_closed = False
+        self.shared = shared_names(run)  # what several calls take
+        self._handed: dict[str, tuple[Any, bytes | None]] = {}  # their objects, and what was in them before
+        self._trouble: BaseException | None = None  # what went wrong while no step was there to fail
         self.superstep = -1  # of the last step
         self.waits_for_end = store.policy.durability == "exit"
         self.silent = store.policy.granularity == "none"
-        self.saved: tuple[int, ...] = ()  # steps that have become durable and were not reported yet
+        self.saved: deque[int] = deque()  # steps that have become durable and were not reported yet
         self.on_their_way: tuple[int, ...] = ()  # steps given to the writer
         self.last_commit = _clock()
 
     def before(self, step: Step, superstep: int) -> tuple[int, ...]:
         """Make durable what the step could take; return the indexes of the steps that became durable."""
-        if not self._is_remade(step):
-            past = self.run.resumed
-            if past is not None and not past.is_whole and step.index not in self.visits:
-                self.visits[step.index] = self.store.backend.last_visit(self.claim.workflow_id, step.name)
+        past = self.run.resumed
+        if past is not None and not past.is_whole and step.index not in self.visits:
+            self.visits[step.index] = self.store.backend.last_visit(self.claim.workflow_id, step.name)
+        if past is not None and step.index in past.reopened:
+            past.reopened.discard(step.index)
+        elif not self._is_remade(step):
             self.visits[step.index] = self.visits.get(step.index, 0) + 1
         if self.numbers is not None:  # now: steps that run together end in any order
-            self.numbers[step.index] = self._index_of(superstep, step)
+            asked = self.waiting.get(step.name) if self.waiting else None
+            self.numbers[step.index] = self._next_index() if asked is None else asked.index
+        if self._trouble is not None:
+            raise self._trouble
+        self.running.add(step.index)
         if self.intents.wary:
             self.intents.announce(step, superstep)
-        if superstep > self.lowest and not self.waits_for_end:
-            self.flush()
-        saved, self.saved = self.saved, ()
-        return saved
+        if (self.intents.wary and self.outbox) or (superstep > self.lowest and not self.waits_for_end):
+            self.must_wait = not self._write_out(wait=not self.concurrent)
+        elif self.outbox and not self.waits_for_end:
+            LATE.add(self)  # its sibling may take long
+        return self._reported() if self.saved else ()
+
+    def _reported(self) -> tuple[int, ...]:
+        """Return the steps that have become durable since the last question."""
+        return tuple([self.saved.popleft() for _ in range(len(self.saved))])
+
+    def catch_up(self) -> tuple[int, ...]:
+        """Write what had to wait for a locked store; return the indexes of the steps that became durable."""
+        self._write_out(wait=True)
+        self.must_wait = False
+        return self._reported()
 
     def _is_remade(self, step: Step) -> bool:
         """Say whether a step only makes again what was not kept."""
@@ -159,6 +202,54 @@ class Journal:
         self.store.backend.write(
             self.store.encoding.commit(self.claim, inputs={name: (version, value)}, at=self.turn)
         )
+
+    def hand_out(self, step: Step) -> None:
+        """Give a call what is recorded, also if an earlier call has changed the object that it was given.
+
+        The first call gets the object itself, later ones a copy. What cannot be stored is shared.
+        """
+        values = self.run.values
+        for name in self.shared.intersection(step.node.inputs):
+            value = values.get(name)
+            if type(value) in _IMMUTABLE:
+                continue
+            handed, raw = self._handed.get(name, _NOTHING)
+            if handed is not value:
+                self._handed[name] = (value, self._form_of(value))
+            elif raw is not None:
+                fresh = self.store.encoding.serializer.deserialize(raw)
+                if not isinstance(fresh, Undecodable):
+                    values[name] = fresh
+                    self._handed[name] = (fresh, raw)
+
+    def _form_of(self, value: Any) -> bytes | None:
+        try:
+            return self.store.encoding.serializer.serialize(value)
+        except Exception:  # the warning comes from where it is stored
+            return None
+
+    def asks_the_same(self, step: Step) -> bool:
+        """Say whether a question that was answered is asked about the same values now.
+
+        If values that were not kept came out differently, its answer stays in the history as unused.
+        """
+        asked = self.waiting.get(step.name)
+        made = {name for again in self.run.resumed.remade for name in again.outputs} if asked else set()
+        if asked is None or asked.pause is None or made.isdisjoint(step.node.inputs):
+            return True
+        now = inputs_of(step, self.run.values)
+        before = asked.pause.values or dict.fromkeys(list(now)[:1], asked.pause.value)
+        if self.store.encoding.redact is not None or not any(
+            not isinstance(value, Undecodable) and is_other(value, now.get(name))
+            for name, value in before.items()
+        ):
+            return True
+        del self.waiting[step.name]
+        if self.numbers is not None:
+            self.numbers[step.index] = self._next_index()
+        self.outbox.append(self.encode(replace(asked, status=StepStatus.STOPPED)))
+        self.lowest = min(self.lowest, asked.superstep)
+        return False
 
     def known_result(self, step: Step, superstep: int) -> Any:
         """Return what a call that must not be repeated has returned, if that is known; else NOT_KNOWN."""
@@ -179,16 +270,20 @@ class Journal:
             facts["lost"], facts["values"] = dict.fromkeys(made, _NOT_KEPT), {}
         else:
             facts["values"] = made if not step.appends else self._added(step, superstep, made)
+        for name in made if self._handed else ():
+            self._handed.pop(name, None)  # it is written anew, if only by changing it in place
         self._add(step, superstep, StepStatus.COMPLETED, seconds, facts, made)
         if not step.node.repeatable:
-            self.flush(full=True)
+            self.outbox.append({"full": True})
+            self.must_wait = not self._write_out(wait=not self.concurrent)
         elif not self.waits_for_end and _clock() - self.last_commit > _EARLY:
-            self.flush()
+            self._write_out(wait=not self.concurrent)
 
     def failed(self, step: Step, superstep: int, seconds: float, outcome: StepOutcome) -> None:
         """Write down a failed step, its error as text; what is ambiguous stays without a record."""
         error = outcome.error
-        is_open = not step.node.repeatable and (outcome.cut_off or isinstance(error, WorkerLostError))
+        lost = outcome.cut_off or isinstance(error, WorkerLostError)
+        is_open = not step.node.repeatable and outcome.called and lost
         if self.silent or is_open or isinstance(error, AmbiguousStepError):
             return
         kind = type(error)
@@ -199,10 +294,24 @@ class Journal:
             facts["traceback"] = "".join(traceback.format_exception(error))
         self._add(step, superstep, StepStatus.FAILED, seconds, facts)
 
-    def paused(self, step: Step, superstep: int, pause: PauseInfo) -> None:
-        """Write down that a step waits for an answer."""
+    def not_called(self, step: Step, superstep: int, error: BaseException) -> None:
+        """Withdraw the announcement of a step whose function was not called, with a failed step in its place.
+
+        Any other failure of the step is recorded by `failed`.
+        """
+        if isinstance(error, Exception) or self.silent:
+            return
+        kind = type(error)
+        facts = {
+            "error": "cancelled before its function was called",
+            "error_type": f"{kind.__module__}.{kind.__qualname__}",
+        }
+        self._add(step, superstep, StepStatus.FAILED, None, facts)
+
+    def paused(self, step: Step, superstep: int, pause: PauseInfo, outcome: StepOutcome) -> None:
+        """Write down that a step waits for an answer; of a nested graph, the first of its questions."""
         if not self.silent:
-            self._add(step, superstep, StepStatus.PAUSED, None, {"pause": pause})
+            self._add(step, superstep, StepStatus.PAUSED, None, {**_uncommon(outcome), "pause": pause})
 
     def _add(  # noqa: PLR0917 - the facts of one step
         self,
@@ -228,13 +337,17 @@ class Journal:
         past = run.resumed
         if past is not None and past.last < superstep <= past.last + past.shift - len(past.remade):
             facts["retry_of"] = superstep - past.shift
+        number = self.numbers.pop(step.index, None) if self.numbers is not None else None
+        if self.waiting and (asked := self.waiting.pop(step.name, None)) is not None:
+            superstep, number = asked.superstep, asked.index  # a pause is completed in place
+            facts["retry_of"] = asked.retry_of
+            if asked.answer is not None and status is StepStatus.COMPLETED and step.kind == "interrupt":
+                facts["answered_by"], facts["answered_at"] = asked.answered_by, asked.answered_at
         record = _new_record(
             self.claim.workflow_id,
             superstep,
             step.name,
-            self.numbers.pop(step.index)
-            if self.numbers is not None and step.index in self.numbers
-            else self._index_of(superstep, step),
+            self._next_index() if number is None else number,
             status,
             taken,
             duration_ms=None if seconds is None else seconds * 1000,
@@ -244,15 +357,20 @@ class Journal:
             **facts,
         )
         self.superstep = superstep
-        self.lowest = min(self.lowest, superstep)
+        self.running.discard(step.index)
         grows = past is not None or (not run.fixed and self._may_repeat(step))
         growth = self.growth if grows else None
-        self.pending.append(self.encode(record, growth, step.node.artifact))
+        self.outbox.append(self.encode(record, growth, step.node.artifact))
+        self.lowest = min(self.lowest, superstep)  # afterwards: another thread empties both
+        if self.running and not self.waits_for_end:
+            LATE.add(self)  # what is under way may take long
 
     def _added(self, step: Step, superstep: int, results: Mapping[str, Any]) -> dict[str, Any]:
         """Return what a step made, of lists only what it adds; what is made again adds nothing."""
         past, made = self.run.resumed, dict(results)
-        late = 0 if past is None else past.shift
+        asked = self.waiting.get(step.name) if self.waiting else None
+        recorded = superstep if asked is None else asked.superstep
+        late = 0 if past is None else max(recorded - (superstep - past.shift), 0)
         for name in step.appends.intersection(made):
             result = [] if self._is_remade(step) else made[name]
             anew = isinstance(result, Replace)
@@ -286,35 +404,141 @@ class Journal:
         """Say whether a step can run more than once in this run, so that its values can grow."""
         return bool(self.run.layout.home[step.index])
 
-    def _index_of(self, superstep: int, step: Step) -> int:
-        """Return the next index; a pause that is completed in place keeps its own."""
-        if self.waiting and (superstep, step.name) in self.waiting:
-            return self.waiting[superstep, step.name]
+    def _next_index(self) -> int:
         self.next_index += 1
         return self.next_index - 1
 
     def flush(self, **more: Any) -> None:
         """Commit what is pending, and more."""
-        steps, self.pending, self.lowest = self.pending, [], _NEVER
-        commit = Commit(self.claim, tuple(steps), **more)
-        self.last_commit = _clock()
-        indexes = tuple([step.record.index for step in steps])
-        if self.writer is not None:
-            self.writer.submit(commit)
-            self.on_their_way += indexes
-        else:
-            self.store.backend.write(commit)
-            self.saved += indexes
+        if more:
+            self.outbox.append(more)
+        self._write_out(wait=True)
+
+    def _taken(self) -> Commit | None:
+        """Return the next commit, None if there is nothing to write; the caller holds the lock."""
+        steps: list[EncodedStep] = []
+        more: dict[str, Any] = {}
+        while self.outbox and not more:
+            found = self.outbox.popleft()
+            if isinstance(found, dict):
+                more = found
+            else:
+                steps.append(found)
+        return Commit(self.claim, tuple(steps), **more) if steps or more else None
+
+    def _write_out(self, *, wait: bool) -> bool:
+        """Write commits in order; return False if that would have to wait for a locked store."""
+        if not self._writing.acquire(blocking=wait):
+            return False
+        self.last_commit, self.lowest = _clock(), _NEVER
+        try:
+            while (commit := self._next or self._taken()) is not None:
+                self._next = commit
+                indexes = tuple([step.record.index for step in commit.steps])
+                if self.writer is not None:
+                    if not self.writer.submit(commit, wait=wait):
+                        return False
+                    self.on_their_way += indexes
+                else:
+                    if wait:
+                        self.store.backend.write(commit)
+                    elif not self.store.backend.try_write(commit):
+                        return False
+                    self.saved += indexes
+                self._next = None
+        except BaseException:
+            self._next = None  # it is not tried again
+            raise
+        finally:
+            self._writing.release()
+        return True
+
+    def flush_late(self) -> None:
+        """Write finished steps while others are under way; called in a thread of its own."""
+        try:
+            self._write_out(wait=True)
+        except BaseException as error:  # the next step raises it
+            self._trouble = error
 
     def close(
         self, status: WorkflowStatus, *, full: bool, code: NewWorkflow | None = None
     ) -> tuple[int, ...]:
         """Write down how the run ended; return the indexes of the steps that became durable."""
+        self.is_closed = True
         duration = (self.run.stopped_at - self.run.started) * 1000 + self.active_time
+        if self._trouble is not None:
+            raise self._trouble
         self.flush(status=status, duration_ms=duration, full=full, code=code)
         if self.writer is not None:
             self.writer.drain(self.claim)
-        return self.saved + self.on_their_way
+        return (*self._reported(), *self.on_their_way)
+
+
+class LateWriter:
+    """The thread that writes finished steps while their siblings run, a few milliseconds after they ended.
+
+    A function that blocks, also one that blocks an event loop, does not keep it from writing.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._wanted = threading.Event()
+        self._journals: set[Journal] = set()
+        self._thread: threading.Thread | None = None
+
+    def add(self, journal: Journal) -> None:
+        """Have the steps of a journal written soon."""
+        if journal in self._journals:
+            return
+        with self._lock:
+            self._journals.add(journal)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="hypergraph-late", daemon=True)
+                self._thread.start()
+        self._wanted.set()
+
+    def _work(self) -> None:
+        while True:
+            if not self._wanted.wait(_IDLE):
+                with self._lock:
+                    if not self._journals:
+                        self._thread = None  # the next journal starts another
+                        return
+            self._wanted.clear()
+            time.sleep(_EARLY)
+            with self._lock:
+                journals, self._journals = self._journals, set()
+            for journal in journals:
+                journal.flush_late()
+
+
+LATE = LateWriter()
+
+
+def _in_child() -> None:
+    global LATE  # noqa: PLW0603 - the thread is the parent's, and its lock may be held
+    LATE = LateWriter()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)
+
+
+def shared_names(run: Run) -> frozenset[str]:
+    """Return the names that several calls of a run may take: those of nodes, rounds and attempts."""
+    memo = run.admission.graph.memo
+    if "shared" not in memo:
+        takers = Counter(name for step in run.plan.steps for name in step.node.inputs)
+        again = {
+            name
+            for step in run.plan.steps
+            if run.admission.layout.home[step.index] or getattr(step.node, "retry", None) is not None
+            for name in step.node.inputs
+        }
+        memo["shared"] = frozenset(
+            again.union(n for n, count in takers.items() if count > 1) - run.plan.lists
+        )
+    return memo["shared"]  # type: ignore[no-any-return]  # put there above
 
 
 def growth_of(store: Checkpointer, workflow_id: str, *, is_new: bool) -> Growth:

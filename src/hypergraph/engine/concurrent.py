@@ -9,7 +9,7 @@ from typing import Any
 
 from hypergraph.engine.admission import Admission
 from hypergraph.engine.plan import Step
-from hypergraph.engine.run import NEVER, Run, clock
+from hypergraph.engine.run import Run, clock
 from hypergraph.engine.scheduler import ASKED, Stretch, Track, settle, write
 from hypergraph.scheduling import Layout, Standing
 
@@ -23,7 +23,7 @@ def course_of(run: Run) -> Iterable[tuple[int, Any]]:
     overlaps = kernel.concurrent and run.plan.could_overlap(kernel.overlaps)
     if not run.fixed:
         _take_answers(run)
-        if overlaps and not run.layout.is_line:
+        if overlaps and not run.layout.is_line and not run.layout.is_loose:
             return [(0, LiveFlow(run))]
         return chain.from_iterable(_follow(run))
     if admission.course is None:
@@ -81,8 +81,11 @@ def _follow(run: Run) -> Iterator[Sequence[tuple[int, Any]]]:
     rounds = Rounds(run)
     while True:
         run.standing = stretch.standing
-        if stretch.events and (last := rounds.until(stretch)) < NEVER:
-            yield from _exhausted(run, stretch, superstep, last)
+        if stretch.events and (excess := rounds.excess(stretch)) is not None:
+            last, loop = excess
+            yield [(superstep + offset, step) for offset, step in stretch.steps if offset < last]
+            if run.failure is None:
+                run.exhaust(layout.loops[loop], superstep + last)
             return
         yield stretch.at(superstep)
         if run.failure is not None or not stretch.batch:
@@ -126,16 +129,6 @@ def _catch_up(run: Run, past: Any) -> Iterator[Sequence[tuple[int, Step]]]:
             write(step, value, run.values, run.lists)
 
 
-def _exhausted(
-    run: Run, stretch: Stretch, superstep: int, last: float
-) -> Iterator[Sequence[tuple[int, Step]]]:
-    """Yield the steps of a stretch before the round that is one too many."""
-    yield [(superstep + offset, step) for offset, step in stretch.steps if offset < last]
-    if run.failure is None:
-        offset, step = next((offset, step) for offset, step in stretch.steps if offset >= last)
-        run.exhaust(step, superstep + offset)
-
-
 class Rounds:
     """How often the loops of a run have gone round since they were entered."""
 
@@ -143,13 +136,13 @@ class Rounds:
         self.limit = run.context.max_iterations
         self.counts = [1] * len(run.layout.loops)
 
-    def until(self, stretch: Stretch) -> float:
-        """Count the rounds of a stretch; return the superstep of the first that is one too many."""
-        last = NEVER
+    def excess(self, stretch: Stretch) -> tuple[int, int] | None:
+        """Count the rounds of a stretch; return superstep and loop of the first that is one too many."""
+        found = None
         for superstep, loop, begins in stretch.events:
-            if self.count(loop, begins) and superstep < last:
-                last = superstep
-        return last
+            if self.count(loop, begins) and found is None:
+                found = superstep, loop
+        return found
 
     def count(self, loop: int, begins: bool) -> bool:
         """Count a round that begins, or begin to count; return whether it is one too many."""
@@ -267,29 +260,29 @@ class LiveFlow:
         levels = {index: standing.after(index, self.levels, self.first) for index in batch}
         self.levels |= levels
         if exceeded:
-            members = self.layout.loops[exceeded[0]].members
-            index = next(index for index in batch if members >> index & 1)
-            run.exhaust(self.steps[index], levels[index] + self.shift)
+            loop = self.layout.loops[exceeded[0]]
+            level = min((levels[i] for i in batch if loop.members >> i & 1), default=self.first)
+            run.exhaust(loop, level + self.shift)
             return []
         for index in batch:
             standing.start(index)
-        heads = [
-            index for index in batch if self.layout.eventful >> index & 1 and not self.steps[index].is_gate
-        ]
-        if len(heads) > 1:
-            self.tangled.append(heads)
+        for mask in self.layout.tangled:
+            heads = [index for index in batch if mask >> index & 1 and not self.steps[index].is_gate]
+            if len(heads) > 1:
+                self.tangled.append(heads)
         return batch
 
     def land(self, step: Step, value: Any) -> None:
         """Take over what a step produced."""
         together = next((group for group in self.tangled if step.index in group), None)
-        if together is None or value is ASKED:
+        if together is None:
             self._apply(step, value)
-            if together is None:
-                return
-            together.remove(step.index)  # an answer may take long: the others do not wait for it
+            return
         landed = self.owner.landed
-        if value is not ASKED:
+        if value is ASKED:
+            together.remove(step.index)
+            self._apply(step, value)
+        else:
             landed.append((step, value))
         if all(any(done.index == index for done, _ in landed) for index in together):
             self.tangled.remove(together)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from hypergraph.engine.concurrent import course_of
 from hypergraph.engine.kernel import NOT_KNOWN, Carried, Expired, PauseExecution, original
 from hypergraph.engine.plan import NO_ANSWER, Step, inputs_of, refuse_replace
-from hypergraph.engine.run import RECORD_SIZE, Run, StepOutcome, clock
+from hypergraph.engine.run import RECORD_SIZE, CallWatch, Run, StepOutcome, clock
 from hypergraph.engine.scheduler import ASKED, differs
 from hypergraph.exceptions import (
     CancellationError,
@@ -48,12 +48,31 @@ def execute(run: Run) -> Coroutine[Any, Any, None]:
 async def _kept(run: Run, recorder: WorkflowRecorder) -> None:
     """Execute a recorded run; one that has nothing left to do gets its stored result."""
     context = run.context
-    while (left := recorder.open(run)) is None:
+    while (left := await _opened(run, recorder)) is None:
         await context.kernel.sleep(_PATIENCE, context)
         if clock() >= context.halt_at:
             raise context.halt_error(run.path_of(""), was_executing=False)
     course = _closing(run, recorder) if left else _nothing()
-    await (course if context.observer is None else _observed(run, context.observer, course))
+    if context.observer is None:
+        return await course
+    try:
+        await _observed(run, context.observer, course)
+    except BaseException:
+        recorder.close(run)  # a processor may raise before the run has begun
+        raise
+    return None
+
+
+async def _opened(run: Run, recorder: WorkflowRecorder) -> bool | None:
+    """Open the history of a run; one that is cancelled meanwhile gives it back."""
+    try:
+        found: bool | None = await _stored(run, partial(recorder.open, run))
+    except BaseException:
+        if run.journal is not None:
+            run.status = RunStatus.STOPPED
+            recorder.close(run)
+        raise
+    return found
 
 
 async def _closing(run: Run, recorder: WorkflowRecorder) -> None:
@@ -62,14 +81,24 @@ async def _closing(run: Run, recorder: WorkflowRecorder) -> None:
         await _advance(run)
     except BaseException as error:
         try:
-            recorder.close(run)
+            if run.context.kernel.is_cancelled(error):
+                await _stored(run, partial(recorder.close, run))
+            else:
+                recorder.close(run)
         except CheckpointError as trouble:
             annotate(error, f"recording the end of the run failed too: {trouble}")
         raise
-    is_slow = run.context.kernel.concurrent and recorder.is_slow
-    saved = await run.context.kernel.settle(partial(recorder.close, run)) if is_slow else recorder.close(run)
+    saved = await _stored(run, partial(recorder.close, run))
     if saved and run.context.observer is not None:
         await run.context.observer.checkpoint_saved(run, saved)
+
+
+async def _stored(run: Run, call: Callable[[], Any]) -> Any:
+    """Make a call that writes; one that would hold up the event loop is made in a thread."""
+    kernel, recorder = run.context.kernel, run.context.recorder
+    if kernel.concurrent and recorder is not None and recorder.is_slow:
+        return await kernel.settle(call)
+    return call()
 
 
 async def _nothing() -> None:
@@ -111,6 +140,10 @@ async def _advance(run: Run) -> None:  # noqa: PLR0912, PLR0915 - the hot loop: 
                 continue
             if journal is not None:
                 journal.before(step, superstep)
+                if journal.must_wait:
+                    await context.kernel.settle(journal.catch_up)
+                if journal.shared:
+                    journal.hand_out(step)
                 now = clock()
             try:
                 if step.arg is not None:
@@ -126,7 +159,7 @@ async def _advance(run: Run) -> None:  # noqa: PLR0912, PLR0915 - the hot loop: 
                 if step.resolve is not None:
                     value = step.resolve(value)
             except BaseException as error:
-                run.fail(step, superstep, error, clock() - now, StepOutcome())
+                run.fail(step, superstep, original(error), clock() - now, StepOutcome())
                 return await _finish_siblings(run, course, superstep)
             end = clock()
             if journal is not None:
@@ -167,17 +200,20 @@ Produce = Callable[[Run, Step, int, StepOutcome], Awaitable[Any]]
 producers: dict[str, Produce] = {}  # by kind of step; engine.nested adds "graph"
 
 
-async def perform(run: Run, step: Any, superstep: int) -> None:  # noqa: PLR0912 - one step, in all its ways to end
+async def perform(run: Run, step: Any, superstep: int) -> None:  # noqa: PLR0912, PLR0915 - one step, and its ends
     """Perform a step: produce its value, record it, store it, emit its events."""
     if step.kind == "group":
         await step.run(run, superstep, perform)
         return
     observer, journal, outcome = run.context.observer, run.journal, StepOutcome()
-    saved = journal.before(step, superstep) if journal is not None else ()  # first: it numbers the steps
+    saved: tuple[int, ...] = ()
     if step.appends:
-        run.lists.begin(
-            step.index, superstep if run.resumed is None else run.resumed.round_of(step, superstep)
-        )
+        past = run.resumed
+        run.lists.begin(step.index, superstep if past is None else past.round_of(step, superstep))
+    if journal is not None:
+        saved = journal.before(step, superstep)  # first: it numbers the steps
+        if journal.must_wait:
+            saved += await run.context.kernel.settle(journal.catch_up)
     if observer is not None:
         if saved:
             await observer.checkpoint_saved(run, saved)
@@ -187,19 +223,23 @@ async def perform(run: Run, step: Any, superstep: int) -> None:  # noqa: PLR0912
         outcome.span_id = await observer.node_started(run, step)
     started = clock()
     try:
+        if step.kind == "graph" and journal is not None and journal.shared:
+            journal.hand_out(step)
         value = await producers[step.kind](run, step, superstep, outcome)
         duration = 0.0 if outcome.cached else clock() - started - outcome.waited
         outcome.decision = value if step.is_gate else None
     except PauseExecution as signal:
         run.ask(step, superstep, signal.pauses)
         if journal is not None:
-            journal.paused(step, superstep, signal.pause)
+            journal.paused(step, superstep, signal.pause, outcome)
         run.land(step, ASKED)
         if observer is not None:
             await observer.interrupted(run, step, outcome.span_id, signal.pause)
         return
     except BaseException as raised:
         error, duration = original(raised), clock() - started - outcome.waited
+        if journal is not None and not (step.node.repeatable or outcome.called):
+            journal.not_called(step, superstep, error)
         try:
             run.fail(step, superstep, error, duration, outcome)
         finally:
@@ -208,6 +248,8 @@ async def perform(run: Run, step: Any, superstep: int) -> None:  # noqa: PLR0912
         return
     if journal is not None:
         journal.done(step, superstep, value, duration, outcome)
+        if journal.must_wait:
+            await run.context.kernel.settle(journal.flush)
     run.records += (superstep, step, duration, outcome)
     run.land(step, value)
     if observer is not None:
@@ -234,7 +276,7 @@ def refuse(step: Step, value: Any) -> None:
 
 async def _call_function(run: Run, step: Step, superstep: int, outcome: StepOutcome) -> Any:
     if run.journal is not None and not step.node.repeatable:
-        known = await run.context.kernel.offload(partial(run.journal.known_result, step, superstep))
+        known = await run.context.kernel.settle(partial(run.journal.known_result, step, superstep))
         if known is not NOT_KNOWN:
             return _resolved(step, known)
     return await _through_cache(run, step, superstep, outcome, _attempts)
@@ -308,13 +350,14 @@ async def _attempt(run: Run, step: Step, superstep: int, outcome: StepOutcome, a
         run.note_attempt(step.name, attempt, deadline)
     remaining = run.context.halt_at - started if run.context.deadline is not None else None
     try:
-        result = await _result(run, step, superstep, _earlier(timeout, remaining))
+        before = outcome.waited
+        result = await _result(run, step, superstep, outcome, (timeout, remaining))
     except Expired:
         outcome.cut_off = True
         if clock() >= run.context.halt_at:
             raise run.context.halt_error(run.path_of(step.name), was_executing=True) from None
         raise NodeTimeoutError(run.path_of(step.name), timeout or 0.0) from None
-    if timeout is not None and clock() - started > timeout:
+    if timeout is not None and clock() - started - (outcome.waited - before) > timeout:
         raise NodeTimeoutError(run.path_of(step.name), timeout)
     return result
 
@@ -323,14 +366,35 @@ def _earlier(timeout: float | None, remaining: float | None) -> float | None:
     return min((seconds for seconds in (timeout, remaining) if seconds is not None), default=None)
 
 
-async def _result(run: Run, step: Step, superstep: int, seconds: float | None) -> Any:
+def _begun(work: Callable[[], Awaitable[Any]], watch: CallWatch, start: Callable[[], None]) -> Awaitable[Any]:
+    watch.start = start
+    return work()
+
+
+async def _result(
+    run: Run,
+    step: Step,
+    superstep: int,
+    outcome: StepOutcome,
+    seconds: tuple[float | None, float | None],
+) -> Any:
     node, kernel = step.node, run.context.kernel
+    if run.journal is not None and run.journal.shared:
+        run.journal.hand_out(step)
+    if not step.is_async and kernel.executors is not None:
+        executor = kernel.executors.of(run, step)
+        if executor is not None:
+            watch = CallWatch(outcome)
+            work = partial(kernel.executors.call, executor, run, step, superstep, watch)
+            try:
+                return await kernel.within_begun(partial(_begun, work, watch), *seconds)
+            finally:
+                watch.ended()
+    outcome.called = True
     if step.is_async:
-        if node.is_generator:
-            return await kernel.within(_collect_async(run, step, superstep), seconds)
-        return await kernel.within(step.invoke(run.values, run, superstep), seconds)
-    if kernel.executors is not None and (executor := kernel.executors.of(run, step)) is not None:
-        return await kernel.within(kernel.executors.call(executor, run, step, superstep), seconds)
+        call_async = _collect_async if node.is_generator else step.invoke
+        given = (run, step, superstep) if node.is_generator else (run.values, run, superstep)
+        return await kernel.within(call_async(*given), _earlier(*seconds))
     call = partial(_collect if node.is_generator else _invoke, run, step, superstep)
     if kernel.offload_all or getattr(node, "offload", False):
         return await kernel.offload(call)
@@ -368,7 +432,8 @@ async def _ask(run: Run, step: Step, superstep: int, outcome: StepOutcome) -> An
     outputs = step.outputs
     if all(name in run.answers for name in outputs):
         answers = tuple(run.answers.pop(name) for name in outputs)
-        return answers[0] if step.output is not None else answers
+        if run.journal is None or run.journal.asks_the_same(step):
+            return answers[0] if step.output is not None else answers
     answer = await _through_cache(run, step, superstep, outcome, _handle)
     if answer is not NO_ANSWER:
         return answer
@@ -389,12 +454,12 @@ async def _handle(run: Run, step: Step, superstep: int, outcome: StepOutcome) ->
 def _question(run: Run, step: Step) -> PauseInfo:
     inputs = inputs_of(step, run.values)
     return PauseInfo(
-        node_name=run.path_of(step.name),
+        node_name="/".join((*run.trail, step.name)),
         output_param=step.outputs[0],
         value=next(iter(inputs.values()), None),
         output_params=step.outputs if len(step.outputs) > 1 else None,
         values=inputs if len(inputs) > 1 else None,
-        path=run.path,
+        path=run.trail,
     )
 
 

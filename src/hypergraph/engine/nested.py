@@ -8,7 +8,7 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-from hypergraph.engine.admission import Admission, admit
+from hypergraph.engine.admission import Admission, admit, split_answers
 from hypergraph.engine.execute import execute, producers, report
 from hypergraph.engine.kernel import PauseExecution, pass_on
 from hypergraph.engine.plan import ABSENT, Step
@@ -16,7 +16,7 @@ from hypergraph.engine.run import CallContext, Run, StepOutcome, clock, own_list
 from hypergraph.exceptions import GraphConfigError, NodeError
 from hypergraph.nodes.names import shown
 from hypergraph.nodes.options import Replace
-from hypergraph.records import RunStatus, fresh_run_id
+from hypergraph.records import PauseInfo, RunStatus, fresh_run_id
 
 MAX_TASKS = 10_000
 
@@ -63,6 +63,7 @@ class MapRun:
             None  # the numbers of stored items, if they differ from their positions
         )
         self.refusal: Exception | None = None  # the reason why no item can start
+        self.answers: dict[int, dict[str, Any]] = {}  # to questions of items, by the numbers of the items
         self.publish: Callable[[int, Run], Awaitable[None]] | None = None  # called for each run that ends
         self._run_id: str | None = None
 
@@ -100,10 +101,12 @@ class MapRun:
         recorder = self.context.recorder if self.items else None
         if recorder is not None:
             recorder.open_map(self)
-        if observer is not None:
-            await observer.map_started(self)
+        else:
+            self.refuse_answers_to_no_item()
         self.started = clock()
         try:
+            if observer is not None:
+                await observer.map_started(self)
             await self._run_items()
         finally:
             self.stopped_at = clock()
@@ -111,6 +114,21 @@ class MapRun:
                 recorder.close_map(self)
             if observer is not None:
                 await observer.map_ended(self)
+
+    @property
+    def pauses(self) -> tuple[PauseInfo, ...]:
+        """The open questions of all items."""
+        return tuple(pause for run in self.runs if run is not None for pause in run.pauses)
+
+    def refuse_answers_to_no_item(self) -> None:
+        """Raise ValueError for an answer to an item that there is not."""
+        numbers = {self.number_of(index) for index in range(len(self.items))}
+        for number in sorted(set(self.answers) - numbers):
+            key = f"item-{number}.{next(iter(self.answers[number]))}"
+            listed = f"items 0 to {max(numbers)}" if numbers else "no items"
+            raise ValueError(
+                f"The answer {key!r} is for item {number} of {self.place()!r}, which has {listed}."
+            )
 
     async def _run_items(self) -> None:
         kernel, plan = self.context.kernel, self.admission.plan
@@ -135,6 +153,8 @@ class MapRun:
         if self.workflow_id is not None:
             run.workflow_id = f"{self.workflow_id}/item-{self.number_of(index)}"
         run.map_run = self
+        if (own := self.answers.get(self.number_of(index))) is not None:
+            run.answers |= own
         if self.parent is not None:
             run.inside(self.parent, self.step_name, self.outer_superstep or 0)
         if self.refusal is not None:
@@ -249,7 +269,8 @@ def _answers_for(run: Run, step: Step) -> dict[str, Any]:
     """Return the answers for interrupts inside, given by lifted name or by dotted key."""
     found: dict[str, Any] = {}
     if not run.fixed and run.answers:
-        inner_names = dict(zip(step.node.outputs, step.node.inner_outputs, strict=True))
+        lifted = zip(step.node.outputs, step.node.inner_outputs, strict=True)
+        inner_names = dict(lifted) if step.node.map_config is None else {}
         for name in list(run.answers):
             head, dot, rest = name.partition(".")
             if dot and head == step.name:
@@ -280,14 +301,21 @@ async def _nest_map(run: Run, step: Step, superstep: int, outcome: StepOutcome) 
         outer_superstep=superstep,
     )
     children.outer_span_id = outcome.span_id
+    children.answers, _ = split_answers(admission.graph, _answers_for(run, step))
+    for number in [number for number in children.answers if number >= len(items)]:  # reported as not used
+        unused = children.answers.pop(number)
+        run.answers |= {f"{step.name}.item-{number}.{key}": value for key, value in unused.items()}
     outcome.inner = children
     await children.execute()
     bad = children.ended_badly
     if bad is not None and bad.error is not None and (not keep_going or bad.status is RunStatus.STOPPED):
         pass_on(bad.error)
     for child in children.runs:
-        if child is not None and child.status is RunStatus.COMPLETED:
+        if child is not None and child.failure is None:
             report(child)
+    if pauses := children.pauses:
+        run.waits_in += ((step, children),)
+        raise PauseExecution(*pauses)
     names = _inner_outputs(step)
     columns = tuple(
         _appended(children.runs, inner)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from hypergraph.engine.admission import Admission
@@ -29,7 +29,7 @@ from hypergraph.node_kinds import NODE_KINDS
 from hypergraph.nodes.context import DEFAULT_LOGGER
 from hypergraph.nodes.names import got
 from hypergraph.records import PauseInfo, RunStatus, fresh_run_id
-from hypergraph.scheduling import Layout, Standing
+from hypergraph.scheduling import Layout, Loop, Standing, bits
 
 if TYPE_CHECKING:
     from hypergraph.cache import NodeCache
@@ -119,12 +119,38 @@ class StepOutcome:
     cached = False
     span_id = ""
     attempts = 1
+    called = False  # whether the function was called
     cut_off = False  # whether a timeout interrupted the call
     lost_worker = False  # whether a worker died with an earlier attempt
     waited = 0.0  # seconds spent waiting for the concurrency limit
     replayed = False  # restored from history instead of executed
     failed_attempts: tuple[str, ...] = ()  # "Type: message" of each
     inner: Any = None  # a Run, or a MapRun for the items of a mapped graph
+
+
+class CallWatch:
+    """The time of one call in an executor: waiting for a worker is not part of it."""
+
+    def __init__(self, outcome: StepOutcome) -> None:
+        self.outcome = outcome
+        self.asked = clock()
+        self.began: float | None = None
+        self.spent: float | None = None  # seconds in the worker, if it tells
+        self.start: Callable[[], None] | None = None  # starts the timeout
+
+    def begin(self) -> None:
+        """Note that a worker has taken the call; may be called from any thread."""
+        self.began, self.outcome.called = clock(), True
+        if self.start is not None:
+            self.start()
+
+    def ended(self) -> None:
+        """Add the time of waiting to the outcome."""
+        now = clock()
+        if self.spent is not None:
+            self.outcome.waited += max(now - self.asked - self.spent, 0.0)
+        else:
+            self.outcome.waited += (now if self.began is None else self.began) - self.asked
 
 
 def own_list(name: str, value: Any) -> list[Any]:
@@ -233,6 +259,14 @@ class Run:
     def path(self) -> tuple[str, ...]:
         """The names of the GraphNodes around this run, from the outermost."""
         return (*self.parent.path, self.step_name) if self.parent is not None else ()
+
+    @property
+    def trail(self) -> tuple[str, ...]:
+        """The names of the GraphNodes around this run, each with the item of a map: where a question is."""
+        inside = (*self.parent.trail, self.step_name) if self.parent is not None else ()
+        return (
+            inside if self.map_run is None else (*inside, f"item-{self.map_run.number_of(self.item_index)}")
+        )
 
     def path_of(self, name: str) -> str:
         """Return the "/"-joined path of a node of this run."""
@@ -380,15 +414,15 @@ class Run:
             superstep, step, _, _ = self.records[-RECORD_SIZE:]
             self.halt(step, superstep, was_executing=True)
 
-    def exhaust(self, step: Step, superstep: int) -> None:
+    def exhaust(self, loop: Loop, superstep: int) -> None:
         """End the run because a loop went round more often than allowed."""
-        error = InfiniteLoopError(self.context.max_iterations, self._loop_text(step))
+        step = self.plan.steps[bits(loop.cut)[0]]
+        error = InfiniteLoopError(self.context.max_iterations, self._loop_text(loop))
         evidence = NodeError(self.path_of(step.name), error, superstep=superstep, item_index=self.item_index)
         self.end(RunStatus.FAILED, error, evidence, step.index)
 
-    def _loop_text(self, step: Step) -> str:
+    def _loop_text(self, loop: Loop) -> str:
         layout, limit = self.layout, self.context.max_iterations
-        loop = next(layout.loops[k] for k in layout.home[step.index] if layout.loops[k].cut >> step.index & 1)
         names = " → ".join(layout.names_of(loop.members))
         stopped = f"The run exceeded maximum iterations ({limit})"
         gates = [layout.parts[gate].name for gate in loop.gates] if loop.gated else []

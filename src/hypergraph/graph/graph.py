@@ -236,6 +236,10 @@ class Graph(Frozen):
     def select(self, *names: str) -> Self:
         """Return a graph whose runs return only these outputs.
 
+        >>> count = FunctionNode(lambda words: (len(words), words[0]), "count", ("total", "first"))
+        >>> SyncRunner().run(Graph([count]).select("total"), words=["a", "b"]).values
+        {'total': 2}
+
         Raises ValueError for unknown or repeated names.
         """
         outputs = tuple(self.wiring.data_producers)
@@ -300,6 +304,10 @@ class Graph(Frozen):
         lift: Names = None,
     ) -> GraphNode:
         """Return this graph as a node of another graph. Raises what GraphNode raises.
+
+        >>> inner = Graph([FunctionNode(lambda words: len(words), "count", "total")], name="inner")
+        >>> SyncRunner().run(Graph([inner.as_node()]), words=["a", "b"])["total"]
+        2
 
         Args:
             name: the name of the node; by default that of the graph

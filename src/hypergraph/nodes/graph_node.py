@@ -27,6 +27,10 @@ MapMode = Literal["zip", "product"]
 class GraphNode(Frozen, HyperNode):
     """Run a whole graph as one node.
 
+    >>> inner = Graph([FunctionNode(lambda words: len(words), "count", "total")], name="inner")
+    >>> GraphNode(inner).inputs, GraphNode(inner).outputs
+    (('words',), ('total',))
+
     Raises TypeError if `graph` is not a Graph, ValueError for a missing or reserved name, an unknown
     durability, or lifted names that are not outputs.
 

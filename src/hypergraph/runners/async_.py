@@ -267,6 +267,11 @@ _CAPABILITIES = RunnerCapabilities(
 class AsyncRunner(BaseRunner):
     """Run graphs of sync and async nodes on the running event loop.
 
+    >>> import asyncio
+    >>> count = FunctionNode(lambda words: len(words), "count", "total")
+    >>> asyncio.run(AsyncRunner().run(Graph([count]), words=["a", "b"]))["total"]
+    2
+
     With `offload_sync=True` every sync function is called in a worker thread, with `executor=...` by that
     executor. Raises the errors of SyncRunner.
 

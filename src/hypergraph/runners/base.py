@@ -14,7 +14,7 @@ from hypergraph import checkpointers, durability
 from hypergraph.cache import CacheBackend, NodeCache
 from hypergraph.display import did_you_mean
 from hypergraph.durability.options import HISTORY_OPTIONS
-from hypergraph.engine.admission import UNSET, Admission, admit, admit_nothing
+from hypergraph.engine.admission import UNSET, Admission, admit, admit_nothing, split_answers
 from hypergraph.engine.execute import report
 from hypergraph.engine.kernel import Kernel
 from hypergraph.engine.nested import MapRun, expand
@@ -34,7 +34,6 @@ from hypergraph.exceptions import (
 from hypergraph.graph.graph import Graph
 from hypergraph.nodes.graph_node import checked_clone
 from hypergraph.nodes.names import got
-from hypergraph.records import RunStatus
 from hypergraph.runners.observer import EventObserver
 from hypergraph.runners.options import (
     ErrorHandling,
@@ -138,32 +137,38 @@ class BaseRunner(ABC):
     ) -> Any:
         """Run a graph once and return its RunResult; under AsyncRunner a coroutine.
 
+        >>> count = FunctionNode(lambda words: len(words), "count", "total")
+        >>> SyncRunner().run(Graph([count]), words=["a", "b"])["total"]
+        2
+
+        The parameters that most calls need come first in this list.
+
         Args:
             graph: the graph to run
             values: inputs by name; other keywords are inputs too, unless they have the name of an option
+            workflow_id: the id of the stored run; an existing one is resumed. Needs a checkpointer
+            error_handling: "raise" the exception of a node, or "continue" and return a failed result
             select: the outputs to return: a name, a list, "**" for all; by default what the graph selects
+            max_concurrency: how many node functions run at a time, nested graphs and map items included;
+                AsyncRunner only
+            event_processors: event processors for this call
+            timeout: seconds for the whole call before RunTimeoutError
+            max_iterations: rounds that a loop may take each time it is entered before InfiniteLoopError
+            entrypoint: the node at which a cycle starts, if there are several possible ones
+            tags: labels of the stored run
+            fork_from: a workflow id and a superstep (None for the last) to start from
+            checkpoint: recorded values and steps to start from
+            history: recorded steps to start from, as in Checkpoint.steps
+            new_turn: count given values as new even if they equal the stored ones
+            code_change: what to do if the code has changed since it was recorded: "keep" the results,
+                "rerun" the changed nodes, or raise an "error"
+            wait: if another process is running the workflow, wait and return its result
+            force: take over even if another process owns the workflow, or after repeated crashes
             on_missing: what to do if a selected output was not produced: "ignore", "warn" or "error"
             on_internal_override: what to do about values for outputs of nodes, or for unknown names:
                 "warn", "ignore" or "error"
-            entrypoint: the node at which a cycle starts, if there are several possible ones
-            max_iterations: rounds that a loop may take each time it is entered before InfiniteLoopError
-            max_concurrency: how many node functions run at a time, nested graphs and map items included;
-                AsyncRunner only
-            error_handling: "raise" the exception of a node, or "continue" and return a failed result
-            event_processors: event processors for this call
-            timeout: seconds for the whole call before RunTimeoutError
-            run_id: the id of the run; by default "run-" and 12 hex characters
-            workflow_id: the id of the stored run; an existing one is resumed. Needs a checkpointer
             executor: what calls the nodes in this call instead of the runner's executor; {} for none
-            history: recorded steps to start from, as in Checkpoint.steps
-            checkpoint: recorded values and steps to start from
-            fork_from: a workflow id and a superstep (None for the last) to start from
-            code_change: what to do if the code has changed since it was recorded: "keep" the results,
-                "rerun" the changed nodes, or raise an "error"
-            new_turn: count given values as new even if they equal the stored ones
-            tags: labels of the stored run
-            wait: if another process is running the workflow, wait and return its result
-            force: take over even if another process owns the workflow, or after repeated crashes
+            run_id: the id of the run; by default "run-" and 12 hex characters
 
         Raises:
             Exception: whatever a node raised, unless `error_handling="continue"`.
@@ -204,6 +209,11 @@ class BaseRunner(ABC):
         **input_values: Any,
     ) -> Any:
         """Run a graph once per item and return a MapResult; under AsyncRunner a coroutine.
+
+        >>> count = FunctionNode(lambda words: len(words), "count", "total")
+        >>> results = SyncRunner().map(Graph([count]), words=[["a"], ["b", "c"]], map_over="words")
+        >>> [result["total"] for result in results]
+        [1, 2]
 
         Args:
             graph: the graph to run
@@ -305,9 +315,7 @@ class BaseRunner(ABC):
         dispatcher = dispatcher_for(options.event_processors)
         observer = self._observer(dispatcher) if dispatcher is not None else None
         check_graph(graph, type(self).__name__, self.capabilities)
-        if graph.has_interrupts:
-            raise needs_interrupts(graph, "map cannot wait for answers: many items cannot share one")
-        given = merged_inputs(graph, values, inputs, options)
+        answers, given = split_answers(graph, merged_inputs(graph, values, inputs, options))
         names = [options.map_over] if isinstance(options.map_over, str) else list(options.map_over)
         check_mapped(graph, names, given)
         items = expand(given, names, options.map_mode, checked_clone(options.clone, names, tuple(given)))
@@ -328,7 +336,7 @@ class BaseRunner(ABC):
             mode=options.map_mode,
             keep_going=options.error_handling == "continue",
         )
-        map_run.workflow_id, map_run.refusal = options.workflow_id, refusal
+        map_run.workflow_id, map_run.refusal, map_run.answers = options.workflow_id, refusal, answers
         return map_run, dispatcher if map_run.items else None  # a map of no items has no events
 
     def _admit(
@@ -402,7 +410,7 @@ class BaseRunner(ABC):
                 annotate(bad.error, _note(bad, bad.failure))
             reraise(bad.error)
         for run in map_run.runs:
-            if run is not None and run.status is RunStatus.COMPLETED:
+            if run is not None and run.failure is None:
                 report(run)
         return result
 

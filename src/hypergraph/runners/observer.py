@@ -159,7 +159,7 @@ class EventObserver:
                 node_name=step.name,
                 workflow_id=run.workflow_id,
                 value=pause.value,
-                response_param=".".join((*pause.path[len(run.path) :], pause.response_param)),
+                response_param=".".join((*pause.path[len(run.trail) :], pause.response_param)),
             )
         )
 

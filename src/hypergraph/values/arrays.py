@@ -1,7 +1,7 @@
 """numpy arrays and scalars as dtype, shape and raw bytes.
 
-numpy is imported only to rebuild a stored array. Memory layout is not kept: arrays come back writable, in C
-order.
+numpy is imported only to rebuild a stored array. Fortran order and write protection are kept; views with gaps
+come back in C order.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ import re
 import sys
 from typing import Any
 
+from hypergraph.values.libraries import installed
 from hypergraph.values.tags import Blob, Parts, checked
 
 NAMES = frozenset({"ndarray", "npscalar"})
 _DTYPE = re.compile(
-    r"[<>|][biufcSUMm][1-9][0-9]*(\[[0-9]*[a-zA-Z]+\])?"
+    r"[<>|][biufcSUMm][1-9][0-9]{0,9}(\[[0-9]{0,9}[a-zA-Z]{1,9}\])?"
 )  # no objects, no records, no expressions
+_MOST_DIMENSIONS = 64  # of numpy; the product of very many sizes takes long
 
 
 def to_parts(value: Any) -> tuple[str, Parts] | None:
@@ -31,25 +33,34 @@ def to_parts(value: Any) -> tuple[str, Parts] | None:
     exact = _DTYPE.fullmatch(dtype.str) and numpy.dtype(dtype.str) == dtype
     if type(value) is numpy.ndarray:
         if exact:
-            flat = numpy.ascontiguousarray(value).reshape(-1).view("u1")
-            return "ndarray", {"dtype": dtype.str, "shape": list(value.shape), "v": Blob(memoryview(flat))}
+            by_columns = value.flags.f_contiguous and not value.flags.c_contiguous
+            flat = numpy.ascontiguousarray(value.T if by_columns else value).reshape(-1).view("u1")
+            parts: Parts = {"dtype": dtype.str, "shape": list(value.shape), "v": Blob(memoryview(flat))}
+            layout = ("F" if by_columns else "") + ("" if value.flags.writeable else "R")
+            return "ndarray", {**parts, "layout": layout} if layout else parts
     elif exact and numpy.dtype(dtype.str).type is type(value):
         return "npscalar", {"dtype": dtype.str, "v": value.tobytes()}
     raise TypeError(f"its dtype {dtype} is not plain memory")
 
 
-def from_parts(tag: str, dtype: Any, v: object, shape: object = ()) -> Any:
+def from_parts(tag: str, dtype: Any, v: object, shape: object = (), layout: object = "") -> Any:
     """Return the array or scalar of these parts. Raises ValueError, TypeError, or ImportError."""
     if not _DTYPE.fullmatch(checked(dtype, str)):
         raise ValueError(f"the dtype {dtype!r} is not plain memory")
     sizes = [checked(size, int) for size in checked(shape, list)] if tag == "ndarray" else []
+    if len(sizes) > _MOST_DIMENSIONS:
+        raise ValueError(f"an array of {len(sizes)} dimensions")
     try:
-        import numpy
+        numpy = installed("numpy")
     except ImportError:
         raise ImportError('numpy is not installed: pip install "hypergraph[arrays]"') from None
     kind = numpy.dtype(dtype)
     data = checked(v, bytes)
     if any(size < 0 for size in sizes) or math.prod(sizes) * kind.itemsize != len(data):
         raise ValueError("its shape does not fit its bytes")
-    array = numpy.ndarray(sizes, kind, bytearray(data))
+    if checked(layout, str) not in ("", "F", "R", "FR"):
+        raise ValueError(f"unknown layout {layout!r}")
+    array = numpy.ndarray(sizes, kind, bytearray(data), order="F" if "F" in checked(layout, str) else "C")
+    if "R" in checked(layout, str):
+        array.flags.writeable = False
     return array if tag == "ndarray" else array[()]

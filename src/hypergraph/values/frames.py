@@ -6,13 +6,18 @@ hold, so each table is read back before it is stored, and refused if it changed.
 
 from __future__ import annotations
 
-import importlib
+import struct
 import sys
+from datetime import UTC
+from decimal import Decimal
 from typing import Any
 
+from hypergraph.values.libraries import installed
+from hypergraph.values.limits import memory_for
 from hypergraph.values.tags import Blob, Parts, checked
 
 NAMES = frozenset({"frame"})
+_LONGEST = 64  # characters of a frequency
 _SAFE = (14, 0, 1)  # earlier releases of pyarrow can be made to run code by the data they read
 
 
@@ -28,22 +33,74 @@ def to_parts(value: Any) -> tuple[str, Parts] | None:
         raise TypeError("its attrs would be lost; clear them, or return them as a separate output")
     try:
         data = _to_arrow(kind, value)
-        same = _is_same(kind, value, _from_arrow(kind, data))
+        parts: Parts = {"of": kind, "v": Blob(data)}
+        if kind == "pandas" and (details := _details(value)):
+            parts["details"] = details
+        same = _is_same(kind, value, _with_details(_from_arrow(kind, data), parts.get("details")))
     except ImportError:
         raise
     except Exception as error:
         raise TypeError(f"Arrow cannot store it: {error}") from error
     if not same:
         raise TypeError("Arrow would change it")
-    return "frame", {"of": kind, "v": Blob(data)}
+    return "frame", parts
 
 
-def from_parts(tag: str, of: object, v: object) -> Any:
+def from_parts(tag: str, of: object, v: object, details: object = None) -> Any:
     """Return the table of these parts. Raises ValueError, or ImportError without the library."""
     kind = checked(of, str)
     if kind not in ("pandas", "polars", "pyarrow"):
         raise ValueError(f"unknown kind of table {kind!r}")
-    return _from_arrow(kind, checked(v, bytes))
+    if details is not None and kind != "pandas":
+        raise ValueError("only data frames of pandas have details")
+    return _with_details(_from_arrow(kind, checked(v, bytes)), details)
+
+
+def _details(frame: Any) -> Parts:
+    """Return what Arrow does not keep of a pandas data frame: frequencies, a range of columns, UTC."""
+    axes = (frame.index, frame.columns)
+    details: Parts = {}
+    freqs = [getattr(getattr(axis, "freq", None), "freqstr", None) for axis in axes]
+    if any(freqs) and not any(type(axis).__name__ == "PeriodIndex" for axis in axes):
+        details["freq"] = freqs
+    if type(frame.columns).__name__ == "RangeIndex":
+        details["range"] = [frame.columns.start, frame.columns.stop, frame.columns.step]
+    zones = [getattr(axis, "tz", None) for axis in axes] + [getattr(t, "tz", None) for t in frame.dtypes]
+    utc = [number for number, zone in enumerate(zones) if zone is UTC]
+    if utc:
+        details["utc"] = utc  # 0 is the index, 1 the columns, the others are columns one by one
+    return details
+
+
+def _with_details(frame: Any, details: object) -> Any:
+    """Return the data frame with what Arrow did not keep. Raises ValueError for details that do not fit."""
+    if details is None:
+        return frame
+    found = checked(details, dict)
+    if not found.keys() <= {"freq", "range", "utc"}:
+        raise ValueError("unknown details of a data frame")
+    for number in checked(found.get("utc", []), list):
+        if not 0 <= checked(number, int) < 2 + len(frame.columns):
+            raise ValueError("a time zone of no column")
+        if number == 0:
+            frame.index = frame.index.tz_convert(UTC)
+        elif number == 1:
+            frame.columns = frame.columns.tz_convert(UTC)
+        else:
+            frame.isetitem(number - 2, frame.iloc[:, number - 2].dt.tz_convert(UTC))
+    pandas = installed("pandas")
+    if "range" in found:
+        start, stop, step = (checked(number, int) for number in checked(found["range"], list))
+        if len(range(start, stop, step)) != len(frame.columns):
+            raise ValueError("a range of other columns")
+        frame.columns = pandas.RangeIndex(start, stop, step, name=frame.columns.name)
+    freqs = checked(found.get("freq", [None, None]), list)
+    for axis, text in zip((frame.index, frame.columns), freqs, strict=True):
+        if text is not None:
+            if len(checked(text, str)) > _LONGEST:
+                raise ValueError("a frequency of no date range")
+            axis.freq = pandas.tseries.frequencies.to_offset(text)
+    return frame
 
 
 def _classes() -> dict[str, Any]:
@@ -55,7 +112,7 @@ def _classes() -> dict[str, Any]:
 
 def _arrow() -> Any:
     try:
-        arrow = importlib.import_module("pyarrow")
+        arrow = installed("pyarrow")
     except ImportError:
         raise ImportError('pyarrow is not installed: pip install "hypergraph[arrays]"') from None
     if tuple(int(part) for part in arrow.__version__.split(".")[:3] if part.isdigit()) < _SAFE:
@@ -76,14 +133,89 @@ def _to_arrow(kind: str, value: Any) -> memoryview:
 def _from_arrow(kind: str, data: bytes | memoryview) -> Any:
     arrow = _arrow()
     try:
+        for message in arrow.ipc.MessageReader.open_stream(data):
+            if _is_compressed(bytes(message.metadata)):
+                raise ValueError("compressed Arrow data; a codec of the store has a limit, Arrow has none")
         table = arrow.ipc.open_stream(data).read_all()
-    except arrow.ArrowInvalid as error:
+        table.validate(full=True)  # without it, offsets lead to any place in memory
+    except (arrow.ArrowException, struct.error) as error:
         raise ValueError(f"not an Arrow stream: {error}") from None
+    if table.nbytes > len(data):
+        raise ValueError("columns of an Arrow stream overlap")
     if kind == "pyarrow":
         return table
-    if kind == "pandas":
-        return table.to_pandas()
-    return importlib.import_module("polars").from_arrow(table)
+    _check_memory(arrow, table, len(data))
+    return table.to_pandas() if kind == "pandas" else _to_polars(table)
+
+
+def _to_polars(table: Any) -> Any:
+    polars = installed("polars")
+    try:
+        return polars.from_arrow(table)
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # of Rust, where polars expects no such data
+            raise
+        raise ValueError(f"polars cannot read it: {error}") from None
+
+
+_CELL, _OBJECT = 8, 128  # bytes of memory of a number, and of a Python object
+_RECORD_BATCH, _DICTIONARY_BATCH = 3, 2  # kinds of messages
+
+
+def _is_compressed(metadata: bytes) -> bool:
+    """Return whether the body of a message is compressed; raises struct.error for nonsense.
+
+    pyarrow does not tell, and decompresses whatever size a message claims. A message is a FlatBuffer: a
+    table begins with the distance to the list of the places of its fields.
+    """
+    root = _number("<I", metadata, 0)
+    kind = _field(metadata, root, 1)
+    header = _field(metadata, root, 2)
+    if not kind or not header or metadata[kind] not in (_RECORD_BATCH, _DICTIONARY_BATCH):
+        return False
+    batch = header + _number("<I", metadata, header)
+    if metadata[kind] == _DICTIONARY_BATCH:
+        inner = _field(metadata, batch, 1)
+        if not inner:
+            return False
+        batch = inner + _number("<I", metadata, inner)
+    return bool(_field(metadata, batch, 3))
+
+
+def _field(data: bytes, table: int, number: int) -> int:
+    """Return the place of a field of a table, 0 if the table has no such field."""
+    fields = table - _number("<i", data, table)
+    place = 4 + 2 * number
+    found = _number("<H", data, fields + place) if place < _number("<H", data, fields) else 0
+    return table + found if found else 0
+
+
+def _number(kind: str, data: bytes, place: int) -> int:
+    if place < 0:
+        raise struct.error("a place before the beginning")
+    return int(struct.unpack_from(kind, data, place)[0])
+
+
+def _check_memory(arrow: Any, table: Any, size: int) -> None:
+    """Raise ValueError if a data frame of this table would take too much memory.
+
+    Some types of Arrow take no bytes per row, or refer many times to the same bytes; cells of a data frame
+    do not.
+    """
+    cells = sum(_cell_size(arrow, field.type) for field in table.schema)
+    if cells * table.num_rows > memory_for(size):
+        raise ValueError(f"{table.num_rows} rows are too many for {size} bytes")
+
+
+def _cell_size(arrow: Any, kind: Any) -> int:
+    types = arrow.types
+    if types.is_run_end_encoded(kind) or types.is_union(kind) or types.is_list_view(kind):
+        raise ValueError(f"data frames have no columns of type {kind}")
+    if types.is_nested(kind):
+        children = (kind.field(number).type for number in range(kind.num_fields))
+        width = kind.list_size if types.is_fixed_size_list(kind) else 1
+        return _OBJECT + width * sum(_cell_size(arrow, child) for child in children)
+    return _OBJECT if types.is_decimal(kind) or types.is_date(kind) or types.is_time(kind) else _CELL
 
 
 def _is_same(kind: str, value: Any, copy: Any) -> bool:
@@ -93,12 +225,33 @@ def _is_same(kind: str, value: Any, copy: Any) -> bool:
         return bool(value.schema == copy.schema and value.equals(copy, null_equal=True))
     pandas = sys.modules["pandas"]
     try:
-        pandas.testing.assert_frame_equal(value, copy, check_exact=True, check_freq=False)
+        pandas.testing.assert_frame_equal(
+            value, copy, check_exact=True, check_freq=True, check_index_type=True, check_column_type=True
+        )
     except AssertionError:
         return False
-    return all(
-        type(a) is type(b)
-        for column in value.columns
-        if value[column].dtype == object
-        for a, b in zip(value[column], copy[column], strict=True)
+    return _axes_of(value) == _axes_of(copy) and all(
+        _is_same_cell(a, b)
+        for number, kind in enumerate(value.dtypes)
+        if kind == object  # noqa: E721 - a dtype
+        for a, b in zip(value.iloc[:, number], copy.iloc[:, number], strict=True)
     )
+
+
+def _axes_of(frame: Any) -> list[Any]:
+    """Return what a comparison of data frames leaves out: frequencies, and the kinds of time zones."""
+    axes = (frame.index, frame.columns)
+    zones = [getattr(axis, "tz", None) for axis in axes] + [getattr(t, "tz", None) for t in frame.dtypes]
+    return [*(getattr(axis, "freq", None) for axis in axes), *((type(zone), str(zone)) for zone in zones)]
+
+
+def _is_same_cell(a: Any, b: Any) -> bool:
+    if type(a) is not type(b):
+        return False
+    if type(a) is dict:
+        return list(a) == list(b) and all(map(_is_same_cell, a.values(), b.values()))
+    if type(a) in (list, tuple):
+        return len(a) == len(b) and all(map(_is_same_cell, a, b))
+    if type(a) is Decimal:
+        return bool(a.as_tuple() == b.as_tuple())
+    return bool(a == b) or bool(a != a and b != b)  # noqa: PLR0124 - NaN and NaT differ from themselves

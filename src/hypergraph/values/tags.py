@@ -10,6 +10,7 @@ import base64
 import binascii
 import functools
 import pathlib
+import re
 import zoneinfo
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
@@ -18,10 +19,17 @@ from fractions import Fraction
 from typing import Any, NamedTuple, TypeVar
 from uuid import UUID, SafeUUID
 
+from hypergraph.values.libraries import only_installed
+from hypergraph.values.limits import check_hashes
+
 T = TypeVar("T")
 Parts = dict[str, Any]
 LOWEST, HIGHEST = -(2**63), 2**64 - 1  # the integers that JSON and MessagePack represent exactly
 _DECIMAL_BITS = 2048  # Python always reads 640 decimal digits, whatever its limit; longer numbers are hex
+_INT = re.compile(r"-?(?:0x[0-9a-f]+|[0-9]{1,640})")
+_FRACTION_BITS = 65_536  # of numerator and denominator; reducing larger ones takes long
+_LONGEST_FLOAT = 32  # characters
+_LONGEST_PATH = 32_767  # characters, the most that a system takes
 
 
 class Tag(NamedTuple):
@@ -60,6 +68,18 @@ def _int_text(value: int) -> str:
     return str(value) if value.bit_length() <= _DECIMAL_BITS else hex(value)
 
 
+def _make_int(text: str) -> int:
+    if not _INT.fullmatch(text):
+        raise ValueError("not an integer")
+    return int(text, 0) if "x" in text else int(text)
+
+
+def _make_float(text: str) -> float:
+    if len(text) > _LONGEST_FLOAT:
+        raise ValueError("not a float")
+    return float(text)
+
+
 def _str_bytes(value: str) -> Parts:
     return {"v": base64.b64encode(value.encode("utf-8", "surrogatepass")).decode()}
 
@@ -75,8 +95,18 @@ def _make_complex(v: object) -> complex:
     return complex(*_listed(v, float, 2))
 
 
+def _fraction_parts(value: Fraction) -> Parts:
+    parts = [value.numerator, value.denominator]
+    if any(part.bit_length() > _FRACTION_BITS for part in parts):
+        raise TypeError(f"a fraction of more than {_FRACTION_BITS} bits")
+    return {"v": parts}
+
+
 def _make_fraction(v: object) -> Fraction:
-    return Fraction(*_listed(v, int, 2))
+    parts = _listed(v, int, 2)
+    if any(part.bit_length() > _FRACTION_BITS for part in parts):
+        raise ValueError(f"a fraction of more than {_FRACTION_BITS} bits")
+    return Fraction(*parts)
 
 
 # --- dates and times -----------------------------------------------------------------------------
@@ -84,7 +114,8 @@ def _make_fraction(v: object) -> Fraction:
 
 @functools.lru_cache(maxsize=1)
 def _zones() -> frozenset[str]:
-    return frozenset(zoneinfo.available_timezones())
+    with only_installed("tzdata"):  # which this imports
+        return frozenset(zoneinfo.available_timezones())
 
 
 def _make_zone(v: object) -> zoneinfo.ZoneInfo:
@@ -161,13 +192,15 @@ def _make_uuid(v: object, safe: object = None) -> UUID:
 
 def _path_parts(value: pathlib.PurePath) -> Parts:
     text = str(value)
-    if type(value)(text) != value:
+    if len(text) > _LONGEST_PATH or type(value)(text) != value:
         raise TypeError("its text is a different path")
     return {"v": text}
 
 
 def _make_path(kind: type[Any], v: object) -> Any:
-    return kind(checked(v, str))
+    if len(checked(v, str)) > _LONGEST_PATH:
+        raise ValueError(f"a path of more than {_LONGEST_PATH} characters")
+    return kind(v)
 
 
 # --- containers ----------------------------------------------------------------------------------
@@ -177,11 +210,25 @@ def _make_dict(v: object) -> dict[Any, Any]:
     items = checked(v, list)
     if len(items) % 2:
         raise ValueError("a key without a value")
-    return dict(zip(items[::2], items[1::2], strict=True))
+    keys = items[::2]
+    check_hashes(keys)
+    return dict(zip(keys, items[1::2], strict=True))
 
 
-def _from_items(kind: type[Any]) -> Tag:
-    return Tag(kind.__name__, kind, lambda value: {"v": list(value)}, lambda v: kind(checked(v, list)))
+def _set(kind: type[Any]) -> Tag:
+    def to_parts(value: Any) -> Parts:
+        try:
+            check_hashes(value)
+        except ValueError as error:
+            raise TypeError(str(error)) from None
+        return {"v": list(value)}
+
+    def from_parts(v: object) -> Any:
+        items = checked(v, list)
+        check_hashes(items)
+        return kind(items)
+
+    return Tag(kind.__name__, kind, to_parts, from_parts)
 
 
 def _from_text(kind: type[Any], write: Callable[[Any], str], read: Callable[[str], Any] | None = None) -> Tag:
@@ -194,17 +241,17 @@ def _from_text(kind: type[Any], write: Callable[[Any], str], read: Callable[[str
 _PATHS = (pathlib.PurePosixPath, pathlib.PureWindowsPath, pathlib.PosixPath, pathlib.WindowsPath)
 
 TAGS = (
-    _from_items(tuple),
-    _from_items(set),
-    _from_items(frozenset),
-    _from_text(int, _int_text, lambda text: int(text, 0)),
-    _from_text(float, repr),
+    Tag("tuple", tuple, lambda value: {"v": list(value)}, lambda v: tuple(checked(v, list))),
+    _set(set),
+    _set(frozenset),
+    _from_text(int, _int_text, _make_int),
+    _from_text(float, repr, _make_float),
     Tag("str", str, _str_bytes, lambda v: _from_base64(v).decode("utf-8", "surrogatepass")),
     Tag("bytes", bytes, lambda value: {"v": value}, _from_base64),
     Tag("bytearray", bytearray, lambda value: {"v": bytes(value)}, lambda v: bytearray(checked(v, bytes))),
     Tag("complex", complex, lambda value: {"v": [value.real, value.imag]}, _make_complex),
     _from_text(Decimal, str),
-    Tag("fraction", Fraction, lambda value: {"v": [value.numerator, value.denominator]}, _make_fraction),
+    Tag("fraction", Fraction, _fraction_parts, _make_fraction),
     _from_text(date, date.isoformat, date.fromisoformat),
     Tag("datetime", datetime, _clock_parts, functools.partial(_make_clock, datetime)),
     Tag("time", time, _clock_parts, functools.partial(_make_clock, time)),

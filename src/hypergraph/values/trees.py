@@ -17,15 +17,19 @@ from typing import Any
 
 from hypergraph.exceptions import safe_text
 from hypergraph.values import arrays, frames, tags
-from hypergraph.values.classes import Classes, kind_of, name_of
+from hypergraph.values.classes import Classes, kind_of, line_for, name_of
+from hypergraph.values.limits import LONGEST_TEXT, check_hashes
 from hypergraph.values.tags import HIGHEST, LOWEST
-from hypergraph.values.undecodable import Undecodable
+from hypergraph.values.undecodable import Undecodable, UnknownClassError, with_public_text
 
 MARK = "$"
 MAX_DEPTH = 100  # a tree is at most twice as deep; reading it is recursive and has to fit on the stack
 PLAIN: frozenset[type] = frozenset({str, bool, NoneType})  # always native, whatever the encoder and content
 _NO_KEYS = repeat("")
 SHORT = 2**30 - 1  # comparing with a small int takes half the time
+_LONGEST_STEP = 60  # characters of a key in a path
+_REASONS = 1000  # parts of one value whose reasons are told
+_MORE = "one of many parts that cannot be read"
 _MANY = 16  # from this length on, collecting the types of all items is faster
 
 Where = tuple[Any, object] | None  # the path of a part: (the path of its container, the last step)
@@ -76,17 +80,24 @@ def _is_uniform(items: list[Any], native: frozenset[type]) -> bool:
 # --- writing -------------------------------------------------------------------------------------
 
 
-def path_of(where: Where) -> str:
-    """Return the path of a part as a Python expression, like `value["a"][0]`."""
+def path_of(where: Where, *, keys: bool = True) -> str:
+    """Return the path of a part as a Python expression, like `value["a"][0]`; keys can be left out."""
     steps: list[str] = []
     while where is not None:
         where, step = where
-        steps.append(f".{step}" if type(step) is _Attribute else f"[{_shown(step)}]")
+        steps.append(f".{step[:_LONGEST_STEP]}" if type(step) is _Attribute else f"[{_shown(step, keys)}]")
     return "value" + "".join(reversed(steps))
 
 
-def _shown(step: object) -> str:
+def _shown(step: object, keys: bool) -> str:
+    if not keys:
+        return "..."
+    if type(step) is str and len(step) > _LONGEST_STEP:
+        return repr(step[:_LONGEST_STEP] + "…")
     return repr(step) if type(step) in (str, int, bool, NoneType) else f"<{type(step).__name__}>"
+
+
+_PLAIN_DATA = "return plain data instead, or make its class a dataclass"
 
 
 class _Attribute(str):
@@ -96,19 +107,25 @@ class _Attribute(str):
 
 
 class Writer:
-    """Turn one value into a tree."""
+    """Turn one value into a tree; with classes, objects of other classes are refused."""
 
     def __init__(
-        self, owner: str, native: frozenset[type], encode: Callable[[Any], bytes], lossy: bool
+        self,
+        owner: str,
+        native: frozenset[type],
+        encode: Callable[[Any], bytes],
+        lossy: bool,
+        classes: Iterable[Classes] | None = None,
     ) -> None:
         self._owner, self._native, self._encode, self._lossy = owner, native, encode, lossy
+        self._classes = classes
 
     def write(self, value: Any, where: Where = None, depth: int = 0) -> Any:
         """Return the tree of a value. Raises TypeError with type and path of a part that cannot be stored."""
         kind = type(value)
         if depth > MAX_DEPTH:
             reason = f"it is nested deeper than {MAX_DEPTH} levels, or contains itself"
-            raise TypeError(self._message(value, where, reason))
+            raise self._refused(TypeError, value, where, reason, reason)
         if kind is list:
             return [self.write(item, (where, index), depth + 1) for index, item in enumerate(value)]
         if kind is dict:
@@ -129,18 +146,35 @@ class Writer:
         written = [self.write(item, (where, key), depth + 1) for key, item in value.items()]
         if MARK not in value and all(type(key) is str and _is_utf8(key) for key in value):
             return dict(zip(value, written, strict=True))
+        try:
+            check_hashes(value)
+        except ValueError as error:
+            raise self._refused(TypeError, value, where, str(error)) from None
         keys = [self.write(key, (where, key), depth + 1) for key in value]
         return {MARK: "dict", "v": [part for pair in zip(keys, written, strict=True) for part in pair]}
 
     def _other(self, value: Any, where: Where, depth: int) -> Any:
         try:
             tag, parts = _to_parts(value)
+            if tag == "object" and self._classes is not None:
+                self._check_known(type(value))
         except Exception as error:  # a property of a user class can raise anything
-            reason = str(error) if type(error) is TypeError else f"its content cannot be read: {error!r}"
+            own = type(error) in (TypeError, UnknownClassError)
+            reason = str(error) if own else f"its content cannot be read: {error!r}"
             if not self._lossy:
-                raise TypeError(self._message(value, where, reason)) from error
+                is_unknown = type(error) is UnknownClassError
+                refusal = UnknownClassError if is_unknown else TypeError
+                public = reason if is_unknown or reason == _PLAIN_DATA else ""
+                raise self._refused(refusal, value, where, reason, public) from error
             return self.write(safe_text(value), where, depth)
         return self._tagged(tag, parts, where, depth)
+
+    def _check_known(self, kind: type[Any]) -> None:
+        if not any(known.knows(kind) for known in self._classes or ()):
+            raise UnknownClassError(
+                "a resume could not find its class; name it in an annotation of the graph, or add: "
+                + line_for(name_of(kind))
+            )
 
     def _tagged(self, tag: str, parts: tags.Parts, where: Where, depth: int) -> dict[str, Any]:
         tree: dict[str, Any] = {MARK: tag}
@@ -156,10 +190,17 @@ class Writer:
             tree["v"].sort(key=self._encode)  # the order of a set differs between processes
         return tree
 
-    def _message(self, value: object, where: Where, reason: str) -> str:
+    def _refused(
+        self, error: type[TypeError], value: object, where: Where, reason: str, public: str = ""
+    ) -> TypeError:
+        """Return the error for a part of a value; `public` is the reason if it quotes nothing of it."""
         kind = type(value)
-        place = "" if where is None else f" at {path_of(where)}"
-        return f"{self._owner} cannot store {kind.__module__}.{kind.__qualname__}{place}: {reason}"
+        start = f"{self._owner} cannot store {kind.__module__}.{kind.__qualname__}"
+        full, short = (
+            ("", "") if where is None else (f" at {path_of(where)}", f" at {path_of(where, keys=False)}")
+        )
+        text = f"{start}{short}" + (f": {public}" if public else "")
+        return with_public_text(error(f"{start}{full}: {reason}"), text)
 
 
 def _to_parts(value: Any) -> tuple[str, tags.Parts]:
@@ -173,7 +214,7 @@ def _to_parts(value: Any) -> tuple[str, tags.Parts]:
     for base in kind.__mro__[1:]:
         if base in tags.BY_TYPE or base in (list, dict):
             raise TypeError(f"a subclass of {base.__name__} would come back as a plain {base.__name__}")
-    raise TypeError("return plain data instead, or make its class a dataclass")
+    raise TypeError(_PLAIN_DATA)
 
 
 def _is_utf8(text: str) -> bool:
@@ -197,36 +238,57 @@ class Reader:
 
     def __init__(self, classes: Iterable[Classes] | None) -> None:
         self._classes = classes
-        self._problems: list[str] = []
+        self._first = ""  # why the first part cannot be rebuilt
+        self._count = 0  # parts that cannot be
+        self._unknown: dict[str, None] = {}  # classes of objects that could not be built
+        self._found: dict[str, type[Any] | None] = {}
 
     def value(self, tree: Any) -> Any:
-        """Return the value of a tree, inside an `Undecodable` if a part of it cannot be rebuilt."""
+        """Return the value of a tree, inside an `Undecodable` if a part of it cannot be rebuilt.
+
+        The tree is used up: lists and mappings of the value are its own.
+        """
         value = self._read(tree, None)
-        if not self._problems or type(value) is Undecodable:
+        if not self._count:
             return value
-        more = len(self._problems) - 1
-        return Undecodable(self._problems[0] + (f" (and {more} more)" if more else ""), value)
+        if type(value) is not Undecodable:
+            more = self._count - 1
+            value = Undecodable(self._first + (f" (and {more} more)" if more else ""), value)
+        value.classes = tuple(self._unknown)
+        return value
 
     def _read(self, tree: Any, where: Where) -> Any:
         kind = type(tree)
         if kind is list:
-            return [self._read(item, (where, index)) for index, item in enumerate(tree)]
+            for index, item in enumerate(tree):
+                if type(item) is list or type(item) is dict:
+                    tree[index] = self._read(item, (where, index))
+            return tree
         if kind is not dict:
             return tree
-        parts = {key: self._read(item, (where, key)) for key, item in tree.items()}
+        for key, item in tree.items():
+            if type(item) is list or type(item) is dict:
+                tree[key] = self._read(item, (where, key))
         if MARK not in tree:
-            return parts
-        tag = parts.pop(MARK)
-        tree.clear()  # frees large parts
+            return tree
+        tag = tree.pop(MARK)
         try:
-            return self._make(tag, parts)
+            return self._make(tag, tree)
         except Exception as error:  # stored data can be anything
-            reason = f"{path_of(where)}: {error}"
-            self._problems.append(reason)
+            reason = self._reason(where, error)
             if tag != "object":
-                return Undecodable(reason, parts)
-            of = parts.get("of")
-            return Undecodable(reason, parts.get("v"), of if isinstance(of, str) else None)
+                return Undecodable(reason, tree)
+            of = tree.get("of")
+            return Undecodable(reason, tree.get("v"), of if isinstance(of, str) else None)
+
+    def _reason(self, where: Where, error: Exception) -> str:
+        self._count += 1
+        if self._count > _REASONS:
+            return _MORE
+        reason = f"{path_of(where)}: {error}"
+        reason = reason if len(reason) <= LONGEST_TEXT else reason[: LONGEST_TEXT - 1] + "…"
+        self._first = self._first or reason
+        return reason
 
     def _make(self, tag: object, parts: tags.Parts) -> Any:
         if type(tag) is not str:
@@ -246,11 +308,15 @@ class Reader:
         name = tags.checked(of, str)
         if self._classes is None:
             raise ValueError(f"an object of {name}; objects are not built for viewing")
-        cls = next(filter(None, (known.find(name) for known in self._classes)), None)
+        if name not in self._found:
+            self._found[name] = next(filter(None, (known.find(name) for known in self._classes)), None)
+        cls = self._found[name]
         kind = kind_of(cls) if cls else None
         if kind is None:
-            raise ValueError(f"the class {name} is not registered; call register() with it before reading")
+            self._unknown[name] = None
+            raise ValueError(f"the class {name} is not known here; add: {line_for(name)}")
         try:
             return kind.from_parts(**parts)
         except Exception as error:  # the class may have changed
+            self._unknown[name] = None
             raise ValueError(f"an object of {name} cannot be rebuilt: {error}") from error

@@ -6,7 +6,6 @@ This module alone knows the classes of stores in databases; other views read tab
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import NamedTuple, TypeAlias, TypedDict
@@ -15,14 +14,16 @@ from hypergraph.checkpointers import ArtifactRef, Checkpointer
 from hypergraph.checkpointers.errors import translated
 from hypergraph.checkpointers.sql.connection import Connection
 from hypergraph.checkpointers.sql.store import SqlCheckpointer
-from hypergraph.checkpointers.sqlite.database import read_only
 from hypergraph.checkpointers.sqlite.migrations import INPUT, OUTPUT
+from hypergraph.checkpointers.sqlite.reading import Connection as ReadConnection
+from hypergraph.checkpointers.sqlite.reading import inspector_at
 from hypergraph.display import jsonable
 from hypergraph.exceptions import CheckpointError
 from hypergraph.views.problems import USAGE, Problem
 
 SqlStore: TypeAlias = SqlCheckpointer
 Tables: TypeAlias = Connection
+FileConnection: TypeAlias = ReadConnection
 
 VALUE_KIND = f"CASE t.kind WHEN {OUTPUT} THEN 'output' WHEN {INPUT} THEN 'input' ELSE 'other' END"  # of vals
 _COUNTS = "SELECT status, count(*) FROM workflows WHERE parent_id IS NULL GROUP BY status ORDER BY status"
@@ -53,6 +54,14 @@ class MigratedView(TypedDict):
     after: int
 
 
+class RecoveredView(TypedDict):
+    """Result of a recovery."""
+
+    schema: str  # hypergraph.recovered/1
+    path: str
+    recovered: bool  # False: nothing was left half written
+
+
 class Versions(NamedTuple):
     """Schema version of a store, and the newest that this release knows."""
 
@@ -73,9 +82,9 @@ def file_of_store(store: SqlStore) -> str | None:
 
 
 @contextmanager
-def opened_file(path: str) -> Iterator[sqlite3.Connection]:
+def opened_file(path: str) -> Iterator[FileConnection]:
     """Yield a read-only connection to a SQLite file, closed afterwards. Raises CheckpointError."""
-    with closing(read_only(path)) as connection:
+    with closing(inspector_at(path)) as connection:
         yield connection
 
 
@@ -85,8 +94,11 @@ def file_error(error: Exception, path: str) -> CheckpointError:
 
 
 def count_of(connection: Tables, table: str) -> int:
-    """Return the number of rows of a table, which may be followed by a condition."""
-    return int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])  # noqa: S608 - fixed names
+    """Return the number of rows of a table, which may be followed by a condition.
+
+    SQLite counts all rows of a table at one go, which nothing can interrupt; a sum is counted row by row.
+    """
+    return int(connection.execute(f"SELECT coalesce(sum(1), 0) FROM {table}").fetchone()[0])  # noqa: S608 - fixed names
 
 
 def schema_versions(store: SqlStore) -> Versions:
@@ -123,5 +135,7 @@ def _artifact_sizes(store: SqlStore) -> Iterator[int]:
         references = set(store.backend.artifact_references())
         yield from (ArtifactRef.from_text(text).size for text in references)
         return
+    if os.path.islink(path + "-artifacts"):
+        return
     for parent, _, names in os.walk(path + "-artifacts"):
-        yield from (os.path.getsize(os.path.join(parent, name)) for name in names)
+        yield from (os.lstat(os.path.join(parent, name)).st_size for name in names)

@@ -65,9 +65,14 @@ def failures(store: Checkpointer, wf: str, *, limit: int = 20) -> FailurePage:
 
 
 def errors(
-    store: Checkpointer, *, graph: str | None = None, since: Moment | None = None, limit: int = 20
+    store: Checkpointer,
+    *,
+    graph: str | None = None,
+    since: Moment | None = None,
+    limit: int = 20,
+    resolved: bool = False,
 ) -> ErrorPage:
-    """Group the failed steps of failed workflows, newest first.
+    """Group the failed steps of failed workflows, newest first; `resolved` adds those that ended well later.
 
     `graph` is the name of the graph that failed, or of one around it; `since` says when the workflow was
     created. A failure inside a nested graph counts once, where it happened.
@@ -76,7 +81,7 @@ def errors(
         Problem: `since` is not a time.
     """
     try:
-        query = Query(_FAILED, since=moment(since), top_level=False, limit=_PAGE)
+        query = Query(frozenset() if resolved else _FAILED, since=moment(since), top_level=False, limit=_PAGE)
     except ValueError as error:
         raise Problem(USAGE, str(error)) from error
     groups: dict[tuple[str, str | None, str], ErrorGroup] = {}
@@ -115,10 +120,12 @@ def _failed_workflows(store: Checkpointer, query: Query) -> Iterator[Workflow]:
 
 def _graphs(store: Checkpointer, found: Workflow) -> set[str | None]:
     """Return the names of the graph of a workflow and of those around it."""
-    names, above = {found.graph_name}, found.parent_id
-    while above is not None and (parent := store.backend.read_workflow(above)) is not None:
-        names.add(parent.graph_name)
-        above = parent.parent_id
+    names, above, passed = {found.graph_name}, found.parent_id, {found.id}
+    while above is not None and above not in passed:  # a damaged store may have circles
+        passed.add(above)
+        parent = store.backend.read_workflow(above)
+        names |= set() if parent is None else {parent.graph_name}
+        above = None if parent is None else parent.parent_id
     return names
 
 

@@ -102,7 +102,8 @@ class _Family:
             yield self._counted(workflow, children[0], depth, total)
             return
         for child in sorted(children, key=lambda child: (child.item or 0, child.created_at)):
-            if depth <= _DEEPEST:
+            if depth <= _DEEPEST and child.id not in self.seen:
+                self.seen.add(child.id)
                 yield self._row(child, "child", depth, workflow.id)
                 yield from self._children(child, depth + 1)
 

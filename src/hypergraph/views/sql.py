@@ -25,6 +25,7 @@ from hypergraph.display import jsonable
 from hypergraph.exceptions import CheckpointError
 from hypergraph.views.database import (
     VALUE_KIND,
+    FileConnection,
     SqlStore,
     file_error,
     file_of_store,
@@ -117,6 +118,9 @@ VIEWS: dict[str, dict[str, Column]] = {
 }
 
 
+_DIGITS = 300  # of a number
+
+
 class Rows(TypedDict):
     """Rows of a query."""
 
@@ -144,7 +148,8 @@ def selection(view: str, schema: str, *, postgres: bool = False) -> str:
         f'{column.postgres if postgres else column.sqlite} AS "{name}"'
         for name, column in VIEWS[view].items()
     )
-    owner = "" if view == "workflows" else " JOIN {schema}.workflows AS w ON w.key = t.workflow"
+    # With a condition SQLite counts row by row, which can be interrupted.
+    owner = " WHERE TRUE" if view == "workflows" else " JOIN {schema}.workflows AS w ON w.key = t.workflow"
     text = f"SELECT {listed} FROM {{schema}}.{view} AS t{owner}"  # noqa: S608 - fixed names
     return text.replace("{schema}", schema)
 
@@ -175,12 +180,20 @@ def _plain(value: Any) -> Any:
     if isinstance(value, bytes):
         value = value.hex()
     elif isinstance(value, Decimal):
-        value = int(value) if value == value.to_integral_value() else float(value)
+        value = _number(value)
     elif isinstance(value, date | datetime | time):
         value = value.isoformat()
     elif not isinstance(value, bool | int | float | str | list | dict | None):
         value = str(value)  # other types of Postgres: intervals, addresses, ranges
     return jsonable(value)
+
+
+def _number(value: Decimal) -> int | float | str:
+    if not value.is_finite():
+        return str(value)
+    if abs(value.adjusted()) > _DIGITS:  # as an int it may be very long
+        return format(value, "e")
+    return int(value) if value == value.to_integral_value() else float(value)
 
 
 # --- SQLite ---------------------------------------------------------------------------------------
@@ -194,7 +207,7 @@ _TROUBLE = frozenset(
     {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_BUSY}
 )
 _PRIMARY = 0xFF  # the low byte of a result code; the rest refines it
-_EVERY = 20_000  # instructions between two checks for an interrupt
+_PATIENCE = 10  # times the instructions of other reads: about half a minute in a small file
 
 
 def _file_rows(path: str, statement: str, limit: int) -> Rows:
@@ -204,6 +217,8 @@ def _file_rows(path: str, statement: str, limit: int) -> Rows:
             cursor = connection.execute(statement)
             found = cursor.fetchmany(limit + 1)
         except (sqlite3.Error, sqlite3.Warning, ValueError) as error:  # ValueError: not valid text
+            if connection.interrupted(error):
+                raise KeyboardInterrupt from error
             raise _sqlite_problem(error, guard, path) from error
         if cursor.description is None:
             raise Problem(USAGE, _ONLY_SELECT)
@@ -243,10 +258,11 @@ class _Guard:
 
 
 @contextmanager
-def _guarded(path: str, guard: _Guard) -> Iterator[sqlite3.Connection]:
+def _guarded(path: str, guard: _Guard) -> Iterator[FileConnection]:
     """Yield a connection that can read the views and nothing else."""
     with opened_file(path) as connection:
         try:
+            connection.execute("PRAGMA query_only = OFF")  # temporary views are written, too
             for view, inner in guard.inner.items():
                 connection.execute(f"CREATE TEMP VIEW {inner} AS {selection(view, 'main')}")
                 connection.execute(f"CREATE TEMP VIEW {view} AS SELECT * FROM temp.{inner}")  # noqa: S608 - fixed names
@@ -255,21 +271,17 @@ def _guarded(path: str, guard: _Guard) -> Iterator[sqlite3.Connection]:
             connection.execute("PRAGMA query_only = ON")
             connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
             connection.set_authorizer(guard)
-            connection.set_progress_handler(_notice, _EVERY)
+            if connection.budget is not None:
+                connection.budget.renew(_PATIENCE)
         except sqlite3.Error as error:
             raise file_error(error, path) from error
         yield connection
 
 
-def _notice() -> int:
-    """Let Python handle an interrupt; SQLite continues."""
-    return 0
-
-
 def _sqlite_problem(error: Exception, guard: _Guard, path: str) -> BaseException:
     code = getattr(error, "sqlite_errorcode", None) or 0
     if code == sqlite3.SQLITE_INTERRUPT:
-        return KeyboardInterrupt()
+        return Problem(REFUSED, "The query took too long and was cancelled", "Narrow it down")
     if guard.refused or "cannot modify" in str(error) or code & _PRIMARY == sqlite3.SQLITE_READONLY:
         return _refused(str(error))
     if code & _PRIMARY in _TROUBLE:
@@ -290,16 +302,20 @@ _COMMANDS = re.compile(
 )
 # Numbers of the tables and functions that the server parsed. A name that looks like one only adds to them.
 _NUMBERS = """
-SELECT m[1] = 'relid' AS is_table, m[2]::oid AS number FROM pg_rewrite,
-    regexp_matches(ev_action::text, ':(relid|funcid|opfuncid|aggfnoid|winfnoid) (\\d+)', 'g') AS m
+SELECT m[1] = 'relid' AS is_table, m[1] ~ 'type' AS is_type, m[2]::oid AS number FROM pg_rewrite,
+    regexp_matches(ev_action::text, ':(relid|funcid|opfuncid|aggfnoid|winfnoid|resulttype|consttype) (\\d+)', 'g') AS m
 WHERE ev_class = 'pg_temp.asked'::regclass
 """
 # Allowed are functions of the server that compute; not those that read files, settings, tables or sessions,
 # wait, lock, or execute a text.
 _FORBIDDEN = f"""
 WITH used AS ({_NUMBERS})
-SELECT CASE WHEN is_table THEN number::regclass::text ELSE proname || '()' END
-FROM used LEFT JOIN pg_proc ON NOT is_table AND pg_proc.oid = number WHERE number <> 0 AND CASE
+SELECT CASE WHEN is_table THEN number::regclass::text WHEN is_type THEN 'type ' || number::regtype::text
+    ELSE proname || '()' END
+FROM used LEFT JOIN pg_proc ON NOT is_table AND NOT is_type AND pg_proc.oid = number
+WHERE number <> 0 AND CASE
+    WHEN is_type THEN EXISTS (SELECT FROM pg_type WHERE oid = number AND (
+        typnamespace <> 'pg_catalog'::regnamespace OR typtype = 'd'))
     WHEN is_table THEN NOT EXISTS (
         SELECT FROM pg_class WHERE oid = number AND relnamespace = pg_my_temp_schema())
     WHEN pronamespace IS DISTINCT FROM 'pg_catalog'::regnamespace THEN true
@@ -309,6 +325,9 @@ FROM used LEFT JOIN pg_proc ON NOT is_table AND pg_proc.oid = number WHERE numbe
     ELSE false END
 LIMIT 1
 """  # noqa: S608 - fixed texts
+_ANY_KIND = """
+SELECT set_config(name, '', true) FROM pg_settings WHERE name = 'restrict_nonsystem_relation_kind'
+"""
 _LIMITS = "SELECT set_config('statement_timeout', ?, true), set_config('search_path', 'pg_catalog', true)"
 _WRITE_STATES = frozenset({"0A000", "42501"})  # not allowed in a subquery, insufficient privilege
 _TRANSACTION = "25"  # the transaction is read-only
@@ -351,6 +370,7 @@ def _make_views(connection: Any) -> None:
     """
     try:
         connection.execute("SET TRANSACTION READ WRITE")  # temporary views are written, too
+        connection.execute(_ANY_KIND)
         (schema,) = connection.execute("SELECT quote_ident(current_schema())").fetchone()
         connection.execute(_LIMITS, (f"{SECONDS}s",))
         for view in VIEWS:

@@ -6,10 +6,13 @@ import importlib
 import os
 import re
 import sys
+from importlib.machinery import PathFinder
+from importlib.util import module_from_spec
 from types import ModuleType
 from typing import Any
 
 from hypergraph.checkpointers import Checkpointer, SqliteCheckpointer
+from hypergraph.values.libraries import search_last
 from hypergraph.views.address import file_of, is_server, server_at
 from hypergraph.views.problems import AMBIGUOUS, NOT_FOUND, USAGE, Problem
 
@@ -34,9 +37,23 @@ def store_at(address: str, *, create: bool = False) -> Checkpointer:
 
 
 def import_here(name: str) -> ModuleType:
-    """Import a module, also from the current folder as `python -m` does; raises what its code raises."""
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
+    """Import a module that a user names, also from the current folder; raises what its code raises.
+
+    The folder is searched for that module first, and for all others last: a file in it must not take the
+    place of a library. What carries the name of a module of Python is not found there.
+    """
+    here = os.getcwd()
+    search_last(here)
+    first = name.partition(".")[0]
+    if first not in sys.modules and first not in sys.stdlib_module_names:
+        found = PathFinder.find_spec(first, [here])
+        if found is not None and found.origin is not None and found.loader is not None:
+            module = sys.modules[first] = module_from_spec(found)
+            try:
+                found.loader.exec_module(module)
+            except BaseException:
+                sys.modules.pop(first, None)
+                raise
     return importlib.import_module(name)
 
 

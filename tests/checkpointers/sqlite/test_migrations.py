@@ -15,7 +15,7 @@ from support.durable import read
 
 from hypergraph import AsyncRunner, SyncRunner
 from hypergraph.checkpointers import SqliteCheckpointer, WorkflowStatus
-from hypergraph.checkpointers.sqlite.migrations import MIGRATIONS, number
+from hypergraph.checkpointers.sqlite.migrations import MIGRATIONS, SCHEMAS, missing_migrations, number
 
 KEPT = sorted(make_fixture.HERE.glob("schema-*.db"))
 C = (3, {"type", "exact"})
@@ -37,6 +37,12 @@ def run(store: SqliteCheckpointer, *args: Any, **options: Any) -> Any:
 
 def test_there_is_one_for_every_schema() -> None:
     assert [path.stem for path in KEPT] == [f"schema-{n + 1}" for n in range(len(MIGRATIONS))]
+
+
+def test_the_objects_of_every_schema_are_known(old: SqliteCheckpointer) -> None:
+    assert len(SCHEMAS) == len(MIGRATIONS) + 1
+    found = old.backend.inspect(lambda connection: missing_migrations(connection, "old.db"))
+    assert 0 <= found < len(MIGRATIONS)
 
 
 def test_what_is_kept_tells_nothing_about_the_machine_that_wrote_it() -> None:

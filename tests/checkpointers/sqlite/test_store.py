@@ -65,11 +65,13 @@ def in_fresh_python(code: str, *arguments: object, **options: Any) -> subprocess
 # -- the file ------------------------------------------------------------------------------------------
 
 
-def test_the_file_is_opened_on_first_use(tmp_path: Path) -> None:
+def test_the_file_is_made_by_the_first_write_and_by_no_read(tmp_path: Path) -> None:
     store = SqliteCheckpointer(tmp_path / "w.db")
-    assert list(tmp_path.iterdir()) == []
     assert store.workflows() == []
-    assert (tmp_path / "w.db").exists()
+    assert store.search("x") == []
+    assert list(tmp_path.iterdir()) == []
+    store.create_workflow("w")
+    assert [found.id for found in store.workflows()] == ["w"]
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o077, 0o277])
@@ -482,7 +484,7 @@ def test_a_migration_that_fails_leaves_the_file_as_it_was(
     connection.close()
 
 
-def test_an_older_file_is_migrated_by_whoever_opens_it_even_to_read(
+def test_an_older_file_is_migrated_by_a_program_that_writes_and_not_by_a_reader(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written(tmp_path / "w.db").close()
@@ -490,8 +492,16 @@ def test_an_older_file_is_migrated_by_whoever_opens_it_even_to_read(
     def add(connection: sqlite3.Connection) -> None:
         connection.execute("CREATE TABLE added (x)")
 
+    newer = (*migrations.SCHEMAS, migrations.SCHEMAS[-1] | {("table", "added", "CREATE TABLE added (x)")})
     monkeypatch.setattr(migrations, "MIGRATIONS", (*migrations.MIGRATIONS, add))
-    assert SqliteCheckpointer(tmp_path / "w.db").state("w") == {"x": 2}
+    monkeypatch.setattr(migrations, "SCHEMAS", newer)
+    before = (tmp_path / "w.db").read_bytes()
+    store = SqliteCheckpointer(tmp_path / "w.db")
+    with pytest.raises(StoreUnavailableError, match=r"older release.*hypergraph db migrate"):
+        store.state("w")
+    assert (tmp_path / "w.db").read_bytes() == before
+    assert store.backend.recover()
+    assert store.state("w") == {"x": 2}
     connection = sqlite3.connect(tmp_path / "w.db")
     assert connection.execute("SELECT count(*) FROM added").fetchone() == (0,)
     connection.close()
@@ -627,7 +637,7 @@ def test_threads_may_write_and_read_at_once(tmp_path: Path) -> None:
     assert {found.step_count for found in store.workflows()} == {20}
 
 
-def test_a_reader_finds_a_file_as_it_was_before_a_crash_cut_its_creation_short(tmp_path: Path) -> None:
+def test_a_program_that_writes_undoes_what_a_crash_left_and_a_reader_does_not(tmp_path: Path) -> None:
     store = SqliteCheckpointer(tmp_path / "whole.db")
     store.create_workflow("w")
     store.close()
@@ -640,4 +650,9 @@ def test_a_reader_finds_a_file_as_it_was_before_a_crash_cut_its_creation_short(t
     for ending in ("", "-journal"):
         (tmp_path / f"left.db{ending}").write_bytes(Path(store.backend.location + ending).read_bytes())
     connection.close()
-    assert [workflow.id for workflow in SqliteCheckpointer(tmp_path / "left.db").workflows()] == ["w"]
+    left = SqliteCheckpointer(tmp_path / "left.db")
+    with pytest.raises(StoreUnavailableError, match="half written"):
+        left.workflows()
+    assert (tmp_path / "left.db-journal").exists()
+    assert left.backend.recover()
+    assert [workflow.id for workflow in left.workflows()] == ["w"]

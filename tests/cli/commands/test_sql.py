@@ -12,6 +12,7 @@ from support.cli import Cli
 from support.cli_stories import stories
 
 from hypergraph import SqliteCheckpointer
+from hypergraph.checkpointers.sqlite.reading import Budget
 from hypergraph.exceptions import CheckpointError
 from hypergraph.views import sql
 from hypergraph.views.problems import Problem
@@ -148,12 +149,12 @@ def test_csv_is_what_readers_of_csv_read(stories: Cli) -> None:
 
 
 def test_a_question_without_end_can_be_interrupted(stories: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt() -> int:
+    def interrupt(budget: Budget) -> bool:
         os.kill(os.getpid(), signal.SIGINT)
-        return 0
+        return False
 
     # Whoever starts the tests in the background may have them ignore the signal.
-    monkeypatch.setattr(sql, "_notice", interrupt)
+    monkeypatch.setattr(Budget, "__call__", interrupt)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     endless = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c"
     try:

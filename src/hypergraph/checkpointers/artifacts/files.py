@@ -55,8 +55,12 @@ class Folder:
 
     @classmethod
     def at(cls, path: str) -> Folder:
-        """Open a folder where the user put it, which may be behind links of the user's own."""
-        return cls(path, os.open(path, _FOLDER) if _RELATIVE else None)
+        """Open a folder, itself and not what it may link to; folders around it may be links."""
+        if _RELATIVE:
+            return cls(path, os.open(path, _FOLDER | getattr(os, "O_NOFOLLOW", 0)))
+        if not stat.S_ISDIR(os.lstat(path).st_mode):
+            raise NotADirectoryError(path)
+        return cls(path, None)
 
     def below(self, name: str) -> Folder:
         """Open the folder of that name in this one; a link in its place raises NotADirectoryError."""
@@ -169,7 +173,7 @@ def make_path(path: str) -> None:
     parent, name = os.path.split(path)
     if not os.path.isdir(parent):
         make_path(parent)
-    with closing(Folder.at(parent)) as folder:
+    with closing(Folder.at(os.path.realpath(parent))) as folder:
         folder.make(name)
         folder.sync()
 
@@ -187,13 +191,16 @@ _LOCK = ".lock"
 class FileArtifactStore:
     """Keep artifacts as files below a folder, which is made when the first one is put.
 
-    `clock` tells the age of artifacts.
+    A link to a folder is resolved once, here; with `link=False` it is refused on first use, as it is for the
+    folder beside a database, which may come with the database. `clock` tells the age of artifacts.
     """
 
     storage = "file"  # its kind, in references
+    root: str  # the folder, as an absolute path
 
-    def __init__(self, root: str | os.PathLike[str], *, clock: Clock = time.time) -> None:
-        self.root = os.path.abspath(os.fspath(root))  # a later chdir must not move the store
+    def __init__(self, root: str | os.PathLike[str], *, clock: Clock = time.time, link: bool = True) -> None:
+        path = os.path.abspath(os.fspath(root))  # a later chdir must not move the store
+        self.root = os.path.realpath(path) if link else path
         self._clock = clock
         self._synced: set[str] = set()  # folders whose own names are on disk
 
@@ -375,15 +382,16 @@ class FileArtifactStore:
         except OSError as error:
             if error.errno not in NOT_OURS:
                 raise
-            raise StoreCorruptError(
-                f"{path} is not a folder of this artifact store but a link or a file: remove it, and find "
-                "out who put it there. Nothing was written.",
-                location=self.root,
-            ) from error
+            raise _not_ours(path, self.root) from error
 
     @contextmanager
     def _opened(self, *names: str) -> Iterator[Folder]:
-        folder = Folder.at(self.root)
+        try:
+            folder = Folder.at(self.root)
+        except OSError as error:
+            if os.path.islink(self.root):
+                raise _not_ours(self.root, self.root) from error
+            raise
         try:
             for name in names:
                 inner = folder.below(name)
@@ -407,6 +415,14 @@ class FileArtifactStore:
             yield
         except OSError as error:
             raise translated(error, self.root) from error
+
+
+def _not_ours(path: str, root: str) -> StoreCorruptError:
+    return StoreCorruptError(
+        f"{path} is not a folder of this artifact store but a link or a file: remove it, and find out where "
+        "it comes from. Nothing was written.",
+        location=root,
+    )
 
 
 def _fan_out(key: str) -> tuple[str, str]:

@@ -26,6 +26,7 @@ from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import (
     Claim,
     Commit,
+    EncodedAnswer,
     EncodedStep,
     NewWorkflow,
     Ownership,
@@ -38,9 +39,9 @@ from hypergraph.checkpointers.records import (
     taken_over,
 )
 from hypergraph.checkpointers.sql import reads, writes
-from hypergraph.checkpointers.sql.columns import EPOCH, time_of
+from hypergraph.checkpointers.sql.columns import EPOCH, NONSENSE, corrupt, or_corrupt, time_of
 from hypergraph.checkpointers.sql.connection import Connection, Database
-from hypergraph.checkpointers.sql.writes import recode
+from hypergraph.checkpointers.sql.writes import recode, reseal
 from hypergraph.checkpointers.sqlite.migrations import INPUT, OUTPUT
 from hypergraph.checkpointers.status import WorkflowStatus
 from hypergraph.exceptions import CheckpointError
@@ -87,9 +88,12 @@ class SqlBackend(Backend):
         return self.database.read(read)
 
     def _read(self, read: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        if self._connection is not None:
-            return read(self._connection, *args, **kwargs)
-        return self.database.read(lambda connection: read(connection, *args, **kwargs))
+        try:
+            if self._connection is not None:
+                return read(self._connection, *args, **kwargs)
+            return self.database.read(lambda connection: read(connection, *args, **kwargs))
+        except NONSENSE as error:
+            raise corrupt(error) from error
 
     def read_workflow(self, workflow_id: str) -> Workflow | None:
         """Return the workflow, None if there is none."""
@@ -103,12 +107,14 @@ class SqlBackend(Backend):
     def read_owners(self, workflow_ids: Iterable[str]) -> dict[str, Owner]:
         """Return the processes that hold claims on these workflows; those without an owner are left out."""
         rows = self._read(reads.owners, workflow_ids)
-        return {
-            workflow_id: Owner(
-                row[2], row[3].partition(" ")[0], time_of(row[4]) or EPOCH, self._lives(*row[:4])
-            )
-            for workflow_id, row in rows.items()
-        }
+        return {workflow_id: self._owner(*row) for workflow_id, row in rows.items()}
+
+    @or_corrupt
+    def _owner(self, key: int, fence: int, pid: int, address: str, since: int | None) -> Owner:
+        lives = self._lives(key, fence, pid, address)
+        if type(pid) is not int:
+            raise ValueError(f"a process of type {type(pid).__name__}")
+        return Owner(pid, address.partition(" ")[0], time_of(since) or EPOCH, lives)
 
     def _lives(self, key: int, fence: int, pid: int, address: str) -> bool:
         try:
@@ -174,6 +180,12 @@ class SqlBackend(Backend):
         """Return ids that begin with a text, of children of a workflow or of those without parent."""
         return self._read(reads.find_ids, prefix, parent, limit)
 
+    def store_id(self) -> bytes:
+        """Return the id that was made with the tables."""
+        return self.database.read(
+            lambda connection: bytes(connection.execute("SELECT id FROM identity").fetchone()[0])
+        )
+
     def read_outputs(self, workflow_id: str, *, upto: int | None = None) -> list[Payload]:
         """Return the latest encoded value of each output; one seek per name."""
         return self._read(reads.payloads, workflow_id, OUTPUT, upto)
@@ -224,13 +236,14 @@ class SqlBackend(Backend):
         """Take the workflow, creating it ACTIVE if there is none; see `Backend.claim`."""
         check_workflow_id(workflow_id, child=new.parent_id is not None)
         database = self.database
-        inputs = encoding.inputs(workflow_id, new.inputs)
+        inputs, _ = encoding.inputs(workflow_id, new.inputs), encoding.store_id
         taken: list[Ownership] = []
 
         def work(connection: Connection) -> Ownership:
             taken.append(writes.claim(connection, database, workflow_id, new, inputs, force=force))
             claim = taken[-1]
             if new.copies and claim.existing is None and encoding.chain.encrypts:
+                reseal(connection, claim.key, new.forked_from or "", workflow_id, encoding)
                 recode(connection, claim.key, new.forked_from or "", workflow_id, encoding)
             return claim
 
@@ -321,6 +334,10 @@ class SqlBackend(Backend):
         change, database = writes.change_status, self.database
         database.write(lambda connection: change(connection, database, workflow_id, status))
 
+    def put_answers(self, answers: Sequence[EncodedAnswer]) -> None:
+        """Add answers to steps that wait for one; see `Backend.put_answers`."""
+        self.database.write(lambda connection: writes.put_answers(connection, answers))
+
     def set_tags(self, workflow_id: str, changes: Mapping[str, str | None]) -> dict[str, str]:
         """Set tags of a workflow, remove those under None, and return what it has then."""
         return self.database.write(lambda connection: writes.set_tags(connection, workflow_id, changes))
@@ -334,7 +351,10 @@ class SqlBackend(Backend):
 
     def inspect(self, work: Callable[[Connection], T]) -> T:
         """Return what `work` reads from the tables as they are; nothing is created or migrated."""
-        return self.database.read(work)
+        try:
+            return self.database.read(work)
+        except NONSENSE as error:
+            raise corrupt(error) from error
 
     @abstractmethod
     def schema_versions(self) -> tuple[int, int]:

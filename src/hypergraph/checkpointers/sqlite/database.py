@@ -5,37 +5,45 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+import warnings
 import weakref
-from collections.abc import Callable
-from time import monotonic
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import monotonic, sleep
 from typing import TypeVar
 
 from hypergraph.checkpointers import fault_points
 from hypergraph.checkpointers.clock import now
 from hypergraph.checkpointers.errors import BAD_ROW, translated
 from hypergraph.checkpointers.os_fork import watch
-from hypergraph.checkpointers.query import contains
-from hypergraph.checkpointers.sqlite.dialect import SQLITE
 from hypergraph.checkpointers.sqlite.locks import LockFile
 from hypergraph.checkpointers.sqlite.migrations import migrate, missing_migrations
+from hypergraph.checkpointers.sqlite.reading import (
+    TIMEOUT,
+    Connection,
+    check_beside,
+    check_journal,
+    connect,
+    needs_recovery,
+    reader_at,
+)
 from hypergraph.exceptions import CheckpointError, StoreUnavailableError
 
 T = TypeVar("T")
 
 _IDLE_READERS = 4
+_PATIENCE = 2.0  # seconds to wait for another process without a warning
 _TROUBLE = (sqlite3.Error, OSError, OverflowError, UnicodeError)
 
 
-class Connection(sqlite3.Connection):
-    """A connection that knows the dialect of the shared statements."""
-
-    dialect = SQLITE
+class Locked(Exception):
+    """Another connection is writing, and the caller does not wait."""
 
 
 class Database:
     """The connections of this process to one file; stores on the same file share it."""
 
-    timeout = 30.0  # seconds to wait for another process that writes
+    timeout = TIMEOUT  # seconds to wait for another process that writes
     bad_row = BAD_ROW
     now = staticmethod(now)
 
@@ -44,6 +52,7 @@ class Database:
         self.locks = LockFile(path + "-lock")
         self.settled: set[tuple[int, int]] = set()  # claims whose workflow has an end on record
         self.lock = threading.RLock()
+        self._waits = True  # changed under the lock only
         self._writer: Connection | None = None
         self._idle: list[Connection] = []  # append and pop are atomic
         self._identity: tuple[int, int] | None = None  # which file is open: a path may come to mean another
@@ -65,7 +74,7 @@ class Database:
                 connection = self._writer or self._open_writer()
                 if full:
                     connection.execute("PRAGMA synchronous = FULL")
-                connection.execute("BEGIN IMMEDIATE")
+                self._begin(connection)
                 if fault_points.hook is not None:
                     fault_points.point("write.begun")
                 result = work(connection)
@@ -84,6 +93,56 @@ class Database:
                 raise
             return result
 
+    @contextmanager
+    def without_waiting(self) -> Iterator[None]:
+        """Have writes of this thread raise Locked where they would wait for another connection or thread."""
+        if not self.lock.acquire(blocking=False):
+            raise Locked
+        try:
+            self._waits = False
+            yield
+        finally:
+            self._waits = True
+            self.lock.release()
+
+    def is_locked(self) -> bool:
+        """Return whether another connection or thread is writing now."""
+        if not self.lock.acquire(blocking=False):
+            return True
+        try:
+            if self._writer is None or self._writer.in_transaction:
+                return False
+            self._writer.execute("BEGIN IMMEDIATE")
+            self._writer.execute("ROLLBACK")
+        except sqlite3.Error as error:
+            return _is_busy(error)  # of anything else the write itself informs
+        finally:
+            self.lock.release()
+        return False
+
+    def _begin(self, connection: Connection) -> None:
+        """Begin to write. Raises Locked where another connection writes and this thread does not wait."""
+        started, pause, is_told = monotonic(), 0.001, False
+        while True:
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                return
+            except sqlite3.OperationalError as error:
+                waited = monotonic() - started
+                if not _is_busy(error) or (self._waits and waited >= self.timeout):
+                    raise
+            if not self._waits:
+                raise Locked
+            if waited > _PATIENCE and not is_told:
+                is_told = True
+                warnings.warn(
+                    f"{self.path} has been locked by another process for {_PATIENCE:g} s; this one waits up "
+                    f"to {self.timeout:g} s (lock_timeout).",
+                    stacklevel=2,
+                )
+            sleep(min(pause, max(self.timeout - waited, 0.0)))
+            pause = min(pause * 2, 0.05)
+
     def read(self, work: Callable[[Connection], T]) -> T:
         """Return what the work returns; all it reads is of one moment.
 
@@ -93,16 +152,21 @@ class Database:
         connection = None
         try:
             connection = self._take_reader()
+            if connection.budget is not None:
+                connection.budget.renew()
             connection.execute("BEGIN")
             result = work(connection)
             connection.execute("COMMIT")
+            connection.check_unchanged(self.path)
         except BaseException as error:
             if connection is not None:
                 connection.close()
+                if connection.interrupted(error):
+                    raise KeyboardInterrupt from error
             if isinstance(error, _TROUBLE):
                 raise translated(error, self.path) from error
             raise
-        if len(self._idle) < _IDLE_READERS:
+        if connection.is_kept and len(self._idle) < _IDLE_READERS:
             self._idle.append(connection)
         else:
             connection.close()
@@ -120,6 +184,19 @@ class Database:
             except _TROUBLE as error:
                 raise translated(error, self.path) from error
 
+    def recover(self) -> bool:
+        """Create the file, or finish what a crashed program left half done; return whether that was needed.
+
+        Readers do neither. Raises CheckpointError when that fails.
+        """
+        try:
+            if self._writer is not None or not needs_recovery(self.path):
+                return False
+        except OSError as error:
+            raise translated(error, self.path) from error
+        self.open()
+        return True
+
     def close(self) -> None:
         """Close every connection; the next use opens what it needs."""
         with self.lock:
@@ -133,9 +210,9 @@ class Database:
 
     def copy_to(self, path: str) -> None:
         """Write a compact copy, as of one moment; raises FileExistsError rather than overwrite anything."""
-        self.open()
         create_private(path, exist_ok=False)
-        connection = self._connect(f"file:{in_uri(self.path)}?mode=ro", uri=True)
+        connection = reader_at(self.path, self.timeout)
+        connection.execute("PRAGMA query_only = OFF")  # the new file is written; this one is opened read-only
         try:
             connection.execute("VACUUM INTO ?", (path,))
         except BaseException:
@@ -179,8 +256,10 @@ class Database:
         self.locks.forget()
 
     def _open_writer(self) -> Connection:
+        check_beside(self.path)
+        check_journal(self.path)
         create_private(self.path)
-        connection = self._connect(self.path, uri=False)
+        connection = connect(self.path, self.timeout)
         try:
             # Before anything is changed: the file may be another program's or of a newer release.
             if missing_migrations(connection, self.path):
@@ -188,6 +267,7 @@ class Database:
             self._use_wal(connection)
             migrate(connection, self.path)
             connection.execute("PRAGMA synchronous = NORMAL")
+            connection.execute("PRAGMA busy_timeout = 0")  # `_begin` waits, and can give up
         except BaseException:
             connection.close()
             raise
@@ -215,32 +295,9 @@ class Database:
 
     def open_reader(self) -> Connection:
         """Return a connection of one's own, which can neither write nor checkpoint; close it in the end."""
-        if self._writer is None and (is_empty(self.path) or os.path.exists(self.path + "-journal")):
-            self.open()  # a reader can neither create the file nor undo what a crash left half done
-        connection = self._connect(f"file:{in_uri(self.path)}?mode=ro", uri=True)
-        try:
-            connection.execute("PRAGMA query_only = ON")
-            connection.execute("PRAGMA wal_autocheckpoint = 0")
-            connection.create_function("contains", 2, contains, deterministic=True)
-            outdated = self._identity is None and missing_migrations(connection, self.path)
-        except BaseException:
-            connection.close()
-            raise
-        if outdated:
-            self.open()
-        self._identity = self._identity or identity(self.path)
-        return connection
-
-    def _connect(self, name: str, *, uri: bool) -> Connection:
-        connection = sqlite3.connect(
-            name,
-            timeout=self.timeout,
-            isolation_level=None,
-            check_same_thread=False,
-            factory=Connection,
-            uri=uri,
-        )
-        connection.execute("PRAGMA trusted_schema = OFF")
+        connection = reader_at(self.path, self.timeout)
+        if connection.is_kept:
+            self._identity = self._identity or identity(self.path)
         return connection
 
     def _undo(self, connection: Connection | None, full: bool) -> None:
@@ -291,6 +348,10 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_in_child)
 
 
+def _is_busy(error: sqlite3.Error) -> bool:
+    return (getattr(error, "sqlite_errorcode", 0) & 0xFF) == sqlite3.SQLITE_BUSY
+
+
 def create_private(path: str, *, exist_ok: bool = True) -> None:
     """Create a file that only its user can read; raises FileExistsError unless it may exist."""
     try:
@@ -306,16 +367,6 @@ def create_private(path: str, *, exist_ok: bool = True) -> None:
         os.close(file)
 
 
-def in_uri(path: str) -> str:
-    """Return a path as it stands in SQLite's file: addresses."""
-    return path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
-
-
-def is_empty(path: str) -> bool:
-    """Return whether there is nothing at a path, or nothing in it."""
-    return not (os.path.exists(path) and os.path.getsize(path))
-
-
 def identity(path: str) -> tuple[int, int] | None:
     """Return which file a path means, None if there is none."""
     try:
@@ -323,26 +374,3 @@ def identity(path: str) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino
-
-
-def read_only(path: str) -> Connection:
-    """Return a connection; a file of an older release can be read as far as its tables go.
-
-    Raises:
-        CheckpointError: there is no such file, or it is another program's or of a newer release.
-    """
-    try:
-        connection = sqlite3.connect(
-            f"file:{in_uri(path)}?mode=ro", uri=True, isolation_level=None, factory=Connection
-        )
-    except sqlite3.Error as error:
-        raise translated(error, path) from error
-    try:
-        connection.execute("PRAGMA trusted_schema = OFF")
-        missing_migrations(connection, path)
-    except BaseException as error:
-        connection.close()
-        if isinstance(error, sqlite3.Error):
-            raise translated(error, path) from error
-        raise
-    return connection

@@ -11,7 +11,8 @@ from typing import Any
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.sql import queries
 from hypergraph.checkpointers.sql.columns import fields_of, or_corrupt
-from hypergraph.checkpointers.sqlite.database import Connection, database_at
+from hypergraph.checkpointers.sqlite.database import database_at
+from hypergraph.checkpointers.sqlite.reading import Connection
 
 
 class SqliteLists:

@@ -16,15 +16,17 @@ erased      keys of workflows that are deleted, while their rows still go in bat
 tallies     how many workflows without parent there are by status and graph, so that a list need not count;
             names of graphs have "=" before them, "" is no name
 lengths     of long workflows, how many steps they have before superstep `counted`
+identity    one random id, which the values and steps of an encrypted store are bound to
 """
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Callable
 
 from hypergraph.checkpointers import fault_points
-from hypergraph.exceptions import SchemaTooNewError, StoreUnavailableError
+from hypergraph.exceptions import SchemaTooNewError, StoreCorruptError, StoreUnavailableError
 
 APPLICATION_ID = 0x68677068  # "hgph"
 OUTPUT, INPUT, OTHER = 0, 1, 2
@@ -84,6 +86,8 @@ _FIRST = (
         BEGIN DELETE FROM lengths WHERE workflow = NEW.workflow; END""",
     """CREATE TRIGGER forgotten AFTER DELETE ON workflows
         BEGIN DELETE FROM lengths WHERE workflow = OLD.key; END""",
+    "CREATE TABLE identity (id BLOB NOT NULL)",
+    "INSERT INTO identity VALUES (randomblob(16))",
 )
 
 
@@ -93,6 +97,24 @@ def _create_tables(connection: sqlite3.Connection) -> None:
 
 
 MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_create_tables,)
+
+_NAMED = re.compile(r"CREATE (TABLE|INDEX|TRIGGER) (\w+)")
+# Tables that SQLite makes itself: for AUTOINCREMENT, and for statistics if a user asks for them.
+_OF_SQLITE = {
+    ("table", "sqlite_sequence", "CREATE TABLE sqlite_sequence(name,seq)"),
+    ("table", "sqlite_stat1", "CREATE TABLE sqlite_stat1(tbl,idx,stat)"),
+    ("table", "sqlite_stat4", "CREATE TABLE sqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)"),
+}
+
+
+def _objects(statements: tuple[str, ...]) -> frozenset[tuple[str, str, str]]:
+    """Return kind, name and text of what statements create, as SQLite lists them."""
+    found = [(_NAMED.match(statement), statement) for statement in statements]
+    return frozenset((named[1].lower(), named[2], text) for named, text in found if named)
+
+
+# The objects of each version of the tables.
+SCHEMAS: tuple[frozenset[tuple[str, str, str]], ...] = (frozenset(), _objects(_FIRST))
 
 
 def number(connection: sqlite3.Connection, pragma: str) -> int:
@@ -106,10 +128,11 @@ def missing_migrations(connection: sqlite3.Connection, location: str) -> int:
     Raises:
         SchemaTooNewError: a newer release wrote the file.
         StoreUnavailableError: another program wrote the file.
+        StoreCorruptError: the file holds other tables, views or triggers than its version has.
     """
     known = len(MIGRATIONS)
-    version, ours, is_empty = _at_one_moment(connection)
-    if not ours and (version or not is_empty):
+    version, ours, objects = _at_one_moment(connection)
+    if not ours and (version or objects):
         raise StoreUnavailableError(
             f"{location} is a database of another program; nothing was changed. Choose another path.",
             location=location,
@@ -122,11 +145,32 @@ def missing_migrations(connection: sqlite3.Connection, location: str) -> int:
             found=version,
             known=known,
         )
+    _check_objects(objects, version, location)
     return known - version
 
 
-def _at_one_moment(connection: sqlite3.Connection) -> tuple[int, bool, bool]:
-    """Return the schema version, whether the file is ours, and whether nothing is in it.
+def _check_objects(objects: list[tuple[object, ...]], version: int, location: str) -> None:
+    """Raise StoreCorruptError unless the tables, indexes, views and triggers are those that a release makes.
+
+    A view in the place of a table, or a trigger, is code: it would run with every read or write.
+    """
+    wanted = SCHEMAS[version] if 0 <= version < len(SCHEMAS) else frozenset()
+    found = {each for each in objects if each[2] is not None}  # the index of a key has no text
+    if found - _OF_SQLITE == wanted:
+        return
+    foreign = sorted(found - _OF_SQLITE - wanted, key=repr)
+    missing = sorted(wanted - found)
+    kind, name = (foreign or missing)[0][:2]
+    what = f"a {kind!s:.20} {name!s:.80} that no release makes" if foreign else f"no {kind} {name}"
+    raise StoreCorruptError(
+        f"The store {location} has {what}: its schema was changed or is damaged. Nothing was read. Use a "
+        "backup, or remove what was added if you know where it comes from.",
+        location=location,
+    )
+
+
+def _at_one_moment(connection: sqlite3.Connection) -> tuple[int, bool, list[tuple[object, ...]]]:
+    """Return the schema version, whether the file is ours, and what is in it: kinds, names and texts.
 
     Read one by one, they would not fit together while another process creates the file.
     """
@@ -136,7 +180,7 @@ def _at_one_moment(connection: sqlite3.Connection) -> tuple[int, bool, bool]:
     try:
         version = number(connection, "user_version")
         ours = number(connection, "application_id") == APPLICATION_ID
-        return version, ours, not connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
+        return version, ours, connection.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
     finally:
         if is_alone and connection.in_transaction:  # an error may have ended it already
             connection.execute("ROLLBACK")

@@ -1,4 +1,4 @@
-"""`hypergraph db info`, `db check`, `db migrate` and `db copy`: stores as databases."""
+"""`hypergraph db info`, `db check`, `db recover`, `db migrate` and `db copy`: stores as databases."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import quoted
 from hypergraph.display import Table, jsonable, plural
 from hypergraph.exceptions import CheckpointError
-from hypergraph.views.address import without_password
+from hypergraph.views.address import is_server, without_password
 from hypergraph.views.check import check
-from hypergraph.views.database import MigratedView, database, schema_versions, sql_only
+from hypergraph.views.database import MigratedView, RecoveredView, database, schema_versions, sql_only
 from hypergraph.views.problems import REFUSED, Problem
 from hypergraph.views.stores import resolve, store_at
 from hypergraph.views.writes import Written
 
 db_info_options: tuple[Option, ...] = ()
 db_check_options: tuple[Option, ...] = ()
+db_recover_options: tuple[Option, ...] = ()
 db_migrate_options: tuple[Option, ...] = ()
 db_copy_options = (
     Option("FROM", "the source database", needed=True),
@@ -59,9 +60,24 @@ def db_check(call: Call) -> Reply:
     )
 
 
-def db_migrate(call: Call) -> Reply:
-    """Update a store to the schema of this release."""
+def db_recover(call: Call) -> Reply:
+    """Finish what a crashed program left half written; every other command only reads such a file."""
     store = sql_only(store_at(call.address))
+    recovered = store.backend.recover()
+    store.close()
+    document: RecoveredView = {
+        "schema": "hypergraph.recovered/1",
+        "path": jsonable(store.backend.location),
+        "recovered": recovered,
+    }
+    outcome = "recovered" if recovered else "nothing was left half written"
+    header = [f"Database: {store.backend.location}", outcome]
+    return Reply(document, tuple, header, [quoted("hypergraph", "db", "check")])
+
+
+def db_migrate(call: Call) -> Reply:
+    """Update a store to the schema of this release; on a server, create it if it is missing."""
+    store = sql_only(store_at(call.address, create=is_server(call.address)))
     path, before = store.backend.location, schema_versions(store).found
     store.backend.open()
     store.close()

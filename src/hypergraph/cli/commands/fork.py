@@ -8,7 +8,7 @@ from hypergraph.checkpointers import Checkpointer
 from hypergraph.checkpointers.records import NewWorkflow
 from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
-from hypergraph.cli.execution import RUN_OPTIONS, Order, options_of, outcome, reply_to
+from hypergraph.cli.execution import PROGRESS, RUN_OPTIONS, Order, options_of, outcome, reply_to
 from hypergraph.cli.inputs import PAIRS, VALUES, given_values
 from hypergraph.cli.output import quoted
 from hypergraph.cli.stores import APP, WF, asked
@@ -32,6 +32,7 @@ fork_options = (
     VALUES,
     Option("--id", "the id of the fork, default a new one", "NEW"),
     *RUN_OPTIONS[2:5],
+    PROGRESS,
 )
 
 
@@ -56,7 +57,7 @@ def fork(call: Call) -> Reply:
         **options_of(given),
     }
     edits = given_values(graph, given.values, pairs)
-    order = Order(target, graph, edits, options, quiet=given.json or given.jsonl)
+    order = Order(target, graph, edits, options, quiet=given.json or given.jsonl, progress=given.progress)
     _check_point(store, origin, given.at)
     return reply_to(outcome(order, store), order)
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from hypergraph.cli.call import Call, Reply
-from hypergraph.cli.execution import RESUME_OPTIONS, RUN_OPTIONS, order_of, outcome, reply_to
+from hypergraph.cli.execution import PROGRESS, RESUME_OPTIONS, RUN_OPTIONS, order_of, outcome, reply_to
 from hypergraph.cli.inputs import PAIRS, VALUES
 from hypergraph.cli.stores import WF, asked
 from hypergraph.cli.targets import STORED_TARGET
 from hypergraph.views.problems import USAGE, Problem
 
-resume_options = (WF, STORED_TARGET, PAIRS, VALUES, *RUN_OPTIONS, *RESUME_OPTIONS)
+resume_options = (WF, STORED_TARGET, PAIRS, VALUES, *RUN_OPTIONS, *RESUME_OPTIONS, PROGRESS)
 
 
 def resume(call: Call) -> Reply:

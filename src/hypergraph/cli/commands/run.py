@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
-from hypergraph.cli.execution import RESUME_OPTIONS, RUN_OPTIONS, order_of, outcome, reply_to
+from hypergraph.cli.execution import PROGRESS, RESUME_OPTIONS, RUN_OPTIONS, order_of, outcome, reply_to
 from hypergraph.cli.inputs import PAIRS, VALUES, pair_of
 from hypergraph.cli.stores import APP
 from hypergraph.cli.targets import TARGET
@@ -22,6 +22,7 @@ run_options = (
     *RESUME_OPTIONS,
     Option("--tag", "a tag of the workflow", "K=V", many=True),
     Option("--no-store", "do not store the run"),
+    PROGRESS,
 )
 
 

@@ -1,8 +1,8 @@
 """The HTTP endpoints of a worker: `/health` for a supervisor, `/metrics` for Prometheus.
 
 `/health` responds with 200 while the worker holds its lock and claims runs, else with 503. Both accept GET
-and HEAD only, and ignore the body of a request. Connections have a deadline and a limited number: slow clients
-neither take the threads of a worker nor keep a supervisor from its answer.
+and HEAD only, and ignore the body of a request. Connections have a deadline and a limited number: slow
+clients neither take the threads of a worker nor keep a supervisor from its answer.
 """
 
 from __future__ import annotations
