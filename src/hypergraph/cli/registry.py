@@ -132,6 +132,7 @@ COMMANDS = {
     "completion": Command(
         "print a completion script for a shell", KEEP, ("completion bash >> ~/.bashrc", "completion fish")
     ),
+    "skill": Command("print or install instructions for coding agents", KEEP, ("skill", "skill --install -")),
     "doctor": Command("check the installation and the store", KEEP, ("doctor",)),
     "help": Command("show the help of a command", KEEP, ("help", "help resume")),
     "version": Command("print the version", KEEP, ("version", "--version")),

@@ -68,6 +68,7 @@ class ResumeState:
     visits: dict[int, int] = field(default_factory=dict)  # how often each step has completed
     remade: list[Step] = field(default_factory=list)  # what runs first, because values it made were not kept
     lost: dict[str, str] = field(default_factory=dict)  # node -> why values it made are not there
+    reopened: set[int] = field(default_factory=set)  # nested graphs of which only changed nodes run again
     waiting: dict[str, StepRecord] = field(default_factory=dict)  # open questions, by node
     rows: list[tuple[int, Step, str | None, Any]] = field(
         default_factory=list

@@ -6,11 +6,14 @@ import os
 import threading
 import time
 import traceback
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import date, datetime
+from decimal import Decimal
 from types import MappingProxyType
 from typing import Any
+from uuid import UUID
 
 from hypergraph.checkpointers import clock
 from hypergraph.checkpointers.background import Writer
@@ -100,6 +103,8 @@ _EARLY = 0.005  # seconds for which a finished step may wait for others, to be c
 _IDLE = 10.0  # seconds without work after which the thread that writes late ends
 _NEVER = float("inf")
 _NOT_KEPT = "persist=False"
+_NOTHING: Any = (object(), None)
+_IMMUTABLE = frozenset((int, float, complex, bool, str, bytes, type(None), date, datetime, Decimal, UUID))
 _Versions = tuple[dict[str, int], dict[str, int], dict[str, int]]  # of inputs, outputs, awaited names
 
 
@@ -139,6 +144,9 @@ class Journal:
         self.must_wait = False  # whether something has to be written before the run proceeds
         self._writing = threading.Lock()  # commits keep their order, whatever thread writes them
         self._next: Commit | None = None  # taken from the outbox, and not written yet
+        self.is_closed = False
+        self.shared = shared_names(run)  # what several calls take
+        self._handed: dict[str, tuple[Any, bytes | None]] = {}  # their objects, and what was in them before
         self._trouble: BaseException | None = None  # what went wrong while no step was there to fail
         self.superstep = -1  # of the last step
         self.waits_for_end = store.policy.durability == "exit"
@@ -149,7 +157,10 @@ class Journal:
 
     def before(self, step: Step, superstep: int) -> tuple[int, ...]:
         """Make durable what the step could take; return the indexes of the steps that became durable."""
-        if not self._is_remade(step):
+        past = self.run.resumed
+        if past is not None and step.index in past.reopened:
+            past.reopened.discard(step.index)
+        elif not self._is_remade(step):
             self.visits[step.index] = self.visits.get(step.index, 0) + 1
         if self.numbers is not None and not step.appends:  # now: steps that run together end in any order
             asked = self.waiting.get(step.name) if self.waiting else None
@@ -186,6 +197,31 @@ class Journal:
         self.store.backend.write(
             self.store.encoding.commit(self.claim, inputs={name: (version, value)}, at=self.turn)
         )
+
+    def hand_out(self, step: Step) -> None:
+        """Give a call what is recorded, also if an earlier call has changed the object that it was given.
+
+        The first call gets the object itself, later ones a copy. What cannot be stored is shared.
+        """
+        values = self.run.values
+        for name in self.shared.intersection(step.node.inputs):
+            value = values.get(name)
+            if type(value) in _IMMUTABLE:
+                continue
+            handed, raw = self._handed.get(name, _NOTHING)
+            if handed is not value:
+                self._handed[name] = (value, self._form_of(value))
+            elif raw is not None:
+                fresh = self.store.encoding.serializer.deserialize(raw)
+                if not isinstance(fresh, Undecodable):
+                    values[name] = fresh
+                    self._handed[name] = (fresh, raw)
+
+    def _form_of(self, value: Any) -> bytes | None:
+        try:
+            return self.store.encoding.serializer.serialize(value)
+        except Exception:  # the warning comes from where it is stored
+            return None
 
     def asks_the_same(self, step: Step) -> bool:
         """Say whether a question that was answered is asked about the same values now.
@@ -229,6 +265,8 @@ class Journal:
             facts["lost"], facts["values"] = dict.fromkeys(made, _NOT_KEPT), {}
         else:
             facts["values"] = made if not step.appends else self._grown(step, value)
+        for name in made if self._handed else ():
+            self._handed.pop(name, None)  # it is written anew, if only by changing it in place
         self._add(step, superstep, StepStatus.COMPLETED, seconds, facts, made)
         if not step.node.repeatable:
             self.outbox.append({"full": True})
@@ -410,6 +448,7 @@ class Journal:
         self, status: WorkflowStatus, *, full: bool, code: NewWorkflow | None = None
     ) -> tuple[int, ...]:
         """Write down how the run ended; return the indexes of the steps that became durable."""
+        self.is_closed = True
         duration = (self.run.stopped_at - self.run.started) * 1000 + self.active_time
         if self._trouble is not None:
             raise self._trouble
@@ -467,6 +506,23 @@ def _in_child() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_in_child)
+
+
+def shared_names(run: Run) -> frozenset[str]:
+    """Return the names that several calls of a run may take: those of nodes, rounds and attempts."""
+    memo = run.admission.graph.memo
+    if "shared" not in memo:
+        takers = Counter(name for step in run.plan.steps for name in step.node.inputs)
+        again = {
+            name
+            for step in run.plan.steps
+            if run.admission.layout.home[step.index] or getattr(step.node, "retry", None) is not None
+            for name in step.node.inputs
+        }
+        memo["shared"] = frozenset(
+            again.union(n for n, count in takers.items() if count > 1) - run.plan.lists
+        )
+    return memo["shared"]  # type: ignore[no-any-return]  # put there above
 
 
 def growth_of(store: Checkpointer, workflow_id: str, *, is_new: bool) -> Growth:

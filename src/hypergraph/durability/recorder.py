@@ -23,6 +23,7 @@ from hypergraph.durability.code_changes import (
     outdated_nodes,
     refuse_other_graph,
     refuse_other_rules,
+    refuse_rerun,
 )
 from hypergraph.durability.history import Stored, active_time, produced, stored_in
 from hypergraph.durability.journal import Journal, refuse_crash_loop
@@ -277,6 +278,7 @@ class WorkflowRecorder:
             record_answers(self.store, stored.workflow.id, answers)
             stored = self._stored(run) or stored
         if outdated:
+            refuse_rerun(run, stored, outdated)
             self.reruns[run] = stored
         code = code_to_record(graph, stored, stored.finished)
         if not run.fixed:
@@ -305,7 +307,7 @@ class WorkflowRecorder:
     def close(self, run: Run) -> tuple[int, ...]:
         """Write down how the run ended; return the indexes of the steps that became durable."""
         journal: Journal | None = run.journal
-        if journal is None:
+        if journal is None or journal.is_closed:
             return ()
         try:
             full = _is_outermost(run) or bool(run.asked)

@@ -121,7 +121,7 @@ _LOST = Undecodable("not stored")
 _BADLY = {WorkflowStatus.FAILED: RunStatus.FAILED, WorkflowStatus.STOPPED: RunStatus.STOPPED}
 
 
-def take_up(
+def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
     run: Run,
     stored: Stored,
     news: Mapping[str, tuple[int, Any]],
@@ -151,6 +151,7 @@ def take_up(
         if names or outdated:
             past.first = past.entry
         replay.begin(turn, reached)
+        past.reopened = _reopened(run, names, again)
         outside = {name for name, index in plan.index.items() if not reached >> index & 1}
         kept = list({r.node_name: r for r in stored.records if r.node_name in outside}.values())
     standing = replay.standing
@@ -185,6 +186,18 @@ def take_up(
     run.records += past.raw_records()
     _ask_again(run, past.waiting.values())
     return past
+
+
+def _reopened(run: Run, news: Collection[str], again: Sequence[int]) -> set[int]:
+    """Return the nested graphs whose own run continues: their code has changed, and not what they take."""
+    steps, reached_from = run.plan.steps, run.admission.layout.reached_from
+    return {
+        index
+        for index in again
+        if steps[index].kind == "graph"
+        and steps[index].node.durability == "nested"
+        and not reached_from(news, [other for other in again if other != index]) >> index & 1
+    }
 
 
 def _pass_over_given_up(run: Run, stored: Stored, store: Checkpointer, reached: int) -> None:

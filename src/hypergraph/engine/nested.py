@@ -104,10 +104,10 @@ class MapRun:
             recorder.open_map(self)
         else:
             self.refuse_answers_to_no_item()
-        if observer is not None:
-            await observer.map_started(self)
         self.started = clock()
         try:
+            if observer is not None:
+                await observer.map_started(self)
             await self._run_items()
         finally:
             self.stopped_at = clock()

@@ -17,7 +17,7 @@ from hypergraph.checkpointers import Checkpointer, StepRecord, StepStatus, Workf
 from hypergraph.checkpointers.clock import now
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import Payload
-from hypergraph.display import escape_html, iso, jsonable, plural
+from hypergraph.display import escape_html, escape_json, iso, jsonable, plural
 from hypergraph.ui.assets import FOLDER, asset
 from hypergraph.values.undecodable import Undecodable
 from hypergraph.views.graph import graph
@@ -352,9 +352,9 @@ def page(store: Checkpointer, workflow_id: str) -> bytes:
 
 def inert(text: str) -> str:
     """Return the same JSON, escaped for a script element: nothing in it can end the element."""
-    for character in "<>&\u2028\u2029":
+    for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
-    return text
+    return escape_json(text)
 
 
 def _policy(number: str) -> str:

@@ -174,6 +174,7 @@ class CodecChain:
         _check_order(links)
         self._links = links
         self._sealing = next((link for link in links if link.encrypts), None)
+        self.encrypts = self._sealing is not None  # whether the encoded bytes are encrypted
         self._known = {link.id: link for link in (*(_Link(codec) for codec in also_reads), *links)}
         self.format = "+".join(link.tag for link in links)  # the name of the chain in stored values
 
@@ -190,11 +191,6 @@ class CodecChain:
     def codecs(self) -> tuple[Codec, ...]:
         """The codecs that are applied, in order."""
         return tuple(link.codec for link in self._links)
-
-    @property
-    def encrypts(self) -> bool:
-        """Whether the encoded bytes are encrypted."""
-        return self._sealing is not None
 
     def encode(self, data: bytes, identity: bytes = b"") -> bytes:
         """Return the bytes to store; `identity` identifies the row they belong to.

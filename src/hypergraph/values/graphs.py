@@ -27,7 +27,12 @@ def with_graphs(serializer: Serializer, graphs: Graphs) -> Serializer:
     for graph in graphs:
         if not hasattr(graph, "iter_nodes"):
             raise TypeError(f"graphs=[...] must hold graphs, got {type(graph).__name__}")
-        _collect(graph, annotations, functions)
+        known = graph.memo.get("classes")
+        if known is None:
+            known = graph.memo["classes"] = ([], [])
+            _collect(graph, *known)
+        annotations += known[0]
+        functions += known[1]
     return serializer.with_types(annotations, functions)
 
 

@@ -16,9 +16,9 @@ from typing import Any, ClassVar, Self
 import msgspec
 
 from hypergraph.values.classes import REGISTERED, Classes, register
-from hypergraph.values.limits import LONGEST_TEXT, check_json, check_msgpack
+from hypergraph.values.limits import LONGEST_TEXT, SMALL, check_json, check_msgpack
 from hypergraph.values.trees import PLAIN, SHORT, Reader, Writer, is_plain
-from hypergraph.values.undecodable import Undecodable
+from hypergraph.values.undecodable import Undecodable, with_public_text
 
 __all__ = ["JsonSerializer", "MsgpackSerializer", "PickleSerializer", "Serializer", "Undecodable", "register"]
 
@@ -77,6 +77,8 @@ class _TreeSerializer(Serializer):
     def serialize(self, value: Any) -> bytes:
         """Return the value as bytes. Raises TypeError, with type and path, if it cannot be stored exactly."""
         data = self._written(value)
+        if len(data) <= SMALL:
+            return data
         try:
             self._check(data)
         except ValueError as error:
@@ -98,14 +100,16 @@ class _TreeSerializer(Serializer):
             raise self._refused(value, "nested too deep") from None
 
     def _refused(self, value: Any, reason: object) -> TypeError:
-        return TypeError(f"{type(self).__name__} cannot store {type(value).__name__}: {reason}")
+        text = f"{type(self).__name__} cannot store {type(value).__name__}: {reason}"
+        return with_public_text(TypeError(text), text)
 
     def deserialize(self, data: bytes) -> Any:
         """Return the value of these bytes, or an `Undecodable` with the reason and the readable part."""
         if type(data) is not bytes:
             data = bytes(data)
         try:
-            self._check(data)
+            if len(data) > SMALL:
+                self._check(data)
             tree = self._decode(data)
             has_tags = b"$" in data and self._marker in data  # a single byte is found much faster
             del data  # frees memory early: it may be large
@@ -194,7 +198,8 @@ class PickleSerializer(Serializer):
         try:
             return pickle.dumps(value, protocol=5)
         except Exception as error:  # __reduce__ can raise anything
-            raise TypeError(f"PickleSerializer cannot store {type(value).__qualname__}: {error}") from error
+            text = f"PickleSerializer cannot store {type(value).__qualname__}"
+            raise with_public_text(TypeError(f"{text}: {error}"), text) from error
 
     def deserialize(self, data: bytes) -> Any:
         """Return the value of these bytes, or an `Undecodable` with the reason."""

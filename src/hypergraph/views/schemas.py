@@ -28,6 +28,7 @@ from hypergraph.views.state import SavedValue, StateView
 from hypergraph.views.stats import StatsView
 from hypergraph.views.step import StepDetail
 from hypergraph.views.steps import ColumnsView, StepPage
+from hypergraph.views.texts import CompletionScript, DemoRun, HelpText, SchemaList, SkillText, Stopped
 from hypergraph.views.timeline import TimelineView
 from hypergraph.views.values import ValueView
 from hypergraph.views.watch import FollowedItem, FollowedStep
@@ -88,6 +89,12 @@ SCHEMAS: dict[str, type] = {
     "recovered": RecoveredView,
     "doctor": HealthView,
     "version": VersionView,
+    "demo": DemoRun,
+    "help": HelpText,
+    "skill": SkillText,
+    "completion": CompletionScript,
+    "schemas": SchemaList,
+    "stopped": Stopped,
 }
 
 

@@ -290,3 +290,19 @@ def test_a_paused_workflow_is_cancelled(shop: RunCli) -> None:
 def test_progress_is_printed_in_lines_if_wanted(shop: RunCli) -> None:
     said = shop("run", "shop:math", "n=3", "--progress")
     assert "▶ twice started" in said.err
+
+
+def test_errors_stats_show_and_graph_agree_about_a_resolved_error(shop: RunCli) -> None:
+    shop("run", "shop:math", "n=-8", "--id", "neg", code=1)
+    assert shop.json("errors")["failures"] == 1
+    (Path(shop.folder) / "fixed").touch()
+    shop("resume", "neg")
+    assert shop.json("errors")["failures"] == 0
+    every = shop.json("errors", "--all")
+    (stats,) = (item for item in shop.json("stats")["items"] if item["node"] == "root")
+    (shown,) = (node for node in shop.json("show", "neg")["nodes"] if node["node"] == "root")
+    drawn = shop.json("graph", "neg")["overlay"]["root"]
+    assert every["failures"] == round(stats["error_rate"] * stats["count"]) == shown["errors"] == 1
+    assert stats["count"] == shown["runs"] == drawn["runs"] == 2
+    assert shop.json("ls")["items"][0]["steps"] == 3
+    assert "First error (resolved): neg, step 1, root" in shop("show", "neg").out

@@ -42,6 +42,7 @@ from hypergraph.checkpointers.sql.rows import (
     NEW,
     NO_VALUES,
     OPEN_INTENTS,
+    PROGRESS,
     PUT,
     RECORDED,
     SCRAMBLED,
@@ -207,6 +208,9 @@ def _take(connection: Connection, database: Database, workflow_id: str, row: Row
     crashed = pid is not None and status == WorkflowStatus.ACTIVE.value
     counts = {} if force else json.loads(crashes or "{}")
     if crashed and not force:
+        if counts:  # a node that has completed since its last crash is not in a loop of crashes
+            for (node,) in connection.execute(PROGRESS, (key, fence)).fetchall():
+                counts.pop(node, None)
         blamed = {node for _, node, announced_by in announced if announced_by == fence}
         for node in blamed or {""}:  # "": no node was announced
             counts[node] = counts.get(node, 0) + 1

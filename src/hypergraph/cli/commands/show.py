@@ -115,7 +115,7 @@ def _next(found: WorkflowDetail) -> list[str]:
 
 
 def _keys(pause: PauseView) -> str:
-    return " ".join(f"{key}=..." for key in pause["response_keys"].values())
+    return quoted(*(f"{key}=..." for key in pause["response_keys"].values()))
 
 
 def _resume(found: WorkflowDetail) -> str:
