@@ -71,6 +71,7 @@ class Loop:
     ahead: int = 0  # mask of what leads to it from outside
     inside: int = 0  # its members, and the bits of the loops inside it
     begins: int = 0  # where it begins
+    first: int = 0  # those that begin the loops inside it that they are in
     early: int = 0  # what it comes by from there before any choice
     opened: int = 0  # controlled nodes that are open when it begins
     unaided: int = 0  # those of them that no gate outside controls
@@ -385,22 +386,24 @@ class Layout:
         for i in range(self.size):
             self.enters.append(self.entered_by(i))
             self.calls.append({j: self._entered(i, j) for j in self.targets[i].values()})
-        self.outer = [loop for loop in self.loops if not self._around(loop)]
         self.beginning = self.scope
-        for loop in self.outer:
+        for loop in self.loops:
             self.beginning &= ~loop.members | loop.begins
+        for loop in self.loops:
+            loop.first = loop.begins
+            for k in loop.inner:
+                loop.first &= ~self.loops[k].members | self.loops[k].begins
         self.stirs = [0] * self.size  # nodes of a loop that a signal reaches for the first time
         for i in self._active():
             for j in self.signalled[i]:
-                k = self._entered(i, j)
-                self.stirs[i] |= 1 << j if k is None else self.loops[k].begins
+                entered = self._entered(i, j)
+                self.stirs[i] |= 1 << j if entered is None else self.loops[entered].begins
         self.calling = [
             0
         ] * self.size  # nodes of loops that a node is outside of: they wait for its beginning
         for i in self._active():
             for j in self.flows[i]:
-                k = self._entered(i, j)
-                if k is not None:
+                if self._entered(i, j) is not None:
                     self.calling[i] |= 1 << j
         self._settle_holds()
 
@@ -452,11 +455,6 @@ class Layout:
         nodes = (1 << self.size) - 1
         pairs = sum((mask & nodes).bit_count() for mask in self.before)
         return pairs == self.scope.bit_count() * (self.scope.bit_count() - 1) // 2
-
-    def _around(self, loop: Loop) -> tuple[int, ...]:
-        """Return the loops around a loop."""
-        home = self.home[(loop.members & -loop.members).bit_length() - 1]
-        return home[: home.index(loop.index)]
 
     def entered_by(self, source: int, absent: Collection[str] = ()) -> tuple[int, ...]:
         """Return the loops that begin anew when a node is done that did not make some of its outputs."""
@@ -565,7 +563,8 @@ class _Places:
         loop.opened = _mask(opened)
         loop.unaided = _mask(i for i in opened if i not in self.outside or self.layout.named >> i & 1)
         heads = self._starts(begins)
-        loop.cut = _mask(heads or self.outside or begins) or 1 << self.component[0]
+        called = {i for i in self.outside if self._is_able(i, set())}
+        loop.cut = _mask(heads or called or begins or self.outside) or 1 << self.component[0]
         loop.gated = bool(heads)
 
     def _starts(self, begins: set[int]) -> set[int]:
@@ -584,9 +583,17 @@ class _Places:
         last |= {i for gate, i in self.choices if gate in gates}
         return {i for i in last if not any(self._stands_between(i, other) for other in last - {i})}
 
-    def _leads_to_a_gate(self, index: int) -> bool:
-        """Say whether a way leads from a node to a gate of the loop without a choice of the loop."""
-        return self._leads_freely(index, self.deciding)
+    def _has_a_gate_asked(self, index: int) -> bool:
+        """Say whether a gate of the loop can be asked after a node, without a choice of the loop."""
+        runs = self._closure(self.heads)
+        found, coming = {index}, [index]
+        while coming:
+            for j in self.ways[coming.pop()] & runs - found:
+                if j in self.deciding:
+                    return True
+                found.add(j)
+                coming.append(j)
+        return False
 
     def _inner(self, begins: set[int]) -> dict[int, int | None]:
         """Return the number of the loop that each node is in when all edges to the beginning are cut."""
@@ -651,7 +658,7 @@ class _Places:
             able = {i for i in self.component if self._is_able(i, set())}
         free = {i for i in able if not layout.controllers[i]}
         plain = {
-            i for i in free if not layout.gates >> i & 1 and (not self.heads or self._leads_to_a_gate(i))
+            i for i in free if not layout.gates >> i & 1 and (not self.heads or self._has_a_gate_asked(i))
         }
         gates = free & self.deciding
         if plain or gates:
@@ -691,19 +698,19 @@ class _Places:
 
     def _needed(self) -> set[int]:
         """Return the controlled nodes without which no gate of the loop could be asked."""
-        if not self.deciding & self._closure(None):
+        if not self.deciding & self._closure(()):
             return set()
-        return {i for i in self.component if self._may_open(i) and not self.deciding & self._closure(i)}
+        return {i for i in self.component if self._may_open(i) and not self.deciding & self._closure({i})}
 
-    def _closure(self, without: int | None) -> set[int]:
-        """Return what could run one after the other if every gate agreed, leaving one node out."""
+    def _closure(self, without: Collection[int]) -> set[int]:
+        """Return what could run one after the other if every gate agreed, leaving some nodes out."""
         found: set[int] = set()
         grown = True
         while grown:
             grown = False
             for i in self.component:
                 may_open = not self.layout.controllers[i] or self._may_open(i)
-                if i not in found and i != without and may_open and self._is_able(i, found):
+                if i not in found and i not in without and may_open and self._is_able(i, found):
                     found.add(i)
                     grown = True
         return found
@@ -843,14 +850,16 @@ class Standing:
             for loop, heads in reversed(waiting):  # inner loops first
                 if not active & ~loop.bit & (loop.inside | loop.ahead):
                     self._begin_round(loop, heads)
-                    held &= ~heads
-                    active = active & ~loop.bit | heads
-            active |= self.due & ~held  # a new round may close what waits for its signals
+                    return self.ready()  # a new round may close what waits for its signals
         before = layout.before
         return [i for i in bits(self.due & ~held) if not active & before[i]]
 
     def _begin_round(self, loop: Loop, heads: int) -> None:
-        self.held[loop.index] &= ~heads
+        chosen, layout = self.held[loop.index], self.layout
+        self.held[loop.index] = chosen & ~heads & loop.cut
+        for i in bits(chosen & ~loop.cut):  # chosen with a head of this loop: they start rounds of inner ones
+            inner = [k for k in layout.home[i] if layout.loops[k].cut >> i & 1]
+            self.held[inner[-1]] |= 1 << i
         self.events.append((loop.index, True))
         if loop.signals:
             self.have &= ~(loop.signals & ~loop.kept)
@@ -972,7 +981,7 @@ class Standing:
             self.entered |= inner.opened if self._is_called(inner) else inner.unaided
             self.events.append((k, False))
             self.have = self.have & ~inner.signals | layout.at_start & inner.signals
-        self.fresh = self.fresh & ~loop.members | loop.begins | self.owed & loop.members
+        self.fresh = self.fresh & ~loop.members | loop.first | self.owed & loop.members
         self._reopen(concerned)
         return concerned
 

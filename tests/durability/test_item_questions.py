@@ -243,3 +243,32 @@ def test_a_nested_question_of_a_loop_is_asked_in_every_round(
         key = "verdict" if flat else result.pauses[0].response_key
         result = run(runner, graph, {key: verdict}, **options)
     assert (result.status, result["text"]) == (RunStatus.COMPLETED, "t+++")
+
+
+def test_a_loop_that_failed_before_its_question_goes_on_after_the_answer(
+    runner: str, options: dict[str, Any]
+) -> None:
+    failures = [OSError("first"), OSError("second")]
+
+    @interrupt(output_name="verdict")
+    def judge(text: str) -> None:
+        return None
+
+    @route(targets=["revise", END])
+    def decide(verdict: str) -> Any:
+        if failures:
+            raise failures.pop()
+        return END if verdict == "fine" else "revise"
+
+    @node(output_name="text")
+    def revise(text: str, verdict: str) -> str:
+        return f"{text}+"
+
+    graph = Graph([judge, decide, revise], name="loop")
+    run(runner, graph, {"text": "t"}, **options)
+    for _ in range(2):
+        with pytest.raises(OSError, match=r"first|second"):
+            run(runner, graph, {"verdict": "more"}, **options)
+    assert run(runner, graph, {"verdict": "more"}, **options).pauses[0].value == "t+"
+    assert run(runner, graph, {"verdict": "more"}, **options).pauses[0].value == "t++"
+    assert run(runner, graph, {"verdict": "fine"}, **options)["text"] == "t++"

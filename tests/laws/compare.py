@@ -111,7 +111,7 @@ def check_case(case: Case, runners: Iterable[str] = RUNNERS) -> Difference | Non
     return None
 
 
-def _compare(  # noqa: PLR0917 - a case, and what is known of it
+def _compare(
     case: Case,
     runner: str,
     runs: list[tuple[dict[str, Any], Outcome]],
@@ -275,7 +275,12 @@ def _less(p: graphs.Part) -> Iterator[graphs.Part]:  # noqa: PLR0912 - one way e
     if p.kind == "graph":
         assert p.inner is not None
         yield replace(
-            p, kind="node", call=Body(p.name, p.outputs, lists=bool(p.map_over)), inner=None, map_over=(), entries=()
+            p,
+            kind="node",
+            call=Body(p.name, p.outputs, lists=bool(p.map_over)),
+            inner=None,
+            map_over=(),
+            entries=(),
         )
         if not p.map_over and len(p.inner.parts) > 1:
             for i in range(len(p.inner.parts)):

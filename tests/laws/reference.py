@@ -48,8 +48,8 @@ D11 Of several nodes that make an awaited name one is enough. If its edge is cut
     a named entry point needs no awaited names for its first run.
 D12 A loop without heads (no gate of it chooses within it) is a cycle without a gate, wherever it is nested.
     It begins at the first node in graph order that has what it needs and that no gate controls, and goes
-    round at this node; at the nodes that gates outside control, if there are any (`gate -> a`, a feeds b, b
-    feeds a: a goes before b). Equality is looked at only on the edges back into these nodes ("Equal values
+    round at this node; at the nodes that gates outside control, if some of them have what they need (`gate ->
+    a`, a feeds b, b feeds a: a goes before b). Equality is looked at only on the edges back into these nodes ("Equal values
     do not stop a round").
 D13 An appended list that has no item yet is an empty list for those who take it, like a default.
 D14 Values of two producers: the latest write counts, in one superstep the later one in graph order. A turn
@@ -61,14 +61,16 @@ D17 Answers that a turn did not use are dropped when a new turn begins, and name
 D19 A last choice (D2) reaches the beginning without passing another node that a gate of the loop controls.
 D20 With declared edges a given value does not count for an ordinary node of a loop with a gate that an edge
     of the loop feeds: the node begins nothing, unless nothing else can.
-D21 A node that no gate controls begins a loop only if it leads to a gate of the loop without a choice: else
-    the loop would be at rest before a gate was asked.
+D21 A node that no gate controls begins a loop only if a gate of the loop can be asked after it without a
+    choice, over nodes that could run: else the loop would be at rest before a gate was asked.
 D22 R8: a given value counts for an ordinary node of a loop if what the loop makes of it cannot come before
     the first choice (`save(n)` begins, `tell(n)` waits for save, `up` makes n by choice: tell takes the
     given n).
 D23 A loop inside of a loop begins where the loop around begins, if that place is inside of it.
 D24 A graph node takes a name with which a loop inside could begin, but need not, if it is given or another
     node makes it. What only the node itself makes stays inside: each execution is a fresh run.
+D25 What is chosen together begins a round together: if a gate chooses the head of a loop and one of a loop
+    inside of it, the inner one waits for the round of the outer one (D3: a, then b).
 D18 max_rounds counts the rounds of an entry, the first one included.
 """
 
@@ -265,6 +267,7 @@ class Interpreter:
         self.changed: dict[tuple[str, str], int] = {}  # when a write of (node, name) changed anything last
         self.decided: dict[str, tuple[int, Any]] = {}
         self.tokens: dict[tuple[str, str], int] = {}  # (gate, head): open for one run
+        self.beside: dict[str, set[str]] = {}  # head -> what was chosen with it, until that began a round
         self.loops: dict[frozenset[str], Loop] = {}
         self.asked: dict[str, Any] = {}  # open questions; for inner graphs their interpreters
         self.answers: dict[str, Any] = {}
@@ -382,7 +385,8 @@ class Interpreter:
         members = {n for e in edges for n in e[:2]}
         if not control or not begin:
             called = {n for n in members if self.gates[n]}
-            return called or set(sorted(begin, key=self.order.__getitem__)[:1])
+            able = {n for n in called if self._able(n, frozenset(members))}
+            return able or set(sorted(begin, key=self.order.__getitem__)[:1]) or called
         inner = components(members, {e for e in edges if e[1] not in begin})
         controlled = {e[1] for e in control}
         free = begin - controlled
@@ -405,41 +409,35 @@ class Interpreter:
         if named:
             self._unlocked[members] = (set(named), set())
             return named
-        handed = {x for x, writes in self.written.items() if any(n == GIVEN for n, _ in writes)}
         inner_gates = {n: {e[0] for e in edges if e[1] == n and e[2] == "control"} for n in members}
+        deciding = {e[0] for e in edges if e[2] == "control"}
         strict = self.net.declared is not None and any(inner_gates.values())
 
         def outside(n: str, x: str) -> bool:
-            part = self.parts[n]
-            made = any(e[1] == n and e[3] == x and e[2] == "data" and e[0] not in members for e in self.edges)
             fed = any(e[1] == n and e[3] == x and e[2] == "data" for e in edges)
-            counts = x in handed
-            if strict and fed and not inner_gates[n] and part.kind != "gate":
-                counts = False  # R8, D20
-            return made or counts or x in self.net.bound or x in part.defaults or x in self.lists
-
-        def awaited(n: str) -> set[Edge]:  # D11
-            given = {e[3] for e in self.edges if e[1] == n and e[2] == "order" and e[0] not in members}
-            return {e for e in edges if e[1] == n and e[2] == "order" and e[3] not in given}
+            ordinary = fed and not inner_gates[n] and self.parts[n].kind != "gate"
+            return self._outside(n, x, members, counts=not (strict and ordinary))  # R8, D20
 
         def has_all(n: str) -> bool:
-            return not awaited(n) and all(outside(n, x) for x in self.parts[n].inputs)
+            return not self._inside(n, members) and all(outside(n, x) for x in self.parts[n].inputs)
 
-        def askable(without: str) -> bool:
+        def could_run(without: set[str]) -> set[str]:
             runs: set[str] = set()
             for _ in members:
                 made = {x for n in runs for x in (*self.parts[n].outputs, *self.parts[n].emit)}
                 runs |= {
                     n
-                    for n in members - {without}
+                    for n in members - without
                     if (n in may_open or not self.gates[n])
                     and all(x in made or outside(n, x) for x in self.parts[n].inputs)
-                    and all(e[3] in made or e[0] in runs for e in awaited(n))
+                    and all(e[3] in made or e[0] in runs for e in self._inside(n, members))
                 }
-            return any(e[0] in runs for e in edges if e[2] == "control")
+            return runs
 
         def needed() -> set[str]:
-            return {n for n in may_open if self.gates[n] and not askable(n)} if askable("") else set()
+            if not could_run(set()) & deciding:
+                return set()
+            return {n for n in may_open if self.gates[n] and not could_run({n}) & deciding}
 
         def unlock(names: set[str]) -> None:
             self._unlocked[members] = (names - called, names & called)
@@ -457,9 +455,10 @@ class Interpreter:
             opened = members & set(around) & may_open
             unlock(opened and opened | needed())
             return members & frozenset(around)
-        deciding = {e[0] for e in edges if e[2] == "control"}
         plain, chosen = {e for e in edges if e[2] != "control"}, {n for n in members if inner_gates[n]}
-        asking = {n for n in free if reach([n], plain, without=chosen) & deciding - {n}}  # D21
+        runs = could_run(chosen)
+        ways = {e for e in plain if e[0] in {*runs, *free} and e[1] in runs}
+        asking = {n for n in free if reach([n], ways) & deciding - {n}}  # D21
         free = {n for n in asking if self.parts[n].kind != "gate"} or free & deciding
         if free:  # "the uncontrolled node that has what it needs", D5
             if refuse and len({frozenset(self._heads({n}, edges)) for n in free}) > 1:
@@ -475,11 +474,31 @@ class Interpreter:
         alone = able - called
         if len(alone) > 1:
             fed = {n: {e[3] for e in edges if e[1] == n and e[2] == "data"} for n in alone}
-            alone = {n for n in alone if fed[n] and fed[n] <= handed} or alone
+            alone = {n for n in alone if fed[n] and fed[n] <= self._handed()} or alone
             if len(alone) > 1 and refuse:
                 raise Refused(alone)
         unlock(alone | needed())
         return frozenset(alone or able)
+
+    def _handed(self) -> set[str]:
+        return {x for x, writes in self.written.items() if any(n == GIVEN for n, _ in writes)}
+
+    def _outside(self, n: str, x: str, members: frozenset[str], counts: bool = True) -> bool:
+        """Does an input come from outside of a loop: made there, given (if that counts), bound or by default?"""
+        made = any(e[1] == n and e[3] == x and e[2] == "data" and e[0] not in members for e in self.edges)
+        given = counts and x in self._handed()
+        return made or given or x in self.net.bound or x in self.parts[n].defaults or x in self.lists
+
+    def _inside(self, n: str, members: frozenset[str]) -> set[Edge]:
+        """D11: what a node awaits of its loop, and of nothing outside."""
+        awaited = {e for e in self.edges if e[1] == n and e[2] == "order"}
+        outside = {e[3] for e in awaited if e[0] not in members}
+        return {e for e in awaited if e[0] in members and e[3] not in outside}
+
+    def _able(self, n: str, members: frozenset[str]) -> bool:
+        """Does a node have all it needs from outside of a loop?"""
+        inputs = self.parts[n].inputs
+        return not self._inside(n, members) and all(self._outside(n, x, members) for x in inputs)
 
     # ---------------------------------------------------------------- one superstep
 
@@ -663,19 +682,16 @@ class Interpreter:
                 return False
         return True
 
-    def _pending(self, level: Level, due: Iterable[str]) -> set[str]:
+    def _pending(self, level: Level, due: set[str]) -> set[str]:
         """D4: heads that wait for the next round."""
         loop = self._standing(level)
         if loop.entered is None:
             return set()
+        if not level.gated:
+            return {n for n in due & level.heads if n not in loop.places and self._has_run(n)}
         chosen = {t for g, t in self.tokens if g in level.members}
-        return {
-            n
-            for n in due
-            if n in level.heads
-            and n not in loop.places
-            and (n in chosen if level.gated else self._has_run(n))
-        }
+        beside = {t for t, others in self.beside.items() if others & level.heads} & level.members  # D25
+        return {n for n in due if n in chosen and n in level.heads | beside and n not in loop.places}
 
     def _advance(self, due: set[str]) -> frozenset[str]:
         """R4: a round at rest gives way to the next. Returns a loop that goes round too often."""
@@ -683,6 +699,7 @@ class Interpreter:
             pending = self._pending(level, due)
             if pending and due & level.members <= pending and not level.members & set(self.asked):
                 loop = self.loops[level.members]
+                self.beside = {t: others for t, others in self.beside.items() if not others & level.heads}
                 loop.places, loop.rounds = pending, loop.rounds + 1
                 loop.since = self.clock
                 if loop.rounds > self.max_rounds:
@@ -822,6 +839,7 @@ class Interpreter:
         self.decided[gate] = (self.clock, choice)
         if choice != END:
             self.tokens.update({(gate, t): self.clock for t in choice if t in self.heads})
+            self.beside.update({t: {*choice} - {t} for t in choice if t in self.heads})
 
     def _write(self, n: str, x: str, value: Any) -> None:
         """Appending: a list extends, anything else is one item, Replace starts anew."""
@@ -844,7 +862,11 @@ class Interpreter:
             if n in level.members:
                 continue
             into = [e for e in self.edges if e[0] == n and e[1] in level.members]
-            if any((e[2] == "data" and self._when(e) == self.clock) or (e[2] == "control" and choice != END and e[1] in choice) for e in into):
+            if any(
+                (e[2] == "data" and self._when(e) == self.clock)
+                or (e[2] == "control" and choice != END and e[1] in choice)
+                for e in into
+            ):
                 self._reenter(level.members)
         for e in self.edges:
             if e[0] == n and e[2] == "data" and self._when(e) == self.clock:

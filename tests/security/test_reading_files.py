@@ -39,7 +39,7 @@ def called(path: Path, command: str, folder: Path) -> int:
 
 
 def seen(folder: Path) -> dict[str, str]:
-    """Return the content of the files in a folder, without SQLite's index of the log: any reader makes one."""
+    """Return the content of the files in a folder, without SQLite's index of the log: a reader makes one."""
     return {
         file.name: hashlib.sha256(file.read_bytes()).hexdigest()
         for file in folder.iterdir()

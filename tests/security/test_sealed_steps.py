@@ -1,11 +1,11 @@
-"""Encrypted stores whose rows were changed without the key: decisions, statuses, structure, other databases."""
+"""Encrypted stores whose rows were changed without the key: decisions, statuses, structure, origin."""
 
 from __future__ import annotations
 
 import json
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -54,10 +54,9 @@ graph = Graph([measure, decide, guard, pay, refuse], name="shop")
 
 
 @pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
+def fresh() -> None:
     called.clear()
     broken[0] = True
-    yield
 
 
 def opened(path: Path, key: bytes | None = KEY, **options: Any) -> SqliteCheckpointer:

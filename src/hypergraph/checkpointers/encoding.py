@@ -31,7 +31,7 @@ from hypergraph.checkpointers.status import StepStatus
 from hypergraph.exceptions import CheckpointError, DecryptionError
 from hypergraph.records import PauseInfo
 from hypergraph.values.codecs import CodecChain
-from hypergraph.values.undecodable import Undecodable, UnknownClassError
+from hypergraph.values.undecodable import Undecodable, UnknownClassError, public_text
 
 if TYPE_CHECKING:
     from hypergraph.values.serializers import Serializer
@@ -192,7 +192,7 @@ class Encoding:
         except CheckpointError:
             raise
         except Exception as error:
-            reason = f"{type(error).__name__}: {error}"
+            reason = public_text(error)  # the text of others may quote the value, also in an encrypted store
             where = f"workflow {place.workflow_id!r}, " + (
                 f"node {place.node!r}" if place.node else "an input"
             )
@@ -217,7 +217,7 @@ class Encoding:
                 raise
             warnings.warn(
                 f"The value of {name!r} can be stored, but not restored (workflow {place.workflow_id!r}, an "
-                f"input); pass it again on resume. {error}",
+                f"input); pass it again on resume. {public_text(error).partition(': ')[2]}",
                 stacklevel=2,
             )
             return self.serializer.without_types().serialize(value)

@@ -16,7 +16,7 @@ from hypergraph.records import PauseInfo
 if TYPE_CHECKING:
     from hypergraph.checkpointers.base import Checkpointer
 
-_UNFINISHED = frozenset({WorkflowStatus.PAUSED, WorkflowStatus.ACTIVE})
+_UNFINISHED = frozenset(WorkflowStatus) - {WorkflowStatus.COMPLETED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ def _refuse_unasked(
         if _is_unlike(store, known, value):
             raise answered(workflow_id, key)
         return
-    keys = [key for question in questions for key in question.keys]
+    keys = [key for question in questions if question.step.answer is None for key in question.keys]
     listed = f"It asks for: {', '.join(map(repr, keys))}." if keys else "It asks nothing."
     hint = did_you_mean(key, keys) or listed
     raise WorkflowError(f"Workflow {workflow_id!r} does not ask for {key!r}. {hint}", workflow_id=workflow_id)

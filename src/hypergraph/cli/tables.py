@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from hypergraph.cli.output import duration, status
 from hypergraph.display import Table, bounded, execution_time, first_line, plural, run_time
 from hypergraph.runs.log import failed_status
-from hypergraph.views.step import PauseView, Step, StepValue
+from hypergraph.views.step import QuestionView, Step, StepValue
 from hypergraph.views.values import TEXT, Brief, StepRef, StoredValue
 from hypergraph.views.workflow import ChildCounts, NodeRow
 from hypergraph.views.workflows import WorkflowSummary
@@ -41,7 +41,8 @@ def step_status(step: Step) -> str:
         return failed_status(step["error"])
     if step["status"] == "completed" and (step["cached"] or step["replayed"]):
         return "cached" if step["cached"] else "skipped"
-    return step["status"] + (" (partial)" if step["partial"] else "")
+    answer = {"given": ", answered", "unused": ", answer unused"}.get(step["answer"] or "", "")
+    return step["status"] + answer + (" (partial)" if step["partial"] else "")
 
 
 def decision(step: Step) -> str:
@@ -173,11 +174,17 @@ def _of_user(traceback: str | None) -> str | None:
     return head + "".join(own) if own else traceback
 
 
-def question_lines(pause: PauseView) -> list[str]:
-    """Return the question of a paused run, and the inputs that take its answer."""
-    prompt = pause["prompt"]
-    keys = ", ".join(pause["response_keys"].values())
-    return [f"{pause['node']} waits for an answer (input {keys})", f"  {prompt['type']} {prompt['text']}"]
+def question_lines(questions: Sequence[QuestionView]) -> list[str]:
+    """Return the open questions of a run, and the keys that take their answers."""
+    lines = []
+    for question in questions[:ROWS]:
+        prompt = question["prompt"]
+        keys = ", ".join(question["response_keys"].values())
+        by = f" by {question['answered_by']}" if question["answered_by"] else ""
+        waits = f"answered{by}, resume to use it" if question["answered"] else "waits for an answer"
+        lines += [f"{question['node']} {waits} (input {keys})", f"  {prompt['type']} {prompt['text']}"]
+    left_out = len(questions) - ROWS
+    return lines + ([f"... and {plural(left_out, 'more question')}"] if left_out > 0 else [])
 
 
 def brief_text(value: Brief | None) -> str:

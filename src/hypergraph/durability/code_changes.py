@@ -7,12 +7,12 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from hypergraph.checkpointers.records import NewWorkflow, Workflow
-from hypergraph.checkpointers.status import StepStatus
+from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.durability.history import Stored
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.options import RunOptions
 from hypergraph.engine.run import Run
-from hypergraph.exceptions import GraphChangedError
+from hypergraph.exceptions import GraphChangedError, WorkflowError
 from hypergraph.graph.graph import Graph
 from hypergraph.graph.structure import structure_of
 from hypergraph.nodes.base import HyperNode
@@ -20,6 +20,8 @@ from hypergraph.nodes.callable_node import CallableNode
 from hypergraph.nodes.signature import code_identity, sha256
 from hypergraph.scheduling import bits
 from hypergraph.values.classes import forms_of
+
+RULES = 2  # of scheduling; unfinished work that was recorded under others is not continued
 
 
 def refuse_other_graph(graph: Graph, workflow: Workflow, options: RunOptions) -> None:
@@ -103,7 +105,32 @@ def code_to_record(graph: Graph, stored: Stored, kept: Collection[str]) -> NewWo
             hashes[name] = now
     if hashes == before:
         return None
-    return NewWorkflow(graph_hash=graph.definition_hash, graph=structure_of(graph), node_hashes=hashes)
+    return NewWorkflow(graph_hash=graph.definition_hash, graph=recorded_structure(graph), node_hashes=hashes)
+
+
+def recorded_structure(graph: Graph) -> dict[str, Any]:
+    """Return the structure of a graph as it is recorded: with the version of the rules its runs follow."""
+    if "recorded" not in graph.memo:
+        graph.memo["recorded"] = {**structure_of(graph), "rules": RULES}
+    return graph.memo["recorded"]  # type: ignore[no-any-return]  # set one line above
+
+
+def refuse_other_rules(graph: Graph, workflow: Workflow) -> None:
+    """Raise WorkflowError for unfinished work whose course other rules of scheduling have decided.
+
+    Without gates and loops all rules give the same course.
+    """
+    if workflow.status is WorkflowStatus.COMPLETED or not (graph.has_cycles or graph.wiring.gates):
+        return
+    recorded = workflow.graph
+    if recorded is None or recorded.get("rules", 1) == RULES:
+        return
+    raise WorkflowError(
+        f"Workflow {workflow.id!r} is unfinished and was recorded by a release that scheduled loops and "
+        "gates in another way, so where it stands cannot be told. Finish it with that release, or "
+        "run its inputs under a new workflow_id.",
+        workflow_id=workflow.id,
+    )
 
 
 def described(run: Run | MapRun, options: RunOptions) -> NewWorkflow:
@@ -112,7 +139,7 @@ def described(run: Run | MapRun, options: RunOptions) -> NewWorkflow:
     return NewWorkflow(
         graph_name=graph.name,
         graph_hash=graph.definition_hash,
-        graph=structure_of(graph),
+        graph=recorded_structure(graph),
         node_hashes=node_hashes(graph),
         parent_id=parent.workflow_id if parent is not None else None,
         parent_superstep=run.outer_superstep,

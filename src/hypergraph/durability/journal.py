@@ -335,7 +335,7 @@ class Journal:
         number = self.numbers.pop(step.index, None) if self.numbers is not None else None
         if self.waiting and (asked := self.waiting.pop(step.name, None)) is not None:
             superstep, number = asked.superstep, asked.index  # a pause is completed in place
-            facts.pop("retry_of", None)
+            facts["retry_of"] = asked.retry_of
             if asked.answer is not None and status is StepStatus.COMPLETED and step.kind == "interrupt":
                 facts["answered_by"], facts["answered_at"] = asked.answered_by, asked.answered_at
         record = _new_record(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -21,6 +22,7 @@ from hypergraph.durability.code_changes import (
     has_grown,
     outdated_nodes,
     refuse_other_graph,
+    refuse_other_rules,
     refuse_rerun,
 )
 from hypergraph.durability.history import Stored, active_time, produced, stored_in
@@ -28,7 +30,6 @@ from hypergraph.durability.journal import Journal, refuse_crash_loop
 from hypergraph.durability.resume import (
     canonical,
     ended_elsewhere,
-    give_up_inside,
     given_up,
     lacks_results,
     recall,
@@ -38,8 +39,9 @@ from hypergraph.durability.resume import (
     take_up,
     without_answered,
     without_answered_items,
+    without_repeated,
 )
-from hypergraph.engine.admission import answer_names
+from hypergraph.engine.admission import answer_names, is_answer
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.options import RunOptions
 from hypergraph.engine.run import RECORD_SIZE, Run
@@ -98,10 +100,16 @@ class WorkflowRecorder:
             recorded, known = (stored.outputs, stored.inputs) if stored is not None else (set(), {})
             if stored is not None:
                 refuse_map(stored)
+                if self.options.new_turn and not given:
+                    raise ValueError(
+                        "new_turn=True counts the values that are given now as new, and none are given. Pass "
+                        "some, or leave new_turn out to resume the workflow."
+                    )
                 refuse_other_graph(graph, stored.workflow, self.options)
                 if graph.has_interrupts:
                     self.questions = self.store.questions(workflow_id)
                     given = canonical(graph, given, self.questions)
+                    given = without_repeated(self.store, stored.workflow, given, partial(is_answer, graph))
                 if given and not self.options.new_turn:
                     refuse_second_answer(graph, stored, given)
                 if given:
@@ -251,6 +259,7 @@ class WorkflowRecorder:
         stored = seen if is_current else self._stored(run)
         if stored is None:
             raise taken_over(claim.workflow_id)
+        refuse_other_rules(run.admission.graph, stored.workflow)
         asked: list[Question] = []
         if self._has_answers(run, stored) and _is_outermost(run):
             asked = self._asked(stored)
@@ -277,16 +286,14 @@ class WorkflowRecorder:
                 run.values[name] = run.answers.pop(name)
         run.values.update({name: self.edits[name] for name in news if name in self.edits})
         given = {name: (version, run.values[name]) for name, version in news.items()}
-        left = given_up(run, stored, news, outdated)
-        if any(record.child_workflow_id is not None for record in left):
-            give_up_inside(self.store, stored.workflow.id)
+        left = given_up(run, stored, self.store, news, outdated)
         take_up(run, stored, given, outdated, self.store)
         run.journal = Journal(self.store, claim, run, self.writer, active_time=stored.active_time)
         if given or left or code is not None or stored.workflow.status is not WorkflowStatus.ACTIVE:
             active, encoding = WorkflowStatus.ACTIVE, self.store.encoding
             steps = [encoding.encode(record) for record in left]
             self.store.backend.write(
-                encoding.commit(claim, steps, inputs=given, at=run.resumed.first, status=active, code=code)
+                encoding.commit(claim, steps, inputs=given, at=run.resumed.entry, status=active, code=code)
             )
         return True
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -121,7 +121,7 @@ _LOST = Undecodable("not stored")
 _BADLY = {WorkflowStatus.FAILED: RunStatus.FAILED, WorkflowStatus.STOPPED: RunStatus.STOPPED}
 
 
-def take_up(
+def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
     run: Run,
     stored: Stored,
     news: Mapping[str, tuple[int, Any]],
@@ -136,17 +136,21 @@ def take_up(
     stored.records = grown(stored, run.admission.graph)
     replay = Replay(run.admission, stored)
     replay.run(stored.turns)
-    past = run.resumed = ResumeState(first=stored.turns[-1].superstep)
+    begun = [turn.superstep for turn in stored.turns if replay.news_in(turn)]
+    past = run.resumed = ResumeState(first=max(begun, default=0))
     past.last = max((record.superstep for record in stored.records), default=-1)
     past.next_index = max((record.index for record in stored.records), default=-1) + 1
     kept: list[StepRecord] = []  # the last records of nodes that this turn does not reach
     reached = 0
+    past.entry = past.last + 1
     if news or outdated:
-        past.first = past.last + 1
-        names = frozenset(news)
+        turn = Turn(past.entry, frozenset(news))
+        names = replay.news_in(turn)
         again = [plan.index[name] for name in outdated if name in plan.index]
         reached = run.admission.layout.reached_from(names, again)
-        replay.begin(Turn(past.first, names), reached)
+        if names or outdated:
+            past.first = past.entry
+        replay.begin(turn, reached)
         past.reopened = _reopened(run, names, again)
         outside = {name for name, index in plan.index.items() if not reached >> index & 1}
         kept = list({r.node_name: r for r in stored.records if r.node_name in outside}.values())
@@ -168,17 +172,18 @@ def take_up(
     _add_new_nodes(run, stored, outdated)
     _restore_values(run, stored, replay, store)
     latest = {record.node_name: record for record in current}
+    past.shift = max((record.superstep - record.round for record in current), default=0)
     if past.remade or any(record.status is StepStatus.FAILED for record in latest.values()):
         ready = [standing.after(i, past.levels, past.first) for i in standing.copy().ready()]
-        past.shift = max(past.last + 1 - min(ready, default=past.last + 1), 0) + len(past.remade)
-    latest = {**{r.node_name: r for r in kept if r.status is StepStatus.PAUSED}, **latest}
-    past.waiting = {n: r for n, r in latest.items() if r.status is StepStatus.PAUSED}
+        later = max(past.last + 1 - min(ready, default=past.last + 1), 0) + len(past.remade)
+        past.shift = max(later, past.shift)
+    past.waiting = {  # also from an earlier turn; those that this one gives up are not asked any more
+        r.node_name: r for r in stored.waiting if not reached >> plan.index.get(r.node_name, 0) & 1
+    }
     past.rows = [
         (r.superstep, s, r.child_workflow_id, r.decision) for s, r in completed(plan, [*kept, *current])
     ]
     run.records += past.raw_records()
-    for record in past.waiting.values():
-        run.answers = {**(record.answer or {}), **run.answers}
     _ask_again(run, past.waiting.values())
     return past
 
@@ -216,9 +221,11 @@ def _add_new_nodes(run: Run, stored: Stored, outdated: Sequence[str]) -> None:
         run.standing.hush(sum(1 << i for i in added))
 
 
-def _ask_again(run: Run, latest: Iterable[StepRecord]) -> None:
+def _ask_again(run: Run, latest: Collection[StepRecord]) -> None:
     """Leave questions open that nothing has answered or given up: they are not asked anew."""
     standing = run.standing
+    for record in latest:
+        run.answers = {**(record.answer or {}), **run.answers}
     for record in latest:
         index = run.plan.index.get(record.node_name)
         if record.pause is None or index is None:
@@ -408,9 +415,35 @@ def without_answered(
     return left
 
 
+def without_repeated(
+    store: Checkpointer, workflow: Workflow, given: Mapping[str, Any], is_answer: Callable[[str], bool]
+) -> dict[str, Any]:
+    """Return what is given without answers that the call had given already before it was interrupted.
+
+    A question that is asked again has the same key: a call that is made again because it did not come to its
+    end does not answer it with what it has answered before.
+    """
+    if workflow.status in (WorkflowStatus.PAUSED, WorkflowStatus.COMPLETED):
+        return dict(given)
+    found = {name: answer_at(store, workflow.id, name) for name in given if is_answer(name)}
+    return {
+        name: value
+        for name, value in given.items()
+        if found.get(name, UNKNOWN) is UNKNOWN or is_other(found[name], value)
+    }
+
+
 def without_answered_items(store: Checkpointer, map_run: MapRun, asked: Sequence[Question]) -> None:
     """Take away the answers that items of a map were given before; raise WorkflowError for other ones."""
     keys = {key for question in asked for key in question.keys}
+    workflow = store.backend.read_workflow(map_run.workflow_id or "")
+    given = {f"item-{n}.{name}": v for n, found in map_run.answers.items() for name, v in found.items()}
+    if workflow is not None:
+        left = without_repeated(store, workflow, given, lambda _: True)
+        map_run.answers = {
+            n: {name: v for name, v in found.items() if f"item-{n}.{name}" in left}
+            for n, found in map_run.answers.items()
+        }
     for number, answers in map_run.answers.items():
         for name in [name for name in answers if (key := f"item-{number}.{name}") not in keys]:
             key, *path = f"item-{number}.{name}", f"item-{number}", *name.split(".")[:-1]
@@ -497,11 +530,19 @@ def _indexes(run: Run, names: Iterable[str]) -> list[int]:
     return [run.plan.index[name] for name in names if name in run.plan.index]
 
 
-def given_up(run: Run, stored: Stored, news: Collection[str], outdated: Sequence[str]) -> list[StepRecord]:
-    """Return the questions that new values or code give up, as they are kept: with their unused answers."""
-    if not (news or outdated):
+def given_up(
+    run: Run, stored: Stored, store: Checkpointer, news: Collection[str], outdated: Sequence[str]
+) -> list[StepRecord]:
+    """Return the questions that new values or code give up, as they are kept: with their unused answers.
+
+    Those inside nested graphs are given up at once.
+    """
+    if not (news or outdated) or not run.plan.has_interrupts:
         return []
     reached = run.admission.layout.reached_from(news, _indexes(run, outdated))
+    nested = {run.plan.steps[i].name for i in bits(reached) if run.plan.steps[i].kind == "graph"}
+    if nested:
+        give_up_inside(store, stored.workflow.id, nested)
     return [
         replace(record, status=StepStatus.STOPPED)
         for record in stored.waiting
@@ -509,10 +550,12 @@ def given_up(run: Run, stored: Stored, news: Collection[str], outdated: Sequence
     ]
 
 
-def give_up_inside(store: Checkpointer, workflow_id: str) -> None:
-    """Give up the questions of the unfinished runs below a workflow."""
-    unfinished = frozenset({WorkflowStatus.PAUSED, WorkflowStatus.ACTIVE})
+def give_up_inside(store: Checkpointer, workflow_id: str, nodes: Collection[str] | None = None) -> None:
+    """Give up the questions of the unfinished runs below a workflow, or below some nodes of it."""
+    unfinished = frozenset(WorkflowStatus) - {WorkflowStatus.COMPLETED}
     for child in store.backend.find(Query(unfinished, parent=workflow_id, limit=None))[0]:
+        if nodes is not None and child.node_name not in nodes:
+            continue
         give_up_inside(store, child.id)
         stored = stored_in(store, child.id)
         claim = store.backend.claim(child.id, NewWorkflow(parent_id=workflow_id), store.encoding)

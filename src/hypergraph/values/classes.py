@@ -251,6 +251,8 @@ def forms_of(annotations: Iterable[Any]) -> list[str]:
 def line_for(name: str) -> str:
     """Return the line of code that makes a class of stored data known."""
     module, _, qualname = name.partition(":")
+    if not all(part.isidentifier() for part in f"{module}.{qualname}".replace("<locals>", "x").split(".")):
+        return "register(...) with this class"  # stored data may hold any text
     is_local = module == "__main__" or "<" in qualname
     first = qualname.partition(".")[0]
     return f"register({qualname})" if is_local else f"from {module} import {first}; register({qualname})"

@@ -145,7 +145,17 @@ def _from_arrow(kind: str, data: bytes | memoryview) -> Any:
     if kind == "pyarrow":
         return table
     _check_memory(arrow, table, len(data))
-    return table.to_pandas() if kind == "pandas" else installed("polars").from_arrow(table)
+    return table.to_pandas() if kind == "pandas" else _to_polars(table)
+
+
+def _to_polars(table: Any) -> Any:
+    polars = installed("polars")
+    try:
+        return polars.from_arrow(table)
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # of Rust, where polars expects no such data
+            raise
+        raise ValueError(f"polars cannot read it: {error}") from None
 
 
 _CELL, _OBJECT = 8, 128  # bytes of memory of a number, and of a Python object

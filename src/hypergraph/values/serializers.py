@@ -18,7 +18,7 @@ import msgspec
 from hypergraph.values.classes import REGISTERED, Classes, register
 from hypergraph.values.limits import LONGEST_TEXT, SMALL, check_json, check_msgpack
 from hypergraph.values.trees import PLAIN, SHORT, Reader, Writer, is_plain
-from hypergraph.values.undecodable import Undecodable
+from hypergraph.values.undecodable import Undecodable, with_public_text
 
 __all__ = ["JsonSerializer", "MsgpackSerializer", "PickleSerializer", "Serializer", "Undecodable", "register"]
 
@@ -100,7 +100,8 @@ class _TreeSerializer(Serializer):
             raise self._refused(value, "nested too deep") from None
 
     def _refused(self, value: Any, reason: object) -> TypeError:
-        return TypeError(f"{type(self).__name__} cannot store {type(value).__name__}: {reason}")
+        text = f"{type(self).__name__} cannot store {type(value).__name__}: {reason}"
+        return with_public_text(TypeError(text), text)
 
     def deserialize(self, data: bytes) -> Any:
         """Return the value of these bytes, or an `Undecodable` with the reason and the readable part."""
@@ -197,7 +198,8 @@ class PickleSerializer(Serializer):
         try:
             return pickle.dumps(value, protocol=5)
         except Exception as error:  # __reduce__ can raise anything
-            raise TypeError(f"PickleSerializer cannot store {type(value).__qualname__}: {error}") from error
+            text = f"PickleSerializer cannot store {type(value).__qualname__}"
+            raise with_public_text(TypeError(f"{text}: {error}"), text) from error
 
     def deserialize(self, data: bytes) -> Any:
         """Return the value of these bytes, or an `Undecodable` with the reason."""
