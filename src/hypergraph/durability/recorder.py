@@ -339,9 +339,7 @@ class WorkflowRecorder:
     def _described(self, run: Run) -> NewWorkflow:
         new = described(run, self.options)
         inputs = {
-            name: value
-            for name, value in run.values.items()
-            if name in run.admission.given and not isinstance(value, Undecodable)
+            name: run.values[name] for name in run.begun if not isinstance(run.values[name], Undecodable)
         }
         if run.map_run is None:
             return replace(new, inputs=inputs, parent_id=new.parent_id or self.batch)
