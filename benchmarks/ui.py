@@ -37,7 +37,7 @@ class Page:
 
     def __init__(self, address: str) -> None:
         found = urlsplit(address)
-        self._headers = {"Authorization": f"Bearer {found.query.removeprefix('token=')}"}
+        self._headers = {"Authorization": f"Bearer {found.fragment.removeprefix('token=')}"}
         self._connection = http.client.HTTPConnection("127.0.0.1", found.port or 0, timeout=60)
 
     def get(self, question: str) -> bytes:

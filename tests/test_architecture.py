@@ -14,7 +14,18 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "src" / "hypergraph"
 PUBLIC = "the package itself"  # what comes below it may use its public names
 LAYERS = [  # a module imports from its own layer and from those above it
-    *("exceptions", "display", "structure", "scheduling", "layout", "records", "nodes", "graph", "values"),
+    *(
+        "exceptions",
+        "display",
+        "node_kinds",
+        "structure",
+        "scheduling",
+        "layout",
+        "records",
+        "nodes",
+        "graph",
+        "values",
+    ),
     *("engine", "executors", "events", "runs", "cache", "checkpointers", "durability", "runners", "viz"),
     *(PUBLIC, "testing", "views", "ui", "integrations", "demo", "cli", "__main__"),
 ]
@@ -29,6 +40,7 @@ MAY_WAIT = {
     "demo/story.py",
     "ui/actions.py",  # the server of the page: it runs graphs on a loop of their own,
     "ui/server.py",  # and is one event loop
+    "ui/process.py",  # whose connections have deadlines
     "integrations/dbos/execution.py",  # runs on the event loop of DBOS
     "integrations/dbos/worker.py",
     "testing/conformance/ownership.py",  # tests of what users await

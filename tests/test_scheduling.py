@@ -193,6 +193,12 @@ def test_nested_loops_left_by_target() -> None:
     check("a b ig b ig c og a b ig c og", lines, "x", ig=["b", "c", "c"], og=["a", END])
 
 
+def test_of_two_nodes_that_feed_each_other_the_chosen_one_runs() -> None:
+    lines = parts("add(total=) -> total", "drop(total=) -> total", "?pick(x) : add, drop")
+    check("pick drop", lines, "x", pick=["drop"])
+    check("pick add", lines, "x", pick=["add"])
+
+
 def test_nested_loops_with_a_slow_branch_beside_the_inner_one() -> None:
     lines = parts("a(x) -> p", "b(p) -> q", "?ig(q) : b, c", "s(p) -> t", "c(q) -> r", "?og(r, t) : a, END")
     check("a b s ig b ig c og a b s ig c og", lines, "x", ig=["b", "c", "c"], og=["a", END])

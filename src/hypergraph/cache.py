@@ -59,6 +59,9 @@ class InMemoryCache:
 
     Values are kept by reference: a hit is the same object that was set. `max_size=None` means no
     limit, 0 keeps nothing. Raises ValueError when `max_size` is negative or not an int.
+
+    >>> cache = InMemoryCache(max_size=100)
+    >>> runner = SyncRunner(cache=cache)  # nodes with cache=True use it
     """
 
     def __init__(self, max_size: int | None = None) -> None:
@@ -165,7 +168,7 @@ def compute_cache_key(definition_hash: str, inputs: Mapping[str, Any]) -> str:
     """Return the sha256 over the hash and the pickled, sorted inputs; "" when they cannot be pickled.
 
     Equal plain values (numbers, text, bytes, None; lists, tuples, dicts and sets of them) share a key
-    in every process. Values that pickle can tell apart never do; `1`, `True` and `1.0` are three.
+    in every process. Values that pickle distinguishes never do; `1`, `True` and `1.0` are three.
     """
     content = definition_hash, sorted(inputs.items(), key=itemgetter(0))
     with suppress(Exception):

@@ -169,6 +169,13 @@ class NodeError(ExecutionError):
 
     A run never raises it. `NodeError.of(exc)` returns it for an exception that came out of a run,
     `result.failure` holds it in the result of a failed run.
+
+    >>> look_up = FunctionNode(lambda item: {"tea": 2.5}[item], "look_up", "price")
+    >>> try:
+    ...     SyncRunner().run(Graph([look_up]), item="milk")
+    ... except KeyError as error:
+    ...     print(NodeError.of(error).node_name, dict(NodeError.of(error).inputs))
+    look_up {'item': 'milk'}
     """
 
     inputs: Mapping[str, Any]  # the inputs of the node, with changes made in place
@@ -422,6 +429,22 @@ class GraphChangedError(WorkflowError):
 
 class ItemChangedError(WorkflowError):
     """The inputs of a map item differ from the recorded ones; use a new id, or map(..., key=...)."""
+
+
+class ValueUnreadableError(WorkflowError):
+    """A stored value that is needed cannot be read; make its class known, or pass the value again."""
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        workflow_id: str | None = None,
+        name: str | None = None,
+        class_name: str | None = None,
+    ) -> None:
+        super().__init__(message, workflow_id=workflow_id)
+        self.name = name  # the input or output
+        self.class_name = class_name  # the class that is not known, as "module:Class"
 
 
 class StepError(WorkflowError):

@@ -54,9 +54,13 @@ class NodeRecord:
     log: Any = None  # None for leaves, a RunLog for one inner run, a MapLog for several
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class PauseInfo:
-    """Why a run waits and under which key the answer is expected."""
+    """Why a run waits and under which key the answer is expected.
+
+    >>> PauseInfo("review", "approved", value="a draft")
+    <PauseInfo: review waits for approved (interrupt)>
+    """
 
     node_name: str  # which node waits, with the path of the graphs around it
     output_param: str  # its first output
@@ -65,6 +69,10 @@ class PauseInfo:
     values: dict[str, Any] | None = None  # all inputs, if there are several
     reason: str = "interrupt"  # why the run waits
     path: tuple[str, ...] = ()  # the nested graphs around it
+
+    def __repr__(self) -> str:
+        keys = ", ".join(self.response_keys.values())
+        return f"<PauseInfo: {self.node_name} waits for {keys} ({self.reason})>"
 
     @property
     def response_param(self) -> str:

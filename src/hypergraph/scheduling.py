@@ -38,7 +38,7 @@ handful of bit masks over nodes. Both know nodes by their index in graph order.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -71,6 +71,7 @@ class Loop:
     ahead: int = 0  # mask of what leads to it from outside
     inside: int = 0  # its members, and the bits of the loops inside it
     begins: int = 0  # where it begins
+    first: int = 0  # those that begin the loops inside it that they are in
     early: int = 0  # what it comes by from there before any choice
     opened: int = 0  # controlled nodes that are open when it begins
     unaided: int = 0  # those of them that no gate outside controls
@@ -92,12 +93,14 @@ class Ambiguity(Exception):
         self.places = tuple(places)
 
 
-def bits(mask: int) -> Iterator[int]:
-    """Yield the indexes of a mask in order."""
+def bits(mask: int) -> list[int]:
+    """Return the indexes of a mask in order."""
+    found = []
     while mask:
         low = mask & -mask
-        yield low.bit_length() - 1
+        found.append(low.bit_length() - 1)
         mask ^= low
+    return found
 
 
 class Layout:
@@ -144,7 +147,7 @@ class Layout:
         self._settle_slots()
         self._settle_entries()
 
-    def _active(self) -> Iterator[int]:
+    def _active(self) -> list[int]:
         return bits(self.scope)
 
     def _targets_of(self, index: int) -> dict[str, int]:
@@ -289,14 +292,18 @@ class Layout:
         """Give each input that nothing stands in for, and each signal awaited, a bit of its own."""
         slots: dict[tuple[int, str, bool], int] = {}
         self.need = [0] * self.size
+        self.either: dict[int, tuple[int, ...]] = {}  # awaited names that several slots stand for
+        self.signal_slots: dict[tuple[int, str, int], int] = {}  # by node, name and the loop that is shared
+        self.slot_count = 0
         self.at_start = 0
         for i in self._active():
             part = self.parts[i]
             for name in part.takes:
                 if name not in part.optional and name not in self.lists:
-                    self._add_slot(slots, i, name, False)
+                    slots[i, name, False] = self._new_slot()
+                    self.need[i] |= slots[i, name, False]
             for name in part.waits:
-                self._add_slot(slots, i, name, True)
+                self._add_signal(slots, i, name)
         self.slots = slots
         self.gives: list[dict[str, int]] = [{} for _ in range(self.size)]
         self.feeds: list[dict[str, int]] = [{} for _ in range(self.size)]
@@ -318,11 +325,26 @@ class Layout:
             if not is_signal and name in self.given and self._counts(i, name):
                 self.at_start |= slot
 
-    def _add_slot(
-        self, slots: dict[tuple[int, str, bool], int], index: int, name: str, is_signal: bool
-    ) -> None:
-        slot = slots[index, name, is_signal] = 1 << len(slots)
-        self.need[index] |= slot
+    def _new_slot(self) -> int:
+        self.slot_count += 1
+        return 1 << (self.slot_count - 1)
+
+    def _add_signal(self, slots: dict[tuple[int, str, bool], int], index: int, name: str) -> None:
+        """Give an awaited name a slot for each loop that is shared with those who make it: one is enough."""
+        emitters = (i for i in self._active() if name in self.signalled[i].get(index, ()))
+        shared = sorted({self._shared(i, index) for i in emitters} or {-1})
+        for loop in shared:
+            self.signal_slots[index, name, loop] = self._new_slot()
+        mask = _union(self.signal_slots[index, name, loop] for loop in shared)
+        slots[index, name, True] = mask
+        if len(shared) == 1:
+            self.need[index] |= mask
+        else:
+            self.either[index] = (*self.either.get(index, ()), mask)
+
+    def _shared(self, source: int, target: int) -> int:
+        """Return the innermost loop around two nodes, -1 if there is none."""
+        return max((k for k in self.home[target] if k in self.home[source]), default=-1)
 
     def _give(self, source: int, target: int, name: str, slot: int) -> None:
         if slot:
@@ -335,7 +357,7 @@ class Layout:
             for j, names in self.signalled[i].items():
                 self.waiters[i] |= 1 << j
                 for name in names:
-                    slot = slots[j, name, True]
+                    slot = self.signal_slots[j, name, self._shared(i, j)]
                     self.signals[i] |= slot
                     for k in self.home[i]:
                         if k in self.home[j]:
@@ -362,25 +384,26 @@ class Layout:
         self.enters: list[tuple[int, ...]] = []
         self.calls: list[dict[int, int | None]] = []  # by gate and target: the loop that a choice enters
         for i in range(self.size):
-            entered = {self._entered(i, j) for j in self.flows[i]} - {None}
-            self.enters.append(tuple(sorted(k for k in entered if k is not None)))
+            self.enters.append(self.entered_by(i))
             self.calls.append({j: self._entered(i, j) for j in self.targets[i].values()})
-        self.outer = [loop for loop in self.loops if not self._around(loop)]
         self.beginning = self.scope
-        for loop in self.outer:
+        for loop in self.loops:
             self.beginning &= ~loop.members | loop.begins
+        for loop in self.loops:
+            loop.first = loop.begins
+            for k in loop.inner:
+                loop.first &= ~self.loops[k].members | self.loops[k].begins
         self.stirs = [0] * self.size  # nodes of a loop that a signal reaches for the first time
         for i in self._active():
             for j in self.signalled[i]:
-                k = self._entered(i, j)
-                self.stirs[i] |= 1 << j if k is None else self.loops[k].begins
+                entered = self._entered(i, j)
+                self.stirs[i] |= 1 << j if entered is None else self.loops[entered].begins
         self.calling = [
             0
         ] * self.size  # nodes of loops that a node is outside of: they wait for its beginning
         for i in self._active():
             for j in self.flows[i]:
-                k = self._entered(i, j)
-                if k is not None:
+                if self._entered(i, j) is not None:
                     self.calling[i] |= 1 << j
         self._settle_holds()
 
@@ -398,15 +421,33 @@ class Layout:
         for i in self._active():
             if any(name not in self.parts[i].appends for name in self.returns[i]):
                 self.eventful |= 1 << i
-        for loop in self.loops:  # heads that feed each other run on what was there before either
-            for i in bits(loop.cut):
-                if any(loop.cut >> j & 1 and (i, j) in self.severed for j in self.flows[i]):
-                    self.eventful |= loop.cut
+        self.tangled = [  # heads that feed each other: they run on what was there before either
+            loop.cut
+            for loop in self.loops
+            if any(
+                loop.cut >> j & 1 and (i, j) in self.severed for i in bits(loop.cut) for j in self.flows[i]
+            )
+        ]
+        self.eventful |= _union(self.tangled)
 
     @cached_property
     def watched(self) -> frozenset[int]:
         """The nodes other than gates of which the scheduler must know what they made."""
         return frozenset(bits(self.eventful & ~self.gates))
+
+    @cached_property
+    def is_loose(self) -> bool:
+        """Whether a declared edge is missing: a node makes what another takes, and neither goes first."""
+        makers: dict[str, list[int]] = {}
+        for i in self._active() if self.declared else ():
+            for name in self.parts[i].makes:
+                makers.setdefault(name, []).append(i)
+        return any(
+            i != j and not self.before[i] >> j & 1 and not self.before[j] >> i & 1
+            for i in self._active()
+            for name in self.parts[i].takes
+            for j in makers.get(name, ())
+        )
 
     @cached_property
     def is_line(self) -> bool:
@@ -415,10 +456,10 @@ class Layout:
         pairs = sum((mask & nodes).bit_count() for mask in self.before)
         return pairs == self.scope.bit_count() * (self.scope.bit_count() - 1) // 2
 
-    def _around(self, loop: Loop) -> tuple[int, ...]:
-        """Return the loops around a loop."""
-        home = self.home[(loop.members & -loop.members).bit_length() - 1]
-        return home[: home.index(loop.index)]
+    def entered_by(self, source: int, absent: Collection[str] = ()) -> tuple[int, ...]:
+        """Return the loops that begin anew when a node is done that did not make some of its outputs."""
+        made = (j for j, names in self.flows[source].items() if not names.issubset(absent))
+        return tuple(sorted({k for j in made if (k := self._entered(source, j)) is not None}))
 
     def _entered(self, source: int, target: int) -> int | None:
         """Return the outermost loop around the target that the source is outside of."""
@@ -444,7 +485,7 @@ class Layout:
         while grown:
             grown = False
             for i in bits(self.scope & ~ran):
-                lacks = self.need[i] & ~have
+                lacks = self.need[i] & ~have | _union(m for m in self.either.get(i, ()) if not m & have)
                 chosen = (
                     not self.controllers[i]
                     or begun >> i & 1
@@ -522,7 +563,8 @@ class _Places:
         loop.opened = _mask(opened)
         loop.unaided = _mask(i for i in opened if i not in self.outside or self.layout.named >> i & 1)
         heads = self._starts(begins)
-        loop.cut = _mask(heads or self.outside or begins) or 1 << self.component[0]
+        called = {i for i in self.outside if self._is_able(i, set())}
+        loop.cut = _mask(heads or called or begins or self.outside) or 1 << self.component[0]
         loop.gated = bool(heads)
 
     def _starts(self, begins: set[int]) -> set[int]:
@@ -541,9 +583,17 @@ class _Places:
         last |= {i for gate, i in self.choices if gate in gates}
         return {i for i in last if not any(self._stands_between(i, other) for other in last - {i})}
 
-    def _leads_to_a_gate(self, index: int) -> bool:
-        """Say whether a way leads from a node to a gate of the loop without a choice of the loop."""
-        return self._leads_freely(index, self.deciding)
+    def _has_a_gate_asked(self, index: int) -> bool:
+        """Say whether a gate of the loop can be asked after a node, without a choice of the loop."""
+        runs = self._closure(self.heads)
+        found, coming = {index}, [index]
+        while coming:
+            for j in self.ways[coming.pop()] & runs - found:
+                if j in self.deciding:
+                    return True
+                found.add(j)
+                coming.append(j)
+        return False
 
     def _inner(self, begins: set[int]) -> dict[int, int | None]:
         """Return the number of the loop that each node is in when all edges to the beginning are cut."""
@@ -597,14 +647,18 @@ class _Places:
         named = {i for i in self.component if layout.named >> i & 1}
         if named:
             return named, {i for i in named if layout.controllers[i]}
+        if self.outer and not self.heads:
+            return {min({i for i in self.outer if not layout.controllers[i]} or self.outer)}, set()
+        if self.outer:  # the loop around begins inside of this one
+            chosen = {i for i in self.outer if self._may_open(i)}
+            return self.outer, chosen and chosen | self._needed()
         able = {i for i in self.component if self._is_able(i, set())}
         if self.strict and not able:  # then what is given counts after all
             self.strict = False
             able = {i for i in self.component if self._is_able(i, set())}
-        able = able & self.outer or able  # where the loop around begins inside of this one
         free = {i for i in able if not layout.controllers[i]}
         plain = {
-            i for i in free if not layout.gates >> i & 1 and (not self.heads or self._leads_to_a_gate(i))
+            i for i in free if not layout.gates >> i & 1 and (not self.heads or self._has_a_gate_asked(i))
         }
         gates = free & self.deciding
         if plain or gates:
@@ -616,7 +670,7 @@ class _Places:
     def _controlled(self, able: set[int]) -> tuple[set[int], set[int]]:
         """Find the controlled nodes to begin with."""
         candidates = {i for i in able if self._may_open(i)}
-        needed = {i for i in self.component if self._may_open(i) and self._is_needed(i)}
+        needed = self._needed()
         begins = candidates & needed
         if begins:
             return self._as_one(begins), needed
@@ -642,19 +696,21 @@ class _Places:
         gates = layout.controllers[index]
         return index in self.outside or any(layout.parts[gate].default_open for gate in gates)
 
-    def _is_needed(self, index: int) -> bool:
-        """Say whether no gate of the loop could be asked without this node."""
-        return bool(self.deciding & self._closure(None)) and not self.deciding & self._closure(index)
+    def _needed(self) -> set[int]:
+        """Return the controlled nodes without which no gate of the loop could be asked."""
+        if not self.deciding & self._closure(()):
+            return set()
+        return {i for i in self.component if self._may_open(i) and not self.deciding & self._closure({i})}
 
-    def _closure(self, without: int | None) -> set[int]:
-        """Return what could run one after the other if every gate agreed, leaving one node out."""
+    def _closure(self, without: Collection[int]) -> set[int]:
+        """Return what could run one after the other if every gate agreed, leaving some nodes out."""
         found: set[int] = set()
         grown = True
         while grown:
             grown = False
             for i in self.component:
                 may_open = not self.layout.controllers[i] or self._may_open(i)
-                if i not in found and i != without and may_open and self._is_able(i, found):
+                if i not in found and i not in without and may_open and self._is_able(i, found):
                     found.add(i)
                     grown = True
         return found
@@ -725,6 +781,7 @@ class Standing:
         "layout",
         "open",
         "owed",
+        "partial",
         "quiet",
         "ran",
         "running",
@@ -740,6 +797,7 @@ class Standing:
         self.owed = 0  # what a decision named that has not started since
         self.ended = 0  # gates that have decided END
         self.held = [0] * len(layout.loops)  # by loop: heads chosen for its next round
+        self.partial: dict[int, int] = {}  # by node that did not make everything: the slots it has filled
         self.quiet: dict[int, int] = {}  # by node: what it does not make run again
         self.events: list[tuple[int, bool]] = []  # loops that were entered, or (True) that began a round
         self.running = self.asking = self.ran = self.due = 0
@@ -792,14 +850,16 @@ class Standing:
             for loop, heads in reversed(waiting):  # inner loops first
                 if not active & ~loop.bit & (loop.inside | loop.ahead):
                     self._begin_round(loop, heads)
-                    held &= ~heads
-                    active = active & ~loop.bit | heads
-            active |= self.due & ~held  # a new round may close what waits for its signals
+                    return self.ready()  # a new round may close what waits for its signals
         before = layout.before
         return [i for i in bits(self.due & ~held) if not active & before[i]]
 
     def _begin_round(self, loop: Loop, heads: int) -> None:
-        self.held[loop.index] &= ~heads
+        chosen, layout = self.held[loop.index], self.layout
+        self.held[loop.index] = chosen & ~heads & loop.cut
+        for i in bits(chosen & ~loop.cut):  # chosen with a head of this loop: they start rounds of inner ones
+            inner = [k for k in layout.home[i] if layout.loops[k].cut >> i & 1]
+            self.held[inner[-1]] |= 1 << i
         self.events.append((loop.index, True))
         if loop.signals:
             self.have &= ~(loop.signals & ~loop.kept)
@@ -825,20 +885,24 @@ class Standing:
             if layout.loops[k].kept and layout.loops[k].cut & bit:
                 self.have &= ~(layout.need[index] & layout.loops[k].kept)
 
-    def finish(self, index: int, absent: Collection[str] = (), equal: Collection[str] = ()) -> None:
+    def finish(  # noqa: PLR0912 - what one step changes, in one place
+        self, index: int, absent: Collection[str] = (), equal: Collection[str] = ()
+    ) -> None:
         """Note that a node is done, which of its outputs it did not make, and which are as they were."""
         layout, bit = self.layout, 1 << index
         self.running &= ~bit
         self.asking &= ~bit
-        self.ran |= bit
         if absent:
             gives, fed = layout.signals[index], 0
             for name in layout.parts[index].makes:
                 if name not in absent:
                     gives |= layout.gives[index].get(name, 0)
                     fed |= layout.feeds[index].get(name, 0)
+            if not self.ran & bit or index in self.partial:
+                self.partial = {**self.partial, index: self.partial.get(index, 0) | gives}
         else:
             gives, fed = layout.gives_all[index], layout.feeds_all[index]
+        self.ran |= bit
         if layout.returns[index]:
             appends = layout.parts[index].appends
             for name, back in layout.returns[index].items():
@@ -854,7 +918,7 @@ class Standing:
         for gate in bits(fed & layout.gates & ~self.ended):
             if gate in self.decisions:
                 touched |= self._drop(gate)
-        for k in layout.enters[index]:
+        for k in layout.entered_by(index, absent) if absent else layout.enters[index]:
             touched |= self._enter(k)
         self._look_at(touched)
 
@@ -916,8 +980,8 @@ class Standing:
             self.held[k] = 0
             self.entered |= inner.opened if self._is_called(inner) else inner.unaided
             self.events.append((k, False))
-            self.have &= ~inner.signals
-        self.fresh = self.fresh & ~loop.members | loop.begins | self.owed & loop.members
+            self.have = self.have & ~inner.signals | layout.at_start & inner.signals
+        self.fresh = self.fresh & ~loop.members | loop.first | self.owed & loop.members
         self._reopen(concerned)
         return concerned
 
@@ -930,11 +994,11 @@ class Standing:
 
     def _look_at(self, touched: int) -> None:
         """Find out which of these nodes are due."""
-        due, have, need = self.due, self.have, self.layout.need
+        due, have, need, either = self.due, self.have, self.layout.need, self.layout.either
         able = self.fresh & self.open & ~self.ended & ~self.running & touched
         due &= ~(touched & ~able)
         for i in bits(able):
-            if need[i] & ~have:
+            if need[i] & ~have or (i in either and not all(mask & have for mask in either[i])):
                 due &= ~(1 << i)
             else:
                 due |= 1 << i
@@ -967,12 +1031,19 @@ class Standing:
         """
         new, rest = Standing(layout), ~reached
         outside = _union(slot for (i, _, _), slot in layout.slots.items() if rest >> i & 1)
-        made = _union(layout.gives_all[i] for i in bits(self.ran & rest & layout.scope))
+        stay = bits(self.ran & rest & layout.scope)
+        made = _union(self.partial.get(i, layout.gives_all[i]) for i in stay)
         new.have = (new.have | made) & ~outside | self.have & outside
         for name in ("fresh", "idle", "entered", "ended", "owed", "running", "asking", "ran"):
             setattr(new, name, getattr(new, name) & reached | getattr(self, name) & rest)
         new.decisions = {gate: mask for gate, mask in self.decisions.items() if rest >> gate & 1}
-        new.owed |= _union(new.decisions.values()) & self.owed
+        new.partial = {i: slots for i, slots in self.partial.items() if rest >> i & 1}
+        named = _union(new.decisions.values()) & reached  # by gates that are not asked again
+        new.owed |= named | _union(new.decisions.values()) & self.owed
+        new.fresh |= named
+        for loop in layout.loops:
+            if loop.members & reached and new._is_called(loop):
+                new.entered |= loop.opened
         for loop in self.layout.loops:
             known = [other.index for other in layout.loops if other.members == loop.members]
             if known and not loop.members & reached:
@@ -1000,6 +1071,7 @@ class Standing:
     def lacks(self, index: int) -> list[str]:
         """Return the names without which a node cannot run."""
         missing = self.layout.need[index] & ~self.have
+        missing |= _union(mask for mask in self.layout.either.get(index, ()) if not mask & self.have)
         return [name for (i, name, _), slot in self.layout.slots.items() if i == index and slot & missing]
 
     def unmet(self) -> list[tuple[int, int]]:

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 from hypergraph.display import preview
+from hypergraph.node_kinds import NODE_KINDS
 
 Links = Mapping[str, Collection[str]]
 K = TypeVar("K", str, int)
@@ -69,31 +70,6 @@ def cyclic_components(names: Iterable[str], links: Links) -> list[list[str]]:
     """Return the components that contain a cycle: several names, or one that leads to itself."""
     return [c for c in strong_components(names, links) if len(c) > 1 or c[0] in links.get(c[0], ())]
 
-
-class NodeKind(NamedTuple):
-    """A kind of node: what a failure interrupts, and how it is drawn."""
-
-    operation: str  # "execute", "route" or "interrupt"
-    brackets: tuple[str, str]  # around its label, in Mermaid
-    fill: str  # in Mermaid
-    light: tuple[str, str]  # fill and line in SVG, by theme
-    dark: tuple[str, str]
-    shape: str = "box"  # in SVG; also "hexagon", and "sheets" for a closed box with boxes inside
-
-
-NODE_KINDS = {  # the first stands for kinds that this release does not know
-    "function": NodeKind("execute", ("[", "]"), "#dbeafe", ("#ffffff", "#7c93b5"), ("#1b2430", "#56708f")),
-    "gate": NodeKind(
-        "route", ("{", "}"), "#fef3c7", ("#fffbeb", "#d9a441"), ("#2b2413", "#a97c2a"), "hexagon"
-    ),
-    "interrupt": NodeKind(
-        "interrupt", ("{{", "}}"), "#fce7f3", ("#fdf2f8", "#d26ba3"), ("#2c1a26", "#a95583")
-    ),
-    "graph": NodeKind(
-        "execute", ("[[", "]]"), "#ede9fe", ("#f5f3ff", "#8b7fd4"), ("#221f36", "#7469b8"), "sheets"
-    ),
-}
-VALUE_KINDS = ("input", "optional", "bound", "entry", "output")  # boxes that are one value, under its name
 
 VERSION = 1  # of the stored structure that this release writes, and the newest that it can read
 END_NAME = "END"  # the end of a branch in a structure; no node can have this name

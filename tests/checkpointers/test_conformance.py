@@ -1,5 +1,6 @@
 """What every store promises, asked of memory and SQLite, and what each of them promises besides."""
 
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,19 @@ def test_sqlite_takes_a_policy_or_shortcuts_but_not_both(tmp_path: Path) -> None
     assert SqliteCheckpointer(path, retention="latest").policy.retention == "latest"
     with pytest.raises(ValueError, match="Cannot pass both"):
         SqliteCheckpointer(path, durability="exit", policy=CheckpointPolicy())
-    with pytest.raises(ValueError, match="MemoryCheckpointer"):
-        SqliteCheckpointer(":memory:")
+    with pytest.raises(ValueError, match="the path of a file"):
+        SqliteCheckpointer("")
     assert not path.exists()
+
+
+def test_sqlite_in_memory_is_a_file_that_goes_with_its_store() -> None:
+    store = SqliteCheckpointer(":memory:")
+    store.create_workflow("w")
+    assert store.workflow("w").id == "w"
+    assert SqliteCheckpointer(":memory:").workflows() == []
+    folder = Path(store.backend.location).parent
+    assert folder.exists()
+    store.close()
+    del store
+    gc.collect()
+    assert not folder.exists()

@@ -7,7 +7,7 @@ from textwrap import dedent
 
 import pytest
 
-from hypergraph import Graph, SyncRunner, node
+from hypergraph import Graph, PauseInfo, SyncRunner, node
 from hypergraph.checkpointers import (
     MemoryCheckpointer,
     SqliteCheckpointer,
@@ -281,3 +281,27 @@ def test_a_stored_map_prints_its_items(kind: str, tmp_path: Path) -> None:
     shown = str(store.workflow("m"))
     assert shown.startswith("Workflow: m | partial | 2 items | ")
     assert "FAILED: invert: division by zero" in shown
+
+
+def test_steps_checkpoints_pauses_and_differences_print_names_and_never_values() -> None:
+    store = MemoryCheckpointer()
+    runner = SyncRunner(checkpointer=store)
+
+    @node(output_name="kept")
+    def keep(secret: str) -> str:
+        return secret
+
+    graph = Graph([keep], name="g")
+    for workflow_id, secret in (("a", "hush-1"), ("b", "hush-2")):
+        runner.run(graph, secret=secret, workflow_id=workflow_id)
+    (step,), checkpoint, difference = store.steps("a"), store.checkpoint("a"), store.diff("a", "b")
+    pause = PauseInfo("review.ask", "ok", value="hush", path=("review",))
+    assert repr(step).startswith("<Step 0 of a: keep | completed | ")
+    assert repr(step).endswith(" | outputs: kept>")
+    assert repr(checkpoint) == "<Checkpoint: 1 step, 2 values>"
+    assert "values: kept, secret" in str(checkpoint)
+    assert repr(difference) == "<Difference: a, b | values differ at position 0 in keep>"
+    assert "changed: kept, secret" in str(difference)
+    assert repr(pause) == "<PauseInfo: review.ask waits for review.ok (interrupt)>"
+    for shown in (step, checkpoint, difference, pause):
+        assert "hush" not in repr(shown) + str(shown)

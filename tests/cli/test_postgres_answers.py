@@ -157,7 +157,7 @@ def test_runs_are_made_resumed_forked_and_kept_in_order(mine: Cli) -> None:
     mine.json_here("backup", os.path.join(mine.folder, "copy.db"))
     copy = SqliteCheckpointer(os.path.join(mine.folder, "copy.db"))
     assert [found.id for found in copy.workflows()] == ["seven", "neg", "eight"]
-    assert sorted(mine.json_here("prune", "--older-than", "0s")["ids"]) == ["eight", "neg", "seven"]
+    assert sorted(mine.json_here("prune", "--older-than", "0s", "--yes")["ids"]) == ["eight", "neg", "seven"]
     assert mine.json_here("ls")["items"] == []
 
 

@@ -13,8 +13,6 @@ from hypergraph import (
     AsyncRunner,
     FunctionNode,
     Graph,
-    GraphConfigError,
-    IncompatibleRunnerError,
     InMemoryCache,
     InterruptNode,
     NodeError,
@@ -393,8 +391,8 @@ def test_the_sync_runner_pauses_wherever_interrupts_are() -> None:
         assert run_sync(graph, {"topic": "t"}).paused
 
 
-def test_a_map_cannot_wait_for_answers() -> None:
-    with pytest.raises(IncompatibleRunnerError, match="InterruptNode"):
-        asyncio.run(AsyncRunner().map(flow(), {"topic": ["a"]}, map_over="topic"))
-    with pytest.raises(GraphConfigError, match="review"):
-        Graph([flow().as_node().map_over("topic")])
+def test_a_map_waits_for_answers() -> None:
+    result = asyncio.run(AsyncRunner().map(flow(), {"topic": ["a"]}, map_over="topic"))
+    assert [pause.path for pause in result.pauses] == [("item-0",)]
+    mapped = run_sync(Graph([flow().as_node(name="each").map_over("topic")]), {"topic": ["a"]})
+    assert [pause.path for pause in mapped.pauses] == [("each", "item-0")]

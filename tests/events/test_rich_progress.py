@@ -374,11 +374,19 @@ def test_an_unknown_mode_is_refused(mode):
         RichProgressProcessor(force_mode=mode)
 
 
-@pytest.mark.parametrize("mode", ["auto", "tty", "non-tty"])
+@pytest.mark.parametrize("mode", ["auto", "tty"])
 def test_without_rich_the_error_names_the_extra(mode, monkeypatch):
     monkeypatch.setitem(sys.modules, "rich", None)
     with pytest.raises(ImportError, match=r"hypergraph\[progress\]"):
         RichProgressProcessor(force_mode=mode)
+
+
+def test_lines_need_no_rich(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "rich", None)
+    progress = RichProgressProcessor(force_mode="non-tty")
+    progress.on_event(RunStartEvent(run_id="r", span_id="s", graph_name="shop"))
+    progress.on_event(RunEndEvent(run_id="r", span_id="s", graph_name="shop"))
+    assert "shop" in capsys.readouterr().err
 
 
 def test_what_is_printed_to_a_file_still_gets_there_while_bars_are_shown(tmp_path):

@@ -55,9 +55,14 @@ class Difference:
     def __str__(self) -> str:
         return (
             f"{program(self.case)}\n\n{self.runner}, turn {self.turn + 1}: {self.what}\n"
-            f"  reference: {self.expected}\n  engine:    {self.found}\n"
+            f"  reference: {_short(self.expected)}\n  engine:    {_short(self.found)}\n"
             f"  course of the reference: {self.outcome.supersteps}"
         )
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) < 1500 else f"{text[:1500]} ..."
 
 
 def key(calls: Iterable[tuple[str, Any]]) -> list[str]:
@@ -93,20 +98,26 @@ def check(
 
 def check_case(case: Case, runners: Iterable[str] = RUNNERS) -> Difference | None:
     """Compare on one case. Raises `Unfit` when the engine does not take the graph."""
-    runs = list(reference_runs(case))
-    for runner in runners:
-        found = _compare(case, runner, runs)
-        if found is not None:
-            return found
-    return None
-
-
-def _compare(case: Case, runner: str, runs: list[tuple[dict[str, Any], Outcome]]) -> Difference | None:
     calls: list[tuple[str, dict[str, Any]]] = []
     try:
         graph = build(case.net, lambda name, inputs: calls.append((name, inputs)))
     except (GraphConfigError, ValueError) as error:
         raise Unfit(str(error)) from error
+    runs = list(reference_runs(case))
+    for runner in runners:
+        found = _compare(case, runner, runs, graph, calls)
+        if found is not None:
+            return found
+    return None
+
+
+def _compare(
+    case: Case,
+    runner: str,
+    runs: list[tuple[dict[str, Any], Outcome]],
+    graph: Any,
+    calls: list[tuple[str, dict[str, Any]]],
+) -> Difference | None:
     store = MemoryCheckpointer()
     for number, (values, out) in enumerate(runs):
         calls.clear()
@@ -237,6 +248,9 @@ def repaired(case: Case) -> Case | None:
 def smaller(case: Case) -> Iterator[Case]:
     """Cases with one thing less."""
     net, parts = case.net, case.net.parts
+    for p in parts:
+        if p.inner is not None:
+            yield replace(case, net=p.inner, turns=({x: given(x, 1) for x in p.inputs},))
     for i in range(len(case.turns) - 1, 0, -1):
         yield replace(case, turns=case.turns[:i] + case.turns[i + 1 :])
     for i in range(len(parts)):
@@ -261,7 +275,12 @@ def _less(p: graphs.Part) -> Iterator[graphs.Part]:  # noqa: PLR0912 - one way e
     if p.kind == "graph":
         assert p.inner is not None
         yield replace(
-            p, kind="node", call=Body(p.name, p.outputs, lists=bool(p.map_over)), inner=None, map_over=()
+            p,
+            kind="node",
+            call=Body(p.name, p.outputs, lists=bool(p.map_over)),
+            inner=None,
+            map_over=(),
+            entries=(),
         )
         if not p.map_over and len(p.inner.parts) > 1:
             for i in range(len(p.inner.parts)):

@@ -17,7 +17,7 @@ from random import Random
 from typing import Any
 
 from hypergraph import END as REAL_END
-from hypergraph import FunctionNode, Graph, IfElseNode, InterruptNode, RouteNode
+from hypergraph import FunctionNode, Graph, GraphConfigError, IfElseNode, InterruptNode, RouteNode
 from laws.reference import END, Net, Part
 
 APPEND_WORKS = True
@@ -151,7 +151,7 @@ def _real(part: Part, record: Record, prefix: str) -> Any:
     inputs = [f"{x}=_defaults[{x!r}]" if x in part.defaults else x for x in part.inputs]
     inputs.sort(key=lambda text: "=" in text)
     names = ", ".join(f"{x}={x}" for x in part.inputs)
-    scope = {"_body": body, "_defaults": part.defaults}
+    scope = {"_body": body, "_defaults": part.defaults, "__name__": __name__}
     exec(f"def {part.name}({', '.join(inputs)}): return _body({names})", scope)
     func = scope[part.name]
     style: tuple[Any, ...] = ()
@@ -272,7 +272,7 @@ class Writer:
 
     def ask(self) -> None:
         name, output = self.fresh("q"), self.fresh("ans")
-        inputs = tuple(self.some())
+        inputs = tuple(dict.fromkeys(self.some()))
         self.parts.append(Part(name, inputs, (output,), "ask", Handler(name, output)))
         self.known.append(output)
 
@@ -470,8 +470,24 @@ class Writer:
         defaults = {x: p.defaults[x] for p in renamed for x in optional if x in p.defaults}
         name = self.fresh("sub")
         inputs = (*inputs, *sorted(optional - set(inputs)))
+        try:
+            real = build(Net(renamed), lambda name, inputs: None, name).as_node()
+        except GraphConfigError:  # so will the whole graph be
+            real = None
+        entries = () if real is None else tuple(x for x in real.inputs if x not in inputs)
+        defaults.update(dict.fromkeys(entries))
+        inputs = (*inputs, *entries)
         self.parts.append(
-            Part(name, inputs, outputs, "graph", defaults=defaults, inner=Net(renamed), map_over=map_over)
+            Part(
+                name,
+                inputs,
+                outputs,
+                "graph",
+                defaults=defaults,
+                inner=Net(renamed),
+                map_over=map_over,
+                entries=entries,
+            )
         )
         self.known.append(self.rnd.choice(outputs))
 

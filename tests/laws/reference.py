@@ -6,8 +6,9 @@ model; "Turns", "Appending" and "Questions" are its sections of that name.
 Decisions where the rules leave room
 ------------------------------------
 D1  Edges. Every producer of a name feeds every consumer of it (a first listed producer would break L4).
-    A consumer takes the latest value of the name. With declared edges the declared ones feed, and control
-    and ordering edges are added. A node has no edge to itself: a node that takes its own output is no loop.
+    A consumer takes the latest value of the name. With declared edges the declared ones feed: a node runs
+    when they, or the call, brought what it takes, and takes the latest value that any node made. Control and
+    ordering edges are added. A node has no edge to itself: a node that takes its own output is no loop.
 D2  Where a loop is cut (R1, R4). At heads, and not at all of them: `plan -> decide -> tool -> result(plan,
     tool) -> done -> plan` has the heads `plan` and `tool`; a cut at both lets `result` run on a new plan and
     the tool of the last round. The heads that begin a round are the *last choices* on the ways back to the
@@ -32,7 +33,9 @@ D6  Several controlled nodes without which no gate could be asked (a and b of a 
     given to it. More than one, or none of several: refused.
 D7  A beginning that a gate outside of the loop controls is open when a gate outside has named a node of the
     loop (R6: a decision from outside begins it): `start -> head d gate` does not begin when start chooses
-    otherwise, and a corrective loop that is entered at its repair goes on to its beginning.
+    otherwise, and a corrective loop that is entered at its repair goes on to its beginning. A cycle without a
+    gate has no such beginning: of `pick -> a | b`, both of which take and make a total, the one runs that was
+    chosen (L2).
 D8  Only the place where a loop begins is due for "not yet run in this turn". Every other node of the loop
     becomes due when a node of the loop reaches it in this entry, an inner loop likewise. (Else a named entry
     point would wait for a node before it that happens to have defaults.)
@@ -40,12 +43,13 @@ D9  Re-entry within a turn drops decisions and END, not values (L3: what a round
     latest value). Only a turn drops values.
 D10 A decision opens every node that shares a loop with a gate of its own for one run (the letter of R5), also
     the branches of D2. It stays open until that run, even if the gate decides anew before.
-D11 An awaited name whose edge is cut (a head waits for a node at the end of the round) counts if it was made
-    in the round that just ended. A node that awaits a name of its loop is no beginning, unless it is named.
+D11 Of several nodes that make an awaited name one is enough. If its edge is cut (a head waits for a node at
+    the end of the round) the name counts if it was made since the head last ran. A node that awaits a name of its loop is no beginning, unless it is named:
+    a named entry point needs no awaited names for its first run.
 D12 A loop without heads (no gate of it chooses within it) is a cycle without a gate, wherever it is nested.
     It begins at the first node in graph order that has what it needs and that no gate controls, and goes
-    round at this node; at the nodes that gates outside control, if there are any (`gate -> a`, a feeds b, b
-    feeds a: a goes before b). Equality is looked at only on the edges back into these nodes ("Equal values
+    round at this node; at the nodes that gates outside control, if some of them have what they need (`gate ->
+    a`, a feeds b, b feeds a: a goes before b). Equality is looked at only on the edges back into these nodes ("Equal values
     do not stop a round").
 D13 An appended list that has no item yet is an empty list for those who take it, like a default.
 D14 Values of two producers: the latest write counts, in one superstep the later one in graph order. A turn
@@ -57,11 +61,16 @@ D17 Answers that a turn did not use are dropped when a new turn begins, and name
 D19 A last choice (D2) reaches the beginning without passing another node that a gate of the loop controls.
 D20 With declared edges a given value does not count for an ordinary node of a loop with a gate that an edge
     of the loop feeds: the node begins nothing, unless nothing else can.
-D21 A node that no gate controls begins a loop only if it leads to a gate of the loop without a choice: else
-    the loop would be at rest before a gate was asked.
+D21 A node that no gate controls begins a loop only if a gate of the loop can be asked after it without a
+    choice, over nodes that could run: else the loop would be at rest before a gate was asked.
 D22 R8: a given value counts for an ordinary node of a loop if what the loop makes of it cannot come before
     the first choice (`save(n)` begins, `tell(n)` waits for save, `up` makes n by choice: tell takes the
     given n).
+D23 A loop inside of a loop begins where the loop around begins, if that place is inside of it.
+D24 A graph node takes a name with which a loop inside could begin, but need not, if it is given or another
+    node makes it. What only the node itself makes stays inside: each execution is a fresh run.
+D25 What is chosen together begins a round together: if a gate chooses the head of a loop and one of a loop
+    inside of it, the inner one waits for the round of the outer one (D3: a, then b).
 D18 max_rounds counts the rounds of an entry, the first one included.
 """
 
@@ -93,6 +102,7 @@ class Part:
     append: tuple[str, ...] = ()
     inner: Net | None = None
     map_over: tuple[str, ...] = ()
+    entries: tuple[str, ...] = ()  # of a graph: inputs with which a loop inside could begin, but need not
 
 
 @dataclass(frozen=True)
@@ -140,7 +150,6 @@ class Loop:
     entered: int | None = None  # the superstep in which this entry began
     rounds: int = 0
     since: int = -1  # the superstep in which this round began
-    before: int = -1  # ... and the round before
     heads: frozenset[str] = frozenset()  # that begin rounds, in this entry
     places: set[str] = field(default_factory=set)  # heads of this round that have not run yet
 
@@ -157,6 +166,7 @@ class Level:
     gated: bool
     inner: list[Level]
     is_loop: bool = True
+    ahead: dict[str, set[str]] = field(default_factory=dict)  # what each node leads to
 
     def unit(self, name: str) -> frozenset[str]:
         """The inner loop that holds the node, or the node alone."""
@@ -167,22 +177,37 @@ class Refused(Exception):
     """A loop could begin at several places."""
 
 
+class Failed(Exception):
+    """The run of an inner graph failed, was refused, or did not end."""
+
+
 def reach(starts: Iterable[str], edges: Iterable[Edge], without: Iterable[str] = ()) -> set[str]:
     """All nodes behind these, themselves included; paths do not pass the nodes in `without`."""
-    edges, closed = list(edges), set(without)
+    ways: dict[str, list[str]] = {}
+    for source, target, *_ in edges:
+        ways.setdefault(source, []).append(target)
+    return _walk(starts, ways, set(without))
+
+
+def _walk(starts: Iterable[str], ways: Mapping[str, Sequence[str]], closed: set[str]) -> set[str]:
     found = set(starts)
-    frontier = set(found)
-    while frontier:
-        frontier = {t for s, t, *_ in edges if s in frontier and s not in closed} - found
-        found |= frontier
+    coming = list(found)
+    while coming:
+        source = coming.pop()
+        for target in ways.get(source, ()) if source not in closed else ():
+            if target not in found:
+                found.add(target)
+                coming.append(target)
     return found
 
 
 def components(names: Iterable[str], edges: Iterable[Edge]) -> list[frozenset[str]]:
     """Strongly connected components of more than one node."""
-    names = list(names)
-    ahead = {n: reach([n], edges) for n in names}
-    found = {frozenset(m for m in names if m in ahead[n] and n in ahead[m]) for n in names}
+    names, ways = list(names), {}
+    for source, target, *_ in edges:
+        ways.setdefault(source, []).append(target)
+    ahead = {n: _walk([n], ways, set()) for n in names}
+    found = {frozenset(m for m in ahead[n] if n in ahead[m]) for n in names}
     return [c for c in found if len(c) > 1]
 
 
@@ -200,13 +225,16 @@ def edges_of(net: Net) -> set[Edge]:
     for source, target in net.declared or ():
         common = [n for n in parts[target].inputs if n in parts[source].outputs]
         chosen = target in parts[source].targets  # a declared edge from a gate to its target is that choice
-        edges |= {(source, target, "data", n) for n in common} or {(source, target, "order", "")} - (
-            {(source, target, "order", "")} if chosen else set()
-        )
-    edges = {e for e in edges if e[0] != e[1]}
-    # Appending: a gate is fed by the uncontrolled appenders of its loop if there are any, else by all.
+        edges |= {(source, target, "data", n) for n in common}
+        if not common and not chosen:
+            edges.add((source, target, "order", f"<{source}>"))
+    return {e for e in edges if e[0] != e[1]}
+
+
+def heard(net: Net, scope: Iterable[str], edges: set[Edge]) -> set[Edge]:
+    """Appending: a gate is fed by the uncontrolled appenders of its loop if there are any, else by all."""
     controlled = {e[1] for e in edges if e[2] == "control"}
-    loops = components(parts, edges)
+    loops = components(scope, edges)
     for p in net.parts:
         loop = next((c for c in loops if p.name in c), frozenset())
         for name in p.inputs if p.kind == "gate" and net.declared is None else ():
@@ -226,7 +254,7 @@ class Interpreter:
         edges = edges_of(net)
         scope = reach(net.entrypoints, edges) if net.entrypoints else set(self.parts)
         self.scope = sorted(scope, key=self.order.__getitem__)
-        self.edges = {e for e in edges if e[0] in scope and e[1] in scope}
+        self.edges = heard(net, scope, {e for e in edges if e[0] in scope and e[1] in scope})
         # What never runs controls nothing.
         self.gates = {n: {e[0] for e in self.edges if e[1] == n and e[2] == "control"} for n in self.parts}
         self.top = components(scope, self.edges)
@@ -235,9 +263,11 @@ class Interpreter:
         self.clock, self.started = 0, False
         self.written: dict[str, list[tuple[str, Any]]] = {}  # name -> (producer, value), the latest last
         self.last: dict[str, int] = {}  # node -> superstep of its last run
+        self.made: dict[tuple[str, str], int] = {}  # (node, name) -> superstep of its last write
         self.changed: dict[tuple[str, str], int] = {}  # when a write of (node, name) changed anything last
         self.decided: dict[str, tuple[int, Any]] = {}
         self.tokens: dict[tuple[str, str], int] = {}  # (gate, head): open for one run
+        self.beside: dict[str, set[str]] = {}  # head -> what was chosen with it, until that began a round
         self.loops: dict[frozenset[str], Loop] = {}
         self.asked: dict[str, Any] = {}  # open questions; for inner graphs their interpreters
         self.answers: dict[str, Any] = {}
@@ -246,9 +276,9 @@ class Interpreter:
         self.replaced: set[str] = set()  # lists that were started anew
         self.path: dict[str, list[Level]] = {}
         self._places: dict[frozenset[str], frozenset[str]] = {}
-        self._unlocked: dict[
-            frozenset[str], set[str]
-        ] = {}  # controlled nodes that are open when a loop begins
+        # What is open when a loop begins, and what is open if it was called.
+        self._unlocked: dict[frozenset[str], tuple[set[str], set[str]]] = {}
+        self._known: dict[Any, dict[str, list[Level]]] = {}
 
     # ---------------------------------------------------------------- turns
 
@@ -278,7 +308,7 @@ class Interpreter:
         for x in news:
             self.written.setdefault(x, []).append((GIVEN, given[x]))
         try:
-            self._places, self._unlocked = {}, {}  # decided anew for each turn (D5)
+            self._places, self._unlocked, self._known = {}, {}, {}  # decided anew for each turn (D5)
             self._levels(refuse=True)
         except Refused as refusal:
             out.ended, out.places = "refused", sorted(refusal.args[0])
@@ -291,7 +321,9 @@ class Interpreter:
 
     def _forget(self, reached: set[str]) -> None:
         """Turns: D begins anew; what it made is not there, except for what is remembered."""
-        accumulators = {x for p in self.parts.values() for x in p.outputs if x in p.inputs}
+        accumulators = {
+            x for p in self.parts.values() for x in p.outputs if x in p.inputs and x not in self._inward(p)
+        }
         answers = {x for p in self.parts.values() if p.kind == "ask" for x in p.outputs}
         for x, writes in self.written.items():
             if not any(n in reached for n, _ in writes):
@@ -300,6 +332,7 @@ class Interpreter:
                 writes[:] = [(GIVEN, writes[-1][1])]
             else:
                 writes[:] = [(n, v) for n, v in writes if n not in reached]
+        self.made = {(n, x): when for (n, x), when in self.made.items() if n not in reached}
         for n in reached:
             self.last.pop(n, None)
             self.decided.pop(n, None)
@@ -318,15 +351,15 @@ class Interpreter:
     # ---------------------------------------------------------------- structure
 
     def _levels(self, refuse: bool = False) -> Level:
-        def inside(names: Iterable[str], edges: set[Edge], around: Iterable[str] = ()) -> list[Level]:
+        def inside(names: Iterable[str], edges: set[Edge], around: frozenset[str]) -> list[Level]:
             return [
                 level(c, {e for e in edges if {e[0], e[1]} <= c}, around) for c in components(names, edges)
             ]
 
-        def level(members: frozenset[str], edges: set[Edge], around: Iterable[str]) -> Level:
+        def level(members: frozenset[str], edges: set[Edge], around: frozenset[str]) -> Level:
             standing = self.loops.get(members)
             if members not in self._places:
-                self._places[members] = self._begin(members, edges, refuse, around)
+                self._places[members] = self._begin(members, edges, around, refuse)
             begin = self._places[members]
             if standing and standing.entered is not None:
                 heads = standing.heads
@@ -341,7 +374,7 @@ class Interpreter:
             return Level(members, left, edges - left, begin, frozenset(heads), gated, inner)
 
         everything = frozenset(self.scope)
-        top = inside(self.scope, self.edges)
+        top = inside(self.scope, self.edges, frozenset())
         return Level(everything, self.edges, set(), everything, frozenset(), True, top, is_loop=False)
 
     def _heads(self, begin: Iterable[str], edges: set[Edge]) -> set[str]:
@@ -352,7 +385,8 @@ class Interpreter:
         members = {n for e in edges for n in e[:2]}
         if not control or not begin:
             called = {n for n in members if self.gates[n]}
-            return called or set(sorted(begin, key=self.order.__getitem__)[:1])
+            able = {n for n in called if self._able(n, frozenset(members))}
+            return able or set(sorted(begin, key=self.order.__getitem__)[:1]) or called
         inner = components(members, {e for e in edges if e[1] not in begin})
         controlled = {e[1] for e in control}
         free = begin - controlled
@@ -368,87 +402,110 @@ class Interpreter:
         return heads - between
 
     def _begin(
-        self, members: frozenset[str], edges: set[Edge], refuse: bool, around: Iterable[str]
+        self, members: frozenset[str], edges: set[Edge], around: frozenset[str], refuse: bool
     ) -> frozenset[str]:
-        """R2: the place where a loop begins: where the loop around begins, if that is inside of this one."""
+        """R2: the place where a loop begins; `_unlocked` are the controlled nodes that are open then."""
         named = members & set(self.net.entrypoints)
         if named:
+            self._unlocked[members] = (set(named), set())
             return named
-        handed = {x for x, writes in self.written.items() if any(n == GIVEN for n, _ in writes)}
+        inner_gates = {n: {e[0] for e in edges if e[1] == n and e[2] == "control"} for n in members}
+        deciding = {e[0] for e in edges if e[2] == "control"}
+        strict = self.net.declared is not None and any(inner_gates.values())
 
         def outside(n: str, x: str) -> bool:
-            part = self.parts[n]
-            made = any(e[1] == n and e[3] == x and e[2] == "data" and e[0] not in members for e in self.edges)
             fed = any(e[1] == n and e[3] == x and e[2] == "data" for e in edges)
-            counts = x in handed
-            if strict and fed and not inner_gates[n] and part.kind != "gate":
-                counts = False  # R8, D20
-            return made or counts or x in self.net.bound or x in part.defaults or x in self.lists
+            ordinary = fed and not inner_gates[n] and self.parts[n].kind != "gate"
+            return self._outside(n, x, members, counts=not (strict and ordinary))  # R8, D20
 
         def has_all(n: str) -> bool:
-            awaits = any(e[1] == n and e[2] == "order" for e in edges)  # D11
-            return not awaits and all(outside(n, x) for x in self.parts[n].inputs)
+            return not self._inside(n, members) and all(outside(n, x) for x in self.parts[n].inputs)
 
-        inner_gates = {n: {e[0] for e in edges if e[1] == n and e[2] == "control"} for n in members}
-        strict = self.net.declared is not None and any(inner_gates.values())
-        able = {n for n in members if has_all(n)}
-        if strict and not able:
-            strict = False
-            able = {n for n in members if has_all(n)}
-        able = able & set(around) or able
-        if not any(e[2] == "control" for e in edges):  # D12
-            free = {n for n in able if not self.gates[n]}
-            return frozenset(sorted(free or able, key=self.order.__getitem__)[:1])
-        free = {n for n in able if not self.gates[n]}
-        deciding = {e[0] for e in edges if e[2] == "control"}
-        plain, chosen = {e for e in edges if e[2] != "control"}, {n for n in members if inner_gates[n]}
-        asking = {n for n in free if reach([n], plain, without=chosen) & deciding - {n}}  # D21
-        free = {n for n in asking if self.parts[n].kind != "gate"} or free & deciding
-        if free:  # "the uncontrolled node that has what it needs", D5
-            if refuse and len({frozenset(self._heads({n}, edges)) for n in free}) > 1:
-                raise Refused(free)
-            return frozenset(free)
-        outer = {n for n in members if self.gates[n] - members}
-        may_open = {n for n in members if any(self.parts[g].default_open for g in self.gates[n])} | outer
-
-        def askable(without: str) -> bool:
+        def could_run(without: set[str]) -> set[str]:
             runs: set[str] = set()
             for _ in members:
                 made = {x for n in runs for x in (*self.parts[n].outputs, *self.parts[n].emit)}
                 runs |= {
                     n
-                    for n in members - {without}
+                    for n in members - without
                     if (n in may_open or not self.gates[n])
                     and all(x in made or outside(n, x) for x in self.parts[n].inputs)
-                    and all(
-                        e[3] in made if e[3] else e[0] in runs for e in edges if e[1] == n and e[2] == "order"
-                    )
+                    and all(e[3] in made or e[0] in runs for e in self._inside(n, members))
                 }
-            return any(e[0] in runs for e in edges if e[2] == "control")
+            return runs
 
+        def needed() -> set[str]:
+            if not could_run(set()) & deciding:
+                return set()
+            return {n for n in may_open if self.gates[n] and not could_run({n}) & deciding}
+
+        def unlock(names: set[str]) -> None:
+            self._unlocked[members] = (names - called, names & called)
+
+        called = {n for n in members if self.gates[n] - members}  # D7
+        may_open = {n for n in members if any(self.parts[g].default_open for g in self.gates[n])} | called
+        able = members & set(around) or {n for n in members if has_all(n)}  # D23
+        if strict and not able:
+            strict = False
+            able = {n for n in members if has_all(n)}
+        free = {n for n in able if not self.gates[n]}
+        if not any(inner_gates.values()):  # D12
+            return frozenset(sorted(free or able, key=self.order.__getitem__)[:1])
+        if members & set(around):
+            opened = members & set(around) & may_open
+            unlock(opened and opened | needed())
+            return members & frozenset(around)
+        plain, chosen = {e for e in edges if e[2] != "control"}, {n for n in members if inner_gates[n]}
+        runs = could_run(chosen)
+        ways = {e for e in plain if e[0] in {*runs, *free} and e[1] in runs}
+        asking = {n for n in free if reach([n], ways) & deciding - {n}}  # D21
+        free = {n for n in asking if self.parts[n].kind != "gate"} or free & deciding
+        if free:  # "the uncontrolled node that has what it needs", D5
+            if refuse and len({frozenset(self._heads({n}, edges)) for n in free}) > 1:
+                raise Refused(free)
+            return frozenset(free)
         able &= may_open
-        needed = {n for n in may_open if self.gates[n] and not askable(n)} if askable("") else set()
-        if able & needed:  # D6
-            if refuse and len({frozenset(self._heads({n}, edges)) for n in able & needed}) > 1:
-                raise Refused(able & needed)
-            self._unlocked[members] = needed
-            return frozenset(able & needed)
-        alone = able - outer
+        places = able & needed()
+        if places:  # D6
+            if refuse and len({frozenset(self._heads({n}, edges)) for n in places}) > 1:
+                raise Refused(places)
+            unlock(needed())
+            return frozenset(places)
+        alone = able - called
         if len(alone) > 1:
             fed = {n: {e[3] for e in edges if e[1] == n and e[2] == "data"} for n in alone}
-            alone = {n for n in alone if fed[n] and fed[n] <= handed} or alone
+            alone = {n for n in alone if fed[n] and fed[n] <= self._handed()} or alone
             if len(alone) > 1 and refuse:
                 raise Refused(alone)
-        self._unlocked[members] = alone | needed
+        unlock(alone | needed())
         return frozenset(alone or able)
+
+    def _handed(self) -> set[str]:
+        return {x for x, writes in self.written.items() if any(n == GIVEN for n, _ in writes)}
+
+    def _outside(self, n: str, x: str, members: frozenset[str], counts: bool = True) -> bool:
+        """Does an input come from outside of a loop: made there, given (if that counts), bound or by default?"""
+        made = any(e[1] == n and e[3] == x and e[2] == "data" and e[0] not in members for e in self.edges)
+        given = counts and x in self._handed()
+        return made or given or x in self.net.bound or x in self.parts[n].defaults or x in self.lists
+
+    def _inside(self, n: str, members: frozenset[str]) -> set[Edge]:
+        """D11: what a node awaits of its loop, and of nothing outside."""
+        awaited = {e for e in self.edges if e[1] == n and e[2] == "order"}
+        outside = {e[3] for e in awaited if e[0] not in members}
+        return {e for e in awaited if e[0] in members and e[3] not in outside}
+
+    def _able(self, n: str, members: frozenset[str]) -> bool:
+        """Does a node have all it needs from outside of a loop?"""
+        inputs = self.parts[n].inputs
+        return not self._inside(n, members) and all(self._outside(n, x, members) for x in inputs)
 
     # ---------------------------------------------------------------- one superstep
 
     def _run(self, out: Outcome) -> None:
         self.only_gates = True
         while True:
-            top = self._levels()
-            self.path = {n: self._path(top, n) for n in self.scope}
+            self.path = self._paths()
             due = {n for n in self.scope if self._due(n)}
             stuck = self._advance(due)
             if stuck:
@@ -459,12 +516,21 @@ class Interpreter:
             if not ready:
                 break
             out.supersteps.append(ready)
-            if self._step(ready, out):
-                out.ended = "failed"
+            out.ended = self._step(ready, out)
+            if out.ended != "completed":
                 return
         out.questions = [x for n in self.scope if n in self.asked for x in self._keys(n)]
         out.ended = "paused" if self.asked else "stuck" if due else "completed"
         out.stalled = sorted({t for g, t in self._opened() if self.last.get(t, -1) < self._named(g, t)})
+
+    def _paths(self) -> dict[str, list[Level]]:
+        """The loops around each node; they change only with where loops began, so they are kept."""
+        begun = {c: loop.heads for c, loop in self.loops.items() if loop.entered is not None}
+        key = (frozenset(begun.items()), frozenset(self._opened()))
+        if key not in self._known:
+            top = self._levels()
+            self._known[key] = {n: self._path(top, n) for n in self.scope}
+        return self._known[key]
 
     def _path(self, level: Level, name: str) -> list[Level]:
         """The loops around a node, outermost first, below the whole graph."""
@@ -506,14 +572,15 @@ class Interpreter:
             return True
         if n in self.net.entrypoints and n not in self.last:
             return True
-        # R2, R6: the beginning of a loop is open for one run, unless a gate outside has a say (D7).
+        # R2, R6: the beginning of a loop is open for one run.
         return any(self._begins(n, x) for x in self.path[n][1:])
 
     def _begins(self, n: str, level: Level) -> bool:
-        if n not in self._unlocked.get(level.members, level.begin) or (n in self.heads and self._has_run(n)):
+        alone, called = self._unlocked.get(level.members, (set(), set()))
+        if n not in alone | called or (n in self.heads and self._has_run(n)):
             return False
-        called = any(t in level.members for g, t in self._opened() if g not in level.members)
-        return n in self.net.entrypoints or self.gates[n] <= level.members or called
+        named = any(t in level.members for g, t in self._opened() if g not in level.members)
+        return n in alone or named  # D7
 
     def _news(self, n: str) -> bool:
         """R3: an input that it did not make itself is new."""
@@ -521,25 +588,32 @@ class Interpreter:
 
     def _is_new(self, e: Edge) -> bool:
         source, target, *_ = e
-        if source not in self.last or not self._arrived(e, self._common(source, target)):
+        if not self._arrived(e, self._common(source, target)):
             return False
-        return self.last[source] >= self.last.get(target, -1)
+        return self._when(e) >= self.last.get(target, -1)
+
+    def _when(self, e: Edge) -> int:
+        """The superstep in which the source of an edge last sent something: what it did not make is not sent."""
+        return self.made.get((e[0], e[3]), -1) if e[2] == "data" else self.last.get(e[0], -1)
 
     def _arrived(self, e: Edge, level: Level) -> bool:
         """Did the source run in this entry of the loop and, on a way back without a gate, change it (R7)?"""
-        if e[0] not in self.last:
+        if self._when(e) < 0:
             return False
         if level.is_loop:
             entered = self._standing(level).entered
-            if entered is None or self.last[e[0]] < entered:
+            if entered is None or self._when(e) < entered:
                 return False
         changed = self.changed.get((e[0], e[3]), -1) >= self.last.get(e[1], -1)
-        return level.gated or e not in level.cut or changed
+        return level.gated or e not in level.cut or e[2] == "order" or changed
 
     def _value(self, n: str, x: str) -> tuple[bool, Any]:
         """R8: is there a value for the input, and which?"""
         part = self.parts[n]
         writes = self.written.get(x, [])
+        if self.net.declared is not None and x not in {*part.defaults, *self.net.bound}:  # D1
+            sources = {e[0] for e in self.edges if e[1] == n and e[3] == x and e[2] == "data"} | {GIVEN, n}
+            writes = writes if any(source in sources for source, _ in writes) else []
         if writes and writes[-1][0] == GIVEN and n not in self.heads and part.kind != "gate":
             beginning = any(n in level.begin for level in self.path[n][1:])
             fed = [e for e in self.edges if e[1] == n and e[3] == x and e[2] == "data"]
@@ -573,7 +647,7 @@ class Interpreter:
                 return True
             if loop.entered is None:
                 continue
-            since = loop.before if e in level.cut and n in loop.places else loop.since  # D11
+            since = max(loop.entered, self.last.get(n, -1)) if e in level.cut else loop.since  # D11
             if self.last[e[0]] >= since:
                 return True
         return False
@@ -588,6 +662,8 @@ class Interpreter:
         if not self._open(n) or not all(self._value(n, x)[0] for x in part.inputs):
             return False
         names = {e[3] for e in self.edges if e[1] == n and e[2] == "order"}
+        if n in self.net.entrypoints and not self._has_run(n):
+            names = set()  # D11
         if not all(self._awaited(n, name) for name in names):
             return False
         if any(t == n and self._named(g, t) >= self.last.get(n, -1) for g, t in self._opened()):
@@ -601,23 +677,21 @@ class Interpreter:
             arriving = [e for e in self.edges if e[0] in level.members - unit and e[1] in unit]
             arrived = any(e[2] != "control" and self._arrived(e, level) for e in arriving)
             named = any(g in level.members - unit and t in unit for g, t in self._opened())
-            if not (unit & level.begin or arrived or named):
+            begun = len(unit) > 1 and unit in self.loops and self.loops[unit].entered is not None
+            if not (unit & level.begin or arrived or named or begun):
                 return False
         return True
 
-    def _pending(self, level: Level, due: Iterable[str]) -> set[str]:
+    def _pending(self, level: Level, due: set[str]) -> set[str]:
         """D4: heads that wait for the next round."""
         loop = self._standing(level)
         if loop.entered is None:
             return set()
+        if not level.gated:
+            return {n for n in due & level.heads if n not in loop.places and self._has_run(n)}
         chosen = {t for g, t in self.tokens if g in level.members}
-        return {
-            n
-            for n in due
-            if n in level.heads
-            and n not in loop.places
-            and (n in chosen if level.gated else self._has_run(n))
-        }
+        beside = {t for t, others in self.beside.items() if others & level.heads} & level.members  # D25
+        return {n for n in due if n in chosen and n in level.heads | beside and n not in loop.places}
 
     def _advance(self, due: set[str]) -> frozenset[str]:
         """R4: a round at rest gives way to the next. Returns a loop that goes round too often."""
@@ -625,8 +699,9 @@ class Interpreter:
             pending = self._pending(level, due)
             if pending and due & level.members <= pending and not level.members & set(self.asked):
                 loop = self.loops[level.members]
+                self.beside = {t: others for t, others in self.beside.items() if not others & level.heads}
                 loop.places, loop.rounds = pending, loop.rounds + 1
-                loop.before, loop.since = loop.since, self.clock
+                loop.since = self.clock
                 if loop.rounds > self.max_rounds:
                     return level.members
         return frozenset()
@@ -638,16 +713,23 @@ class Interpreter:
             pending = self._pending(level, due)
             if m in pending:
                 continue
-            if n in pending or level.unit(n) & reach(level.unit(m), self._between(level)):
+            if n in pending or n in self._ahead(level, m):
                 return True
         return False
+
+    def _ahead(self, level: Level, m: str) -> set[str]:
+        """What a node leads to on a level, where an inner loop is one thing."""
+        if m not in level.ahead:
+            ahead = reach(level.unit(m), self._between(level))
+            level.ahead[m] = set().union(*(level.unit(n) for n in ahead))
+        return level.ahead[m]
 
     def _between(self, level: Level) -> set[Edge]:
         return {*level.edges, *((a, b, "", "") for i in level.inner for a in i.members for b in i.members)}
 
-    def _step(self, ready: Sequence[str], out: Outcome) -> bool:  # noqa: PLR0912 - one case each
+    def _step(self, ready: Sequence[str], out: Outcome) -> str:  # noqa: PLR0912 - one case each
         """Run these nodes on the same values, then write what they made, in graph order."""
-        failed, made = False, {}
+        ended, made = "completed", {}
         for n in ready:
             part = self.parts[n]
             taken = {x: self._value(n, x)[1] for x in part.inputs}
@@ -655,8 +737,10 @@ class Interpreter:
                 made[n] = self._call(n, part, taken, out)
             except RecursionError:
                 raise
+            except Failed as failure:
+                ended = failure.args[0] if ended == "completed" else ended
             except Exception:
-                failed = True
+                ended = "failed" if ended == "completed" else ended
         for n, result in made.items():
             for level in self.path[n][1:]:
                 loop = self.loops.setdefault(level.members, Loop())
@@ -682,7 +766,7 @@ class Interpreter:
             if result is not None:
                 self._arrive(n)
         self.clock += 1
-        return failed
+        return ended
 
     def _call(self, n: str, part: Part, taken: dict[str, Any], out: Outcome) -> tuple[Any] | None:
         """The outputs (or the decision) in a tuple; None for a question that stays open."""
@@ -710,6 +794,9 @@ class Interpreter:
             outcomes = [runs[0].turn({key: self.answers.pop(x) for x, key in mine.items()})]
         else:
             known = {x: v for x, v in taken.items() if self.written.get(x) or x in self.net.bound}
+            known = {x: v for x, v in known.items() if x in self.ever or x not in self._inward(part)}
+            if not all(isinstance(known[x], list) for x in part.map_over):
+                raise TypeError("a map takes lists")
             count = min((len(known[x]) for x in part.map_over), default=1)
             items = [{x: v[i] if x in part.map_over else v for x, v in known.items()} for i in range(count)]
             runs = [Interpreter(part.inner, self.max_rounds) for _ in items]
@@ -719,8 +806,9 @@ class Interpreter:
         if outcomes and outcomes[0].ended == "paused" and not part.map_over:
             self.asked[n] = runs[0]
             return None
-        if any(o.ended != "completed" for o in outcomes):
-            raise RuntimeError("inner run failed")
+        badly = [o.ended for o in outcomes if o.ended != "completed"]
+        if badly:
+            raise Failed(badly[0])
         if part.map_over:
             made: dict[str, Any] = {x: [o.values.get(x) for o in outcomes] for x in part.outputs}
         else:
@@ -735,6 +823,10 @@ class Interpreter:
             made[x] = Replace(items) if any(x in run.replaced for run in runs) else items
         return (made,)
 
+    def _inward(self, part: Part) -> set[str]:
+        """D24: what goes round inside of a graph, and nothing else makes."""
+        return {x for x in part.entries if not any(x in p.outputs for p in self.net.parts if p is not part)}
+
     def _keys(self, n: str) -> list[str]:
         """The keys that answer what a node asks."""
         if isinstance(self.asked.get(n), Interpreter):
@@ -747,9 +839,11 @@ class Interpreter:
         self.decided[gate] = (self.clock, choice)
         if choice != END:
             self.tokens.update({(gate, t): self.clock for t in choice if t in self.heads})
+            self.beside.update({t: {*choice} - {t} for t in choice if t in self.heads})
 
     def _write(self, n: str, x: str, value: Any) -> None:
         """Appending: a list extends, anything else is one item, Replace starts anew."""
+        self.made[n, x] = self.clock
         writes = self.written.setdefault(x, [])
         old = writes[-1][1] if writes else None
         if x not in self.lists and (not writes or old != value):
@@ -768,10 +862,14 @@ class Interpreter:
             if n in level.members:
                 continue
             into = [e for e in self.edges if e[0] == n and e[1] in level.members]
-            if any(e[2] == "data" or (e[2] == "control" and choice != END and e[1] in choice) for e in into):
+            if any(
+                (e[2] == "data" and self._when(e) == self.clock)
+                or (e[2] == "control" and choice != END and e[1] in choice)
+                for e in into
+            ):
                 self._reenter(level.members)
         for e in self.edges:
-            if e[0] == n and e[2] == "data":
+            if e[0] == n and e[2] == "data" and self._when(e) == self.clock:
                 self.asked.pop(e[1], None)  # Questions: rewritten before it was answered, asked again
                 if self.decided.get(e[1], (0, END))[1] != END and self._is_new(e):
                     self.decided.pop(e[1])  # R5: it loses its decision because its inputs changed

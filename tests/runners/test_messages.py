@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,7 +23,7 @@ from hypergraph import (
     node,
     route,
 )
-from hypergraph.checkpointers import MemoryCheckpointer
+from hypergraph.checkpointers import MemoryCheckpointer, SqliteCheckpointer
 from hypergraph.engine.options import RunOptions
 from hypergraph.exceptions import GraphChangedError, WorkflowError, WorkflowLockedError
 
@@ -99,9 +101,7 @@ def test_what_needs_a_store_says_how_to_give_one(on: On, option: dict[str, Any])
     text = message(on.run, COUNTING, text="a", error=ValueError, **option)
     runner = type(on.runner).__name__
     assert next(iter(option)) in text
-    assert text.endswith(
-        f" a runner with a checkpointer: {runner}(checkpointer=SqliteCheckpointer('runs.db'))."
-    )
+    assert text.endswith(f" a runner with a checkpointer: {runner}(checkpointer='runs.db').")
 
 
 def test_a_map_with_an_id_needs_a_store_too(on: On) -> None:
@@ -110,12 +110,40 @@ def test_a_map_with_an_id_needs_a_store_too(on: On) -> None:
 
 
 @pytest.mark.parametrize("runner", [SyncRunner, AsyncRunner])
-def test_a_path_is_no_store_and_the_line_to_write_is_shown(runner: Any) -> None:
-    text = message(runner, checkpointer="runs.db", error=TypeError)
+def test_a_path_is_a_store_and_anything_else_is_refused(runner: Any, tmp_path: Path) -> None:
+    for path in (tmp_path / "runs.db", str(tmp_path / "runs.db")):
+        store = runner(checkpointer=path).checkpointer
+        assert isinstance(store, SqliteCheckpointer)
+        assert store.backend.location == str(path)
+    text = message(runner, checkpointer=3, error=TypeError)
     assert text == (
-        "checkpointer must be a Checkpointer, got str 'runs.db'. "
-        f"Write {runner.__name__}(checkpointer=SqliteCheckpointer('runs.db'))."
+        "checkpointer must be a Checkpointer or the path of a SQLite file, got int 3. "
+        f"Write {runner.__name__}(checkpointer='runs.db')."
     )
+    assert "PostgresCheckpointer" in message(runner, checkpointer="postgresql://host/db", error=TypeError)
+
+
+@pytest.mark.parametrize("use", [len, list, bool, lambda call: call["total"], lambda call: call.log])
+@pytest.mark.parametrize("name", ["run", "map"])
+def test_a_result_that_was_not_awaited_says_so(name: str, use: Any) -> None:
+    options = {"map_over": "text"} if name == "map" else {}
+    call = getattr(AsyncRunner(), name)(Graph([split]), {"text": "a b"}, **options)
+    assert f"Write `await runner.{name}(...)`" in message(use, call, error=TypeError)
+
+
+def test_a_call_is_a_coroutine_for_tasks_gather_and_debuggers() -> None:
+    runner, graph = AsyncRunner(), Graph([split])
+
+    async def main() -> None:
+        task = asyncio.create_task(runner.run(graph, text="a b"))
+        assert "AsyncRunner" in repr(task)
+        first, second = await asyncio.gather(runner.run(graph, text="c"), task)
+        assert (first["words"], second["words"]) == (["c"], ["a", "b"])
+        call = runner.run(graph, text="a")
+        assert not hasattr(call, "gi_code")
+        assert (await call)["words"] == ["a"]
+
+    asyncio.run(main())
 
 
 def test_a_store_in_the_place_of_the_cache_is_told_where_it_goes() -> None:

@@ -99,8 +99,8 @@ def test_maps_need_to_know_what_to_map_over(runner: Any, call: str) -> None:
 
 
 def test_async_calls_are_coroutines() -> None:
-    assert inspect.iscoroutinefunction(AsyncRunner.run)
-    assert inspect.iscoroutinefunction(AsyncRunner.map)
+    assert asyncio.iscoroutinefunction(AsyncRunner.run)
+    assert asyncio.iscoroutinefunction(AsyncRunner.map)
     assert not inspect.iscoroutinefunction(SyncRunner.run)
 
 
@@ -192,7 +192,7 @@ RESERVED = [
     ],
 )
 def test_what_needs_a_store_is_refused_without_one(on: On, option: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"needs? a runner with a checkpointer: .*SqliteCheckpointer"):
+    with pytest.raises(ValueError, match=r"needs? a runner with a checkpointer: .*checkpointer='runs.db'"):
         on.run(Graph([double]), {"x": 1}, **option)
 
 

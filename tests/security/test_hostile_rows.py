@@ -22,6 +22,7 @@ from support.processes import Elsewhere, elsewhere
 
 from hypergraph import Graph, SyncRunner
 from hypergraph.checkpointers import CodecChain, SqliteCheckpointer, Undecodable, ZlibCodec, ZstdCodec
+from hypergraph.exceptions import ValueUnreadableError
 
 __all__ = ["elsewhere"]  # a fixture
 
@@ -103,6 +104,9 @@ HOSTILE: dict[str, tuple[Any, Any, Any, str]] = {  # format, data, base -> part 
 }
 
 
+OF_CLASSES = ("os.system", "subprocess", "a module", "a class that moved")  # refused, not made again
+
+
 def opened(folder: Path) -> SqliteCheckpointer:
     reads = [ZlibCodec(max_size=MIB), ZstdCodec(max_size=MIB)]
     return SqliteCheckpointer(folder / "w.db", codec=CodecChain(also_reads=reads))
@@ -146,15 +150,21 @@ def look(store: SqliteCheckpointer, graph: Graph, bodies: Bodies, workflow_id: s
     store.workflows()
     shown = str(store.workflow(workflow_id)) + json.dumps([step.to_dict() for step in steps])
     runner = SyncRunner(checkpointer=store)
-    fork = runner.run(graph, fork_from=(workflow_id, 2), workflow_id=f"fork of {workflow_id}")
-    result = runner.run(graph, workflow_id=workflow_id)
+    refused: list[str] = []
+    results: list[Any] = []
+    for options in ({"fork_from": (workflow_id, 2), "workflow_id": f"fork of {workflow_id}"}, {}):
+        try:
+            results.append(runner.run(graph, **{"workflow_id": workflow_id, **options})["v5"])
+        except ValueUnreadableError as error:
+            refused.append(error.class_name or "")
     return {
         "reasons": [value.reason if isinstance(value, Undecodable) else repr(value) for value in found],
         "undecodable": [isinstance(value, Undecodable) for value in found],
         "others": (state["v1"], point.values["v0"]),
         "shown": len(shown) > 0,
         "ran": bodies.take(),
-        "results": (fork["v5"], result["v5"]),
+        "results": results,
+        "refused": refused,
         "after": store.state(workflow_id),
     }
 
@@ -196,14 +206,18 @@ def seen(tmp_path_factory: pytest.TempPathFactory, elsewhere: Elsewhere) -> dict
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_planted_value_is_undecodable_and_made_again(seen: dict[str, Any], name: str) -> None:
+def test_a_planted_value_is_undecodable_and_made_again_or_refused(seen: dict[str, Any], name: str) -> None:
     found = seen["found"][name]
     assert found["undecodable"] == [True] * 3, found["reasons"]
     assert all(HOSTILE[name][3] in reason and len(reason) < 1000 for reason in found["reasons"]), found[
         "reasons"
     ]
     assert found["others"] == (1, 0)
-    assert found["results"] == (5, 5)
+    if name in OF_CLASSES:
+        assert found["refused"] == [HOSTILE[name][3]] * 2
+        assert found["results"] == found["ran"] == []
+        return
+    assert found["results"] == [5, 5]
     assert found["ran"] == ["s2", "s3", "s4", "s5"] * 2
     assert found["after"] == {f"v{n}": n for n in range(1, 6)}
 

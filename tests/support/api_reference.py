@@ -4,6 +4,7 @@
 """
 
 import ast
+import asyncio
 import enum
 import inspect
 import re
@@ -157,7 +158,7 @@ def cell(text: str) -> str:
 
 def entry(name: str, thing: Any, page: str) -> Iterator[str]:
     modules = ", ".join(f"`{module}`" for module in homes().get(name, []))
-    lead = f"From {modules}." if modules else "Calls take or return it; nobody needs to import it."
+    lead = f"From {modules}." if modules else "Calls take or return it; you do not need to import it."
     if inspect.isclass(thing) and thing.__name__ != name:
         yield f"{lead} Another name of {link(thing.__name__, page)}."
     elif inspect.isclass(thing):
@@ -229,7 +230,7 @@ def signature(name: str, call: Any) -> str:
     texts = list(parameter_texts(parameters))
     has_result = not inspect.isclass(call) and found.return_annotation is not found.empty
     returned = f" -> {annotation(found.return_annotation)}" if has_result else ""
-    prefix = "await " if inspect.iscoroutinefunction(call) else ""
+    prefix = "await " if asyncio.iscoroutinefunction(call) else ""
     line = f"{prefix}{name}({', '.join(texts)}){returned}"
     if len(line) > 100:
         line = f"{prefix}{name}(\n" + "".join(f"    {text},\n" for text in texts) + f"){returned}"

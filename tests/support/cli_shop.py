@@ -13,6 +13,7 @@ SHOP = """
 import asyncio
 import os
 import signal
+import time
 from hypergraph import Graph, interrupt, node
 
 
@@ -61,6 +62,17 @@ def hang(double: int) -> int:
 
 
 hangs = Graph([twice, hang], name="hangs")
+
+
+@node(output_name="waited")
+def wait(double: int) -> int:
+    print("waiting", flush=True)
+    while not os.path.exists("go"):
+        time.sleep(0.01)
+    return double
+
+
+waits = Graph([twice, wait], name="waits")
 number = 3
 """
 

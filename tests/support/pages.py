@@ -17,7 +17,7 @@ BY_TIME = re.compile(r"(?<= A time B runs B time\n ─ ─ ─ ─ ─\n)( .+\n)
 VARYING_IN_A_TERMINAL = {
     r"\d{4}-\d\d-\d\d \d\d:\d\d \((now|\d+[smh] ago)\)": "WHEN",
     r"^hypergraph [\d.]+ \| Python [\w.+]+ \| SQLite [\d.]+": "RELEASES",
-    r"http://127\.0\.0\.1:\d+/\?token=[\w-]+": "ADDRESS",
+    r"http://127\.0\.0\.1:\d+/#token=[\w-]+": "ADDRESS",
 }
 
 

@@ -214,13 +214,14 @@ def test_an_unknown_object_is_undecodable_and_shows_its_fields():
     assert isinstance(found, Undecodable)
     assert found.data == {"item": "a", "count": 1}
     assert found.reason == (
-        f"value: the class {__name__}:Line is not registered; call register() with it before reading"
+        f"value: the class {__name__}:Line is not known here; "
+        f"add: from {__name__} import Line; register(Line)"
     )
 
 
 def test_a_value_with_an_unknown_object_inside_is_undecodable_as_a_whole():
     found = back(JsonSerializer(), {"rows": [1, Line("a"), Line("b")], "n": 2})
-    assert found.reason.startswith(f"value['rows'][1]: the class {__name__}:Line is not registered")
+    assert found.reason.startswith(f"value['rows'][1]: the class {__name__}:Line is not known here")
     assert found.reason.endswith("(and 1 more)")
     assert found.data["n"] == 2
     assert found.data["rows"][1].data == {"item": "a", "count": 1}

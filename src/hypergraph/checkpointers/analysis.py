@@ -14,7 +14,7 @@ from hypergraph.checkpointers.history import History
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import StepRecord, Workflow, lineage_html
 from hypergraph.checkpointers.status import StepStatus
-from hypergraph.display import escape, jsonable
+from hypergraph.display import Table, as_text, escape, execution_time, jsonable
 from hypergraph.values.undecodable import Undecodable
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Divergence:
     names: tuple[str, ...] = ()  # of the values that differ
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Difference:
     """The differences between two workflows; `first` is None if every step is alike."""
 
@@ -47,6 +47,25 @@ class Difference:
     changed: dict[str, tuple[Any, Any]]  # name -> its latest values, inputs included
     only_a: dict[str, Any]  # latest values of names that the other lacks
     only_b: dict[str, Any]  # likewise
+
+    def __repr__(self) -> str:
+        return f"<Difference: {self.a}, {self.b} | {self._verdict()}>"
+
+    def __str__(self) -> str:
+        parts = {"changed": self.changed, f"only in {self.a}": self.only_a, f"only in {self.b}": self.only_b}
+        lines = [f"{what}: {', '.join(names)}" for what, names in parts.items() if names]
+        rows = [(node, execution_time(a), execution_time(b)) for node, (a, b) in self.timing.items()]
+        table = [Table(("Node", self.a, self.b), rows)] if rows else []
+        header = (f"Difference: {self.a}, {self.b}", self._verdict())
+        return as_text(header, *table, *([lines] if lines else []))
+
+    def _verdict(self) -> str:
+        if self.first is None:
+            return "every step is alike"
+        step = self.first.a or self.first.b
+        where = f" in {step.node_name}" if step is not None else ""
+        verb = "differ" if self.first.kind == "values" else "differs"
+        return f"{self.first.kind} {verb} at position {self.first.position}{where}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as JSON primitives."""

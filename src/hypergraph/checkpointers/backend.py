@@ -4,7 +4,7 @@ A backend keeps records and encoded values; it knows no serializer. Verbs that r
 handed the `Encoding` of the store. All verbs are synchronous and may be called from any thread. Reading an
 unknown id gives nothing, never an error. Trouble with the place itself is a CheckpointError.
 
-Twenty verbs are abstract. Those below "with a default" are answered from them, and overridden where a
+Twenty-one verbs are abstract. Those below "with a default" are answered from them, and overridden where a
 backend has a shorter way.
 """
 
@@ -20,6 +20,7 @@ from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import (
     Claim,
     Commit,
+    EncodedAnswer,
     EncodedStep,
     NewWorkflow,
     Ownership,
@@ -122,6 +123,10 @@ class Backend(ABC):
         """The file, or the address without its password; empty for memory."""
         return ""
 
+    def store_id(self) -> bytes:
+        """Return the id that an encrypted store binds its values to; empty for memory."""
+        return b""
+
     # --- opening and closing ------------------------------------------------------------------
 
     @abstractmethod
@@ -162,6 +167,15 @@ class Backend(ABC):
             OwnershipLostError: the claim is not the newest, or a step is recorded already.
         """
 
+    def try_write(self, commit: Commit) -> bool:
+        """Make one commit durable, as `write` does, but return False where it would wait for a lock."""
+        self.write(commit)
+        return True
+
+    def is_locked(self) -> bool:
+        """Return whether a write would have to wait for a lock now."""
+        return False
+
     @abstractmethod
     def release(self, claim: Claim) -> None:
         """Give the workflow back; a claim that another process has taken over is left alone."""
@@ -178,6 +192,14 @@ class Backend(ABC):
 
         Raises:
             WorkflowLockedError: the workflow has an owner.
+        """
+
+    @abstractmethod
+    def put_answers(self, answers: Sequence[EncodedAnswer]) -> None:
+        """Add answers to steps that wait for one, also of a workflow with an owner: all of them, or none.
+
+        Raises:
+            WorkflowError: a step does not wait any more, or has an answer.
         """
 
     @abstractmethod
@@ -228,8 +250,11 @@ class Backend(ABC):
         """Return the workflow, None if there is none."""
 
     @abstractmethod
-    def count_claims(self, workflow_id: str) -> int:
-        """Return the fence of the newest claim; it rises with every claim and every change without one."""
+    def read_fence(self, workflow_id: str) -> int | None:
+        """Return the fence of the newest claim, None while that is held or there is no such workflow.
+
+        A claim whose fence is the next one finds what was read at this moment: nothing was written since.
+        """
 
     @abstractmethod
     def find(self, query: Query) -> Page:

@@ -46,8 +46,8 @@ class Writer:
                 backend.writer = cls(backend)
             return backend.writer
 
-    def submit(self, commit: Commit) -> None:
-        """Queue a commit; wait while the queue is full.
+    def submit(self, commit: Commit, *, wait: bool = True) -> bool:
+        """Queue a commit; return whether it was queued. While the queue is full it waits, if it may.
 
         Raises:
             CheckpointError: an earlier commit of this claim could not be written; this one is not queued.
@@ -55,6 +55,8 @@ class Writer:
         claim = _name(commit.claim)
         with self._changed:
             while len(self._waiting) >= self._capacity and claim not in self._failed:
+                if not wait:
+                    return False
                 self._changed.wait()
             if claim in self._failed:
                 raise self._failed[claim]
@@ -63,6 +65,12 @@ class Writer:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._work, name="hypergraph-writer", daemon=True)
                 self._thread.start()
+        return True
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether everything queued so far is written."""
+        return not (self._waiting or self._busy)
 
     def drain(self, claim: Ownership | None = None) -> None:
         """Wait until everything queued so far is written, then raise the error of the claim, or of any.

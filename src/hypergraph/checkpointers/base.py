@@ -25,6 +25,7 @@ from hypergraph.checkpointers.names import check_tags, check_workflow_id
 from hypergraph.checkpointers.overview import Overview, overview_of
 from hypergraph.checkpointers.policy import CheckpointPolicy
 from hypergraph.checkpointers.query import Moment, Query, Status, checked_limit, moment, parse
+from hypergraph.checkpointers.questions import Question, open_questions, record_answers
 from hypergraph.checkpointers.records import (
     FINISHED,
     Checkpoint,
@@ -39,6 +40,7 @@ from hypergraph.checkpointers.records import (
 from hypergraph.checkpointers.status import WorkflowStatus
 from hypergraph.exceptions import CheckpointError, WorkflowNotFoundError
 from hypergraph.values.codecs import Codec, CodecChain
+from hypergraph.values.graphs import Graphs, with_graphs
 
 if TYPE_CHECKING:
     from hypergraph.values.serializers import Serializer
@@ -69,6 +71,7 @@ class Checkpointer:
         artifact_store: The place for large values.
         artifact_threshold: Encoded bytes above which a value is large; 128 KiB by default.
         redact: A function (node, name, value) -> value, called before a value is encoded.
+        graphs: Graphs whose classes the store reads and writes; a run names those of its own graph.
 
     Example:
         >>> from hypergraph.checkpointers import MemoryCheckpointer
@@ -88,16 +91,18 @@ class Checkpointer:
         artifact_store: ArtifactStore | None = None,
         artifact_threshold: int | None = None,
         redact: Redact | None = None,
+        graphs: Graphs = (),
     ) -> None:
         self.backend = backend  # the place where the workflows are kept; its verbs are documented there
         self.policy = policy if policy is not None else CheckpointPolicy()  # when and how long to keep steps
         self.encoding = Encoding(
-            serializer,
+            with_graphs(serializer or Encoding().serializer, graphs) if graphs else serializer,
             CodecChain.of(codec),
             artifact_store,
             checked_threshold(artifact_threshold),
             redact,
         )  # turns values into bytes, and bytes into values
+        self.encoding.read_store_id = backend.store_id
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.backend.location!r})"
@@ -132,6 +137,7 @@ class Checkpointer:
             view.backend = backend
             return work(view)
 
+        _ = self.encoding.store_id  # not inside of the transaction
         return self.backend.snapshot(read)
 
     # --- closing ------------------------------------------------------------------------------
@@ -219,9 +225,14 @@ class Checkpointer:
         return found[0] if found else None
 
     def checkpoint(self, workflow_id: str, *, superstep: int | None = None) -> Checkpoint:
-        """Return values, inputs included, steps, up to and including a superstep, and the next nodes."""
+        """Return values, inputs included, steps, up to and including a superstep, and the next nodes.
+
+        Raises:
+            DecryptionError: the store is encrypted, and a step is not what the owner of the key wrote.
+        """
 
         def read(view: Self) -> Checkpoint:
+            view.encoding = view.encoding.verifying()  # a run may be forked from what is returned
             steps = view.steps(workflow_id, superstep=superstep)
             history = History(view, workflow_id, superstep, steps=steps)
             return Checkpoint(history.values(), steps, history.next())
@@ -270,6 +281,17 @@ class Checkpointer:
         """Return each visit of a node with its inputs, outputs and timing."""
         return self.snapshot(lambda view: History(view, workflow_id).iterations(node))
 
+    def questions(self, workflow_id: str) -> list[Question]:
+        """Return the open questions of a workflow, those of its nested graphs and items included.
+
+        A question with `step.answer` has been answered, and is used when the workflow is run again.
+        """
+        return open_questions(self, workflow_id)
+
+    async def list_questions(self, workflow_id: str) -> list[Question]:
+        """Return the open questions of a workflow, those of its nested graphs and items included."""
+        return await in_thread(self.questions, workflow_id)
+
     def read_overview(self, workflow_id: str, *, steps: int = 20) -> Overview | None:
         """Return the workflow with its first `steps`, counts, children, first error and open question.
 
@@ -286,6 +308,9 @@ class Checkpointer:
         steps, else all are read.
         The record of the workflow, its steps without values, the latest inputs, the turns, and the
         latest state, whose values are decoded on demand.
+
+        Raises:
+            DecryptionError: the store is encrypted, and a step is not what the owner of the key wrote.
         """
 
         def read(view: Self) -> StoredHistory | None:
@@ -295,11 +320,12 @@ class Checkpointer:
                 return None
             turns = backend.read_turns(workflow_id)
             first, steps = 0 if since is None else since(turns), []
+            checked = self.encoding.verifying()
             if first:
                 before = (first - 1, _AFTER_ALL)
-                steps = backend.read_steps(workflow_id, self.encoding, after=before, values=False)
+                steps = backend.read_steps(workflow_id, checked, after=before, values=False)
             if not steps:
-                first, steps = 0, backend.read_steps(workflow_id, self.encoding, values=False)
+                first, steps = 0, backend.read_steps(workflow_id, checked, values=False)
             inputs, outputs = backend.read_inputs(workflow_id), backend.read_outputs(workflow_id)
             return StoredHistory(
                 workflow,
@@ -308,8 +334,8 @@ class Checkpointer:
                 turns,
                 self._lazy(workflow_id, outputs),
                 is_map=not steps and bool(backend.read_items(workflow_id)),
-                claims=backend.count_claims(workflow_id),
                 first=first,
+                fence=backend.read_fence(workflow_id),
                 versions={payload.name: payload.version for payload in outputs},
             )
 
@@ -488,6 +514,51 @@ class Checkpointer:
         """
         changes: dict[str, str | None] = {**dict.fromkeys(remove), **check_tags(tags or {})}
         return self.backend.set_tags(workflow_id, changes)
+
+    def answer(self, workflow_id: str, key: str, value: Any, *, by: str | None = None) -> None:
+        """Answer an open question without running anything; the next run of the workflow uses the answer.
+
+        Args:
+            workflow_id: The workflow, or the nested graph or item that asks.
+            key: The `response_key` of the question: from a map "item-3.approved", from the item "approved".
+            value: The answer.
+            by: Who gives it; kept in the history.
+
+        Raises:
+            WorkflowNotFoundError: there is no such workflow.
+            WorkflowError: it does not ask this, or has been answered already; the text says what it asks.
+            ValueError: the question needs several answers at once; see `answer_all`.
+            TypeError: the value cannot be stored.
+
+        Example:
+            >>> from hypergraph import Graph, SyncRunner, interrupt
+            >>> from hypergraph.checkpointers import MemoryCheckpointer
+            >>> approve = interrupt("approved")(lambda draft: None)
+            >>> store = MemoryCheckpointer()
+            >>> runner = SyncRunner(checkpointer=store)
+            >>> graph = Graph([approve.with_name("approve")])
+            >>> runner.run(graph, draft="tea", workflow_id="offer").pause.response_key
+            'approved'
+            >>> store.answer("offer", "approved", True, by="ann")
+            >>> runner.run(graph, workflow_id="offer")["approved"]
+            True
+        """
+        self.answer_all(workflow_id, {key: value}, by=by)
+
+    def answer_all(self, workflow_id: str, answers: Mapping[str, Any], *, by: str | None = None) -> None:
+        """Answer several open questions at once: all of the answers are kept, or none.
+
+        An answer that was given before, and is the same, is accepted and changes nothing. Raises what
+        `answer` raises.
+
+        Args:
+            workflow_id: The workflow, or the nested graph or item that asks.
+            answers: The answers, by the `response_key` of each question.
+            by: Who gives them; kept in the history.
+        """
+        if self.backend.read_workflow(workflow_id) is None:
+            raise self._not_found(workflow_id)
+        record_answers(self, workflow_id, answers, by)
 
     def save_step(self, record: StepRecord) -> None:
         """Record a step, in place of one of the same superstep and node; an unknown workflow is created.

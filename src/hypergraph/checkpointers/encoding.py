@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Unpack
@@ -10,12 +11,15 @@ from zlib import crc32
 
 from hypergraph import checkpointers as stores  # a serializer is loaded on first access
 from hypergraph.checkpointers.artifacts import ArtifactRef, ArtifactStore
+from hypergraph.checkpointers.clock import now
 from hypergraph.checkpointers.deltas import Grown, Growth, applied
 from hypergraph.checkpointers.records import (
+    ANSWER,
     PAUSE,
     Claim,
     Commit,
     CommitOptions,
+    EncodedAnswer,
     EncodedStep,
     Payload,
     Place,
@@ -24,10 +28,10 @@ from hypergraph.checkpointers.records import (
     owned,
 )
 from hypergraph.checkpointers.status import StepStatus
-from hypergraph.exceptions import CheckpointError
+from hypergraph.exceptions import CheckpointError, DecryptionError
 from hypergraph.records import PauseInfo
 from hypergraph.values.codecs import CodecChain
-from hypergraph.values.undecodable import Undecodable
+from hypergraph.values.undecodable import Undecodable, UnknownClassError, public_text
 
 if TYPE_CHECKING:
     from hypergraph.values.serializers import Serializer
@@ -50,7 +54,10 @@ class Encoding:
     Without a serializer it is JsonSerializer(), loaded with the first value: many commands read none.
     """
 
-    __slots__ = ("_given", "artifacts", "chain", "format", "redact", "serializer", "tag", "threshold")
+    __slots__ = (
+        *("_given", "_store_id", "artifacts", "chain", "format", "read_store_id", "redact", "serializer"),
+        *("tag", "threshold", "verifies"),
+    )
     serializer: Serializer
     tag: str  # the serializer in stored formats
     format: str  # the same, with the codecs
@@ -68,6 +75,9 @@ class Encoding:
         self.artifacts = artifacts
         self.threshold = threshold
         self.redact = redact
+        self.read_store_id: Callable[[], bytes] = bytes  # the id of the store, to which values are bound
+        self._store_id: bytes | None = None
+        self.verifies = False  # whether steps that are read are checked against their seals
         if serializer is not None:
             self._use(serializer)
 
@@ -85,7 +95,46 @@ class Encoding:
     def varied(self, serializer: Serializer | None = None, *, artifacts: bool = True) -> Encoding:
         """Return the same with another serializer, or without the artifact store."""
         kept = self.artifacts if artifacts else None
-        return Encoding(serializer or self._given, self.chain, kept, self.threshold, self.redact)
+        found = Encoding(serializer or self._given, self.chain, kept, self.threshold, self.redact)
+        found.read_store_id, found._store_id = self.read_store_id, self._store_id
+        return found
+
+    def verifying(self) -> Encoding:
+        """Return the same, which raises DecryptionError for steps that others have written or changed."""
+        if not self.chain.encrypts:
+            return self
+        found = self.varied()
+        found.verifies = True
+        return found
+
+    @property
+    def store_id(self) -> bytes:
+        """The id of the store, read once; empty without an encryption."""
+        if self._store_id is None:
+            self._store_id = self.read_store_id() if self.chain.encrypts else b""
+        return self._store_id
+
+    def seal(self, record: StepRecord) -> str | None:
+        """Return the seal of a step, None without an encryption."""
+        found = self.chain.seal(_facts(record, self.store_id)) if self.chain.encrypts else None
+        return None if found is None else b64encode(found).decode()
+
+    def verify(self, record: StepRecord, seal: str | None, store_id: bytes | None = None) -> None:
+        """Check a step that was read against its seal.
+
+        Raises DecryptionError if the step was changed, comes from another store or workflow, or was written
+        with another key.
+        """
+        try:
+            kept = None if seal is None else b64decode(seal, validate=True)
+            self.chain.check_seal(kept, _facts(record, self.store_id if store_id is None else store_id))
+        except (DecryptionError, ValueError) as error:
+            raise DecryptionError(
+                f"Workflow {record.workflow_id!r}: the record of node {record.node_name!r} in superstep "
+                f"{record.superstep} is not what this store wrote: it was changed, moved from another "
+                "workflow or store, or written with another key. Pass the original key, or restore the "
+                "workflow from a backup."
+            ) from error
 
     def commit(
         self, claim: Claim, steps: Sequence[EncodedStep] = (), **more: Unpack[CommitOptions]
@@ -117,7 +166,9 @@ class Encoding:
                     growth.forget(name)
             if record.pause is not None:
                 payloads.append(self._pause(place, record, record.pause))
-        return EncodedStep(record, payloads)
+            if record.answer is not None:
+                payloads.append(self._answer(record, record.answer, record.answered_by, record.answered_at))
+        return EncodedStep(record, payloads, self.seal(record) if self.chain.encrypts else None)
 
     def payload(
         self, name: str, version: int, value: Any, place: Place, growth: Growth | None = None
@@ -127,19 +178,21 @@ class Encoding:
         Raises CheckpointError when the artifact store fails.
         """
         try:
-            if self.redact is not None and name != PAUSE:
+            if self.redact is not None and name not in (PAUSE, ANSWER):
                 value = self.redact(place.node, name, value)
-            raw = self.serializer.serialize(value)
+            raw = self._serialized(name, value, place)
             base = None
             if growth is not None:
                 raw, base = growth.patch(name, place.superstep, place.idx, raw)
             tag, data = self.tag if base is None else self.tag + "~", raw
             if self.chain.format:
-                data = self.chain.encode(raw, _identity(place.workflow_id, name, place, tag))
+                data = self.chain.encode(
+                    raw, self._identity(place.workflow_id, name, place, tag, version=version)
+                )
         except CheckpointError:
             raise
         except Exception as error:
-            reason = f"{type(error).__name__}: {error}"
+            reason = public_text(error)  # the text of others may quote the value, also in an encrypted store
             where = f"workflow {place.workflow_id!r}, " + (
                 f"node {place.node!r}" if place.node else "an input"
             )
@@ -154,6 +207,20 @@ class Encoding:
         payload = Payload(name, version, written, crc32(data), data, place.superstep, place.idx, base)
         is_small = place.artifact is None and len(data) <= self.threshold
         return payload if is_small else self._placed(payload, place)
+
+    def _serialized(self, name: str, value: Any, place: Place) -> bytes:
+        """Return the value as bytes; warn of an input of an unknown class, stored for comparison only."""
+        try:
+            return self.serializer.serialize(value)
+        except UnknownClassError as error:
+            if place.node or name == PAUSE:
+                raise
+            warnings.warn(
+                f"The value of {name!r} can be stored, but not restored (workflow {place.workflow_id!r}, an "
+                f"input); pass it again on resume. {public_text(error).partition(': ')[2]}",
+                stacklevel=2,
+            )
+            return self.serializer.without_types().serialize(value)
 
     def _placed(self, payload: Payload, place: Place) -> Payload:
         """Return the payload with its checksum; data too large for a row is put elsewhere and referred to."""
@@ -171,14 +238,20 @@ class Encoding:
         whole = payload._replace(base=None, parts=())
         return self._again(whole, self.whole(workflow_id, payload), tag, workflow_id)
 
-    def moved(self, payload: Payload, origin: str, workflow_id: str) -> Payload:
-        """Return a payload of one workflow as one of another; raises what `whole` raises."""
+    def moved(
+        self, payload: Payload, origin: str, workflow_id: str, store_id: bytes | None = None
+    ) -> Payload:
+        """Return a payload of a workflow, maybe of another store, as one of another workflow in this one.
+
+        Raises what `whole` raises.
+        """
         tag = payload.format.partition("+")[0].rstrip("@")
-        return self._again(payload, self._raw(origin, payload), tag, workflow_id)
+        return self._again(payload, self._raw(origin, payload, store_id), tag, workflow_id)
 
     def _again(self, payload: Payload, raw: bytes, tag: str, workflow_id: str) -> Payload:
         place = Place(workflow_id, payload.superstep, payload.idx)
-        data = self.chain.encode(raw, _identity(workflow_id, payload.name, place, tag))
+        identity = self._identity(workflow_id, payload.name, place, tag, version=payload.version)
+        data = self.chain.encode(raw, identity)
         return self._placed(payload._replace(format=tag + self.format[len(self.tag) :], data=data), place)
 
     def inputs(self, workflow_id: str, given: Mapping[str, Any]) -> list[Payload]:
@@ -195,7 +268,11 @@ class Encoding:
         if payload.data is None:
             return Undecodable(f"not stored: {payload.format[1:]}")
         try:
-            return self.serializer.deserialize(self.whole(workflow_id, payload))
+            raw = self.whole(workflow_id, payload)
+            found = self.serializer.deserialize(raw)
+            if type(found) is Undecodable:
+                found.stored_as(raw, self.serializer.without_types().serialize)
+            return found
         except Exception as error:  # rows may hold anything, codecs and serializers may raise anything
             ours = isinstance(error, ValueError | CheckpointError)
             return Undecodable(str(error) if ours else f"{type(error).__name__}: {error}")
@@ -234,7 +311,7 @@ class Encoding:
         base = payload.superstep if payload.base is None else payload.base
         return Grown(raw, payload.superstep, payload.idx, base, links, size)
 
-    def _raw(self, workflow_id: str, payload: Payload) -> bytes:
+    def _raw(self, workflow_id: str, payload: Payload, store_id: bytes | None = None) -> bytes:
         """Return one link of a chain as it was before it went through the codecs."""
         data, written = payload.data, payload.format.removesuffix("@")
         if data is None:
@@ -248,7 +325,10 @@ class Encoding:
             data = self._artifact(data)
         if not codecs and not self.chain.format:
             return data
-        return self.chain.decode(data, codecs, _identity(workflow_id, payload.name, payload, tag))
+        identity = self._identity(
+            workflow_id, payload.name, payload, tag, version=payload.version, store_id=store_id
+        )
+        return self.chain.decode(data, codecs, identity)
 
     def _artifact(self, reference: bytes) -> bytes:
         if self.artifacts is None:
@@ -266,13 +346,14 @@ class Encoding:
         """
         workflow_id, node = owner
         found = {payload.name: payload for payload in payloads}
-        pause = found.pop(PAUSE, None)
+        pause, answer = found.pop(PAUSE, None), found.pop(ANSWER, None)
         lost = {name: payload.format[1:] for name, payload in found.items() if payload.data is None}
         stored = dict.fromkeys(name for name in (*order, *found) if name in found and name not in lost)
         return {
             "values": {n: self.value(workflow_id, found[n]) for n in stored} if with_values else None,
             "pause": self._read_pause(workflow_id, node, pause) if pause else None,
             "lost": lost,
+            **(self._read_answer(workflow_id, answer) if answer else {}),
         }
 
     def _reads(self, written: str) -> bool:
@@ -287,6 +368,28 @@ class Encoding:
             payload = self.payload(PAUSE, 0, {**parts, "value": None, "values": None}, place)
         return payload
 
+    def answer(self, record: StepRecord, values: Mapping[str, Any], by: str | None) -> EncodedAnswer:
+        """Return the answer to the question of a step, encoded. Raises TypeError if it cannot be."""
+        node, redact = record.node_name, self.redact
+        kept = dict(values) if redact is None else {n: redact(node, n, v) for n, v in values.items()}
+        self.serializer.serialize(kept)  # an answer that cannot be stored must not look like one
+        return EncodedAnswer(record, self._answer(record, kept, by, now().isoformat()))
+
+    def _answer(
+        self, record: StepRecord, values: Mapping[str, Any], by: str | None, at: str | None
+    ) -> Payload:
+        parts = {"answer": values, "answered_by": by, "answered_at": at}
+        place = Place(record.workflow_id, record.superstep, record.index, record.node_name)
+        return self.payload(ANSWER, 0, parts, place)
+
+    def _read_answer(self, workflow_id: str, payload: Payload) -> dict[str, Any]:
+        found = self.value(workflow_id, payload)
+        parts = found.data if isinstance(found, Undecodable) else found
+        known = ("answer", "answered_by", "answered_at")
+        if not isinstance(parts, Mapping) or set(known) != set(parts):
+            return {"answer": {}}  # it is there, and cannot be read
+        return dict(parts)
+
     def _read_pause(self, workflow_id: str, node: str, payload: Payload) -> PauseInfo:
         found = self.value(workflow_id, payload)
         # What was shown may be of a class that is unknown here; all else can be read.
@@ -295,13 +398,35 @@ class Encoding:
             return PauseInfo(node, "", value=found)
         return PauseInfo(**{name: parts[name] for name in _PAUSE_FIELDS if name in parts})
 
+    def _identity(
+        self,
+        workflow_id: str,
+        name: str,
+        place: Place | Payload,
+        tag: str,
+        *,
+        version: int,
+        store_id: bytes | None = None,
+    ) -> bytes:
+        """Return the identity of a value, for codecs that bind their bytes to it."""
+        parts = (workflow_id, name, str(place.superstep), str(place.idx), tag, str(version))
+        return (self.store_id if store_id is None else store_id) + b"".join(
+            b"%d:%s" % (len(part), part) for part in (p.encode("utf-8", "surrogatepass") for p in parts)
+        )
 
-def _identity(workflow_id: str, name: str, place: Place | Payload, tag: str) -> bytes:
-    """Return the identity of a value, for codecs that bind their bytes to it."""
-    parts = (workflow_id, name, str(place.superstep), str(place.idx), tag)
-    return b"".join(
-        b"%d:%s" % (len(part), part) for part in (p.encode("utf-8", "surrogatepass") for p in parts)
+
+def _facts(record: StepRecord, store_id: bytes) -> bytes:
+    """Return what a resume goes by in a step, as bytes that are the same after every way of storing it."""
+    import msgspec  # only encrypted stores need it here
+
+    decision = record.decision
+    facts = (
+        *(record.workflow_id, record.superstep, record.node_name, record.index, record.status.value),
+        *(record.input_versions, record.output_versions, record.wait_versions),
+        decision if decision is None or isinstance(decision, str) else list(decision),
+        *(record.partial, record.cached, record.visit, record.child_workflow_id, record.retry_of),
     )
+    return store_id + msgspec.json.encode(facts, order="deterministic")
 
 
 class LazyState(Mapping[str, Any]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import groupby
@@ -19,11 +19,13 @@ from hypergraph.checkpointers.names import changed, check_workflow_id, moved
 from hypergraph.checkpointers.policy import CheckpointPolicy
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import (
+    ANSWER,
     DROPPED,
     FINISHED,
     PAUSE,
     Claim,
     Commit,
+    EncodedAnswer,
     EncodedStep,
     NewWorkflow,
     Ownership,
@@ -32,6 +34,7 @@ from hypergraph.checkpointers.records import (
     Turn,
     Workflow,
     locked,
+    not_asking,
     owned,
     recorded_already,
     taken,
@@ -41,6 +44,8 @@ from hypergraph.checkpointers.records import (
 )
 from hypergraph.checkpointers.sqlite.locks import HOST
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
+from hypergraph.display import plural
+from hypergraph.values.graphs import Graphs
 
 T = TypeVar("T")
 
@@ -51,6 +56,7 @@ class MemoryCheckpointer(Checkpointer):
     Args:
         policy: When steps are written and how long they are kept; CheckpointPolicy() by default.
         max_workflows: Workflows to keep; None for all.
+        graphs: Graphs whose classes the store reads and writes; a run names those of its own graph.
 
     Raises:
         ValueError: `max_workflows` is neither None nor a positive int.
@@ -62,13 +68,20 @@ class MemoryCheckpointer(Checkpointer):
         0
     """
 
-    def __init__(self, *, policy: CheckpointPolicy | None = None, max_workflows: int | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        policy: CheckpointPolicy | None = None,
+        max_workflows: int | None = None,
+        graphs: Graphs = (),
+    ) -> None:
         if max_workflows is not None and (type(max_workflows) is not int or max_workflows < 1):
             raise ValueError(f"max_workflows must be None or a positive int, not {max_workflows!r}")
-        super().__init__(MemoryBackend(max_workflows), policy=policy)
+        super().__init__(MemoryBackend(max_workflows), policy=policy, graphs=graphs)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.backend.find(Query(top_level=False, limit=1))[1]} workflows)"
+        count = self.backend.find(Query(top_level=False, limit=1))[1]
+        return f"{type(self).__name__}({plural(count, 'workflow')})"
 
 
 class MemoryBackend(Backend):
@@ -159,6 +172,24 @@ class MemoryBackend(Backend):
             row.workflow = replace(row.workflow, tags=changed(row.workflow.tags, changes))
             return dict(row.workflow.tags)
 
+    def put_answers(self, answers: Sequence[EncodedAnswer]) -> None:
+        """Add answers to steps that wait for one; see `Backend.put_answers`."""
+        with self._lock:
+            for is_checked in (False, True):
+                for record, payload in answers:
+                    row, at = self._rows.get(record.workflow_id), (record.superstep, record.node_name)
+                    step = None if row is None else row.steps.get(at)
+                    asks = step is not None and step.record.status is StepStatus.PAUSED
+                    if (
+                        row is None
+                        or step is None
+                        or not asks
+                        or any(p.name == ANSWER for p in step.payloads)
+                    ):
+                        raise not_asking(record)
+                    if is_checked:
+                        row.steps[at] = step._replace(payloads=[*step.payloads, payload])
+
     def put_step(self, step: EncodedStep, encoding: Encoding) -> None:
         """Record a step of a workflow without an owner, in place of one of the same superstep and node."""
         with self._lock:
@@ -192,11 +223,11 @@ class MemoryBackend(Backend):
             row = self._rows.get(workflow_id)
             return row.read() if row else None
 
-    def count_claims(self, workflow_id: str) -> int:
-        """Return the fence of the newest claim."""
+    def read_fence(self, workflow_id: str) -> int | None:
+        """Return the fence of the newest claim, None while that is held."""
         with self._lock:
             row = self._rows.get(workflow_id)
-            return row.fence if row else 0
+            return row.fence if row and row.owner_since is None else None
 
     def read_steps(
         self,
@@ -457,7 +488,7 @@ class Row:
 
 
 def _decoded(step: EncodedStep, encoding: Encoding, values: bool) -> StepRecord:
-    record, payloads = step
+    record, payloads, _ = step
     owner = record.workflow_id, record.node_name
     with_values = values and record.values is not None
     return replace(record, **encoding.contents(owner, record.output_versions, payloads, with_values))
@@ -471,7 +502,7 @@ def place(step: EncodedStep) -> Place:
 def bare(step: EncodedStep) -> EncodedStep:
     """Return the step without what its payloads hold; an empty dict says that it has values."""
     values: dict[str, Any] | None = None if step.record.values is None else {}
-    return step._replace(record=replace(step.record, values=values, pause=None, lost={}))
+    return step._replace(record=replace(step.record, values=values, pause=None, answer=None, lost={}))
 
 
 def latest(dated: Iterable[Dated], upto: int | None) -> list[Payload]:
@@ -509,6 +540,6 @@ def _at(payload: Payload) -> tuple[str, int, int]:
 def _kept(payload: Payload, needed: dict[tuple[str, int, int], Payload], is_old: bool) -> Payload:
     if _at(payload) in needed:
         return needed[_at(payload)]
-    if not is_old or payload.data is None or payload.name == PAUSE:
+    if not is_old or payload.data is None or payload.name in (PAUSE, ANSWER):
         return payload
     return payload._replace(data=None, checksum=0, format=DROPPED, base=None)

@@ -19,6 +19,10 @@ _NAMES: dict[str, Any] = {"durability": Durability, "retention": Retention, "gra
 class CheckpointPolicy:
     """When steps are written, how long they are kept, and how fine they are.
 
+    >>> policy = CheckpointPolicy(durability="async", retention="latest")
+    >>> MemoryCheckpointer(policy=policy).policy.retention
+    'latest'
+
     Raises:
         ValueError: a name is unknown, or window and ttl do not fit the rest.
     """

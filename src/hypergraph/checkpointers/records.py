@@ -17,6 +17,7 @@ from hypergraph.display import Table, as_html, as_text, execution_time, first_li
 from hypergraph.exceptions import (
     CheckpointError,
     OwnershipLostError,
+    WorkflowError,
     WorkflowLockedError,
     WorkflowNotFoundError,
 )
@@ -79,7 +80,7 @@ Graph = dict[str, Any]  # the stored structure: plain data, nodes and edges
 
 
 @fast_dataclass
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class StepRecord:
     """One execution of one node, with its values: what a resume, a fork and time travel go by.
 
@@ -113,6 +114,9 @@ class StepRecord:
     lost: dict[str, str] = field(default_factory=dict)  # output name -> why its value is not durable
     visit: int = 1  # how often the node ran, this time included
     retry_of: int | None = None  # the superstep that it belongs to, if something failed there before
+    answer: dict[str, Any] | None = None  # to its question, by name, as long as it is not used
+    answered_by: str | None = None  # who gave the answer, if that is known
+    answered_at: str | None = None  # when, as an ISO time in UTC
 
     def __post_init__(self) -> None:
         if not self.workflow_id or not self.node_name:
@@ -141,6 +145,12 @@ class StepRecord:
     def to_dict(self) -> dict[str, Any]:
         """Return every field as JSON primitives; a value JSON cannot hold becomes its text."""
         return _fields_dict(self)
+
+    def __repr__(self) -> str:
+        names = ", ".join(map(str, self.output_versions or self.values or ()))
+        outputs = f" | outputs: {names}" if names else ""
+        how = f"{self.status.value} | {execution_time(self.duration_ms)}"
+        return f"<Step {self.index} of {self.workflow_id}: {self.node_name} | {how}{outputs}>"
 
 
 @fast_dataclass
@@ -243,13 +253,28 @@ class WorkflowList(list[Workflow]):
         return list_html(self)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Checkpoint:
-    """A point in a workflow's history: its values, inputs included, and the steps that led there."""
+    """A point in a workflow's history: its values, inputs included, and the steps that led there.
+
+    `print(checkpoint)` shows the steps as a table, and the names of the values.
+    """
 
     values: dict[str, Any]  # the state, inputs included
     steps: list[StepRecord]  # what ran until then
     next: tuple[str, ...] = ()  # the nodes that would run next
+
+    def __repr__(self) -> str:
+        return f"<Checkpoint: {plural(len(self.steps), 'step')}, {plural(len(self.values), 'value')}>"
+
+    def __str__(self) -> str:
+        header = ("Checkpoint", plural(len(self.steps), "step"), plural(len(self.values), "value"))
+        left_out = len(self.steps) - MAX_ROWS
+        more = f"... and {plural(left_out, 'more step')}" if left_out > 0 else ""
+        table = step_table(map(_record, self.steps[:MAX_ROWS]))._replace(more=more)
+        facts = {"values": ", ".join(self.values), "next nodes": ", ".join(self.next)}
+        lines = [f"{name}: {text}" for name, text in facts.items() if text]
+        return as_text(header, *([table] if self.steps else []), *([lines] if lines else []))
 
 
 class Turn(NamedTuple):
@@ -277,8 +302,8 @@ class StoredHistory(NamedTuple):
     state: Any  # a LazyState: the latest value of every output, decoded on demand
     is_map: bool = False  # it has items instead of steps
     first: int = 0  # the superstep from which on `steps` has all steps
+    fence: int | None = None  # of the newest claim; None while that is held
     versions: Mapping[str, int] = {}  # the latest version of every output
-    claims: int = 0  # the fence of the newest claim
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,6 +362,7 @@ def _plain(value: Any) -> Any:
 
 
 PAUSE = ""  # the name under which the pause of a step is kept; no output can be called so
+ANSWER = "?"  # likewise, of an answer that is not used yet
 DROPPED = "!dropped by the retention policy"
 
 
@@ -376,11 +402,19 @@ class Place(NamedTuple):
     artifact: bool | None = None  # whether it must, or must not, go to the artifact store
 
 
+class EncodedAnswer(NamedTuple):
+    """An answer ready to be written: the step that asks, and the payload."""
+
+    record: StepRecord
+    payload: Payload
+
+
 class EncodedStep(NamedTuple):
     """A step ready to be written: its record, and as payloads what the values were when it was made."""
 
     record: StepRecord
     payloads: list[Payload]
+    seal: str | None = None  # of an encrypted store: proves that the owner of the key wrote the record
 
 
 def gap(name: str, version: int, reason: str, place: Place) -> Payload:
@@ -483,6 +517,15 @@ def recorded_already(record: StepRecord) -> OwnershipLostError:
     return OwnershipLostError(
         f"Workflow {record.workflow_id!r}: superstep {record.superstep} of node {record.node_name!r} is "
         "recorded already, so another run is at work on it; this one stops here.",
+        workflow_id=record.workflow_id,
+    )
+
+
+def not_asking(record: StepRecord) -> WorkflowError:
+    """Return the error for an answer to a step that waits for none, or has one."""
+    return WorkflowError(
+        f"Node {record.node_name!r} of workflow {record.workflow_id!r} has been answered already, or does "
+        "not ask any more; this answer was not used. Look at the workflow before you answer again.",
         workflow_id=record.workflow_id,
     )
 

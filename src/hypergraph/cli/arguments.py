@@ -47,13 +47,14 @@ class Namespace:
 
 
 FOR_ALL = (
-    Option(
-        "--db", "a file or postgresql://...; default: $HYPERGRAPH_DB, pyproject.toml, ./workflows.db", "URL"
-    ),
+    Option("--db", "a file or postgresql://...; default: $HYPERGRAPH_DB, pyproject.toml, ./runs.db", "URL"),
     Option("--json", "print one JSON document"),
     Option("--jsonl", "print one JSON document per line"),
     Option("--help", "show this help", short="-h"),
 )
+
+
+_ALIASES = {"--out": "--output"}
 
 
 def number(text: str) -> int:
@@ -99,7 +100,7 @@ def _place(places: list[Option], word: str) -> Option:
 
 def _named(word: str, words: list[str], known: dict[str, Option]) -> tuple[Option, str]:
     name, equals, value = word.partition("=")
-    option = known.get(name)
+    option = known.get(_ALIASES.get(name, name))
     if option is None or option.is_argument:
         raise Problem(
             USAGE, f"Unknown option: {name}", did_you_mean(name, known) or "To list the options: --help"

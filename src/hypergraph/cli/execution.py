@@ -12,13 +12,13 @@ from contextlib import contextmanager, nullcontext, redirect_stdout
 from typing import Any, NamedTuple
 
 from hypergraph import AsyncRunner, Graph, MapResult, NodeError, RunResult, SyncRunner
-from hypergraph.checkpointers import Checkpointer
+from hypergraph.checkpointers import Checkpointer, Workflow
 from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.inputs import PAIRS, given_values
 from hypergraph.cli.output import duration, quoted, say, status
 from hypergraph.cli.tables import ROWS
-from hypergraph.cli.targets import graph_at
+from hypergraph.cli.targets import graph_at, target_of
 from hypergraph.display import Table, escape, plural
 from hypergraph.events import EventProcessor
 from hypergraph.events.rich_progress import RichProgressProcessor
@@ -51,6 +51,7 @@ RUN_OPTIONS = (
         choices=("raise", "continue"),
     ),
 )
+PROGRESS = Option("--progress", "print lines of progress to stderr even if it is not a terminal")
 RESUME_OPTIONS = (
     Option("--force", "take over even if another process owns the workflow, or after a crash loop"),
     Option("--new-turn", "count the given values as new even if they equal the stored ones"),
@@ -78,6 +79,7 @@ class Order(NamedTuple):
     values: dict[str, Any]
     options: dict[str, Any]
     quiet: bool  # stdout is for the answer alone
+    progress: bool = False  # print lines of progress without a terminal too
 
     @property
     def workflow_id(self) -> str | None:
@@ -95,11 +97,19 @@ class Order(NamedTuple):
         return quoted("hypergraph", "resume", self.workflow_id or "", self.target, *more)
 
 
-def order_of(call: Call) -> Order:
-    """Return the order of a call: its graph, inputs and options. Raises Problem if they are invalid."""
-    given = call.options
-    graph = graph_at(given.target)
-    values = given_values(given.values, getattr(given, PAIRS.key))
+def order_of(call: Call, stored: Workflow | None = None) -> Order:
+    """Return the order of a call: its graph, inputs and options. Raises Problem if they are invalid.
+
+    Of a `stored` workflow TARGET may be left out.
+    """
+    given, pairs = call.options, list(getattr(call.options, PAIRS.key))
+    target = given.target
+    if stored is not None:
+        if target is not None and "=" in target:
+            target, pairs = None, [target, *pairs]
+        target = target_of(target, stored.tags, stored.id)
+    graph = graph_at(target)
+    values = given_values(graph, given.values, pairs, given.map_over)
     options = options_of(given)
     if given.map_over and given.new_turn:
         raise Problem(USAGE, "--new-turn cannot be combined with --map-over")
@@ -108,7 +118,7 @@ def order_of(call: Call) -> Order:
         options["error_handling"] = given.error_handling or "raise"
     elif given.map_mode or given.error_handling:
         raise Problem(USAGE, "--map-mode and --error-handling need --map-over")
-    return Order(given.target, graph, values, options, quiet=given.json or given.jsonl)
+    return Order(target, graph, values, options, quiet=given.json or given.jsonl, progress=given.progress)
 
 
 def options_of(given: Any) -> dict[str, Any]:
@@ -157,7 +167,11 @@ def outcome(order: Order, store: Checkpointer | None) -> RunResult | MapResult:
 
 def _run(order: Order, store: Checkpointer | None) -> RunResult | MapResult:
     graph = order.graph
-    options: dict[str, Any] = {"error_handling": "continue", **order.options, "event_processors": _watchers()}
+    options: dict[str, Any] = {
+        "error_handling": "continue",
+        **order.options,
+        "event_processors": _watchers(order.progress),
+    }
     options = {name: value for name, value in options.items() if value is not None}
     waits = graph.has_async_nodes or graph.has_interrupts
     runner: Any = AsyncRunner(checkpointer=store) if waits else SyncRunner(checkpointer=store)
@@ -170,10 +184,10 @@ def _run(order: Order, store: Checkpointer | None) -> RunResult | MapResult:
     return result
 
 
-def _watchers() -> list[EventProcessor]:
+def _watchers(lines: bool) -> list[EventProcessor]:
     if sys.stderr.isatty() and importlib.util.find_spec("rich") is not None:
         return [RichProgressProcessor()]
-    return []
+    return [RichProgressProcessor(force_mode="non-tty")] if lines else []
 
 
 def _prints_to(quiet: bool) -> Any:
@@ -211,7 +225,7 @@ def reply_to(result: RunResult | MapResult, order: Order) -> Reply:
 
 
 def _header(view: RunView, order: Order) -> list[str]:
-    name = view["workflow_id"] if order.workflow_id else view["graph"] or "unnamed"
+    name = view["workflow"] if order.workflow_id else view["graph"] or "unnamed"
     title = f"Workflow: {name}" if order.workflow_id else f"Run: {name}"
     items = [plural(len(view["items"]), "item")] if "items" in view else []
     return [title, status(view["status"]), *items, duration(view["duration_ms"])]
@@ -224,7 +238,7 @@ def _blocks(result: RunResult | MapResult, view: RunView, order: Order) -> Itera
     elif result.log is not None and result.log.steps:
         stats = result.log.node_stats
         looped = len(stats) < len(result.log.steps)
-        yield stats_table(stats) if looped else step_table(result.log.steps)
+        yield stats_table(stats) if looped else _supersteps(step_table(result.log.steps))
     if view["outputs"]:
         yield _outputs(view["outputs"])
     if view["error"] is not None:
@@ -234,11 +248,20 @@ def _blocks(result: RunResult | MapResult, view: RunView, order: Order) -> Itera
             yield f"Completed items are stored. To run the others: the same command with {again}"
         elif order.workflow_id:
             yield f"Completed steps are stored. Fix the cause, then resume: {order.resuming()}"
-    if view["question"] is not None:
-        asked = view["question"]
+    for asked in view["questions"][:ROWS]:
         yield f"{asked['node']} waits for an answer: {asked['type']} {asked['text']}"
         if order.workflow_id:
-            yield f"Answer: {order.resuming(*(f'{key}=...' for key in asked['keys']))}"
+            keys = [f"{key}=..." for key in asked["keys"]]
+            answering = quoted("hypergraph", "answer", order.workflow_id, *keys)
+            yield f"Answer: {answering if order.is_map else order.resuming(*keys)}"
+    if len(view["questions"]) > ROWS:
+        yield f"... and {plural(len(view['questions']) - ROWS, 'more question')}"
+
+
+def _supersteps(table: Table) -> Table:
+    """Return a table of a log in the words of the commands, where a step has an index of its own."""
+    headings = ["Superstep" if heading == "Step" else heading for heading in table.headings]
+    return table._replace(headings=tuple(headings))
 
 
 def _items(items: list[ItemView]) -> Table:

@@ -1,38 +1,163 @@
-"""Inputs of runs on the command line: key=value pairs, and JSON from the line, a file or stdin."""
+"""Inputs of runs on the command line: KEY=VALUE pairs and JSON, converted to the types the graph declares."""
 
 from __future__ import annotations
 
 import ast
+import enum
 import json
+import re
 import sys
-from collections.abc import Iterable
+import typing
+from collections.abc import Collection, Iterable
+from pathlib import PurePath
+from types import NoneType, UnionType
 from typing import Any
 
+from hypergraph import Graph
 from hypergraph.cli.arguments import Option
+from hypergraph.graph.structure import type_text
 from hypergraph.views.problems import USAGE, Problem
 
-PAIRS = Option("KEY=VALUE", "an input: a Python literal like 3 or '[1, 2]', or text", many=True)
+PAIRS = Option(
+    "KEY=VALUE", "an input, converted to its declared type: n=3 ok=false items='[1, 2]'", many=True
+)
 VALUES = Option("--values", "inputs as a JSON object: JSON, @file, or - for stdin", "JSON|@FILE|-")
+_WORDS = {
+    **dict.fromkeys(("true", "yes", "on", "1"), True),
+    **dict.fromkeys(("false", "no", "off", "0"), False),
+}
 
 
-def given_values(values: str | None, pairs: Iterable[str]) -> dict[str, Any]:
-    """Return the inputs of --values, overridden by those of key=value.
+def given_values(
+    graph: Graph, values: str | None, pairs: Iterable[str], mapped: Collection[str] = ()
+) -> dict[str, Any]:
+    """Return the inputs of --values, overridden by those of KEY=VALUE, as the types that the graph declares.
+
+    `mapped` are inputs that hold a list of such values.
 
     Raises:
-        Problem: a value is not a JSON object, not a pair, or its file cannot be read.
+        Problem: a value does not fit its type, is not a JSON object, not a pair, or cannot be read.
     """
     found = {} if values is None else json_of(values, "--values")
     if not isinstance(found, dict):
         raise Problem(USAGE, f"--values must be a JSON object, not {type(found).__name__}")
-    return {**found, **{name: literal(text) for name, text in map(pair_of, pairs)}}
+    texts = dict(map(pair_of, pairs))
+    return {
+        name: fitted(name, value, _declared(graph, name, mapped), is_text=name in texts)
+        for name, value in {**found, **texts}.items()
+    }
+
+
+def fitted(name: str, value: Any, declared: Any, *, is_text: bool) -> Any:
+    """Return a value as its declared type; `is_text` says that it was typed as KEY=VALUE, without quotes.
+
+    Raises:
+        Problem: the value does not fit.
+    """
+    try:
+        return _converted(value, declared, is_text)
+    except ValueError as error:
+        expected = type_text(declared)
+        reason = f" ({error})" if str(error) else ""
+        raise Problem(USAGE, f"Invalid value for {name}: {value!r} is not {expected}{reason}") from None
+
+
+def _declared(graph: Graph, name: str, mapped: Collection[str]) -> Any:
+    """Return the type of an input or answer, None if the graph declares none."""
+    head, dot, rest = name.partition(".")
+    if dot and re.fullmatch(r"item-\d+", head):
+        return _declared(graph, rest, ())  # an answer to one item of a map
+    inner = next((node.nested_graph for node in graph.iter_nodes() if dot and node.name == head), None)
+    if inner is not None:
+        return _declared(inner, rest, mapped)
+    taken = (node.get_input_type(name) for node in graph.consumers_of(name))
+    made = (node.get_output_type(name) for node in graph.producers_of(name))
+    found = next((kind for kind in (*taken, *made) if kind is not None), None)
+    return list if name in mapped and found is None else list[found] if name in mapped else found  # type: ignore[valid-type]  # known at run time
+
+
+def _converted(value: Any, declared: Any, is_text: bool) -> Any:
+    """Return a value as a type. Raises ValueError if it does not fit."""
+    origin = typing.get_origin(declared)
+    if origin is typing.Annotated:
+        return _converted(value, typing.get_args(declared)[0], is_text)
+    if declared in (None, Any, object) or isinstance(declared, str | typing.TypeVar):
+        return literal(value) if is_text else value
+    if origin in (typing.Union, UnionType):
+        return _one_of(value, typing.get_args(declared), is_text)
+    if origin is typing.Literal:
+        return _choice(value, typing.get_args(declared))
+    if declared is bool and isinstance(value, str):
+        if value.lower() not in _WORDS:
+            raise ValueError("true or false")
+        return _WORDS[value.lower()]
+    if declared is NoneType:
+        if value is None or (is_text and value in ("null", "None")):
+            return None
+        raise ValueError
+    if declared is str and isinstance(value, str):
+        return value
+    if declared is bytes and is_text:
+        return value.encode()
+    if isinstance(declared, type) and issubclass(declared, enum.Enum):
+        return _member(value, declared)
+    if isinstance(declared, type) and issubclass(declared, PurePath) and isinstance(value, str):
+        return declared(value)
+    return _checked(literal(value) if is_text else value, value, declared)
+
+
+def _checked(value: Any, text: Any, declared: Any) -> Any:
+    """Return a value that `msgspec` or pydantic can make of it; other types are left to the node."""
+    import msgspec  # an encoder in C that also checks types
+
+    validate = getattr(declared, "model_validate", None)
+    if validate is not None:
+        return validate(value)  # its error is a ValueError
+    problem: Exception | None = None
+    for candidate in (value, text):  # a date is text that looks like no literal
+        try:
+            return msgspec.convert(candidate, declared, strict=False)
+        except msgspec.ValidationError as error:
+            problem = problem or error
+        except TypeError:  # a class that msgspec does not know
+            if isinstance(declared, type) and declared.__module__ == "builtins":
+                break
+            return value
+    raise ValueError(str(problem)[:1].lower() + str(problem)[1:] if problem else "")
+
+
+def _one_of(value: Any, members: tuple[Any, ...], is_text: bool) -> Any:
+    """Return a value as the first member of a union that it fits; text is the last resort."""
+    for member in sorted(members, key=lambda kind: (kind is str, kind is not NoneType)):
+        try:
+            return _converted(value, member, is_text)
+        except ValueError:
+            continue
+    raise ValueError
+
+
+def _choice(value: Any, choices: tuple[Any, ...]) -> Any:
+    for choice in choices:
+        if value == choice or value == str(choice):
+            return choice
+    raise ValueError(f"one of {', '.join(map(str, choices))}")
+
+
+def _member(value: Any, kind: type[enum.Enum]) -> Any:
+    for member in kind:
+        if value in (member.name, member.value) or value == str(member.value):
+            return member
+    raise ValueError(f"one of {', '.join(member.name for member in kind)}")
 
 
 def literal(text: str) -> Any:
-    """Return the Python literal in a text, or the text itself."""
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
-        return text
+    """Return the JSON value or Python literal in a text, or the text itself."""
+    for read in (json.loads, ast.literal_eval):
+        try:
+            return read(text)
+        except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
+            continue
+    return text
 
 
 def pair_of(text: str) -> tuple[str, str]:

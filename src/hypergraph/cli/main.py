@@ -16,6 +16,7 @@ from hypergraph.views.address import without_password
 from hypergraph.views.problems import AMBIGUOUS, NOT_FOUND, REFUSED, STORE, USAGE, Problem, problem_of
 
 _CODES = {NOT_FOUND: 1, AMBIGUOUS: 1, USAGE: 2, STORE: 3, REFUSED: 4}
+_MARGIN, _LEFT = 80, 24  # columns of a help text, and of the names in it
 _INTERRUPTED, _PIPE_CLOSED = 130, 141  # 128 and the number of the signal, as in shells
 
 
@@ -29,19 +30,15 @@ def overview() -> str:
     ]
     for part in dict.fromkeys(command.part for command in COMMANDS.values()):
         lines += ["", f"{part}:"]
-        lines += [
-            f"  {name.replace('-', ' '):<{width}}  {command.summary}"
-            for name, command in COMMANDS.items()
-            if command.part == part
-        ]
-    return "\n".join(
-        [*lines, "", "Help for a command: hypergraph COMMAND --help. Output for programs: --json."]
-    )
+        rows = [(name, command.summary) for name, command in COMMANDS.items() if command.part == part]
+        lines += _columns([(name.replace("-", " "), summary) for name, summary in rows], width)
+    lines += ["", "Help for a command: hypergraph help COMMAND. Output for programs: --json."]
+    return "\n".join(lines)
 
 
 def manual(name: str, options: Sequence[Option]) -> str:
     """Return the text of `hypergraph COMMAND --help`."""
-    summary = COMMANDS[name].summary
+    summary, _, examples = COMMANDS[name]
     lines = [f"usage: {usage(name, options)}", "", f"{summary[0].upper()}{summary[1:]}."]
     parts = {
         "arguments": [option for option in options if option.is_argument],
@@ -50,7 +47,9 @@ def manual(name: str, options: Sequence[Option]) -> str:
     }
     for title, found in parts.items():
         if found:
-            lines += ["", f"{title}:", *_lines(found)]
+            rows = [(syntax(option), _about(option)) for option in found]
+            lines += ["", f"{title}:", *_columns(rows, max(len(left) for left, _ in rows))]
+    lines += ["", "examples:", *(f"  hypergraph {example}" for example in examples)]
     return "\n".join(lines)
 
 
@@ -74,11 +73,23 @@ def syntax(option: Option) -> str:
     return f"{names} {option.value}".rstrip()
 
 
-def _lines(options: Sequence[Option]) -> Iterator[str]:
-    width = max(len(syntax(option)) for option in options)
-    for option in options:
-        many = "; repeatable" if option.many and not option.is_argument else ""
-        yield f"  {syntax(option):<{width}}  {option.help}{many}"
+def _about(option: Option) -> str:
+    return option.help + ("; repeatable" if option.many and not option.is_argument else "")
+
+
+def _columns(rows: Sequence[tuple[str, str]], width: int) -> Iterator[str]:
+    """Return rows of two columns, of which the second is wrapped at the right margin."""
+    import textwrap  # help alone needs it
+
+    width = min(width, _LEFT)
+    for left, right in rows:
+        first, *rest = textwrap.wrap(right, _MARGIN - width - 4, break_on_hyphens=False) or [""]
+        if len(left) > width:
+            yield f"  {left}"
+            yield f"  {'':<{width}}  {first}"
+        else:
+            yield f"  {left:<{width}}  {first}"
+        yield from (f"  {'':<{width}}  {line}" for line in rest)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -103,6 +114,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(arguments: list[str], screen: Screen) -> int:
     before: list[str] = []
     while arguments and arguments[0].startswith("-"):
+        if arguments[0] == "--version":
+            arguments[0] = "version"
+            break
         before.append(arguments.pop(0))
         if before[-1] == "--db" and arguments:
             before.append(arguments.pop(0))
@@ -110,7 +124,7 @@ def _run(arguments: list[str], screen: Screen) -> int:
         parse(before, FOR_ALL)
         print(overview())
         return 0
-    name, rest = _command(arguments)
+    name, rest = command_of(arguments)
     try:
         given = parse([*before, *rest], (*options_of(name), *FOR_ALL))
     except Problem as problem:
@@ -124,7 +138,7 @@ def _run(arguments: list[str], screen: Screen) -> int:
     return reply.code
 
 
-def _command(arguments: list[str]) -> tuple[str, list[str]]:
+def command_of(arguments: list[str]) -> tuple[str, list[str]]:
     """Return the name of the command, which may be two words, and its arguments."""
     name, *rest = arguments
     if rest and f"{name}-{rest[0]}" in COMMANDS:

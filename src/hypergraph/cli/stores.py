@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from typing import Concatenate, ParamSpec, TypeVar
 
 from hypergraph.checkpointers import Checkpointer
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call
+from hypergraph.display import escape, plural
+from hypergraph.views.problems import REFUSED, Problem
 from hypergraph.views.stores import resolve, store_at
 
 WF = Option("WF", "a workflow: its id, a unique prefix, @last, @last-failed, parent/child", needed=True)
+APP = "hypergraph.app"  # the tag that holds the TARGET of a run
+
+
+YES = Option("--yes", "do not ask for confirmation", short="-y")
 
 
 P = ParamSpec("P")
@@ -26,6 +33,18 @@ def asked(call: Call) -> tuple[Checkpointer, str]:
     """Return the store and the id of the argument WF. Raises Problem if either does not exist."""
     store = opened(call)
     return store, resolve(store, call.options.wf)
+
+
+def confirm_deletion(store: Checkpointer, ids: Sequence[str]) -> None:
+    """Ask for confirmation. Raises Problem without a terminal, or if the answer is no."""
+    what = ids[0] if len(ids) == 1 else plural(len(ids), "workflow")
+    if not sys.stdin.isatty():
+        raise Problem(REFUSED, f"Nothing was deleted: to delete {what} without a terminal, add --yes")
+    count = sum(len(store.backend.children(workflow_id)) for workflow_id in ids)
+    below = f" and {'its' if len(ids) == 1 else 'their'} {plural(count, 'child run')}" if count else ""
+    print(f"Delete {escape(what)}{below}? This cannot be undone. [y/N] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise Problem(REFUSED, "Nothing was deleted")
 
 
 def answer(

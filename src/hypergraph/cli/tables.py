@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from hypergraph.cli.output import duration, status
 from hypergraph.display import Table, bounded, execution_time, first_line, plural, run_time
 from hypergraph.runs.log import failed_status
-from hypergraph.views.step import PauseView, Step, StepValue
+from hypergraph.views.step import QuestionView, Step, StepValue
 from hypergraph.views.values import TEXT, Brief, StepRef, StoredValue
 from hypergraph.views.workflow import ChildCounts, NodeRow
 from hypergraph.views.workflows import WorkflowSummary
 
 ROWS = 20  # of a table
+_PACKAGE_FRAME = r'  File "[^"]*[/\\]hypergraph[/\\](engine|runners|executors|durability)[/\\]'
 _STATISTICS = ("Node", "Runs", "Total", "Avg", "Errors", "Cached")
 
 
@@ -39,7 +41,8 @@ def step_status(step: Step) -> str:
         return failed_status(step["error"])
     if step["status"] == "completed" and (step["cached"] or step["replayed"]):
         return "cached" if step["cached"] else "skipped"
-    return step["status"] + (" (partial)" if step["partial"] else "")
+    answer = {"given": ", answered", "unused": ", answer unused"}.get(step["answer"] or "", "")
+    return step["status"] + answer + (" (partial)" if step["partial"] else "")
 
 
 def decision(step: Step) -> str:
@@ -142,10 +145,10 @@ def _outputs(step: Step) -> str:
 
 
 def error_lines(step: Step, most: int | None = None) -> list[str]:
-    """Return a failed step with the last `most` lines of its traceback."""
+    """Return a failed step with the last `most` lines of its traceback, without frames of this package."""
     what = typed(step["error_type"], step["error"] or "")
     head = f"{step['workflow']}, step {step['index']}, {step['node']}: {what}"
-    return [head, *trace_lines(step.get("traceback"), most)]
+    return [head, *trace_lines(_of_user(step.get("traceback")), most)]
 
 
 def typed(error_type: str | None, message: str) -> str:
@@ -162,11 +165,26 @@ def trace_lines(traceback: str | None, most: int | None = None) -> list[str]:
     return [f"  {line}" for line in lines]
 
 
-def question_lines(pause: PauseView) -> list[str]:
-    """Return the question of a paused run, and the inputs that take its answer."""
-    prompt = pause["prompt"]
-    keys = ", ".join(pause["response_keys"].values())
-    return [f"{pause['node']} waits for an answer (input {keys})", f"  {prompt['type']} {prompt['text']}"]
+def _of_user(traceback: str | None) -> str | None:
+    """Return a traceback without the frames that call a node; all of them if no other is left."""
+    if not traceback:
+        return traceback
+    head, *frames = re.split(r'^(?=  File ")', traceback, flags=re.MULTILINE)
+    own = [frame for frame in frames if not re.match(_PACKAGE_FRAME, frame)]
+    return head + "".join(own) if own else traceback
+
+
+def question_lines(questions: Sequence[QuestionView]) -> list[str]:
+    """Return the open questions of a run, and the keys that take their answers."""
+    lines = []
+    for question in questions[:ROWS]:
+        prompt = question["prompt"]
+        keys = ", ".join(question["response_keys"].values())
+        by = f" by {question['answered_by']}" if question["answered_by"] else ""
+        waits = f"answered{by}, resume to use it" if question["answered"] else "waits for an answer"
+        lines += [f"{question['node']} {waits} (input {keys})", f"  {prompt['type']} {prompt['text']}"]
+    left_out = len(questions) - ROWS
+    return lines + ([f"... and {plural(left_out, 'more question')}"] if left_out > 0 else [])
 
 
 def brief_text(value: Brief | None) -> str:

@@ -8,17 +8,46 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Mapping
 from types import ModuleType
 
 from hypergraph import Graph
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import settings
+from hypergraph.cli.stores import APP
 from hypergraph.display import did_you_mean, first_line
 from hypergraph.views.problems import NOT_FOUND, USAGE, Problem
 from hypergraph.views.stores import import_here
 
 TARGET = Option("TARGET", "a graph: module:attribute, or a name from [tool.hypergraph.graphs]", needed=True)
+STORED_TARGET = TARGET._replace(
+    needed=False, help="a graph: module:attribute or a name; default: the one that `hypergraph run` was given"
+)
 _PLACE = re.compile(r"([^:\s]+):([^:\s]+)")
+
+
+def target_of(given: str | None, tags: Mapping[str, str], workflow_id: str) -> str:
+    """Return the TARGET of a call, or else the one that started the workflow.
+
+    A name in a store counts only if its module is in the current folder, or if
+    `[tool.hypergraph.graphs]` lists it: a store must not decide which code is imported.
+
+    Raises:
+        Problem: neither is known.
+    """
+    if given is not None:
+        return given
+    remembered = tags.get(APP)
+    if remembered is None:
+        hint = "It was not started by `hypergraph run`, so give the graph: module:attribute"
+        raise Problem(USAGE, f"Missing argument: TARGET of workflow {workflow_id!r}", hint)
+    known = _known_graphs()
+    top = remembered.partition(":")[0].partition(".")[0]
+    here = top.isidentifier() and (os.path.isfile(f"{top}.py") or os.path.isdir(top))
+    if here or remembered in known or remembered in known.values():
+        return remembered
+    hint = f"To run code from elsewhere, name it: {remembered}"
+    raise Problem(USAGE, f"{remembered!r}, which started {workflow_id!r}, is not in the current folder", hint)
 
 
 def graph_at(target: str) -> Graph:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,10 +32,10 @@ LookUp = Callable[[Step, str], Any]
 @lru_cache(maxsize=256)
 def _replayed(decision: str | tuple[str, ...] | None) -> StepOutcome:
     """Return what is known of a step that ran before; a long loop decides the same again and again."""
-    detail = StepOutcome()
-    detail.replayed = True
-    detail.decision = list(decision) if isinstance(decision, tuple) else decision
-    return detail
+    outcome = StepOutcome()
+    outcome.replayed = True
+    outcome.decision = list(decision) if isinstance(decision, tuple) else decision
+    return outcome
 
 
 class Recalled(StepOutcome):
@@ -42,7 +43,7 @@ class Recalled(StepOutcome):
 
     replayed = True
 
-    def __init__(self, past: Past, step: Step, child: str) -> None:
+    def __init__(self, past: ResumeState, step: Step, child: str) -> None:
         self._found = partial(past.look_up, step, child) if past.look_up is not None else None
 
     @property
@@ -54,18 +55,21 @@ class Recalled(StepOutcome):
 
 
 @dataclass(slots=True)
-class Past:
+class ResumeState:
     """Where a run stands that began earlier."""
 
     first: int = 0  # the superstep with which its turn began
     last: int = -1  # the last superstep that has a record
+    entry: int = 0  # the superstep before which values enter that are given now
     shift: int = 0  # by how much supersteps are later than they would be without the failures so far
     next_index: int = 0
     levels: dict[int, int] = field(default_factory=dict)  # by step: the last superstep it has completed in
     versions: dict[str, int] = field(default_factory=dict)  # how often each name was written
     visits: dict[int, int] = field(default_factory=dict)  # how often each step has completed
     remade: list[Step] = field(default_factory=list)  # what runs first, because values it made were not kept
-    waiting: dict[tuple[int, str], int] = field(default_factory=dict)  # pauses: superstep and node -> index
+    lost: dict[str, str] = field(default_factory=dict)  # node -> why values it made are not there
+    reopened: set[int] = field(default_factory=set)  # nested graphs of which only changed nodes run again
+    waiting: dict[str, StepRecord] = field(default_factory=dict)  # open questions, by node
     rows: list[tuple[int, Step, str | None, Any]] = field(
         default_factory=list
     )  # what need not run again, its child, and what it decided
@@ -76,8 +80,8 @@ class Past:
         raw: list[Any] = []
         for superstep, step, child, decision in self.rows:
             known = tuple(decision) if isinstance(decision, list) else decision
-            detail = _replayed(known) if child is None else Recalled(self, step, child)
-            raw += (superstep, step, 0.0, detail)
+            outcome = _replayed(known) if child is None else Recalled(self, step, child)
+            raw += (superstep, step, 0.0, outcome)
         return raw
 
     def remade_done(self, run: Run, step: Step) -> None:
@@ -87,11 +91,13 @@ class Past:
         run.landed.clear()
 
 
-def completed(plan: Plan, records: Iterable[StepRecord]) -> Iterable[tuple[Step, StepRecord]]:
-    """Yield completed steps of nodes that still exist; the others are history, not state."""
-    for record in records:
-        if record.status is StepStatus.COMPLETED and record.node_name in plan.index:
-            yield plan.steps[plan.index[record.node_name]], record
+def completed(plan: Plan, records: Iterable[StepRecord]) -> list[tuple[Step, StepRecord]]:
+    """Return completed steps of nodes that still exist; the others are history, not state."""
+    return [
+        (plan.steps[plan.index[record.node_name]], record)
+        for record in records
+        if record.status is StepStatus.COMPLETED and record.node_name in plan.index
+    ]
 
 
 EARLIER: Any = object()  # the source of a value that was made before the records begin
@@ -148,7 +154,7 @@ class Replay:
         """Return the last turn that began everything anew: what was before matters by its values only."""
         layout = self.admission.layout
         for number in range(len(turns) - 1, 0, -1):
-            if layout.reached_from(turns[number].names) == layout.scope:
+            if layout.reached_from(self.news_in(turns[number])) == layout.scope:
                 return number
         return 0
 
@@ -165,8 +171,45 @@ class Replay:
             self.levels[step.index] = record.round
             self.visits[step.index] = record.visit
 
+    def news_in(self, turn: Turn) -> frozenset[str]:
+        """Return the values of a turn that begin something anew.
+
+        What a fork is given for a name that was made inside a loop is not among them: it replaces the value,
+        and the round goes on.
+        """
+        return turn.names - self._replaced(turn)
+
+    def _replaced(self, turn: Turn) -> frozenset[str]:
+        if turn.superstep not in self.stored.edited_at:
+            return frozenset()
+        home = self.admission.layout.home
+        made = {name for step in self.plan.steps if home[step.index] for name in step.outputs}
+        return frozenset(name for name in turn.names if name in made)
+
+    def _replace(self, name: str) -> None:
+        """Put another value in place of what a step of a loop has made last: its consumers take that."""
+        makers = [s for s in self.plan.steps if name in s.outputs and self.admission.layout.home[s.index]]
+        written = [w.node_name for w in self.writes.get(name, []) if w is not None and w is not EARLIER]
+        maker = next((s for s in makers if s.name in written[-1:]), makers[0])
+        if self.standing.due >> maker.index & 1:
+            warnings.warn(
+                f"The value given for {name!r} is not used: node {maker.name!r} makes it again first. "
+                "Fork from a superstep after it.",
+                UserWarning,
+                stacklevel=2,
+            )
+        self.standing.finish(maker.index, [other for other in maker.outputs if other != name])
+        self.standing.events.clear()
+
     def begin(self, turn: Turn, reached: int | None = None) -> None:
         """Begin a turn with news, or with steps that must run again."""
+        replaced = self._replaced(turn)
+        if replaced and not (reached or turn.names - replaced):
+            for name in sorted(replaced):
+                self._replace(name)
+                self._write(name, None)
+                self.versions[name] = self.versions.get(name, 0) + 1
+            return
         self.given |= turn.names
         if reached is None:
             reached = self.standing.layout.reached_from(turn.names)
@@ -219,7 +262,7 @@ class Replay:
         for name, version in made.items():
             self._write(name, record)
             self.versions[name] = max(version, self.versions.get(name, 0))
-        self.levels[step.index] = record.round
+        self.levels[step.index] = record.superstep if record.retry_of is None else record.retry_of
         self.visits[step.index] = record.visit
         if step.is_gate:
             decided = record.decision
@@ -266,9 +309,10 @@ class Stored:
     turns: list[Turn] = field(default_factory=lambda: [_FIRST_TURN])  # when inputs entered, and which
     state: LazyState = field(default_factory=LazyState)  # the latest value of every output
     is_map: bool = False  # it has items instead of steps
-    claims: int = 0  # the fence of the newest claim when it was read
     first: int = 0  # the superstep from which on there are records
+    fence: int | None = None  # of the newest claim when it was read; None if that was held
     versions: Mapping[str, int] = field(default_factory=dict)  # the latest version of every output
+    edited_at: frozenset[int] = frozenset()  # supersteps before which a fork was given values
 
     @property
     def given(self) -> dict[str, int]:
@@ -283,7 +327,8 @@ class Stored:
     @property
     def finished(self) -> set[str]:
         """The nodes that have results."""
-        return {record.node_name for record in self.records if record.durable}
+        done = StepStatus.COMPLETED
+        return {record.node_name for record in self.records if record.status is done and not record.lost}
 
     @property
     def outputs(self) -> set[str]:
@@ -293,8 +338,11 @@ class Stored:
     @property
     def questions(self) -> list[StepRecord]:
         """The steps that wait for an answer."""
-        if self.workflow.status is not WorkflowStatus.PAUSED:
-            return []
+        return self.waiting if self.workflow.status is WorkflowStatus.PAUSED else []
+
+    @property
+    def waiting(self) -> list[StepRecord]:
+        """The steps that wait for an answer, or will once the workflow is run again."""
         latest = {record.node_name: record for record in self.records}
         return [record for record in latest.values() if record.status is StepStatus.PAUSED]
 
@@ -309,13 +357,13 @@ class Stored:
     ) -> dict[str, int]:
         """Return which of the given values are new or changed, with the version they get.
 
-        An input as it was given last is not new, nor is an edit of what it is now, and what could not be
-        stored is taken to be what it was. Those in `again` count as new in any case.
+        An input as it was given last is not new, nor is an edit of what it is now. What could not be stored
+        (a warning said so) is taken to be what it was. Those in `again` count as new in any case.
         """
         news = {}
         for name, value in given.items():
             version, before = self.inputs.get(name, (0, None))
-            as_stored = version > 0 and (isinstance(before, Undecodable) or not is_other(before, value))
+            as_stored = version > 0 and not is_other(before, value)
             as_now = name in edits and name in self.state and not is_other(self.state[name], value)
             if name in again or not (as_stored or as_now):
                 news[name] = _next_version(self, name)
@@ -327,18 +375,30 @@ def stored_in(store: Checkpointer, workflow_id: str, graph: Graph | None = None)
 
     With a graph, steps are read that a resume of this graph needs.
     """
-    found = store.read_history(workflow_id, None if graph is None else partial(_since, graph))
+    edited = edits_of(store, workflow_id) if graph is None or graph.has_cycles else frozenset()
+    found = store.read_history(workflow_id, None if graph is None else partial(_since, graph, edited))
     if found is None:
         return None
     facts = found._asdict()
-    return Stored(records=facts.pop("steps"), **facts)
+    return Stored(records=facts.pop("steps"), edited_at=edited, **facts)
 
 
-def _since(graph: Graph, turns: Sequence[Turn]) -> int:
+def edits_of(store: Checkpointer, workflow_id: str | None) -> frozenset[int]:
+    """Return the supersteps before which a fork, or one that it was forked from, was given values."""
+    found: set[int] = set()
+    while workflow_id is not None:
+        workflow = store.backend.read_workflow(workflow_id)
+        if workflow is not None and workflow.forked_at is not None:
+            found.add(workflow.forked_at + 1)
+        workflow_id = None if workflow is None else workflow.forked_from
+    return frozenset(found)
+
+
+def _since(graph: Graph, edited: Collection[int], turns: Sequence[Turn]) -> int:
     """Return the superstep of the last turn that began everything anew: earlier steps do not matter."""
     wiring = graph.wiring
     scope = set(scope_of(wiring, graph.entrypoints_config, None))
-    for turn in reversed(turns[1:]):
+    for turn in reversed([turn for turn in turns[1:] if turn.superstep not in edited]):
         takers = [node for name in turn.names for node in wiring.consumers.get(name, ()) if node in scope]
         if scope.issubset(walk(takers, wiring.ways)):
             return turn.superstep
@@ -384,8 +444,12 @@ def is_other(stored: Any, given: Any) -> bool:
     """Say whether a given value is another than the stored one.
 
     What was read is never the same object; where `==` does not tell, as for NaN, arrays and tables, the
-    stored form does.
+    stored form does. So does it for a value that cannot be read; what was not stored at all is not another.
     """
+    if stored is given:
+        return False
+    if isinstance(stored, Undecodable):
+        return stored.is_form_of(given) is False
     if not differs(stored, given):
         return False
     try:

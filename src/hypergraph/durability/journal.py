@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import threading
 import time
 import traceback
+from collections import Counter, deque
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from types import MappingProxyType
 from typing import Any
+from uuid import UUID
 
+from hypergraph.checkpointers import clock
 from hypergraph.checkpointers.background import Writer
 from hypergraph.checkpointers.base import Checkpointer
-from hypergraph.checkpointers.clock import now
 from hypergraph.checkpointers.deltas import Grown, Growth
 from hypergraph.checkpointers.records import (
     Commit,
@@ -19,13 +28,15 @@ from hypergraph.checkpointers.records import (
     fast_constructor,
 )
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
+from hypergraph.durability.history import ResumeState, is_other
 from hypergraph.engine.kernel import NOT_KNOWN
-from hypergraph.engine.plan import Step, inputs_of
+from hypergraph.engine.plan import ABSENT, Step, inputs_of
 from hypergraph.engine.run import Run, StepOutcome
 from hypergraph.engine.scheduler import equal_outputs, results_of, write
 from hypergraph.exceptions import AmbiguousStepError, CrashLoopError, WorkerLostError, safe_text
 from hypergraph.records import PauseInfo
 from hypergraph.runs.build import decision_text
+from hypergraph.values.undecodable import Undecodable
 
 _STRIKES = 3
 
@@ -36,12 +47,17 @@ class Intents:
     def __init__(self, journal: Journal, claim: Ownership) -> None:
         self.journal = journal
         self.wary = claim.crashed or bool(claim.existing is not None and claim.existing.crashes)
-        self.unresolved = {node for _, node in claim.running}
+        began = "it began without leaving a result"
+        self.unresolved = {node: began for _, node in claim.running}  # and why
+        past: ResumeState | None = journal.run.resumed
+        for step in () if past is None else past.remade:
+            reason = past.lost.get(step.name, "not stored") if past is not None else ""
+            self.unresolved.setdefault(step.name, f"its result cannot be restored: {reason}")
 
     def announce(self, step: Step, superstep: int) -> None:
         """Say that a step is about to run; the nodes of a nested graph speak for themselves."""
         if not (step.kind == "graph" and step.node.durability == "nested"):
-            self.journal.store.backend.write(Commit(self.journal.claim, at=superstep, running=step.name))
+            self.journal.outbox.append({"at": superstep, "running": step.name})
 
     def result_of(self, step: Step, superstep: int) -> Any:
         """Return what an earlier call has returned, if that is known; else announce a new one."""
@@ -50,8 +66,8 @@ class Intents:
             resolve, where = step.node.on_ambiguous, run.path_of(step.name)
             if resolve == "fail":
                 raise AmbiguousStepError(
-                    f"Node {where!r} of workflow {claim.workflow_id!r} must not be repeated, and it began "
-                    "without leaving a result. Find out what it did. Then let it run again with "
+                    f"Node {where!r} of workflow {claim.workflow_id!r} must not be repeated, and "
+                    f"{self.unresolved[step.name]}. Find out what it did. Then let it run again with "
                     'on_ambiguous="rerun", or have on_ambiguous=... tell what it returned.',
                     workflow_id=claim.workflow_id,
                     node_name=where,
@@ -83,9 +99,12 @@ def refuse_crash_loop(claim: Ownership, store: Checkpointer) -> None:
 
 _new_record = fast_constructor(StepRecord)
 _clock = time.perf_counter
-_EARLY = 0.005  # seconds after a commit from which on a finished step does not wait for its siblings
+_EARLY = 0.005  # seconds for which a finished step may wait for others, to be committed together
+_IDLE = 10.0  # seconds without work after which the thread that writes late ends
 _NEVER = float("inf")
 _NOT_KEPT = "persist=False"
+_NOTHING: Any = (object(), None)
+_IMMUTABLE = frozenset((int, float, complex, bool, str, bytes, type(None), date, datetime, Decimal, UUID))
 _Versions = tuple[dict[str, int], dict[str, int], dict[str, int]]  # of inputs, outputs, awaited names
 
 
@@ -106,43 +125,72 @@ class Journal:
         self.run = run
         self.writer = writer
         self.active_time = active_time  # milliseconds that the workflow has worked before
-        self.next_index = 0 if run.past is None else run.past.next_index
-        self.turn = 0 if run.past is None else run.past.first  # the superstep in which it began
+        self.next_index = 0 if run.resumed is None else run.resumed.next_index
+        self.turn = 0 if run.resumed is None else run.resumed.first  # the superstep in which it began
         self.remade: set[int] = set()  # what was made again, after which it runs as usual
-        self.visits: dict[int, int] = {} if run.past is None else dict(run.past.visits)
+        self.visits: dict[int, int] = {} if run.resumed is None else dict(run.resumed.visits)
         self.versions = (
-            dict.fromkeys(run.admission.given, 1) if run.past is None else dict(run.past.versions)
+            dict.fromkeys(run.admission.given, 1) if run.resumed is None else dict(run.resumed.versions)
         )  # how often each name was written
-        self.waiting: dict[tuple[int, str], int] = {} if run.past is None else run.past.waiting
-        self.numbers: dict[int, int] | None = {} if run.scope.kernel.concurrent else None
+        self.waiting: dict[str, StepRecord] = {} if run.resumed is None else run.resumed.waiting
+        self.numbers: dict[int, int] | None = {} if run.context.kernel.concurrent else None
         self.intents = Intents(self, claim)
-        self.growth = growth_of(store, claim.workflow_id, is_new=run.past is None)
+        self.growth = growth_of(store, claim.workflow_id, is_new=run.resumed is None)
         self.encode = store.encoding.encode
-        self.pending: list[EncodedStep] = []
-        self.lowest: float = _NEVER  # the earliest superstep of what is pending
+        self.outbox: deque[EncodedStep | dict[str, Any]] = deque()  # steps to write, and what a commit adds
+        self.lowest: float = _NEVER  # the earliest superstep in it
+        self.running: set[int] = set()  # steps under way
+        self.concurrent = run.context.kernel.concurrent
+        self.must_wait = False  # whether something has to be written before the run proceeds
+        self._writing = threading.Lock()  # commits keep their order, whatever thread writes them
+        self._next: Commit | None = None  # taken from the outbox, and not written yet
+        self.is_closed = False
+        self.shared = shared_names(run)  # what several calls take
+        self._handed: dict[str, tuple[Any, bytes | None]] = {}  # their objects, and what was in them before
+        self._trouble: BaseException | None = None  # what went wrong while no step was there to fail
         self.superstep = -1  # of the last step
         self.waits_for_end = store.policy.durability == "exit"
         self.silent = store.policy.granularity == "none"
-        self.saved: tuple[int, ...] = ()  # steps that have become durable and were not reported yet
+        self.saved: deque[int] = deque()  # steps that have become durable and were not reported yet
         self.on_their_way: tuple[int, ...] = ()  # steps given to the writer
         self.last_commit = _clock()
 
     def before(self, step: Step, superstep: int) -> tuple[int, ...]:
         """Make durable what the step could take; return the indexes of the steps that became durable."""
-        if not self._is_remade(step):
+        past = self.run.resumed
+        if past is not None and step.index in past.reopened:
+            past.reopened.discard(step.index)
+        elif not self._is_remade(step):
             self.visits[step.index] = self.visits.get(step.index, 0) + 1
         if self.numbers is not None and not step.appends:  # now: steps that run together end in any order
-            self.numbers[step.index] = self._index_of(superstep, step)
+            asked = self.waiting.get(step.name) if self.waiting else None
+            self.numbers[step.index] = self._next_index() if asked is None else asked.index
+        if self._trouble is not None:
+            raise self._trouble
+        self.running.add(step.index)
         if self.intents.wary:
             self.intents.announce(step, superstep)
-        if superstep > self.lowest and not self.waits_for_end:
-            self.flush()
-        saved, self.saved = self.saved, ()
-        return saved
+        if (self.intents.wary and self.outbox) or (superstep > self.lowest and not self.waits_for_end):
+            self.must_wait = not self._write_out(wait=not self.concurrent)
+        elif self.outbox and not self.waits_for_end:
+            LATE.add(self)  # its sibling may take long
+        return self._reported() if self.saved else ()
+
+    def _reported(self) -> tuple[int, ...]:
+        """Return the steps that have become durable since the last question."""
+        return tuple([self.saved.popleft() for _ in range(len(self.saved))])
+
+    def catch_up(self) -> tuple[int, ...]:
+        """Write what had to wait for a locked store; return the indexes of the steps that became durable."""
+        self._write_out(wait=True)
+        self.must_wait = False
+        return self._reported()
 
     def _is_remade(self, step: Step) -> bool:
         """Say whether a step only makes again what was not kept."""
-        return self.run.past is not None and step in self.run.past.remade and step.index not in self.remade
+        return (
+            self.run.resumed is not None and step in self.run.resumed.remade and step.index not in self.remade
+        )
 
     def taken(self, name: str, version: int, value: Any) -> None:
         """Record an answer that was taken as an input, among those that came with this turn."""
@@ -150,48 +198,115 @@ class Journal:
             self.store.encoding.commit(self.claim, inputs={name: (version, value)}, at=self.turn)
         )
 
+    def hand_out(self, step: Step) -> None:
+        """Give a call what is recorded, also if an earlier call has changed the object that it was given.
+
+        The first call gets the object itself, later ones a copy. What cannot be stored is shared.
+        """
+        values = self.run.values
+        for name in self.shared.intersection(step.node.inputs):
+            value = values.get(name)
+            if type(value) in _IMMUTABLE:
+                continue
+            handed, raw = self._handed.get(name, _NOTHING)
+            if handed is not value:
+                self._handed[name] = (value, self._form_of(value))
+            elif raw is not None:
+                fresh = self.store.encoding.serializer.deserialize(raw)
+                if not isinstance(fresh, Undecodable):
+                    values[name] = fresh
+                    self._handed[name] = (fresh, raw)
+
+    def _form_of(self, value: Any) -> bytes | None:
+        try:
+            return self.store.encoding.serializer.serialize(value)
+        except Exception:  # the warning comes from where it is stored
+            return None
+
+    def asks_the_same(self, step: Step) -> bool:
+        """Say whether a question that was answered is asked about the same values now.
+
+        If values that were not kept came out differently, its answer stays in the history as unused.
+        """
+        asked = self.waiting.get(step.name)
+        made = {name for again in self.run.resumed.remade for name in again.outputs} if asked else set()
+        if asked is None or asked.pause is None or made.isdisjoint(step.node.inputs):
+            return True
+        now = inputs_of(step, self.run.values)
+        before = asked.pause.values or dict.fromkeys(list(now)[:1], asked.pause.value)
+        if self.store.encoding.redact is not None or not any(
+            not isinstance(value, Undecodable) and is_other(value, now.get(name))
+            for name, value in before.items()
+        ):
+            return True
+        del self.waiting[step.name]
+        if self.numbers is not None:
+            self.numbers[step.index] = self._next_index()
+        self.outbox.append(self.encode(replace(asked, status=StepStatus.STOPPED)))
+        self.lowest = min(self.lowest, asked.superstep)
+        return False
+
     def known_result(self, step: Step, superstep: int) -> Any:
         """Return what a call that must not be repeated has returned, if that is known; else NOT_KNOWN."""
         return self.intents.result_of(step, superstep)
 
     def done(
-        self, step: Step, superstep: int, value: Any, seconds: float, detail: StepOutcome | None = None
+        self, step: Step, superstep: int, value: Any, seconds: float, outcome: StepOutcome | None = None
     ) -> None:
         """Write down a completed step."""
         if self.silent:
             return
-        facts = {} if detail is None else _uncommon(detail)
+        facts = {} if outcome is None else _uncommon(outcome)
+        single = None if value is ABSENT else step.output
+        made = results_of(step, value) if single is None else {single: value}
         if step.is_gate:
             facts["decision"] = decision_text(value)
         elif not step.node.persist:
-            facts["lost"] = dict.fromkeys(_named(step, value), _NOT_KEPT)
-            facts["values"] = {}
+            facts["lost"], facts["values"] = dict.fromkeys(made, _NOT_KEPT), {}
         else:
-            facts["values"] = _named(step, value) if not step.appends else self._grown(step, value)
-        self._add(step, superstep, StepStatus.COMPLETED, seconds, facts, value)
+            facts["values"] = made if not step.appends else self._grown(step, value)
+        for name in made if self._handed else ():
+            self._handed.pop(name, None)  # it is written anew, if only by changing it in place
+        self._add(step, superstep, StepStatus.COMPLETED, seconds, facts, made)
         if not step.node.repeatable:
-            self.flush(full=True)
+            self.outbox.append({"full": True})
+            self.must_wait = not self._write_out(wait=not self.concurrent)
         elif not self.waits_for_end and _clock() - self.last_commit > _EARLY:
-            self.flush()
+            self._write_out(wait=not self.concurrent)
 
-    def failed(self, step: Step, superstep: int, seconds: float, detail: StepOutcome) -> None:
+    def failed(self, step: Step, superstep: int, seconds: float, outcome: StepOutcome) -> None:
         """Write down a failed step, its error as text; what is ambiguous stays without a record."""
-        error = detail.error
-        is_open = not step.node.repeatable and (detail.cut_off or isinstance(error, WorkerLostError))
+        error = outcome.error
+        lost = outcome.cut_off or isinstance(error, WorkerLostError)
+        is_open = not step.node.repeatable and outcome.called and lost
         if self.silent or is_open or isinstance(error, AmbiguousStepError):
             return
         kind = type(error)
-        facts = _uncommon(detail)
+        facts = _uncommon(outcome)
         facts["error"] = safe_text(error) or kind.__name__
         facts["error_type"] = f"{kind.__module__}.{kind.__qualname__}"
         if error is not None:
             facts["traceback"] = "".join(traceback.format_exception(error))
         self._add(step, superstep, StepStatus.FAILED, seconds, facts)
 
-    def paused(self, step: Step, superstep: int, pause: PauseInfo) -> None:
-        """Write down that a step waits for an answer."""
+    def not_called(self, step: Step, superstep: int, error: BaseException) -> None:
+        """Withdraw the announcement of a step whose function was not called, with a failed step in its place.
+
+        Any other failure of the step is recorded by `failed`.
+        """
+        if isinstance(error, Exception) or self.silent:
+            return
+        kind = type(error)
+        facts = {
+            "error": "cancelled before its function was called",
+            "error_type": f"{kind.__module__}.{kind.__qualname__}",
+        }
+        self._add(step, superstep, StepStatus.FAILED, None, facts)
+
+    def paused(self, step: Step, superstep: int, pause: PauseInfo, outcome: StepOutcome) -> None:
+        """Write down that a step waits for an answer; of a nested graph, the first of its questions."""
         if not self.silent:
-            self._add(step, superstep, StepStatus.PAUSED, None, {"pause": pause})
+            self._add(step, superstep, StepStatus.PAUSED, None, {**_uncommon(outcome), "pause": pause})
 
     def _add(  # noqa: PLR0917 - the facts of one step
         self,
@@ -200,10 +315,10 @@ class Journal:
         status: StepStatus,
         seconds: float | None,
         facts: dict[str, Any],
-        value: Any = None,
+        results: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
-        run, moment = self.run, now()
-        taken, made, awaited = _fixed_versions(run, step) if run.fixed else self._versions(step, value)
+        run, moment = self.run, clock.clock()
+        taken, made, awaited = _fixed_versions(run, step) if run.fixed else self._versions(step, results)
         if status is StepStatus.COMPLETED:
             facts["output_versions"] = made
             if self._is_remade(step):
@@ -214,29 +329,36 @@ class Journal:
                     self.versions[name] = self.versions.get(name, 0) + 1
         if awaited:
             facts["wait_versions"] = awaited
-        past = run.past
+        past = run.resumed
         if past is not None and past.last < superstep <= past.last + past.shift - len(past.remade):
             facts["retry_of"] = superstep - past.shift
+        number = self.numbers.pop(step.index, None) if self.numbers is not None else None
+        if self.waiting and (asked := self.waiting.pop(step.name, None)) is not None:
+            superstep, number = asked.superstep, asked.index  # a pause is completed in place
+            facts["retry_of"] = asked.retry_of
+            if asked.answer is not None and status is StepStatus.COMPLETED and step.kind == "interrupt":
+                facts["answered_by"], facts["answered_at"] = asked.answered_by, asked.answered_at
         record = _new_record(
             self.claim.workflow_id,
             superstep,
             step.name,
-            self.numbers.pop(step.index)
-            if self.numbers is not None and step.index in self.numbers
-            else self._index_of(superstep, step),
+            self._next_index() if number is None else number,
             status,
             taken,
             duration_ms=None if seconds is None else seconds * 1000,
-            created_at=moment,
+            created_at=moment if seconds is None else moment - timedelta(seconds=seconds),
             completed_at=moment,
-            visit=run.visits(step),
+            visit=self.visits.get(step.index, 1),
             **facts,
         )
         self.superstep = superstep
-        self.lowest = min(self.lowest, superstep)
+        self.running.discard(step.index)
         grows = past is not None or bool(step.appends) or (not run.fixed and self._may_repeat(step))
         growth = self.growth if grows else None
-        self.pending.append(self.encode(record, growth, step.node.artifact))
+        self.outbox.append(self.encode(record, growth, step.node.artifact))
+        self.lowest = min(self.lowest, superstep)  # afterwards: another thread empties both
+        if self.running and not self.waits_for_end:
+            LATE.add(self)  # what is under way may take long
 
     def _grown(self, step: Step, value: Any) -> dict[str, Any]:
         """Return what a step made, with the whole lists that it added to: a store keeps what was added."""
@@ -245,20 +367,20 @@ class Journal:
             if not step.appends.isdisjoint(other.appends):
                 write(other, result, known)
         write(step, value, known)
-        return {name: known[name] for name, _ in results_of(step, value)}
+        return {name: known[name] for name in results_of(step, value)}
 
-    def _versions(self, step: Step, value: Any) -> _Versions:
+    def _versions(self, step: Step, results: Mapping[str, Any]) -> _Versions:
         """Return the versions of what a step took, of what it makes, and of what it waited for.
 
         The version of a value that leads back to the beginning of a loop without a gate, and is what it was,
         does not rise; nor does that of what is only made again.
         """
         versions, run = self.versions, self.run
-        same = equal_outputs(step, value, run.values, run.layout) if value is not None else []
+        same = equal_outputs(step, results, run.values, run.layout) if run.layout.returns[step.index] else []
         rise = 0 if self._is_remade(step) else 1
         return (
             {name: versions.get(name, 0) for name in step.node.inputs if name in run.values},
-            {name: versions.get(name, 0) + (rise if name not in same else 0) for name in _named(step, value)},
+            {name: versions.get(name, 0) + (rise if name not in same else 0) for name in results},
             {name: versions.get(name, 0) for name in step.wait_for},
         )
 
@@ -266,35 +388,141 @@ class Journal:
         """Say whether a step can run more than once in this run, so that its values can grow."""
         return bool(self.run.layout.home[step.index])
 
-    def _index_of(self, superstep: int, step: Step) -> int:
-        """Return the next index; a pause that is completed in place keeps its own."""
-        if self.waiting and (superstep, step.name) in self.waiting:
-            return self.waiting[superstep, step.name]
+    def _next_index(self) -> int:
         self.next_index += 1
         return self.next_index - 1
 
     def flush(self, **more: Any) -> None:
         """Commit what is pending, and more."""
-        steps, self.pending, self.lowest = self.pending, [], _NEVER
-        commit = Commit(self.claim, tuple(steps), **more)
-        self.last_commit = _clock()
-        indexes = tuple([step.record.index for step in steps])
-        if self.writer is not None:
-            self.writer.submit(commit)
-            self.on_their_way += indexes
-        else:
-            self.store.backend.write(commit)
-            self.saved += indexes
+        if more:
+            self.outbox.append(more)
+        self._write_out(wait=True)
+
+    def _taken(self) -> Commit | None:
+        """Return the next commit, None if there is nothing to write; the caller holds the lock."""
+        steps: list[EncodedStep] = []
+        more: dict[str, Any] = {}
+        while self.outbox and not more:
+            found = self.outbox.popleft()
+            if isinstance(found, dict):
+                more = found
+            else:
+                steps.append(found)
+        return Commit(self.claim, tuple(steps), **more) if steps or more else None
+
+    def _write_out(self, *, wait: bool) -> bool:
+        """Write commits in order; return False if that would have to wait for a locked store."""
+        if not self._writing.acquire(blocking=wait):
+            return False
+        self.last_commit, self.lowest = _clock(), _NEVER
+        try:
+            while (commit := self._next or self._taken()) is not None:
+                self._next = commit
+                indexes = tuple([step.record.index for step in commit.steps])
+                if self.writer is not None:
+                    if not self.writer.submit(commit, wait=wait):
+                        return False
+                    self.on_their_way += indexes
+                else:
+                    if wait:
+                        self.store.backend.write(commit)
+                    elif not self.store.backend.try_write(commit):
+                        return False
+                    self.saved += indexes
+                self._next = None
+        except BaseException:
+            self._next = None  # it is not tried again
+            raise
+        finally:
+            self._writing.release()
+        return True
+
+    def flush_late(self) -> None:
+        """Write finished steps while others are under way; called in a thread of its own."""
+        try:
+            self._write_out(wait=True)
+        except BaseException as error:  # the next step raises it
+            self._trouble = error
 
     def close(
         self, status: WorkflowStatus, *, full: bool, code: NewWorkflow | None = None
     ) -> tuple[int, ...]:
         """Write down how the run ended; return the indexes of the steps that became durable."""
+        self.is_closed = True
         duration = (self.run.stopped_at - self.run.started) * 1000 + self.active_time
+        if self._trouble is not None:
+            raise self._trouble
         self.flush(status=status, duration_ms=duration, full=full, code=code)
         if self.writer is not None:
             self.writer.drain(self.claim)
-        return self.saved + self.on_their_way
+        return (*self._reported(), *self.on_their_way)
+
+
+class LateWriter:
+    """The thread that writes finished steps while their siblings run, a few milliseconds after they ended.
+
+    A function that blocks, also one that blocks an event loop, does not keep it from writing.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._wanted = threading.Event()
+        self._journals: set[Journal] = set()
+        self._thread: threading.Thread | None = None
+
+    def add(self, journal: Journal) -> None:
+        """Have the steps of a journal written soon."""
+        if journal in self._journals:
+            return
+        with self._lock:
+            self._journals.add(journal)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="hypergraph-late", daemon=True)
+                self._thread.start()
+        self._wanted.set()
+
+    def _work(self) -> None:
+        while True:
+            if not self._wanted.wait(_IDLE):
+                with self._lock:
+                    if not self._journals:
+                        self._thread = None  # the next journal starts another
+                        return
+            self._wanted.clear()
+            time.sleep(_EARLY)
+            with self._lock:
+                journals, self._journals = self._journals, set()
+            for journal in journals:
+                journal.flush_late()
+
+
+LATE = LateWriter()
+
+
+def _in_child() -> None:
+    global LATE  # noqa: PLW0603 - the thread is the parent's, and its lock may be held
+    LATE = LateWriter()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)
+
+
+def shared_names(run: Run) -> frozenset[str]:
+    """Return the names that several calls of a run may take: those of nodes, rounds and attempts."""
+    memo = run.admission.graph.memo
+    if "shared" not in memo:
+        takers = Counter(name for step in run.plan.steps for name in step.node.inputs)
+        again = {
+            name
+            for step in run.plan.steps
+            if run.admission.layout.home[step.index] or getattr(step.node, "retry", None) is not None
+            for name in step.node.inputs
+        }
+        memo["shared"] = frozenset(
+            again.union(n for n, count in takers.items() if count > 1) - run.plan.lists
+        )
+    return memo["shared"]  # type: ignore[no-any-return]  # put there above
 
 
 def growth_of(store: Checkpointer, workflow_id: str, *, is_new: bool) -> Growth:
@@ -305,10 +533,6 @@ def growth_of(store: Checkpointer, workflow_id: str, *, is_new: bool) -> Growth:
         return None if payload is None else store.encoding.grown(workflow_id, payload)
 
     return Growth(None if is_new else load)
-
-
-def _named(step: Step, value: Any) -> dict[str, Any]:
-    return dict(results_of(step, value))
 
 
 def _fixed_versions(run: Run, step: Step) -> _Versions:
@@ -324,13 +548,13 @@ def _fixed_versions(run: Run, step: Step) -> _Versions:
     return admission.versions[step.index]  # type: ignore[no-any-return]  # put there above
 
 
-def _uncommon(detail: StepOutcome) -> dict[str, Any]:
+def _uncommon(outcome: StepOutcome) -> dict[str, Any]:
     """Return the fields of a record that most steps leave as they are."""
     facts: dict[str, Any] = {}
-    if detail.cached:
+    if outcome.cached:
         facts["cached"] = True
-    if detail.attempts > 1:
-        facts["attempt"], facts["attempt_errors"] = detail.attempts, detail.failed_attempts
-    if detail.inner is not None and detail.inner.workflow_id is not None:
-        facts["child_workflow_id"] = detail.inner.workflow_id
+    if outcome.attempts > 1:
+        facts["attempt"], facts["attempt_errors"] = outcome.attempts, outcome.failed_attempts
+    if outcome.inner is not None and outcome.inner.workflow_id is not None:
+        facts["child_workflow_id"] = outcome.inner.workflow_id
     return facts

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from time import perf_counter
 from typing import Any
 
 from hypergraph.checkpointers.background import Writer
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.names import check_workflow_id
-from hypergraph.checkpointers.records import Claim, NewWorkflow, Ownership, StepRecord, Workflow, taken_over
+from hypergraph.checkpointers.questions import Question, record_answers
+from hypergraph.checkpointers.records import Claim, NewWorkflow, Ownership, Workflow, taken_over
 from hypergraph.checkpointers.status import WorkflowStatus
+from hypergraph.display import plural
 from hypergraph.durability import fork
 from hypergraph.durability.code_changes import (
     code_to_record,
@@ -20,26 +23,33 @@ from hypergraph.durability.code_changes import (
     has_grown,
     outdated_nodes,
     refuse_other_graph,
-    with_types_of,
+    refuse_other_rules,
+    refuse_rerun,
 )
 from hypergraph.durability.history import Stored, active_time, produced, stored_in
 from hypergraph.durability.journal import Journal, refuse_crash_loop
 from hypergraph.durability.resume import (
+    canonical,
     ended_elsewhere,
+    given_up,
+    lacks_results,
     recall,
     refuse_given_up_answer,
     refuse_late_answer,
     refuse_second_answer,
     take_up,
     without_answered,
+    without_answered_items,
+    without_repeated,
 )
-from hypergraph.engine.admission import answer_names
+from hypergraph.engine.admission import answer_names, is_answer
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.options import RunOptions
 from hypergraph.engine.run import RECORD_SIZE, Run
 from hypergraph.exceptions import CrashLoopError, ItemChangedError, WorkflowError, WorkflowLockedError
 from hypergraph.graph.graph import Graph
 from hypergraph.records import RunStatus
+from hypergraph.values.graphs import with_types_of
 from hypergraph.values.undecodable import Undecodable
 
 _SLOW = 0.002  # seconds for one commit; a hop to another thread takes a twentieth of it
@@ -49,6 +59,7 @@ class WorkflowRecorder:
     """Keep the runs of one call in a store."""
 
     def __init__(self, store: Checkpointer, options: RunOptions, graph: Graph) -> None:
+        _refuse_unrecorded(graph, store.policy.granularity)
         store.backend.recover()  # reading alone finishes nothing that a crash left half done
         self.store = store.view(serializer=with_types_of(store.encoding.serializer, graph))
         self.options = options
@@ -58,7 +69,7 @@ class WorkflowRecorder:
         self.edits: dict[str, Any] = {}  # values given for what recorded steps produced
         self.named: frozenset[str] = frozenset()  # what the caller gives now, in contrast to what is stored
         self.seen: Stored | None = None  # what was stored when the call began
-        self.questions: list[StepRecord] = []  # what the caller may answer
+        self.questions: list[Question] = []  # what the caller may answer
         self.batch: str | None = None  # the map whose item goes on by itself
         self.has_waited = self.has_forked = False
         self.reruns: dict[Run, Stored] = {}  # runs in which nodes run again because of their code
@@ -72,7 +83,8 @@ class WorkflowRecorder:
         """
         if workflow_id is None:
             return given
-        self.batch = self._map_of(check_workflow_id(workflow_id, child=True))
+        is_inner = isinstance(workflow_id, str) and "/" in workflow_id
+        self.batch = self._map_of(check_workflow_id(workflow_id, child=True)) if is_inner else None
         check_workflow_id(workflow_id, child=self.batch is not None)
         if self.options.checkpoint is not None:
             point = self.options.checkpoint
@@ -82,34 +94,40 @@ class WorkflowRecorder:
             self.origin = fork.origin_of(self.store, self.options)
             recorded, known = produced(self.origin.records), self.origin.inputs
             given = self.origin.beyond(given)
-            given = without_answered(self.store, self.origin.workflow_id, given)
+            origin = self.origin.workflow_id or ""
+            given = without_answered(graph, self.store, origin, given, ())
         else:
             stored = self.seen = stored_in(self.store, workflow_id, graph)
             recorded, known = (stored.outputs, stored.inputs) if stored is not None else (set(), {})
             if stored is not None:
-                self.questions = stored.questions
                 refuse_map(stored)
+                if self.options.new_turn and not given:
+                    raise ValueError(
+                        "new_turn=True counts the values that are given now as new, and none are given. Pass "
+                        "some, or leave new_turn out to resume the workflow."
+                    )
                 refuse_other_graph(graph, stored.workflow, self.options)
-                if not self.options.new_turn:
+                if graph.has_interrupts:
+                    self.questions = self.store.questions(workflow_id)
+                    given = canonical(graph, given, self.questions)
+                    given = without_repeated(self.store, stored.workflow, given, partial(is_answer, graph))
+                if given and not self.options.new_turn:
                     refuse_second_answer(graph, stored, given)
-                if not stored.questions:
-                    given = without_answered(self.store, workflow_id, given)
+                if given:
+                    given = without_answered(graph, self.store, workflow_id, given, self.questions)
         inputs, self.named = set(graph.inputs.all), frozenset(given)
         # An answer that was taken as an input is one: given again, it is no answer to the next question.
-        asked = set() if self.seen is None else self.seen.asked
+        asked = self.seen.asked if self.seen is not None and self.questions else set()
         recorded = recorded.union(known.keys() & answer_names(graph)) - asked
         self.edits = {n: v for n, v in given.items() if n in recorded and n not in inputs}
         unmade = set(graph.outputs).difference(recorded)  # given in place of what would have made it
-        earlier = {
-            n: value
-            for n, (_, value) in known.items()
-            if (n in inputs or n in unmade) and not isinstance(value, Undecodable)
-        }
+        # What cannot be read is among them: a step that needs it must not get the default instead.
+        earlier = {n: value for n, (_, value) in known.items() if n in inputs or n in unmade}
         return {**earlier, **{n: v for n, v in given.items() if n not in self.edits}}
 
     def _map_of(self, workflow_id: str) -> str | None:
         """Return the map that there is an item of under this id: the item can go on by itself."""
-        stored = self.store.backend.read_workflow(workflow_id) if "/" in workflow_id else None
+        stored = self.store.backend.read_workflow(workflow_id)
         return stored.parent_id if stored is not None and stored.item is not None else None
 
     # -- around a run -----------------------------------------------------------------------------------
@@ -121,14 +139,14 @@ class WorkflowRecorder:
         """
         if not self._keeps(run):
             return True
-        fresh = self._must_be_new(run)
+        fresh, stored = self._must_be_new(run), None
         workflow_id = run.workflow_id = run.place()
         if self.origin is not None and _is_outermost(run):
             if not self.has_forked:
                 self._fork(run, self.origin)
                 self.has_forked = True
         elif not fresh:
-            stored = self._stored(run)
+            stored = self.seen if _is_outermost(run) and self.seen is not None else self._stored(run)
             if stored is not None and self._is_over(run, stored):
                 return False
         try:
@@ -145,7 +163,7 @@ class WorkflowRecorder:
             run.journal = Journal(self.store, claim, run, self.writer)
             return True
         try:
-            return self._go_on(run, claim)
+            return self._go_on(run, claim, stored)
         except BaseException as error:
             if isinstance(error, CrashLoopError):
                 self.store.backend.write(
@@ -166,13 +184,9 @@ class WorkflowRecorder:
             described = replace(described, node_hashes=code.node_hashes if code else source.node_hashes)
         fork.begin(self.store, run.workflow_id or "", described, origin, force=self.options.force)
 
-    def _stored(self, run: Run, claim: Ownership | None = None) -> Stored | None:
-        """Return what is stored of a run, read again after the claim.
-
-        An earlier read may lie between the claim and the first commit of an owner that has ended since.
-        """
-        seen = self.seen if _is_outermost(run) and claim is None else None
-        return stored_in(self.store, run.workflow_id or "", run.admission.graph) if seen is None else seen
+    def _stored(self, run: Run) -> Stored | None:
+        """Return what is stored of a run."""
+        return stored_in(self.store, run.workflow_id or "", run.admission.graph)
 
     def _keeps(self, run: Run) -> bool:
         """Say whether a run has a history of its own."""
@@ -185,20 +199,25 @@ class WorkflowRecorder:
         if run.map_run is not None:
             return run.map_run in self.maps.fresh
         if run.parent is not None:
-            return run.parent.past is None
+            return run.parent.resumed is None
         return run.workflow_id is None
 
     def _is_over(self, run: Run, stored: Stored) -> bool:
         """Restore how a workflow ended that has nothing to do now; return whether that is so."""
         if self.has_waited and ended_elsewhere(run, stored):
             return True
-        if stored.workflow.status is not WorkflowStatus.COMPLETED and not stored.questions:
+        status = stored.workflow.status
+        if status is not WorkflowStatus.COMPLETED and not (
+            status is WorkflowStatus.PAUSED and stored.questions
+        ):
             return False
         if not stored.records and run.plan.steps:
             return False  # nothing was written down, so nothing can be restored
         if (
             self._has_answers(run, stored)
+            or any(question.step.answer is not None for question in self._asked(stored))
             or self._news(run, stored)
+            or lacks_results(run, stored)
             or has_grown(run.admission.graph, stored)
         ):
             return False
@@ -209,10 +228,16 @@ class WorkflowRecorder:
         recall(run, stored, self.store)
         return True
 
+    def _asked(self, stored: Stored) -> list[Question]:
+        """Return the open questions of a workflow."""
+        return self.store.questions(stored.workflow.id) if stored.waiting else []
+
     @staticmethod
     def _has_answers(run: Run, stored: Stored) -> bool:
         """Say whether answers are given, rather than inputs of the same name."""
         answers = () if run.fixed else run.answers
+        if not _is_outermost(run) and stored.workflow.status is WorkflowStatus.COMPLETED:
+            return False  # it was meant for other items, or for another visit
         return any(name not in stored.inputs or name in stored.asked for name in answers)
 
     def _news(self, run: Run, stored: Stored) -> dict[str, int]:
@@ -225,23 +250,36 @@ class WorkflowRecorder:
         again = self.named if self.options.new_turn and _is_outermost(run) else ()
         return stored.news(given, self.edits if _is_outermost(run) else (), again)
 
-    def _go_on(self, run: Run, claim: Ownership) -> bool:
-        """Put a run where the claimed workflow stopped; return whether there is anything left to do."""
+    def _go_on(self, run: Run, claim: Ownership, seen: Stored | None) -> bool:
+        """Put a run where the claimed workflow stopped; return whether there is anything left to do.
+
+        What was seen before the claim may miss what another owner, who held the workflow then, wrote later.
+        """
         refuse_crash_loop(claim, self.store)
-        stored = self._stored(run, claim)
+        is_current = seen is not None and seen.fence is not None and seen.fence + 1 == claim.fence
+        stored = seen if is_current else self._stored(run)
         if stored is None:
             raise taken_over(claim.workflow_id)
+        refuse_other_rules(run.admission.graph, stored.workflow)
+        asked: list[Question] = []
         if self._has_answers(run, stored) and _is_outermost(run):
-            refuse_late_answer(run, self.questions, stored)
+            asked = self._asked(stored)
+            workflow_id = stored.workflow.id
+            for name in refuse_late_answer(run.answers, self.questions, asked, self.store, workflow_id):
+                run.answers.pop(name)
             if not self.options.new_turn:
                 refuse_second_answer(run.admission.graph, stored, run.answers)
-        if self._is_over(run, stored):  # another process was faster
+        if not is_current and self._is_over(run, stored):  # another process was faster
             self.store.backend.release(claim)
             return False
         graph, news = run.admission.graph, self._news(run, stored)
         outdated = outdated_nodes(graph, stored, self.options.code_change)
-        refuse_given_up_answer(run, stored, news, outdated)
+        refuse_given_up_answer(run, stored, asked, news, outdated)
+        if answers := {n: run.answers[n] for question in asked for n in question.keys if n in run.answers}:
+            record_answers(self.store, stored.workflow.id, answers)
+            stored = self._stored(run) or stored
         if outdated:
+            refuse_rerun(run, stored, outdated)
             self.reruns[run] = stored
         code = code_to_record(graph, stored, stored.finished)
         if not run.fixed:
@@ -249,24 +287,28 @@ class WorkflowRecorder:
                 run.values[name] = run.answers.pop(name)
         run.values.update({name: self.edits[name] for name in news if name in self.edits})
         given = {name: (version, run.values[name]) for name, version in news.items()}
+        left = given_up(run, stored, self.store, news, outdated)
         take_up(run, stored, given, outdated, self.store)
         run.journal = Journal(self.store, claim, run, self.writer, active_time=stored.active_time)
-        if given or code is not None or stored.workflow.status is not WorkflowStatus.ACTIVE:
-            active = WorkflowStatus.ACTIVE
+        if given or left or code is not None or stored.workflow.status is not WorkflowStatus.ACTIVE:
+            active, encoding = WorkflowStatus.ACTIVE, self.store.encoding
+            steps = [encoding.encode(record) for record in left]
             self.store.backend.write(
-                self.store.encoding.commit(claim, inputs=given, at=run.past.first, status=active, code=code)
+                encoding.commit(claim, steps, inputs=given, at=run.resumed.entry, status=active, code=code)
             )
         return True
 
     @property
     def is_slow(self) -> bool:
-        """Whether ending a run takes longer than an event loop should be held up."""
-        return self.store.backend.commit_seconds > _SLOW
+        """Whether a write takes longer than an event loop should be held up."""
+        backend = self.store.backend
+        is_behind = self.writer is not None and not self.writer.is_idle
+        return backend.commit_seconds > _SLOW or is_behind or backend.is_locked()
 
     def close(self, run: Run) -> tuple[int, ...]:
         """Write down how the run ended; return the indexes of the steps that became durable."""
         journal: Journal | None = run.journal
-        if journal is None:
+        if journal is None or journal.is_closed:
             return ()
         try:
             full = _is_outermost(run) or bool(run.asked)
@@ -282,7 +324,7 @@ class WorkflowRecorder:
 
     def _code_since(self, run: Run) -> NewWorkflow | None:
         """Return the code to record after nodes ran again."""
-        stored, before = self.reruns.pop(run), len(run.past.rows)
+        stored, before = self.reruns.pop(run), len(run.resumed.rows)
         ran = {step.name for step in run.records[1::RECORD_SIZE][before:]}
         return code_to_record(run.admission.graph, stored, stored.finished - ran)
 
@@ -296,7 +338,11 @@ class WorkflowRecorder:
 
     def _described(self, run: Run) -> NewWorkflow:
         new = described(run, self.options)
-        inputs = {name: value for name, value in run.values.items() if name in run.admission.given}
+        inputs = {
+            name: value
+            for name, value in run.values.items()
+            if name in run.admission.given and not isinstance(value, Undecodable)
+        }
         if run.map_run is None:
             return replace(new, inputs=inputs, parent_id=new.parent_id or self.batch)
         number, key = run.map_run.number_of(run.item_index), self.maps.key_of(run)
@@ -328,7 +374,7 @@ class MapRecorder:
         map_run.workflow_id = map_run.place()
         check_workflow_id(map_run.workflow_id, child=parent is not None)
         stored = None
-        if parent is None or parent.past is not None:
+        if parent is None or parent.resumed is not None:
             stored = self.store.backend.read_workflow(map_run.workflow_id)
         items = self.store.backend.children(map_run.workflow_id) if stored is not None else []
         if stored is not None:
@@ -339,6 +385,12 @@ class MapRecorder:
             map_run.numbers = self._numbers(map_run, items)
         else:
             self._refuse_changes(map_run, items)
+            self._refuse_shorter(map_run, items)
+        map_run.refuse_answers_to_no_item()
+        asked: list[Question] = []
+        if stored is not None and parent is None and map_run.admission.graph.has_interrupts:
+            asked = self.store.questions(map_run.workflow_id)
+            without_answered_items(self.store, map_run, asked)
         if stored is not None and self._is_complete(map_run, stored, items):
             return
         new = described(map_run, self.options)
@@ -348,9 +400,26 @@ class MapRecorder:
         if claim.existing is None:
             self.fresh.add(map_run)
             return
+        self._record_answers(map_run, asked)
         self.active_time[map_run] = active_time(claim.existing, items)
         if claim.existing.status is not WorkflowStatus.ACTIVE:
             self.store.backend.write(self.store.encoding.commit(claim, status=WorkflowStatus.ACTIVE))
+
+    def _record_answers(self, map_run: MapRun, asked: Sequence[Question]) -> None:
+        """Keep the answers to open questions of items, given to one item or to all of them."""
+        keys = {key for question in asked for key in question.keys}
+        given: dict[str, Any] = {}
+        for index, item in enumerate(map_run.items):
+            number = map_run.number_of(index)
+            shared = {name: item[name] for name in map_run.admission.answers if name in item}
+            own = {**shared, **map_run.answers.get(number, {})}
+            given |= {key: v for name, v in own.items() if (key := f"item-{number}.{name}") in keys}
+        if given:
+            try:
+                record_answers(self.store, map_run.workflow_id or "", given)
+            except BaseException:
+                self.store.backend.release(self.claims.pop(map_run))
+                raise
 
     def close(self, map_run: MapRun) -> None:
         """Write down how the map ended."""
@@ -384,11 +453,37 @@ class MapRecorder:
             inputs = self.store.encoding.versioned(item.id, self.store.backend.read_inputs(item.id))
             stored = Stored(item, [], inputs)
             changed = stored.news(given)
+            self._refuse_unknown(map_run, item, stored)
             if changed and stored.inputs:
                 raise ItemChangedError(
                     f"Item {item.item} of {map_run.workflow_id!r} was recorded with other values of "
                     f"{', '.join(map(repr, changed))}. Map the same list again, match items by key=..., "
                     "or use another workflow_id.",
+                    workflow_id=item.id,
+                )
+
+    @staticmethod
+    def _refuse_shorter(map_run: MapRun, items: Sequence[Workflow]) -> None:
+        """Raise ItemChangedError for a list that lacks recorded items: it would end without them."""
+        missing = sorted(item.item for item in items if (item.item or 0) >= len(map_run.items))
+        if missing:
+            listed = ", ".join(map(str, missing[:5])) + (", ..." if len(missing) > 5 else "")
+            raise ItemChangedError(
+                f"{map_run.workflow_id!r} was recorded with {max(missing) + 1} items, and now there are "
+                f"{len(map_run.items)}: {plural(len(missing), 'item')} missing ({listed}). Map the whole "
+                "list again, match items by key=..., or use another workflow_id.",
+                workflow_id=map_run.workflow_id,
+            )
+
+    @staticmethod
+    def _refuse_unknown(map_run: MapRun, item: Workflow, stored: Stored) -> None:
+        """Raise ItemChangedError for an item that was not stored: it cannot be compared with a new one."""
+        for name in map_run.map_over:
+            value = stored.inputs.get(name, (0, None))[1]
+            if isinstance(value, Undecodable) and value.is_form_of(None) is None:
+                raise ItemChangedError(
+                    f"Item {item.item} of {map_run.workflow_id!r} cannot be compared with the recorded one: "
+                    f"its {name!r} is {value.reason}. Match items by key=..., or use another workflow_id.",
                     workflow_id=item.id,
                 )
 
@@ -410,6 +505,20 @@ class MapRecorder:
         known = {item.fingerprint: item.item for item in items if item.item is not None}
         unused = iter(range(max(known.values(), default=-1) + 1, len(keys) + len(known) + 1))
         return [known[key] if key in known else next(unused) for key in keys]
+
+
+def _refuse_unrecorded(graph: Graph, granularity: str) -> None:
+    """Raise ValueError for nodes that must not be repeated where their steps are not stored."""
+    if granularity == "step":
+        return
+    for node in graph.iter_nodes():
+        if node.nested_graph is not None:
+            _refuse_unrecorded(node.nested_graph, "none")
+        elif granularity == "none" and not node.repeatable:
+            raise ValueError(
+                f"Node {node.name!r} must not be repeated, and a policy with granularity='none' or "
+                "'top-level' does not store its step. Use granularity='step'."
+            )
 
 
 def keeps_inside(store: Checkpointer, parent: Run, name: str) -> bool:
@@ -444,8 +553,9 @@ def _key(key: Any, index: int, item: dict[str, Any]) -> str:
 
 def _status(map_run: MapRun) -> WorkflowStatus:
     found = {run.status for run in map_run.runs if run is not None}
-    if RunStatus.FAILED in found:
+    asks = RunStatus.PAUSED in found and None not in map_run.runs and RunStatus.STOPPED not in found
+    if RunStatus.FAILED in found and not (asks and map_run.keep_going):
         return WorkflowStatus.PARTIAL if RunStatus.COMPLETED in found else WorkflowStatus.FAILED
     if RunStatus.STOPPED in found or None in map_run.runs:
         return WorkflowStatus.STOPPED
-    return WorkflowStatus.COMPLETED
+    return WorkflowStatus.PAUSED if asks else WorkflowStatus.COMPLETED

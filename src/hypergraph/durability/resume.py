@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from hypergraph.checkpointers.base import Checkpointer
-from hypergraph.checkpointers.records import StepRecord, Turn, Workflow
+from hypergraph.checkpointers.query import Query
+from hypergraph.checkpointers.questions import UNKNOWN, Question, answer_at, answered, child_at, placed
+from hypergraph.checkpointers.records import NewWorkflow, StepRecord, Turn, Workflow
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
-from hypergraph.durability.history import EARLIER, Past, Replay, Stored, completed, grown, is_other, stored_in
+from hypergraph.durability.history import (
+    EARLIER,
+    Replay,
+    ResumeState,
+    Stored,
+    completed,
+    grown,
+    is_other,
+    stored_in,
+)
 from hypergraph.engine.admission import admit
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.plan import Step
 from hypergraph.engine.run import CallContext, Run
-from hypergraph.exceptions import HypergraphError, NodeError, WorkflowError
+from hypergraph.exceptions import HypergraphError, NodeError, ValueUnreadableError, WorkflowError
 from hypergraph.graph.graph import Graph
+from hypergraph.nodes.graph_node import GraphNode
 from hypergraph.records import PauseInfo, RunStatus
 from hypergraph.scheduling import Standing, bits
 from hypergraph.structure import walk
@@ -26,12 +39,14 @@ def recall(run: Run, stored: Stored, store: Checkpointer) -> None:
     """Restore values, records and ending of a run that has nothing to do."""
     past = take_up(run, stored, {}, (), store)
     run.standing = None
+    asked: dict[str, list[PauseInfo]] = {}
+    for question in store.questions(stored.workflow.id):
+        path = (*run.trail, *question.pause.path)
+        asked.setdefault(question.head, []).append(placed(question.pause, path))
     for record in stored.questions:
-        step = (
-            run.plan.steps[run.plan.index[record.node_name]] if record.node_name in run.plan.index else None
-        )
-        if step is not None:
-            run.ask(step, record.superstep, questions_in(store, record))
+        index = run.plan.index.get(record.node_name)
+        if index is not None and record.node_name in asked:
+            run.ask(run.plan.steps[index], record.superstep, asked[record.node_name])
     for name in set(run.admission.returns).difference(run.values):
         value = stored.state.get(name)
         if isinstance(value, Undecodable):  # nothing makes it again: the result says why it cannot be read
@@ -39,12 +54,16 @@ def recall(run: Run, stored: Stored, store: Checkpointer) -> None:
     past.remade.clear()
 
 
-def questions_in(store: Checkpointer, record: StepRecord) -> list[PauseInfo]:
-    """Return what a step asks: a question of its own, or those of the graph inside it."""
-    child = record.child_workflow_id
-    stored = stored_in(store, child) if child is not None else None
-    inner = [pause for asked in stored.questions for pause in questions_in(store, asked)] if stored else []
-    return inner or ([] if record.pause is None else [record.pause])
+def lacks_results(run: Run, stored: Stored) -> bool:
+    """Say whether a finished run inside of another one has to make results again, because they were lost."""
+    if run.parent is None and (run.map_run is None or run.map_run.parent is None):
+        return False
+    done = [record for record in stored.records if record.status is StepStatus.COMPLETED]
+    made = {name for record in done for name in record.output_versions}
+    return any(
+        name in made and isinstance(stored.state.get(name, _LOST), Undecodable)
+        for name in run.admission.returns
+    )
 
 
 def recalled(store: Checkpointer, run: Run, step: Step, child: str) -> Run | MapRun | None:
@@ -54,17 +73,17 @@ def recalled(store: Checkpointer, run: Run, step: Step, child: str) -> Run | Map
         return None
     try:
         if node.map_config is None:
-            inner = _run_of(store, run.scope, run.graph_inside(step), workflow)
+            inner = _run_of(store, run.context, run.graph_inside(step), workflow)
             return inner.inside(run, step.name, workflow.parent_superstep or 0)
         return _map_of(store, run, step, workflow)
     except (HypergraphError, ValueError):  # the graph may take other inputs by now
         return None
 
 
-def _run_of(store: Checkpointer, scope: CallContext, graph: Graph, workflow: Workflow) -> Run:
+def _run_of(store: Checkpointer, context: CallContext, graph: Graph, workflow: Workflow) -> Run:
     stored = stored_in(store, workflow.id) or Stored(workflow, [], {})
     given = {name: value for name, (_, value) in stored.inputs.items()}
-    run = Run(scope, admit(graph, tuple(given), on_internal_override="ignore"), given)
+    run = Run(context, admit(graph, tuple(given), on_internal_override="ignore"), given)
     run.workflow_id = workflow.id
     recall(run, stored, store)
     if workflow.status is not WorkflowStatus.ACTIVE and not run.asked:
@@ -76,12 +95,12 @@ def _run_of(store: Checkpointer, scope: CallContext, graph: Graph, workflow: Wor
 def _map_of(store: Checkpointer, run: Run, step: Step, workflow: Workflow) -> MapRun | None:
     items = sorted(store.backend.children(workflow.id), key=lambda item: item.item or 0)
     graph = run.graph_inside(step)
-    runs = [_run_of(store, run.scope, graph, item) for item in items]
+    runs = [_run_of(store, run.context, graph, item) for item in items]
     if not runs:
         return None
     _, mode, error_handling = step.node.map_config
     found = MapRun(
-        run.scope,
+        run.context,
         runs[0].admission,
         [dict(item.values) for item in runs],
         map_over=step.node.inner_map_params,
@@ -98,16 +117,17 @@ def _map_of(store: Checkpointer, run: Run, step: Step, workflow: Workflow) -> Ma
 
 
 _UNKNOWN = object()
+_LOST = Undecodable("not stored")
 _BADLY = {WorkflowStatus.FAILED: RunStatus.FAILED, WorkflowStatus.STOPPED: RunStatus.STOPPED}
 
 
-def take_up(
+def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
     run: Run,
     stored: Stored,
     news: Mapping[str, tuple[int, Any]],
     outdated: Sequence[str],
     store: Checkpointer,
-) -> Past:
+) -> ResumeState:
     """Put a run where its history ends; with news, or steps that must run again, a turn begins there."""
     if run.fixed:
         run.unfix()
@@ -116,16 +136,22 @@ def take_up(
     stored.records = grown(stored, run.admission.graph)
     replay = Replay(run.admission, stored)
     replay.run(stored.turns)
-    past = run.past = Past(first=stored.turns[-1].superstep)
+    begun = [turn.superstep for turn in stored.turns if replay.news_in(turn)]
+    past = run.resumed = ResumeState(first=max(begun, default=0))
     past.last = max((record.superstep for record in stored.records), default=-1)
     past.next_index = max((record.index for record in stored.records), default=-1) + 1
     kept: list[StepRecord] = []  # the last records of nodes that this turn does not reach
+    reached = 0
+    past.entry = past.last + 1
     if news or outdated:
-        past.first = past.last + 1
-        names = frozenset(news)
+        turn = Turn(past.entry, frozenset(news))
+        names = replay.news_in(turn)
         again = [plan.index[name] for name in outdated if name in plan.index]
         reached = run.admission.layout.reached_from(names, again)
-        replay.begin(Turn(past.first, names), reached)
+        if names or outdated:
+            past.first = past.entry
+        replay.begin(turn, reached)
+        past.reopened = _reopened(run, names, again)
         outside = {name for name, index in plan.index.items() if not reached >> index & 1}
         kept = list({r.node_name: r for r in stored.records if r.node_name in outside}.values())
     standing = replay.standing
@@ -138,22 +164,53 @@ def take_up(
             index = plan.index.get(tally.node)
             if index is not None and index not in known and tally.status is StepStatus.COMPLETED:
                 past.visits[index] = past.visits.get(index, 0) + tally.steps
+    if any(step.kind == "graph" for step in plan.steps):
+        _pass_over_given_up(run, stored, store, reached)
     for name, (version, _) in stored.inputs.items():
         past.versions[name] = max(version, past.versions.get(name, 0))
     current = [record for record in stored.records if record.superstep >= past.first]
     _add_new_nodes(run, stored, outdated)
     _restore_values(run, stored, replay, store)
     latest = {record.node_name: record for record in current}
+    past.shift = max((record.superstep - record.round for record in current), default=0)
     if past.remade or any(record.status is StepStatus.FAILED for record in latest.values()):
         ready = [standing.after(i, past.levels, past.first) for i in standing.copy().ready()]
-        past.shift = max(past.last + 1 - min(ready, default=past.last + 1), 0) + len(past.remade)
-    past.waiting = {(r.superstep, r.node_name): r.index for r in current if r.status is StepStatus.PAUSED}
+        later = max(past.last + 1 - min(ready, default=past.last + 1), 0) + len(past.remade)
+        past.shift = max(later, past.shift)
+    past.waiting = {  # also from an earlier turn; those that this one gives up are not asked any more
+        r.node_name: r for r in stored.waiting if not reached >> plan.index.get(r.node_name, 0) & 1
+    }
     past.rows = [
         (r.superstep, s, r.child_workflow_id, r.decision) for s, r in completed(plan, [*kept, *current])
     ]
     run.records += past.raw_records()
-    _ask_again(run, latest.values())
+    _ask_again(run, past.waiting.values())
     return past
+
+
+def _reopened(run: Run, news: Collection[str], again: Sequence[int]) -> set[int]:
+    """Return the nested graphs whose own run continues: their code has changed, and not what they take."""
+    steps, reached_from = run.plan.steps, run.admission.layout.reached_from
+    return {
+        index
+        for index in again
+        if steps[index].kind == "graph"
+        and steps[index].node.durability == "nested"
+        and not reached_from(news, [other for other in again if other != index]) >> index & 1
+    }
+
+
+def _pass_over_given_up(run: Run, stored: Stored, store: Checkpointer, reached: int) -> None:
+    """Count visits of nested graphs that a later turn has given up: the next one is a fresh run."""
+    others = frozenset(WorkflowStatus) - {WorkflowStatus.COMPLETED}
+    past, layout = run.resumed, run.admission.layout
+    for child in store.backend.find(Query(others, parent=stored.workflow.id, limit=None))[0]:
+        index = run.plan.index.get(child.node_name or "")
+        if index is not None:
+            turns = [turn.superstep for turn in stored.turns if layout.reached_from(turn.names) >> index & 1]
+            begun = past.first if reached >> index & 1 else max(turns, default=0)
+            over = child.visit if (child.parent_superstep or 0) < begun else child.visit - 1
+            past.visits[index] = max(over, past.visits.get(index, 0))
 
 
 def _add_new_nodes(run: Run, stored: Stored, outdated: Sequence[str]) -> None:
@@ -164,99 +221,150 @@ def _add_new_nodes(run: Run, stored: Stored, outdated: Sequence[str]) -> None:
         run.standing.hush(sum(1 << i for i in added))
 
 
-def _ask_again(run: Run, latest: Iterable[StepRecord]) -> None:
+def _ask_again(run: Run, latest: Collection[StepRecord]) -> None:
     """Leave questions open that nothing has answered or given up: they are not asked anew."""
     standing = run.standing
     for record in latest:
+        run.answers = {**(record.answer or {}), **run.answers}
+    for record in latest:
         index = run.plan.index.get(record.node_name)
-        if record.status is not StepStatus.PAUSED or record.pause is None or index is None:
+        if record.pause is None or index is None:
             continue
         step = run.plan.steps[index]
         answered = any(name in run.answers for name in step.outputs)
         if step.kind == "interrupt" and not answered and standing.due >> index & 1:
             standing.start(index)
             standing.ask(index)
-            run.ask(step, record.superstep, [record.pause])
+            run.ask(step, record.superstep, [placed(record.pause, run.trail)])
 
 
-def _restore_values(run: Run, stored: Stored, replay: Replay, store: Checkpointer) -> None:
+def _restore_values(  # noqa: PLR0912 - each source of values has its own rule
+    run: Run, stored: Stored, replay: Replay, store: Checkpointer
+) -> None:
     """Bring back what is there, as far as anything may need it, and find what must be made again."""
     standing: Standing = run.standing
     coming = standing.layout.reached_from((), [*bits(standing.due)])
     takers = [run.plan.steps[i] for i in bits(coming)]
-    needed = {*run.admission.returns, *(name for step in takers for name in step.node.inputs)}
+    needed = {*run.admission.returns, *(name for step in takers for name in _names_taken(step))}
     known = {name for name in run.values if name in run.admission.given or name in run.admission.base}
     for name in [name for name in run.values if name not in known]:
         del run.values[name]
-    lost: dict[str, StepRecord] = {}
+    lost: dict[str, Lost] = {}
     for name, record in replay.sources.items():
         if record is None:
             value = stored.inputs[name][1] if name in stored.inputs else _UNKNOWN
-            if value is not _UNKNOWN and not isinstance(value, Undecodable):
-                run.values[name] = value
         elif record is EARLIER:
             value = stored.state.get(name, _UNKNOWN)
-            if value is not _UNKNOWN and not isinstance(value, Undecodable):
-                run.values[name] = value
         elif name in needed:
-            _restore_value(run, stored, store, record, name, lost)
+            value = _made(stored, store, record, name)
+        else:
+            continue
+        if value is _UNKNOWN or isinstance(value, Undecodable):
+            if record is not None or name not in known or isinstance(run.values[name], Undecodable):
+                run.values.pop(name, None)
+                lost[name] = Lost(name, record, value if isinstance(value, Undecodable) else None)
+        else:
+            run.values[name] = value
     for name in [n for n in run.values if n not in replay.sources and n in run.admission.made]:
         if name not in run.admission.base and name not in run.admission.given:
             del run.values[name]
-    _refuse_lost_lists(run, stored, takers, lost)
     for name in run.plan.lists.intersection(run.values):
         run.values[name] = list(run.values[name])  # it grows in place, and the store's own must not
-    run.past.remade = _to_remake(run, takers, lost)
+    wanted: list[tuple[Step | None, str]] = [(step, name) for step in takers for name in _names_taken(step)]
+    if lacks_results(run, stored):
+        wanted += [(None, name) for name in run.admission.returns]
+    run.resumed.remade = _Remaking(run, stored, replay, lost).steps(wanted)
+    run.resumed.lost = {found.record.node_name: found.reason for found in lost.values() if found.record}
 
 
-def _refuse_lost_lists(
-    run: Run, stored: Stored, coming: Sequence[Step], lost: Mapping[str, StepRecord]
-) -> None:
-    """Raise WorkflowError for a list that was not stored and that steps need: no step makes all of it."""
-    for name in sorted(run.plan.lists.intersection(lost)):
-        if any(name in step.lists or name in step.appends for step in coming):
-            raise WorkflowError(
-                f"The list {name!r} of workflow {stored.workflow.id!r} cannot be restored: it has an "
-                f"item that could not be stored, and {lost[name].node_name!r} was the last to append. Pass "
-                f"the list, as in {name}=[...], or fork from an earlier step.",
-                workflow_id=stored.workflow.id,
-            )
-
-
-def _restore_value(  # noqa: PLR0917 - one value, and all that may be wrong with it
-    run: Run, stored: Stored, store: Checkpointer, record: StepRecord, name: str, lost: dict[str, StepRecord]
-) -> None:
+def _made(stored: Stored, store: Checkpointer, record: StepRecord, name: str) -> Any:
+    """Return what a step made, _UNKNOWN if it was not stored."""
     newest = next(
         r for r in reversed(stored.records) if name in r.output_versions and r.status is record.status
     )
-    value: Any = _UNKNOWN
-    if name not in record.lost:
-        found = stored.state if newest.index == record.index else _own_values(store, record)
-        value = found.get(name, _UNKNOWN)
-    if value is _UNKNOWN or isinstance(value, Undecodable):
-        run.values.pop(name, None)
-        lost[name] = record
-    else:
-        run.values[name] = value
+    if name in record.lost:
+        return _UNKNOWN
+    found = stored.state if newest.index == record.index else _own_values(store, record)
+    return found.get(name, _UNKNOWN)
 
 
-def _to_remake(run: Run, takers: Sequence[Step], lost: Mapping[str, StepRecord]) -> list[Step]:
-    """Return the steps that made what was not kept and is needed by what is still to run, oldest first."""
-    needed: dict[str, StepRecord] = {}
-    coming = list(takers)
-    while coming:
-        step = coming.pop()
-        for name in step.node.inputs:
-            record = lost.get(name)
-            if record is not None and record.node_name not in needed:
-                maker = run.plan.steps[run.plan.index[record.node_name]]
-                if maker is not step and not run.standing.due >> maker.index & 1:
-                    needed[record.node_name] = record
-                    coming.append(maker)
-    return [
-        run.plan.steps[run.plan.index[record.node_name]]
-        for record in sorted(needed.values(), key=lambda record: record.index)
-    ]
+def _names_taken(step: Step) -> set[str]:
+    """Return the names of what a step takes, and of the lists that it adds to."""
+    return {*step.node.inputs, *step.lists, *step.appends}
+
+
+class Lost(NamedTuple):
+    """A value that is not there: it was not stored, or it cannot be read."""
+
+    name: str
+    source: StepRecord | None  # of a step; None for an input, EARLIER for what is older than the records
+    found: Undecodable | None
+
+    @property
+    def record(self) -> StepRecord | None:
+        """The step that made it, if that is known."""
+        return None if self.source is EARLIER else self.source
+
+    @property
+    def reason(self) -> str:
+        """Why it is not there."""
+        if self.found is not None:
+            return self.found.reason
+        return "not stored" if self.record is None else self.record.lost.get(self.name, "not stored any more")
+
+
+class _Remaking:
+    """The search for steps that make again what was not kept."""
+
+    def __init__(self, run: Run, stored: Stored, replay: Replay, lost: Mapping[str, Lost]) -> None:
+        self.run, self.stored, self.lost = run, stored, lost
+        self.versions = replay.versions
+
+    def steps(self, wanted: list[tuple[Step | None, str]]) -> list[Step]:
+        """Return the steps that made what is wanted by steps, or by the run around this one, oldest first.
+
+        Raises ValueUnreadableError for a value that no step can make as it was.
+        """
+        index, due = self.run.plan.index, self.run.standing.due
+        needed: dict[str, StepRecord] = {}
+        while wanted:
+            step, name = wanted.pop()
+            value = self.lost.get(name)
+            if value is None or (value.record is not None and value.record.node_name in needed):
+                continue
+            record = value.record
+            maker = None if record is None else self.run.plan.steps[index[record.node_name]]
+            is_due = maker is not None and due >> maker.index & 1
+            if is_due and maker is not step and not (step is not None and due >> step.index & 1):
+                continue  # it is made anew before this step runs
+            if maker is None or record is None or is_due or not self._can_make(maker, record, value):
+                raise self._unreadable(value, step)
+            needed[record.node_name] = record
+            wanted += [(maker, taken) for taken in _names_taken(maker)]
+        ordered = sorted(needed.values(), key=lambda record: record.index)
+        return [self.run.plan.steps[index[record.node_name]] for record in ordered]
+
+    def _can_make(self, maker: Step, record: StepRecord, value: Lost) -> bool:
+        """Say whether a step would make the same again: it takes what it took then."""
+        if value.found is not None and value.found.classes:
+            return False  # a line of code makes it readable
+        if value.name in maker.appends:
+            return False  # no step makes the whole list
+        taken = record.input_versions
+        return all(self.versions.get(name, 0) == version for name, version in taken.items())
+
+    def _unreadable(self, value: Lost, step: Step | None) -> ValueUnreadableError:
+        classes = value.found.classes if value.found is not None else ()
+        made = f", made by node {value.record.node_name!r}," if value.record is not None else ""
+        taker = "the graph around it" if step is None else f"node {step.name!r}"
+        return ValueUnreadableError(
+            f"The value {value.name!r} of workflow {self.stored.workflow.id!r}{made} is needed by {taker} "
+            f"and cannot be restored: {value.reason}. Or pass the value again, as in {value.name}=..., "
+            "or fork from an earlier step.",
+            workflow_id=self.stored.workflow.id,
+            name=value.name,
+            class_name=classes[0] if classes else None,
+        )
 
 
 def _own_values(store: Checkpointer, record: StepRecord) -> Mapping[str, Any]:
@@ -271,87 +379,194 @@ def refuse_second_answer(graph: Graph, stored: Stored, given: Mapping[str, Any])
     A question that waits, and those that may follow it, are still to be answered, also for another time.
     """
     waits = [record.node_name for record in stored.questions]
-    open_ones = {*walk([name for name in waits if name in graph.nodes], graph.wiring.successors)}
-    answered = {
+    open_ones = {*walk([name for name in waits if name in graph.nodes], graph.wiring.ways)}
+    closed = {
         name
         for node in graph.interrupt_nodes
         if node.name not in open_ones and any(r.node_name == node.name and r.durable for r in stored.records)
         for name in node.data_outputs
     }
-    for name in answered.intersection(given):
+    for name in closed.intersection(given):
         if name in stored.state and is_other(stored.state[name], given[name]):
-            raise _answered(stored.workflow.id, name)
+            raise answered(stored.workflow.id, name)
 
 
 def without_answered(
-    store: Checkpointer, workflow_id: str | None, given: Mapping[str, Any]
+    graph: Graph, store: Checkpointer, workflow_id: str, given: Mapping[str, Any], asked: Sequence[Question]
 ) -> Mapping[str, Any]:
-    """Return what is given without answers that were given before to questions inside of nested graphs.
+    """Return what is given without answers that were given before to questions of nested graphs and items.
 
-    Raises WorkflowError for other answers than those.
+    Raises WorkflowError for other answers than those. What is asked, or may follow what is asked, is still to
+    be answered.
     """
-    nested = {name: _inside(store, workflow_id or "", name) for name in given if "." in name}
-    for name, found in nested.items():
-        if found is not _UNKNOWN and is_other(found, given[name]):
-            raise _answered(workflow_id or "", name)
-    return {name: value for name, value in given.items() if nested.get(name, _UNKNOWN) is _UNKNOWN}
+    keys = {key for question in asked for key in question.keys}
+    waits = {question.head for question in asked}.intersection(graph.nodes)
+    coming = {*walk(waits, graph.wiring.successors)} - waits
+    left = dict(given)
+    for name in [name for name in given if "." in name and name not in keys]:
+        found = answer_at(store, workflow_id, name)
+        head, *path = name.split(".")[:-1]
+        if found is UNKNOWN or (waits and head in coming):
+            continue
+        if head in waits and not _is_over(store, workflow_id, (head, *path)):
+            continue
+        if is_other(found, left.pop(name)):
+            raise answered(workflow_id, name)
+    return left
 
 
-def _inside(store: Checkpointer, workflow_id: str, key: str) -> Any:
-    """Return what a dotted key names in the last visit of a nested graph, if it exists."""
-    head, dot, rest = key.partition(".")
-    if not dot:
-        return store.state(workflow_id).get(key, _UNKNOWN)
-    visits = [child for child in store.backend.children(workflow_id) if child.node_name == head]
-    return _inside(store, max(visits, key=lambda child: child.visit).id, rest) if visits else _UNKNOWN
+def without_repeated(
+    store: Checkpointer, workflow: Workflow, given: Mapping[str, Any], is_answer: Callable[[str], bool]
+) -> dict[str, Any]:
+    """Return what is given without answers that the call had given already before it was interrupted.
+
+    A question that is asked again has the same key: a call that is made again because it did not come to its
+    end does not answer it with what it has answered before.
+    """
+    if workflow.status in (WorkflowStatus.PAUSED, WorkflowStatus.COMPLETED):
+        return dict(given)
+    found = {name: answer_at(store, workflow.id, name) for name in given if is_answer(name)}
+    return {
+        name: value
+        for name, value in given.items()
+        if found.get(name, UNKNOWN) is UNKNOWN or is_other(found[name], value)
+    }
 
 
-def _answered(workflow_id: str, name: str) -> WorkflowError:
-    return WorkflowError(
-        f"{name!r} of workflow {workflow_id!r} has been answered already, and not with this. To try another "
-        "answer, fork the workflow before the question; to ask for more, pass new_turn=True.",
-        workflow_id=workflow_id,
-    )
+def without_answered_items(store: Checkpointer, map_run: MapRun, asked: Sequence[Question]) -> None:
+    """Take away the answers that items of a map were given before; raise WorkflowError for other ones."""
+    keys = {key for question in asked for key in question.keys}
+    workflow = store.backend.read_workflow(map_run.workflow_id or "")
+    given = {f"item-{n}.{name}": v for n, found in map_run.answers.items() for name, v in found.items()}
+    if workflow is not None:
+        left = without_repeated(store, workflow, given, lambda _: True)
+        map_run.answers = {
+            n: {name: v for name, v in found.items() if f"item-{n}.{name}" in left}
+            for n, found in map_run.answers.items()
+        }
+    for number, answers in map_run.answers.items():
+        for name in [name for name in answers if (key := f"item-{number}.{name}") not in keys]:
+            key, *path = f"item-{number}.{name}", f"item-{number}", *name.split(".")[:-1]
+            if _is_over(store, map_run.workflow_id or "", path):
+                found = answer_at(store, map_run.workflow_id or "", key)
+                if found is not UNKNOWN and is_other(found, answers.pop(name)):
+                    raise answered(map_run.workflow_id or "", key)
 
 
-def refuse_late_answer(run: Run, seen: Sequence[StepRecord], stored: Stored) -> None:
-    """Raise WorkflowError when what is answered now has meanwhile been answered in another way."""
-    still = {record.index for record in stored.questions}
-    gone = [record for record in seen if record.index not in still and _is_answered(record, run.answers)]
-    if not gone:
-        return
-    asked = gone[0]
-    state = stored.state
-    if any(name not in state or is_other(state[name], answer) for name, answer in run.answers.items()):
-        raise WorkflowError(
-            f"Node {asked.node_name!r} of workflow {stored.workflow.id!r} was answered elsewhere "
-            "while this answer was on its way; it was not used. Look at the workflow before you go on.",
-            workflow_id=stored.workflow.id,
-        )
-    run.answers.clear()
+def _is_over(store: Checkpointer, workflow_id: str, path: Sequence[str]) -> bool:
+    """Say whether the nested graph or item at the end of a path, in its last visit, has completed."""
+    found = child_at(store, workflow_id, path)
+    return found is not None and found.status is WorkflowStatus.COMPLETED
 
 
-def refuse_given_up_answer(run: Run, stored: Stored, news: Collection[str], outdated: Sequence[str]) -> None:
+def canonical(graph: Graph, given: Mapping[str, Any], asked: Sequence[Question]) -> Mapping[str, Any]:
+    """Return what is given with the keys of open questions in place of the flat names of lifted outputs."""
+    keys = {key for question in asked for key in question.keys if "." in key}
+    if not keys:
+        return given
+    found = {name: _lifted_from(graph, name) for name in given}
+    return {
+        key if (key := found[name]) in keys and key not in given else name: v for name, v in given.items()
+    }
+
+
+def _lifted_from(graph: Graph, name: str) -> str:
+    """Return the key of the question inside nested graphs that makes an output, else the name."""
+    for node in graph.iter_nodes():
+        if isinstance(node, GraphNode) and node.map_config is None and name in node.outputs:
+            inner = dict(zip(node.outputs, node.inner_outputs, strict=True))[name]
+            return f"{node.name}.{_lifted_from(node.graph, inner)}"
+    return name
+
+
+def refuse_late_answer(
+    answers: Mapping[str, Any],
+    seen: Sequence[Question],
+    now: Sequence[Question],
+    store: Checkpointer,
+    wf: str,
+) -> list[str]:
+    """Return the answers that have been given meanwhile; raise WorkflowError for another one than this."""
+    still = {(question.step.workflow_id, question.step.index) for question in now}
+    done = []
+    for question in seen:
+        keys = [key for key in question.keys if key in answers]
+        if not keys or (question.step.workflow_id, question.step.index) in still:
+            continue
+        for key in keys:
+            found = answer_at(store, wf, key)
+            if found is UNKNOWN or is_other(found, answers[key]):
+                raise WorkflowError(
+                    f"Node {question.pause.node_name!r} of workflow {wf!r} was answered elsewhere "
+                    "while this answer was on its way; it was not used. "
+                    "Look at the workflow before you go on.",
+                    workflow_id=wf,
+                )
+        done += keys
+    return done
+
+
+def refuse_given_up_answer(
+    run: Run, stored: Stored, asked: Sequence[Question], news: Collection[str], outdated: Sequence[str]
+) -> None:
     """Raise WorkflowError for an answer to a question that the same call gives up by new values or code."""
     answers = () if run.fixed else run.answers
     if not answers or not (news or outdated):
         return
-    index = run.plan.index
-    again = [index[name] for name in outdated if name in index]
-    reached = run.admission.layout.reached_from(news, again)
-    for record in stored.questions:
-        if _is_answered(record, run.answers) and reached >> index.get(record.node_name, 0) & 1:
+    reached = run.admission.layout.reached_from(news, _indexes(run, outdated))
+    for question in asked:
+        given = any(key in run.answers for key in question.keys)
+        if given and reached >> run.plan.index.get(question.head, 0) & 1:
             cause = ", ".join(map(repr, news)) or "changed code"
             raise WorkflowError(
-                f"Node {record.node_name!r} of workflow {stored.workflow.id!r} will ask again because of "
-                f"{cause}, so this answer was not used. Pass the new values first, then answer the question.",
+                f"Node {question.pause.node_name!r} of workflow {stored.workflow.id!r} will ask again "
+                f"because of {cause}, so this answer was not used. Pass the new values first, then answer "
+                "the question.",
                 workflow_id=stored.workflow.id,
             )
 
 
-def _is_answered(record: StepRecord, answers: Mapping[str, Any]) -> bool:
-    keys = [] if record.pause is None else record.pause.response_keys.values()
-    return any(key in answers for key in keys)
+def _indexes(run: Run, names: Iterable[str]) -> list[int]:
+    return [run.plan.index[name] for name in names if name in run.plan.index]
+
+
+def given_up(
+    run: Run, stored: Stored, store: Checkpointer, news: Collection[str], outdated: Sequence[str]
+) -> list[StepRecord]:
+    """Return the questions that new values or code give up, as they are kept: with their unused answers.
+
+    Those inside nested graphs are given up at once.
+    """
+    if not (news or outdated) or not run.plan.has_interrupts:
+        return []
+    reached = run.admission.layout.reached_from(news, _indexes(run, outdated))
+    nested = {run.plan.steps[i].name for i in bits(reached) if run.plan.steps[i].kind == "graph"}
+    if nested:
+        give_up_inside(store, stored.workflow.id, nested)
+    return [
+        replace(record, status=StepStatus.STOPPED)
+        for record in stored.waiting
+        if record.node_name not in run.plan.index or reached >> run.plan.index[record.node_name] & 1
+    ]
+
+
+def give_up_inside(store: Checkpointer, workflow_id: str, nodes: Collection[str] | None = None) -> None:
+    """Give up the questions of the unfinished runs below a workflow, or below some nodes of it."""
+    unfinished = frozenset(WorkflowStatus) - {WorkflowStatus.COMPLETED}
+    for child in store.backend.find(Query(unfinished, parent=workflow_id, limit=None))[0]:
+        if nodes is not None and child.node_name not in nodes:
+            continue
+        give_up_inside(store, child.id)
+        stored = stored_in(store, child.id)
+        claim = store.backend.claim(child.id, NewWorkflow(parent_id=workflow_id), store.encoding)
+        try:
+            records = (
+                [] if stored is None else [replace(r, status=StepStatus.STOPPED) for r in stored.waiting]
+            )
+            steps = [store.encoding.encode(record) for record in records]
+            store.backend.write(store.encoding.commit(claim, steps, status=WorkflowStatus.STOPPED))
+        finally:
+            store.backend.release(claim)
 
 
 def ended_elsewhere(run: Run, stored: Stored) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -105,7 +106,9 @@ def check_overrides(
 def _refuse_misspelt(request: Request, unknown: Sequence[str]) -> None:
     """Raise ValueError for an unknown name that resembles an optional input or answer that was not given."""
     required = request.spec.required  # MissingInputError says more about those
-    expected = dict.fromkeys((*request.spec.all, *(_answer_keys(request.graph) if unknown else ())))
+    expected = dict.fromkeys(
+        (*request.spec.all, *(_answer_keys(request.graph, _items_in(unknown)) if unknown else ()))
+    )
     free = [name for name in expected if name not in request.names and name not in required]
     for name in sorted(unknown):
         if (hint := did_you_mean(name, free)) is not None:
@@ -113,6 +116,11 @@ def _refuse_misspelt(request: Request, unknown: Sequence[str]) -> None:
                 f"{name!r} is not an input of graph {request.graph.name or 'unnamed'!r}. {hint} "
                 'Pass on_internal_override="ignore" to ignore names that the graph does not use.'
             )
+
+
+def _items_in(names: Collection[str]) -> list[str]:
+    """Return the items of maps that names mention, at least one."""
+    return sorted({part for name in names for part in name.split(".") if ITEM.fullmatch(part)}) or ["item-0"]
 
 
 def _describe(graph: Graph, internal: Sequence[str], unknown: Sequence[str]) -> str:
@@ -336,7 +344,7 @@ def _admit(
         spec = compute_input_spec(wiring, bound, selected, graph.entrypoints_config)
     active = tuple(scope_of(wiring, graph.entrypoints_config, None))
     offered, known = names.union(bound), answer_names(graph)
-    answers = frozenset(n for n in offered if n in known or _is_nested_answer(graph, n))
+    answers = frozenset(n for n in offered if n in known or ("." in n and is_answer(graph, n)))
     plain = names - answers
     request = Request(graph, spec, active, frozenset(active), names, plain.union(bound))  # A3
     expected = {*spec.all, *_cycle_values(wiring)}
@@ -437,28 +445,72 @@ def answer_names(graph: Graph) -> frozenset[str]:
         for node in map(graph.wiring.nodes.__getitem__, scope):
             if node.is_interrupt:
                 found.update(node.data_outputs)
-            elif node.nested_graph is not None and node.nested_graph.has_interrupts:
+            elif _lifts_answers(node):
                 inner = answer_names(node.nested_graph)
                 found.update(o for o, i in zip(node.outputs, node.inner_outputs, strict=True) if i in inner)  # type: ignore[attr-defined]  # a node with a nested graph is a GraphNode
         graph.memo["answers"] = frozenset(found)
     return graph.memo["answers"]  # type: ignore[no-any-return]  # set three lines above
 
 
-def _answer_keys(graph: Graph) -> list[str]:
-    """Return all names that answer a question of the graph, those of nested graphs with their paths, too."""
+def _lifts_answers(node: HyperNode) -> bool:
+    """Say whether outputs of a node may answer questions inside it: not where each item has its own."""
+    inner = node.nested_graph
+    return inner is not None and inner.has_interrupts and getattr(node, "map_config", None) is None
+
+
+def _answer_keys(graph: Graph, items: Collection[str] = ("item-0",)) -> list[str]:
+    """Return all names that answer a question of the graph, those of nested graphs with their paths, too.
+
+    Of the items of a map, only these are listed.
+    """
     found = sorted(answer_names(graph))
     for node in graph.wiring.nodes.values():
         if node.nested_graph is not None and node.nested_graph.has_interrupts:
-            found += (f"{node.name}.{key}" for key in _answer_keys(node.nested_graph))
+            mapped = getattr(node, "map_config", None) is not None
+            heads = [f"{node.name}.{item}" for item in items] if mapped else [node.name]
+            found += (f"{head}.{key}" for head in heads for key in _answer_keys(node.nested_graph, items))
     return found
 
 
-def _is_nested_answer(graph: Graph, name: str) -> bool:
-    """Say whether "review.decision" is the key of an interrupt inside the GraphNode "review"."""
+def is_answer(graph: Graph, name: str) -> bool:
+    """Say whether a name answers a question: "review.decision" one inside the GraphNode "review"."""
+    if name in answer_names(graph):
+        return True
     head, dot, rest = name.partition(".")
     node = graph.wiring.nodes.get(head)
     inner = node.nested_graph if dot and node is not None else None
-    return inner is not None and (rest in answer_names(inner) or _is_nested_answer(inner, rest))
+    if inner is None:
+        return False
+    if getattr(node, "map_config", None) is not None:
+        item, _, rest = rest.partition(".")
+        return bool(ITEM.fullmatch(item)) and is_answer(inner, rest)
+    return is_answer(inner, rest)
+
+
+ITEM = re.compile(r"item-(0|[1-9][0-9]*)")
+
+
+def split_answers(
+    graph: Graph, given: Mapping[str, Any]
+) -> tuple[dict[int, dict[str, Any]], Mapping[str, Any]]:
+    """Return the answers to questions of single items of a map, as in "item-3.approved", and all the rest."""
+    found: dict[int, dict[str, Any]] = {}
+    if not graph.has_interrupts:
+        return found, given
+    for name, value in given.items():
+        item, dot, key = name.partition(".") if isinstance(name, str) else ("", "", "")
+        if dot and (number := ITEM.fullmatch(item)) is not None:
+            if not is_answer(graph, key):
+                hint = (
+                    did_you_mean(key, _answer_keys(graph))
+                    or f"It asks for: {', '.join(_answer_keys(graph))}."
+                )
+                raise ValueError(f"{name!r} answers no question of graph {graph.name or 'unnamed'!r}. {hint}")
+            found.setdefault(int(number[1]), {})[key] = value
+    if not found:
+        return found, given
+    own = {f"item-{number}.{key}" for number, answers in found.items() for key in answers}
+    return found, {name: value for name, value in given.items() if name not in own}
 
 
 def _check_missing(request: Request, idle: Collection[str]) -> None:

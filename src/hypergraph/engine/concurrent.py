@@ -9,7 +9,7 @@ from typing import Any
 
 from hypergraph.engine.admission import Admission
 from hypergraph.engine.plan import Step
-from hypergraph.engine.run import NEVER, Run, clock
+from hypergraph.engine.run import Run, clock
 from hypergraph.engine.scheduler import ASKED, Stretch, Track, settle, write
 from hypergraph.scheduling import Layout, Standing, bits
 
@@ -20,11 +20,11 @@ Land = Callable[[], Awaitable[None]]
 
 def course_of(run: Run) -> Iterable[tuple[int, Any]]:
     """Return the steps of a run, each with its superstep, in the order in which they are to start."""
-    admission, kernel = run.admission, run.scope.kernel
+    admission, kernel = run.admission, run.context.kernel
     overlaps = kernel.concurrent and run.plan.could_overlap(kernel.overlaps)
     if not run.fixed:
         _take_answers(run)
-        if overlaps and not run.layout.is_line:
+        if overlaps and not run.layout.is_line and not run.layout.is_loose:
             return [(0, LiveFlow(run))]
         return chain.from_iterable(_follow(run))
     if admission.course is None:
@@ -40,7 +40,7 @@ def course_of(run: Run) -> Iterable[tuple[int, Any]]:
 def _take_answers(run: Run) -> None:
     """Let answers count as inputs of a run that could not begin without them."""
     names = [name for name in run.answers if name in run.plan.wiring.consumers]
-    if not names or run.past is not None or Standing(run.layout).due:
+    if not names or run.resumed is not None or Standing(run.layout).due:
         return
     run.use(run.admission.layout_for(run.admission.given.union(names)))
     for name in names:
@@ -71,19 +71,22 @@ def _follow(run: Run) -> Iterator[Sequence[tuple[int, Any]]]:
     if not isinstance(track, Track):
         layout.track = track = Track(layout, run.plan.steps)
     landed, values, superstep = run.landed, run.values, 0
-    if run.past is None:
+    if run.resumed is None:
         stretch = track.begin()
     else:
-        yield from _catch_up(run, run.past)
+        yield from _catch_up(run, run.resumed)
         if run.failure is not None:
             return
-        superstep = run.past.last + 1 + run.past.shift
+        superstep = run.resumed.last + 1 + run.resumed.shift
         stretch = track.from_(run.standing.copy())
     rounds = Rounds(run)
     while True:
         run.standing = stretch.standing
-        if stretch.events and (last := rounds.until(stretch)) < NEVER:
-            yield from _exhausted(run, stretch, superstep, last)
+        if stretch.events and (excess := rounds.excess(stretch)) is not None:
+            last, loop = excess
+            yield [(superstep + offset, step) for offset, step in stretch.steps if offset < last]
+            if run.failure is None:
+                run.exhaust(layout.loops[loop], superstep + last)
             return
         yield stretch.at(superstep)
         if run.failure is not None or not stretch.batch:
@@ -127,30 +130,20 @@ def _catch_up(run: Run, past: Any) -> Iterator[Sequence[tuple[int, Step]]]:
             write(step, value, run.values)
 
 
-def _exhausted(
-    run: Run, stretch: Stretch, superstep: int, last: float
-) -> Iterator[Sequence[tuple[int, Step]]]:
-    """Yield the steps of a stretch before the round that is one too many."""
-    yield [(superstep + offset, step) for offset, step in stretch.steps if offset < last]
-    if run.failure is None:
-        offset, step = next((offset, step) for offset, step in stretch.steps if offset >= last)
-        run.exhaust(step, superstep + offset)
-
-
 class Rounds:
     """How often the loops of a run have gone round since they were entered."""
 
     def __init__(self, run: Run) -> None:
-        self.limit = run.scope.max_iterations
+        self.limit = run.context.max_iterations
         self.counts = [1] * len(run.layout.loops)
 
-    def until(self, stretch: Stretch) -> float:
-        """Count the rounds of a stretch; return the superstep of the first that is one too many."""
-        last = NEVER
+    def excess(self, stretch: Stretch) -> tuple[int, int] | None:
+        """Count the rounds of a stretch; return superstep and loop of the first that is one too many."""
+        found = None
         for superstep, loop, begins in stretch.events:
-            if self.count(loop, begins) and superstep < last:
-                last = superstep
-        return last
+            if self.count(loop, begins) and found is None:
+                found = superstep, loop
+        return found
 
     def count(self, loop: int, begins: bool) -> bool:
         """Count a round that begins, or begin to count; return whether it is one too many."""
@@ -192,7 +185,7 @@ class Flow:
             step, superstep = self.steps[index], self.superstep_of[index]
             if run.failure is not None and superstep > run.failure.superstep:
                 return []  # siblings of the step that failed still run
-            if clock() >= run.scope.halt_at:
+            if clock() >= run.context.halt_at:
                 run.halt(step, superstep)
                 return []
             await perform(run, step, superstep)
@@ -203,7 +196,7 @@ class Flow:
                     freed.append(follower)
             return freed
 
-        await run.scope.kernel.flow([index for index, count in blockers.items() if not count], one)
+        await run.context.kernel.flow([index for index, count in blockers.items() if not count], one)
 
 
 class LiveFlow:
@@ -222,10 +215,10 @@ class LiveFlow:
         self.standing = Standing(self.layout) if run.standing is None else run.standing
         run.standing, run.live = self.standing, self
         self.rounds = Rounds(run)
-        self.first: int = 0 if run.past is None else run.past.first
-        self.shift: int = 0 if run.past is None else run.past.shift
-        self.levels: dict[int, int] = {} if run.past is None else run.past.levels
-        self.remade = [] if run.past is None else list(run.past.remade)
+        self.first: int = 0 if run.resumed is None else run.resumed.first
+        self.shift: int = 0 if run.resumed is None else run.resumed.shift
+        self.levels: dict[int, int] = {} if run.resumed is None else run.resumed.levels
+        self.remade = [] if run.resumed is None else list(run.resumed.remade)
         self.appending: dict[int, tuple[int, int]] = {}  # appenders under way: superstep and node
         self.deferred: dict[int, tuple[Step, Land]] = {}  # those of them that wait for earlier ones
         self.tangled: list[list[int]] = []  # heads that feed each other: what they make lands together
@@ -233,14 +226,14 @@ class LiveFlow:
 
     async def run(self, run: Run, _superstep: int, perform: Perform) -> None:
         """Perform steps until there is nothing left that could start."""
-        kernel, scope = run.scope.kernel, run.scope
+        kernel, context = run.context.kernel, run.context
         breath = clock() + kernel.stride
         for number, step in enumerate(self.remade):
             run.live = None
-            await perform(run, step, run.past.last + 1 + number)
+            await perform(run, step, run.resumed.last + 1 + number)
             if run.failure is not None:
                 return
-            run.past.remade_done(run, step)
+            run.resumed.remade_done(run, step)
         run.live = self
 
         async def one(index: int) -> list[int]:
@@ -248,7 +241,7 @@ class LiveFlow:
             step, superstep = self.steps[index], self.levels[index] + self.shift
             if run.failure is not None and superstep > run.failure.superstep:
                 return []  # siblings of the step that failed still run
-            if clock() >= scope.halt_at:
+            if clock() >= context.halt_at:
                 run.halt(step, superstep)
                 return []
             await perform(run, step, superstep)
@@ -276,19 +269,18 @@ class LiveFlow:
         levels = {index: standing.after(index, self.levels, self.first) for index in batch}
         self.levels |= levels
         if exceeded:
-            members = self.layout.loops[exceeded[0]].members
-            index = next(index for index in batch if members >> index & 1)
-            run.exhaust(self.steps[index], levels[index] + self.shift)
+            loop = self.layout.loops[exceeded[0]]
+            level = min((levels[i] for i in batch if loop.members >> i & 1), default=self.first)
+            run.exhaust(loop, level + self.shift)
             return []
         for index in batch:
             standing.start(index)
             if self.steps[index].appends:
                 self.appending[index] = (levels[index], index)
-        heads = [
-            index for index in batch if self.layout.eventful >> index & 1 and not self.steps[index].is_gate
-        ]
-        if len(heads) > 1:
-            self.tangled.append(heads)
+        for mask in self.layout.tangled:
+            heads = [index for index in batch if mask >> index & 1 and not self.steps[index].is_gate]
+            if len(heads) > 1:
+                self.tangled.append(heads)
         return batch
 
     def defer(self, step: Step, land: Land) -> bool:
@@ -333,11 +325,15 @@ class LiveFlow:
     def land(self, step: Step, value: Any) -> None:
         """Take over what a step produced."""
         together = next((group for group in self.tangled if step.index in group), None)
-        if together is None or value is ASKED:
+        if together is None:
             self._apply(step, value)
             return
         landed = self.owner.landed
-        landed.append((step, value))
+        if value is ASKED:
+            together.remove(step.index)
+            self._apply(step, value)
+        else:
+            landed.append((step, value))
         if all(any(done.index == index for done, _ in landed) for index in together):
             self.tangled.remove(together)
             ready = sorted((pair for pair in landed if pair[0].index in together), key=lambda p: p[0].index)

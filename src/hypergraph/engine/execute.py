@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from hypergraph.engine.concurrent import course_of
 from hypergraph.engine.kernel import NOT_KNOWN, Carried, Expired, PauseExecution, original
 from hypergraph.engine.plan import NO_ANSWER, Step, inputs_of, refuse_replace
-from hypergraph.engine.run import RECORD_SIZE, Run, StepOutcome, clock
+from hypergraph.engine.run import RECORD_SIZE, CallWatch, Run, StepOutcome, clock
 from hypergraph.engine.scheduler import ASKED, differs
 from hypergraph.exceptions import (
     CancellationError,
@@ -37,23 +37,42 @@ _PATIENCE = 0.05  # seconds between checks of a workflow that another process is
 
 def execute(run: Run) -> Coroutine[Any, Any, None]:
     """Execute a run to its end; the run records failures. Raises KeyboardInterrupt and cancellation."""
-    scope = run.scope
-    if scope.recorder is not None:
-        return _kept(run, scope.recorder)
-    if scope.observer is not None:
-        return _observed(run, scope.observer, _advance(run))
+    context = run.context
+    if context.recorder is not None:
+        return _kept(run, context.recorder)
+    if context.observer is not None:
+        return _observed(run, context.observer, _advance(run))
     return _advance(run)
 
 
 async def _kept(run: Run, recorder: WorkflowRecorder) -> None:
     """Execute a recorded run; one that has nothing left to do gets its stored result."""
-    scope = run.scope
-    while (left := recorder.open(run)) is None:
-        await scope.kernel.sleep(_PATIENCE, scope)
-        if clock() >= scope.halt_at:
-            raise scope.halt_error(run.path_of(""), was_executing=False)
+    context = run.context
+    while (left := await _opened(run, recorder)) is None:
+        await context.kernel.sleep(_PATIENCE, context)
+        if clock() >= context.halt_at:
+            raise context.halt_error(run.path_of(""), was_executing=False)
     course = _closing(run, recorder) if left else _nothing()
-    await (course if scope.observer is None else _observed(run, scope.observer, course))
+    if context.observer is None:
+        return await course
+    try:
+        await _observed(run, context.observer, course)
+    except BaseException:
+        recorder.close(run)  # a processor may raise before the run has begun
+        raise
+    return None
+
+
+async def _opened(run: Run, recorder: WorkflowRecorder) -> bool | None:
+    """Open the history of a run; one that is cancelled meanwhile gives it back."""
+    try:
+        found: bool | None = await _stored(run, partial(recorder.open, run))
+    except BaseException:
+        if run.journal is not None:
+            run.status = RunStatus.STOPPED
+            recorder.close(run)
+        raise
+    return found
 
 
 async def _closing(run: Run, recorder: WorkflowRecorder) -> None:
@@ -62,14 +81,24 @@ async def _closing(run: Run, recorder: WorkflowRecorder) -> None:
         await _advance(run)
     except BaseException as error:
         try:
-            recorder.close(run)
+            if run.context.kernel.is_cancelled(error):
+                await _stored(run, partial(recorder.close, run))
+            else:
+                recorder.close(run)
         except CheckpointError as trouble:
             annotate(error, f"recording the end of the run failed too: {trouble}")
         raise
-    is_slow = run.scope.kernel.concurrent and recorder.is_slow
-    saved = await run.scope.kernel.settle(partial(recorder.close, run)) if is_slow else recorder.close(run)
-    if saved and run.scope.observer is not None:
-        await run.scope.observer.checkpoint_saved(run, saved)
+    saved = await _stored(run, partial(recorder.close, run))
+    if saved and run.context.observer is not None:
+        await run.context.observer.checkpoint_saved(run, saved)
+
+
+async def _stored(run: Run, call: Callable[[], Any]) -> Any:
+    """Make a call that writes; one that would hold up the event loop is made in a thread."""
+    kernel, recorder = run.context.kernel, run.context.recorder
+    if kernel.concurrent and recorder is not None and recorder.is_slow:
+        return await kernel.settle(call)
+    return call()
 
 
 async def _nothing() -> None:
@@ -79,7 +108,7 @@ async def _nothing() -> None:
 async def _observed(run: Run, observer: EventObserver, course: Coroutine[Any, Any, None]) -> None:
     try:
         await observer.run_started(run)
-        if run.past is not None:
+        if run.resumed is not None:
             await observer.replayed(run)
         await course
     except BaseException:
@@ -91,17 +120,17 @@ async def _observed(run: Run, observer: EventObserver, course: Coroutine[Any, An
 
 
 async def _advance(run: Run) -> None:  # noqa: PLR0912, PLR0915 - the hot loop: calls would cost too much
-    scope, values, record = run.scope, run.values, run.records.extend
+    context, values, record = run.context, run.values, run.records.extend
     watched, journal = frozenset() if run.fixed else run.watched, run.journal
-    step, course, quick = None, iter(course_of(run)), scope.quick
+    step, course, quick = None, iter(course_of(run)), context.quick
     run.started = now = clock()
-    breath = now + scope.kernel.stride
+    breath = now + context.kernel.stride
     try:
         for superstep, step in course:
             if now >= breath:
-                await scope.kernel.yield_control()
-                breath = clock() + scope.kernel.stride
-            if now >= scope.halt_at:
+                await context.kernel.yield_control()
+                breath = clock() + context.kernel.stride
+            if now >= context.halt_at:
                 return run.halt(step, superstep)
             if not (quick and step.plain):
                 await perform(run, step, superstep)
@@ -111,6 +140,10 @@ async def _advance(run: Run) -> None:  # noqa: PLR0912, PLR0915 - the hot loop: 
                 continue
             if journal is not None:
                 journal.before(step, superstep)
+                if journal.must_wait:
+                    await context.kernel.settle(journal.catch_up)
+                if journal.shared:
+                    journal.hand_out(step)
                 now = clock()
             try:
                 if step.arg is not None:
@@ -126,7 +159,7 @@ async def _advance(run: Run) -> None:  # noqa: PLR0912, PLR0915 - the hot loop: 
                 if step.resolve is not None:
                     value = step.resolve(value)
             except BaseException as error:
-                run.fail(step, superstep, error, clock() - now, StepOutcome())
+                run.fail(step, superstep, original(error), clock() - now, StepOutcome())
                 return await _finish_siblings(run, course, superstep)
             end = clock()
             if journal is not None:
@@ -144,7 +177,7 @@ async def _advance(run: Run) -> None:  # noqa: PLR0912, PLR0915 - the hot loop: 
                 values[step.output] = value
             elif step.outputs:
                 values.update(zip(step.outputs, value, strict=True))
-        if now >= scope.halt_at and run.records:
+        if now >= context.halt_at and run.records:
             run.overrun()
     except BaseException:
         run.status, now = RunStatus.STOPPED, clock()
@@ -158,7 +191,7 @@ async def _advance(run: Run) -> None:  # noqa: PLR0912, PLR0915 - the hot loop: 
 async def _finish_siblings(run: Run, course: Iterator[tuple[int, Any]], superstep: int) -> None:
     """After a failure, run only the other steps of the same superstep."""
     for later, step in course:
-        if later != superstep or clock() >= run.scope.halt_at:
+        if later != superstep or clock() >= run.context.halt_at:
             return
         await perform(run, step, later)
 
@@ -167,41 +200,49 @@ Produce = Callable[[Run, Step, int, StepOutcome], Awaitable[Any]]
 producers: dict[str, Produce] = {}  # by kind of step; engine.nested adds "graph"
 
 
-async def perform(run: Run, step: Any, superstep: int) -> None:
+async def perform(run: Run, step: Any, superstep: int) -> None:  # noqa: PLR0912 - one step, and its ends
     """Perform a step: produce its value, record it, store it, emit its events."""
     if step.kind == "group":
         return await step.run(run, superstep, perform)  # type: ignore[no-any-return]  # returns None
-    observer, journal, detail = run.scope.observer, run.journal, StepOutcome()
-    saved = journal.before(step, superstep) if journal is not None else ()  # first: it numbers the steps
+    observer, journal, outcome = run.context.observer, run.journal, StepOutcome()
+    saved: tuple[int, ...] = ()
+    if journal is not None:
+        saved = journal.before(step, superstep)  # first: it numbers the steps
+        if journal.must_wait:
+            saved += await run.context.kernel.settle(journal.catch_up)
     if observer is not None:
         if saved:
             await observer.checkpoint_saved(run, saved)
         if superstep > run.superstep:
             run.superstep = superstep
             await observer.superstep_started(run, superstep)
-        detail.span_id = await observer.node_started(run, step)
+        outcome.span_id = await observer.node_started(run, step)
     started = clock()
     try:
-        value = await producers[step.kind](run, step, superstep, detail)
-        duration = 0.0 if detail.cached else clock() - started - detail.waited
-        detail.decision = value if step.is_gate else None
+        if step.kind == "graph" and journal is not None and journal.shared:
+            journal.hand_out(step)
+        value = await producers[step.kind](run, step, superstep, outcome)
+        duration = 0.0 if outcome.cached else clock() - started - outcome.waited
+        outcome.decision = value if step.is_gate else None
     except PauseExecution as signal:
         run.ask(step, superstep, signal.pauses)
         if journal is not None:
-            journal.paused(step, superstep, signal.pause)
+            journal.paused(step, superstep, signal.pause, outcome)
         run.land(step, ASKED)
         if observer is not None:
-            await observer.interrupted(run, step, detail.span_id, signal.pause)
+            await observer.interrupted(run, step, outcome.span_id, signal.pause)
         return await _land_others(run, step)
     except BaseException as raised:
-        error, duration = original(raised), clock() - started - detail.waited
+        error, duration = original(raised), clock() - started - outcome.waited
+        if journal is not None and not (step.node.repeatable or outcome.called):
+            journal.not_called(step, superstep, error)
         try:
-            run.fail(step, superstep, error, duration, detail)
+            run.fail(step, superstep, error, duration, outcome)
         finally:
             if observer is not None:
-                await observer.node_failed(run, step, detail.span_id, detail.error or error)
+                await observer.node_failed(run, step, outcome.span_id, outcome.error or error)
         return await _land_others(run, step)
-    land = partial(_land, run, step, superstep, (value, duration, detail))
+    land = partial(_land, run, step, superstep, (value, duration, outcome))
     if step.appends and run.live is not None and run.live.defer(step, land):
         return None
     await land()
@@ -216,17 +257,19 @@ async def _land_others(run: Run, step: Step) -> None:
             await land()
 
 
-async def _land(run: Run, step: Step, superstep: int, outcome: tuple[Any, float, StepOutcome]) -> None:
+async def _land(run: Run, step: Step, superstep: int, ended: tuple[Any, float, StepOutcome]) -> None:
     """Record and store the value of a step, and emit its events."""
-    (value, duration, detail), observer = outcome, run.scope.observer
+    (value, duration, outcome), observer = ended, run.context.observer
     if run.journal is not None:
-        run.journal.done(step, superstep, value, duration, detail)
-    run.records += (superstep, step, duration, detail)
+        run.journal.done(step, superstep, value, duration, outcome)
+        if run.journal.must_wait:
+            await run.context.kernel.settle(run.journal.flush)
+    run.records += (superstep, step, duration, outcome)
     run.land(step, value)
     if observer is not None:
         if step.is_gate:
             await observer.decided(run, step, value)
-        await observer.node_ended(run, step, detail, duration)
+        await observer.node_ended(run, step, outcome, duration)
 
 
 def refuse(step: Step, value: Any) -> None:
@@ -245,26 +288,26 @@ def refuse(step: Step, value: Any) -> None:
 # -- functions and gates ------------------------------------------------------------------------------
 
 
-async def _call_function(run: Run, step: Step, superstep: int, detail: StepOutcome) -> Any:
+async def _call_function(run: Run, step: Step, superstep: int, outcome: StepOutcome) -> Any:
     if run.journal is not None and not step.node.repeatable:
-        known = await run.scope.kernel.offload(partial(run.journal.known_result, step, superstep))
+        known = await run.context.kernel.settle(partial(run.journal.known_result, step, superstep))
         if known is not NOT_KNOWN:
             return _resolved(step, known)
-    return await _through_cache(run, step, superstep, detail, _attempts)
+    return await _through_cache(run, step, superstep, outcome, _attempts)
 
 
-async def _through_cache(run: Run, step: Step, superstep: int, detail: StepOutcome, produce: Produce) -> Any:
-    cache = run.scope.cache if step.node.cache else None
+async def _through_cache(run: Run, step: Step, superstep: int, outcome: StepOutcome, produce: Produce) -> Any:
+    cache = run.context.cache if step.node.cache else None
     if cache is None:
-        return _resolved(step, await produce(run, step, superstep, detail))
+        return _resolved(step, await produce(run, step, superstep, outcome))
     key = cache.key(step, inputs_of(step, run.values))
     hit, result = cache.get(key) if key else (False, None)
     if hit:
-        detail.cached = True
-        if run.scope.observer is not None:
-            await run.scope.observer.cache_hit(run, step, key)
+        outcome.cached = True
+        if run.context.observer is not None:
+            await run.context.observer.cache_hit(run, step, key)
         return _resolved(step, result)
-    result = await produce(run, step, superstep, detail)
+    result = await produce(run, step, superstep, outcome)
     value = _resolved(step, result)  # first: an invalid result must not be cached
     if key and value is not NO_ANSWER:
         cache.set(key, result)
@@ -275,59 +318,60 @@ def _resolved(step: Step, result: Any) -> Any:
     return step.resolve(result) if step.resolve is not None else result
 
 
-async def _attempts(run: Run, step: Step, superstep: int, detail: StepOutcome) -> Any:
+async def _attempts(run: Run, step: Step, superstep: int, outcome: StepOutcome) -> Any:
     retry = getattr(step.node, "retry", None)
-    kernel, scope = run.scope.kernel, run.scope
+    kernel, context = run.context.kernel, run.context
     while True:
         try:
-            result = await kernel.limited(partial(_attempt, run, step, superstep, detail, clock()))
+            result = await kernel.limited(partial(_attempt, run, step, superstep, outcome, clock()))
         except Exception as raised:
             error = original(raised)
-            halted = isinstance(error, CancellationError) and clock() >= scope.halt_at
-            delay = None if halted else _delay(step.node, retry, error, detail)
+            halted = isinstance(error, CancellationError) and clock() >= context.halt_at
+            delay = None if halted else _delay(step.node, retry, error, outcome)
             if delay is None:
                 raise
-            detail.failed_attempts += (f"{type(error).__name__}: {safe_text(error)}",)
-            if scope.observer is not None:
-                await scope.observer.node_retried(run, step, detail.attempts, error, delay)
-            await kernel.sleep(delay, scope)
-            if clock() >= scope.halt_at:
-                raise scope.halt_error(run.path_of(step.name), was_executing=True) from error
-            detail.attempts += 1
+            outcome.failed_attempts += (f"{type(error).__name__}: {safe_text(error)}",)
+            if context.observer is not None:
+                await context.observer.node_retried(run, step, outcome.attempts, error, delay)
+            await kernel.sleep(delay, context)
+            if clock() >= context.halt_at:
+                raise context.halt_error(run.path_of(step.name), was_executing=True) from error
+            outcome.attempts += 1
         else:
             if type(result) is CoroutineType or type(result) is Replace:
                 refuse(step, result)
             return result
 
 
-def _delay(node: Any, retry: RetryPolicy | None, error: BaseException, detail: StepOutcome) -> float | None:
+def _delay(node: Any, retry: RetryPolicy | None, error: BaseException, outcome: StepOutcome) -> float | None:
     """Return the seconds until the next attempt, None if there is none."""
     if isinstance(error, WorkerLostError):  # not a failure of the function: on_worker_loss decides
-        was_lost, detail.lost_worker = detail.lost_worker, True
+        was_lost, outcome.lost_worker = outcome.lost_worker, True
         again = node.on_worker_loss == "rerun" and not (was_lost or error.is_final)
         return 0.0 if again else None
-    if retry is None or isinstance(error, NotPicklableError) or not retry.wants(error, detail.attempts):
+    if retry is None or isinstance(error, NotPicklableError) or not retry.wants(error, outcome.attempts):
         return None
-    return retry.delay_before(detail.attempts + 1)
+    return retry.delay_before(outcome.attempts + 1)
 
 
-async def _attempt(run: Run, step: Step, superstep: int, detail: StepOutcome, asked: float) -> Any:
+async def _attempt(run: Run, step: Step, superstep: int, outcome: StepOutcome, asked: float) -> Any:
     """Call the function once, within its timeout and that of the run."""
-    started, attempt = clock(), detail.attempts
-    detail.waited += started - asked
+    started, attempt = clock(), outcome.attempts
+    outcome.waited += started - asked
     timeout: float | None = getattr(step.node, "timeout", None)
     if timeout is not None or attempt > 1 or run.attempts is not None:
         deadline = None if timeout is None else time.monotonic() + timeout
         run.note_attempt(step.name, attempt, deadline)
-    remaining = run.scope.halt_at - started if run.scope.deadline is not None else None
+    remaining = run.context.halt_at - started if run.context.deadline is not None else None
     try:
-        result = await _result(run, step, superstep, _earlier(timeout, remaining))
+        before = outcome.waited
+        result = await _result(run, step, superstep, outcome, (timeout, remaining))
     except Expired:
-        detail.cut_off = True
-        if clock() >= run.scope.halt_at:
-            raise run.scope.halt_error(run.path_of(step.name), was_executing=True) from None
+        outcome.cut_off = True
+        if clock() >= run.context.halt_at:
+            raise run.context.halt_error(run.path_of(step.name), was_executing=True) from None
         raise NodeTimeoutError(run.path_of(step.name), timeout or 0.0) from None
-    if timeout is not None and clock() - started > timeout:
+    if timeout is not None and clock() - started - (outcome.waited - before) > timeout:
         raise NodeTimeoutError(run.path_of(step.name), timeout)
     return result
 
@@ -336,14 +380,35 @@ def _earlier(timeout: float | None, remaining: float | None) -> float | None:
     return min((seconds for seconds in (timeout, remaining) if seconds is not None), default=None)
 
 
-async def _result(run: Run, step: Step, superstep: int, seconds: float | None) -> Any:
-    node, kernel = step.node, run.scope.kernel
+def _begun(work: Callable[[], Awaitable[Any]], watch: CallWatch, start: Callable[[], None]) -> Awaitable[Any]:
+    watch.start = start
+    return work()
+
+
+async def _result(
+    run: Run,
+    step: Step,
+    superstep: int,
+    outcome: StepOutcome,
+    seconds: tuple[float | None, float | None],
+) -> Any:
+    node, kernel = step.node, run.context.kernel
+    if run.journal is not None and run.journal.shared:
+        run.journal.hand_out(step)
+    if not step.is_async and kernel.executors is not None:
+        executor = kernel.executors.of(run, step)
+        if executor is not None:
+            watch = CallWatch(outcome)
+            work = partial(kernel.executors.call, executor, run, step, superstep, watch)
+            try:
+                return await kernel.within_begun(partial(_begun, work, watch), *seconds)
+            finally:
+                watch.ended()
+    outcome.called = True
     if step.is_async:
-        if node.is_generator:
-            return await kernel.within(_collect_async(run, step, superstep), seconds)
-        return await kernel.within(step.invoke(run.values, run, superstep), seconds)
-    if kernel.executors is not None and (executor := kernel.executors.of(run, step)) is not None:
-        return await kernel.within(kernel.executors.call(executor, run, step, superstep), seconds)
+        call_async = _collect_async if node.is_generator else step.invoke
+        given = (run, step, superstep) if node.is_generator else (run.values, run, superstep)
+        return await kernel.within(call_async(*given), _earlier(*seconds))
     call = partial(_collect if node.is_generator else _invoke, run, step, superstep)
     if kernel.offload_all or getattr(node, "offload", False):
         return await kernel.offload(call)
@@ -376,21 +441,22 @@ async def _collect_async(run: Run, step: Step, superstep: int) -> list[Any]:
 # -- interrupts ---------------------------------------------------------------------------------------
 
 
-async def _ask(run: Run, step: Step, superstep: int, detail: StepOutcome) -> Any:
+async def _ask(run: Run, step: Step, superstep: int, outcome: StepOutcome) -> Any:
     """Use the given answer, else call the handler; pause if it returns None."""
     outputs = step.outputs
     if all(name in run.answers for name in outputs):
         answers = tuple(run.answers.pop(name) for name in outputs)
-        return answers[0] if step.output is not None else answers
-    answer = await _through_cache(run, step, superstep, detail, _handle)
+        if run.journal is None or run.journal.asks_the_same(step):
+            return answers[0] if step.output is not None else answers
+    answer = await _through_cache(run, step, superstep, outcome, _handle)
     if answer is not NO_ANSWER:
         return answer
     raise PauseExecution(_question(run, step))
 
 
-async def _handle(run: Run, step: Step, superstep: int, detail: StepOutcome) -> Any:
+async def _handle(run: Run, step: Step, superstep: int, outcome: StepOutcome) -> Any:
     try:
-        return await _attempts(run, step, superstep, detail)
+        return await _attempts(run, step, superstep, outcome)
     except CancellationError:
         raise
     except Exception as raised:
@@ -402,12 +468,12 @@ async def _handle(run: Run, step: Step, superstep: int, detail: StepOutcome) -> 
 def _question(run: Run, step: Step) -> PauseInfo:
     inputs = inputs_of(step, run.values)
     return PauseInfo(
-        node_name=run.path_of(step.name),
+        node_name="/".join((*run.trail, step.name)),
         output_param=step.outputs[0],
         value=next(iter(inputs.values()), None),
         output_params=step.outputs if len(step.outputs) > 1 else None,
         values=inputs if len(inputs) > 1 else None,
-        path=run.path,
+        path=run.trail,
     )
 
 
@@ -420,7 +486,7 @@ def report(run: Run) -> None:
     Raises ValueError for outputs that a completed run lacks by `on_missing="error"`.
     """
     told = [] if run.fixed else [*_left_undone(run), *_unused_answers(run)]
-    policy = run.scope.options.on_missing
+    policy = run.context.options.on_missing
     selected = run.admission.selected if run.status is RunStatus.COMPLETED else None
     missing = [name for name in selected if name not in run.values] if selected else []
     if missing and policy != "ignore":  # V5
@@ -461,10 +527,10 @@ def _left_undone(run: Run) -> list[str]:
 
 def _only_gates(run: Run) -> bool:
     """Say whether a fresh run asked gates and did nothing else, and none of them decided END."""
-    if run.past is not None or not all(step.is_gate for step in run.records[1::RECORD_SIZE]):
+    if run.resumed is not None or not all(step.is_gate for step in run.records[1::RECORD_SIZE]):
         return False
-    for detail in run.records[3::RECORD_SIZE]:
-        decision = detail.decision if isinstance(detail, StepOutcome) else detail
+    for outcome in run.records[3::RECORD_SIZE]:
+        decision = outcome.decision if isinstance(outcome, StepOutcome) else outcome
         if decision is END or (isinstance(decision, list) and END in decision):
             return False
     return any(not run.plan.steps[index].is_gate for index in bits(run.layout.scope))

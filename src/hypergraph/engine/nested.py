@@ -8,7 +8,7 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-from hypergraph.engine.admission import Admission, admit
+from hypergraph.engine.admission import Admission, admit, split_answers
 from hypergraph.engine.execute import execute, producers, report
 from hypergraph.engine.kernel import PauseExecution, pass_on
 from hypergraph.engine.plan import ABSENT, Step
@@ -17,7 +17,7 @@ from hypergraph.engine.scheduler import differs
 from hypergraph.exceptions import GraphConfigError, NodeError
 from hypergraph.nodes.names import shown
 from hypergraph.nodes.options import Replace
-from hypergraph.records import RunStatus, fresh_run_id
+from hypergraph.records import PauseInfo, RunStatus, fresh_run_id
 
 MAX_TASKS = 10_000
 
@@ -31,7 +31,7 @@ class MapRun:
 
     def __init__(
         self,
-        scope: CallContext,
+        context: CallContext,
         admission: Admission,
         items: list[dict[str, Any]],
         *,
@@ -42,11 +42,11 @@ class MapRun:
         step_name: str = "",
         outer_superstep: int | None = None,
     ) -> None:
-        _check_size(items, scope.kernel.width)
+        _check_size(items, context.kernel.width)
         for name in admission.plan.lists:
             for item in items:
                 own_list(name, item.get(name, ()))  # before any item runs
-        self.scope = scope
+        self.context = context
         self.admission = admission
         self.items = items
         self.map_over = tuple(map_over)
@@ -64,6 +64,7 @@ class MapRun:
             None  # the numbers of stored items, if they differ from their positions
         )
         self.refusal: Exception | None = None  # the reason why no item can start
+        self.answers: dict[int, dict[str, Any]] = {}  # to questions of items, by the numbers of the items
         self.publish: Callable[[int, Run], Awaitable[None]] | None = None  # called for each run that ends
         self._run_id: str | None = None
 
@@ -97,14 +98,16 @@ class MapRun:
 
     async def execute(self) -> None:
         """Run the items; without `keep_going` none is started after the first failure."""
-        observer = self.scope.observer if self.items else None  # an empty map emits and records nothing
-        recorder = self.scope.recorder if self.items else None
+        observer = self.context.observer if self.items else None  # an empty map emits and records nothing
+        recorder = self.context.recorder if self.items else None
         if recorder is not None:
             recorder.open_map(self)
-        if observer is not None:
-            await observer.map_started(self)
+        else:
+            self.refuse_answers_to_no_item()
         self.started = clock()
         try:
+            if observer is not None:
+                await observer.map_started(self)
             await self._run_items()
         finally:
             self.stopped_at = clock()
@@ -113,8 +116,23 @@ class MapRun:
             if observer is not None:
                 await observer.map_ended(self)
 
+    @property
+    def pauses(self) -> tuple[PauseInfo, ...]:
+        """The open questions of all items."""
+        return tuple(pause for run in self.runs if run is not None for pause in run.pauses)
+
+    def refuse_answers_to_no_item(self) -> None:
+        """Raise ValueError for an answer to an item that there is not."""
+        numbers = {self.number_of(index) for index in range(len(self.items))}
+        for number in sorted(set(self.answers) - numbers):
+            key = f"item-{number}.{next(iter(self.answers[number]))}"
+            listed = f"items 0 to {max(numbers)}" if numbers else "no items"
+            raise ValueError(
+                f"The answer {key!r} is for item {number} of {self.place()!r}, which has {listed}."
+            )
+
     async def _run_items(self) -> None:
-        kernel, plan = self.scope.kernel, self.admission.plan
+        kernel, plan = self.context.kernel, self.admission.plan
         calls = [partial(self._run_item, index) for index in range(len(self.items))]
         if kernel.concurrent and (plan.suspends or kernel.overlaps):
             await kernel.together(calls, self._goes_on)
@@ -126,16 +144,18 @@ class MapRun:
 
     def _goes_on(self) -> bool:
         """Return whether to start more items. Without a limit all async items start at once."""
-        if self.keep_going or (self.scope.kernel.concurrent and self.scope.kernel.width is None):
+        if self.keep_going or (self.context.kernel.concurrent and self.context.kernel.width is None):
             return True
         return not self.has_failed
 
     async def _run_item(self, index: int) -> None:
-        run = Run(self.scope, self.admission, self.items[index])
+        run = Run(self.context, self.admission, self.items[index])
         run.item_index = index
         if self.workflow_id is not None:
             run.workflow_id = f"{self.workflow_id}/item-{self.number_of(index)}"
         run.map_run = self
+        if (own := self.answers.get(self.number_of(index))) is not None:
+            run.answers |= own
         if self.parent is not None:
             run.inside(self.parent, self.step_name, self.outer_superstep or 0)
         if self.refusal is not None:
@@ -206,15 +226,15 @@ def _copies(shared: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
     return copies
 
 
-async def _nest(run: Run, step: Step, superstep: int, detail: StepOutcome) -> Any:
+async def _nest(run: Run, step: Step, superstep: int, outcome: StepOutcome) -> Any:
     """Run the graph of a GraphNode with inputs from this state."""
     if step.node.map_config is not None:
-        return await _nest_map(run, step, superstep, detail)
+        return await _nest_map(run, step, superstep, outcome)
     given = {**run.given_inside(step), **_answers_for(run, step)}
     admission = admit(run.graph_inside(step), tuple(given), on_internal_override="ignore")
-    child = Run(run.scope, admission, given).inside(run, step.name, superstep)
-    child.outer_span_id = detail.span_id
-    detail.inner = child
+    child = Run(run.context, admission, given).inside(run, step.name, superstep)
+    child.outer_span_id = outcome.span_id
+    outcome.inner = child
     await execute(child)
     if child.asked:
         run.waits_in += ((step, child),)
@@ -253,7 +273,8 @@ def _answers_for(run: Run, step: Step) -> dict[str, Any]:
     """Return the answers for interrupts inside, given by lifted name or by dotted key."""
     found: dict[str, Any] = {}
     if not run.fixed and run.answers:
-        inner_names = dict(zip(step.node.outputs, step.node.inner_outputs, strict=True))
+        lifted = zip(step.node.outputs, step.node.inner_outputs, strict=True)
+        inner_names = dict(lifted) if step.node.map_config is None else {}
         for name in list(run.answers):
             head, dot, rest = name.partition(".")
             if dot and head == step.name:
@@ -263,7 +284,7 @@ def _answers_for(run: Run, step: Step) -> dict[str, Any]:
     return found
 
 
-async def _nest_map(run: Run, step: Step, superstep: int, detail: StepOutcome) -> Any:
+async def _nest_map(run: Run, step: Step, superstep: int, outcome: StepOutcome) -> Any:
     node = step.node
     _, mode, error_handling = node.map_config
     params = node.inner_map_params
@@ -273,7 +294,7 @@ async def _nest_map(run: Run, step: Step, superstep: int, detail: StepOutcome) -
     admission = admit(run.graph_inside(step), tuple(given), on_internal_override="ignore")
     keep_going = error_handling == "continue"
     children = MapRun(
-        run.scope,
+        run.context,
         admission,
         items,
         map_over=params,
@@ -283,15 +304,22 @@ async def _nest_map(run: Run, step: Step, superstep: int, detail: StepOutcome) -
         step_name=step.name,
         outer_superstep=superstep,
     )
-    children.outer_span_id = detail.span_id
-    detail.inner = children
+    children.outer_span_id = outcome.span_id
+    children.answers, _ = split_answers(admission.graph, _answers_for(run, step))
+    for number in [number for number in children.answers if number >= len(items)]:  # reported as not used
+        unused = children.answers.pop(number)
+        run.answers |= {f"{step.name}.item-{number}.{key}": value for key, value in unused.items()}
+    outcome.inner = children
     await children.execute()
     bad = children.ended_badly
     if bad is not None and bad.error is not None and (not keep_going or bad.status is RunStatus.STOPPED):
         pass_on(bad.error)
     for child in children.runs:
-        if child is not None and child.status is RunStatus.COMPLETED:
+        if child is not None and child.failure is None:
             report(child)
+    if pauses := children.pauses:
+        run.waits_in += ((step, children),)
+        raise PauseExecution(*pauses)
     names = _inner_outputs(step)
     shared = {} if not step.appends else node.map_inputs_to_params(run.graph_inputs(step))
     columns = tuple(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from hypergraph.engine.admission import Admission
@@ -24,11 +24,11 @@ from hypergraph.exceptions import (
     attach_evidence,
 )
 from hypergraph.graph.graph import Graph
+from hypergraph.node_kinds import NODE_KINDS
 from hypergraph.nodes.context import DEFAULT_LOGGER
 from hypergraph.nodes.names import got
 from hypergraph.records import PauseInfo, RunStatus, fresh_run_id
-from hypergraph.scheduling import Layout, Standing
-from hypergraph.structure import NODE_KINDS
+from hypergraph.scheduling import Layout, Loop, Standing, bits
 
 if TYPE_CHECKING:
     from hypergraph.cache import NodeCache
@@ -118,12 +118,38 @@ class StepOutcome:
     cached = False
     span_id = ""
     attempts = 1
+    called = False  # whether the function was called
     cut_off = False  # whether a timeout interrupted the call
     lost_worker = False  # whether a worker died with an earlier attempt
     waited = 0.0  # seconds spent waiting for the concurrency limit
     replayed = False  # restored from history instead of executed
     failed_attempts: tuple[str, ...] = ()  # "Type: message" of each
     inner: Any = None  # a Run, or a MapRun for the items of a mapped graph
+
+
+class CallWatch:
+    """The time of one call in an executor: waiting for a worker is not part of it."""
+
+    def __init__(self, outcome: StepOutcome) -> None:
+        self.outcome = outcome
+        self.asked = clock()
+        self.began: float | None = None
+        self.spent: float | None = None  # seconds in the worker, if it tells
+        self.start: Callable[[], None] | None = None  # starts the timeout
+
+    def begin(self) -> None:
+        """Note that a worker has taken the call; may be called from any thread."""
+        self.began, self.outcome.called = clock(), True
+        if self.start is not None:
+            self.start()
+
+    def ended(self) -> None:
+        """Add the time of waiting to the outcome."""
+        now = clock()
+        if self.spent is not None:
+            self.outcome.waited += max(now - self.asked - self.spent, 0.0)
+        else:
+            self.outcome.waited += (now if self.began is None else self.began) - self.asked
 
 
 def own_list(name: str, value: Any) -> list[Any]:
@@ -157,15 +183,15 @@ class Run:
     landed: list[tuple[Step, Any]]
     layout: Layout
     journal: Journal | None = None  # where its steps are recorded
-    past: Any = None  # restored from stored history
+    resumed: Any = None  # restored from stored history
     status = RunStatus.COMPLETED
     error: BaseException | None = None
     failure: NodeError | None = None
     rank = (0, 0)  # of the failure that counts: superstep and index of the step
     asked: tuple[tuple[tuple[int, int], PauseInfo], ...] = ()  # open questions, each with superstep and node
 
-    def __init__(self, scope: CallContext, admission: Admission, given: Mapping[str, Any]) -> None:
-        self.scope = scope
+    def __init__(self, context: CallContext, admission: Admission, given: Mapping[str, Any]) -> None:
+        self.context = context
         self.admission = admission
         self.plan = plan = admission.plan
         self.records: list[Any] = []
@@ -209,17 +235,17 @@ class Run:
     @property
     def logger(self) -> logging.Logger:
         """The logger of the call."""
-        return self.scope.logger
+        return self.context.logger
 
     @property
     def stop_requested(self) -> bool:
         """Whether the call was asked to stop."""
-        return self.scope.stop_request is not None
+        return self.context.stop_request is not None
 
     @property
     def deadline(self) -> float | None:
         """The deadline of the call on the monotonic clock."""
-        return self.scope.deadline
+        return self.context.deadline
 
     @property
     def graph_name(self) -> str:
@@ -230,6 +256,14 @@ class Run:
     def path(self) -> tuple[str, ...]:
         """The names of the GraphNodes around this run, from the outermost."""
         return (*self.parent.path, self.step_name) if self.parent is not None else ()
+
+    @property
+    def trail(self) -> tuple[str, ...]:
+        """The names of the GraphNodes around this run, each with the item of a map: where a question is."""
+        inside = (*self.parent.trail, self.step_name) if self.parent is not None else ()
+        return (
+            inside if self.map_run is None else (*inside, f"item-{self.map_run.number_of(self.item_index)}")
+        )
 
     def path_of(self, name: str) -> str:
         """Return the "/"-joined path of a node of this run."""
@@ -285,16 +319,16 @@ class Run:
 
     def check(self, name: str) -> None:
         """Raise if the run must stop or the timeout of the node has passed."""
-        scope, (_, node_deadline) = self.scope, self.attempt_of(name)
-        if clock() >= scope.halt_at:
-            raise scope.halt_error(self.path_of(name), was_executing=True)
+        context, (_, node_deadline) = self.context, self.attempt_of(name)
+        if clock() >= context.halt_at:
+            raise context.halt_error(self.path_of(name), was_executing=True)
         if node_deadline is not None and time.monotonic() >= node_deadline:
             raise NodeTimeoutError(self.path_of(name), self.step_of(name).node.timeout)
 
     def stream(self, name: str, chunk: Any) -> None:
         """Emit a chunk, if there are event processors."""
-        if self.scope.observer is not None:
-            self.scope.observer.chunk(self, name, chunk)
+        if self.context.observer is not None:
+            self.context.observer.chunk(self, name, chunk)
 
     # -- endings ---------------------------------------------------------------------------------------
 
@@ -317,22 +351,22 @@ class Run:
             self.status, self.asked = RunStatus.PAUSED, tuple(sorted(found, key=lambda pair: pair[0]))
 
     def fail(
-        self, step: Step, superstep: int, error: BaseException, duration: float, detail: StepOutcome
+        self, step: Step, superstep: int, error: BaseException, duration: float, outcome: StepOutcome
     ) -> None:
         """Record a failed step. Raises KeyboardInterrupt and the cancellation of the task."""
         if not isinstance(error, Exception):
             error = self._judge(step, error)
-        detail.error = error
-        self.records += (superstep, step, duration, detail)
-        halted = isinstance(error, CancellationError) and self.scope.halt_at <= clock()
+        outcome.error = error
+        self.records += (superstep, step, duration, outcome)
+        halted = isinstance(error, CancellationError) and self.context.halt_at <= clock()
         op = "cancel" if halted else NODE_KINDS[step.kind].operation
-        evidence = self._evidence(step, superstep, error, op, detail.inner)
+        evidence = self._evidence(step, superstep, error, op, outcome.inner)
         self.end(RunStatus.STOPPED if halted else RunStatus.FAILED, error, evidence, step.index)
         if self.journal is not None:
-            self.journal.failed(step, superstep, duration, detail)
+            self.journal.failed(step, superstep, duration, outcome)
 
     def _judge(self, step: Step, error: BaseException) -> BaseException:
-        if isinstance(error, KeyboardInterrupt) or self.scope.kernel.is_cancelled(error):
+        if isinstance(error, KeyboardInterrupt) or self.context.kernel.is_cancelled(error):
             self.status = RunStatus.STOPPED
             raise error
         if is_cancellation(error):
@@ -365,7 +399,7 @@ class Run:
 
     def halt(self, step: Any, superstep: int, was_executing: bool = False) -> None:
         """End the run before or during a step or group, because of a stop request or the deadline."""
-        error = self.scope.halt_error(self.path_of(step.name), was_executing)
+        error = self.context.halt_error(self.path_of(step.name), was_executing)
         evidence = NodeError(
             error.node_name, error, op="cancel", superstep=superstep, item_index=self.item_index
         )
@@ -373,19 +407,19 @@ class Run:
 
     def overrun(self) -> None:
         """End the run if its time was up while the last step was at work; a stop came too late to matter."""
-        if self.scope.stop_request is None and self.failure is None and not self.asked:
+        if self.context.stop_request is None and self.failure is None and not self.asked:
             superstep, step, _, _ = self.records[-RECORD_SIZE:]
             self.halt(step, superstep, was_executing=True)
 
-    def exhaust(self, step: Step, superstep: int) -> None:
+    def exhaust(self, loop: Loop, superstep: int) -> None:
         """End the run because a loop went round more often than allowed."""
-        error = InfiniteLoopError(self.scope.max_iterations, self._loop_text(step))
+        step = self.plan.steps[bits(loop.cut)[0]]
+        error = InfiniteLoopError(self.context.max_iterations, self._loop_text(loop))
         evidence = NodeError(self.path_of(step.name), error, superstep=superstep, item_index=self.item_index)
         self.end(RunStatus.FAILED, error, evidence, step.index)
 
-    def _loop_text(self, step: Step) -> str:
-        layout, limit = self.layout, self.scope.max_iterations
-        loop = next(layout.loops[k] for k in layout.home[step.index] if layout.loops[k].cut >> step.index & 1)
+    def _loop_text(self, loop: Loop) -> str:
+        layout, limit = self.layout, self.context.max_iterations
         names = " → ".join(layout.names_of(loop.members))
         stopped = f"The run exceeded maximum iterations ({limit})"
         gates = [layout.parts[gate].name for gate in loop.gates] if loop.gated else []

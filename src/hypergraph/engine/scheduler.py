@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -192,7 +192,8 @@ def _outcome(step: Step, value: Any, values: Mapping[str, Any], layout: Layout) 
     if step.is_gate:
         decided: Hashable = (*value, "") if isinstance(value, list) else value
         return decided
-    return (*_absent(step, value), None, *equal_outputs(step, value, values, layout))
+    made = results_of(step, value)
+    return (*_absent(step, made), None, *equal_outputs(step, made, values, layout))
 
 
 def settle(standing: Standing, step: Step, value: Any, values: Mapping[str, Any]) -> None:
@@ -206,19 +207,19 @@ def settle(standing: Standing, step: Step, value: Any, values: Mapping[str, Any]
         standing.decide(step.index, targets, END in chosen)
         standing.finish(step.index)
     else:
-        absent = _absent(step, value)
-        standing.finish(step.index, absent, equal_outputs(step, value, values, standing.layout))
+        made = results_of(step, value)
+        equal = equal_outputs(step, made, values, standing.layout)
+        standing.finish(step.index, _absent(step, made), equal)
 
 
-def results_of(step: Step, value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the outputs of a step that it made, with their values."""
+def results_of(step: Step, value: Any) -> dict[str, Any]:
+    """Return the outputs of a step that it made, with their values."""
     if step.output is not None:
-        if value is not ABSENT:
-            yield step.output, value
-    elif not step.is_gate:
-        for name, result in zip(step.outputs, value or (), strict=False):
-            if result is not ABSENT:
-                yield name, result
+        return {} if value is ABSENT else {step.output: value}
+    if step.is_gate:
+        return {}
+    made = zip(step.outputs, value or (), strict=False)
+    return {name: result for name, result in made if result is not ABSENT}
 
 
 def write(step: Step, value: Any, values: dict[str, Any]) -> None:
@@ -228,7 +229,7 @@ def write(step: Step, value: Any, values: dict[str, Any]) -> None:
     if not step.appends:
         values.update(results_of(step, value))
         return
-    for name, result in results_of(step, value):
+    for name, result in results_of(step, value).items():
         if name not in step.appends:
             values[name] = result
         elif isinstance(result, Replace):
@@ -237,13 +238,14 @@ def write(step: Step, value: Any, values: dict[str, Any]) -> None:
             values.setdefault(name, []).extend(result if isinstance(result, list) else (result,))
 
 
-def _absent(step: Step, value: Any) -> list[str]:
-    made = {name for name, _ in results_of(step, value)}
+def _absent(step: Step, made: Mapping[str, Any]) -> list[str]:
     return [name for name in step.outputs if name not in made]
 
 
-def equal_outputs(step: Step, value: Any, values: Mapping[str, Any], layout: Layout) -> list[str]:
-    """Return the outputs that lead back to where a loop begins without a gate, and are what they were.
+def equal_outputs(
+    step: Step, results: Mapping[str, Any], values: Mapping[str, Any], layout: Layout
+) -> list[str]:
+    """Return the results that lead back to where a loop begins without a gate, and are what they were.
 
     An output that is one of the inputs, and mutable, may have been changed in place.
     """
@@ -252,7 +254,7 @@ def equal_outputs(step: Step, value: Any, values: Mapping[str, Any], layout: Lay
         return []
     return [
         name
-        for name, result in results_of(step, value)
+        for name, result in results.items()
         if name in watched
         and name not in step.appends
         and name in values

@@ -28,7 +28,16 @@ if TYPE_CHECKING:
 
 
 class EventProcessor:
-    """Receive the events of runs. Both methods do nothing unless overridden."""
+    """Receive the events of runs. Both methods do nothing unless overridden.
+
+    >>> class Names(EventProcessor):
+    ...     def on_event(self, event):
+    ...         if type(event).__name__ == "NodeEndEvent":
+    ...             print(event.node_name)
+    >>> count = FunctionNode(lambda words: len(words), "count", "total")
+    >>> result = SyncRunner().run(Graph([count]), words=[], event_processors=[Names()])
+    count
+    """
 
     def on_event(self, event: Event) -> None:
         """Handle one event."""

@@ -147,7 +147,7 @@ class RichProgressProcessor(TypedEventProcessor):
     """Show the progress of runs on stderr: bars in a terminal, lines otherwise or on request.
 
     `transient` bars disappear when the outermost run has ended. `force_mode` is "auto", "tty" or
-    "non-tty". Raises ValueError for another mode and ImportError without rich.
+    "non-tty", which does without rich. Raises ValueError for another mode and ImportError without rich.
     """
 
     def __init__(
@@ -155,9 +155,11 @@ class RichProgressProcessor(TypedEventProcessor):
     ) -> None:
         if force_mode not in _MODES:
             raise ValueError(f"force_mode must be one of {', '.join(map(repr, _MODES))}, not {force_mode!r}")
-        console = _new_console(forced=force_mode == "tty")
-        bars = force_mode == "tty" or (force_mode == "auto" and console.is_interactive)
-        self._view: _Lines | _Bars = _Bars(console, transient) if bars else _Lines()
+        self._view: _Lines | _Bars = _Lines()
+        if force_mode != "non-tty":
+            console = _new_console(forced=force_mode == "tty")
+            if force_mode == "tty" or console.is_interactive:
+                self._view = _Bars(console, transient)
         self._spans: dict[str, _Run] = {}  # an open run's span -> the run; an open node's span -> its run
         self._lock = threading.Lock()
 

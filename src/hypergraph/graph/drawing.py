@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, TypedDict, cast
 from hypergraph.display import preview
 from hypergraph.graph.structure import DEEPEST, Structure, structure_of
 from hypergraph.layout import Facts, Overlay
-from hypergraph.structure import END_NAME, NODE_KINDS, VALUE_KINDS, StoredGraph, StoredNode
+from hypergraph.node_kinds import NODE_KINDS, VALUE_KINDS
+from hypergraph.structure import END_NAME, StoredGraph, StoredNode
 
 if TYPE_CHECKING:
     from hypergraph.graph.graph import Graph

@@ -236,12 +236,20 @@ class Graph(Frozen):
     def select(self, *names: str) -> Self:
         """Return a graph whose runs return only these outputs.
 
+        >>> count = FunctionNode(lambda words: (len(words), words[0]), "count", ("total", "first"))
+        >>> SyncRunner().run(Graph([count]).select("total"), words=["a", "b"]).values
+        {'total': 2}
+
         Raises ValueError for unknown or repeated names.
         """
         outputs = tuple(self.wiring.data_producers)
-        unknown = ", ".join(shown(name) for name in names if name not in outputs)
+        unknown = [name for name in names if name not in outputs]
         if unknown:
-            raise ValueError(f"Cannot select {unknown}: not graph outputs. Outputs: {outputs}")
+            hint = did_you_mean(str(unknown[0]), outputs)
+            raise ValueError(
+                f"Cannot select {', '.join(map(shown, unknown))}: not graph outputs. "
+                f"{hint + ' ' if hint else ''}Outputs: {outputs}"
+            )
         if len(set(names)) < len(names):
             raise ValueError(f"select() needs unique output names, got {names}")
         return self._copy(selected=names or None)
@@ -296,6 +304,10 @@ class Graph(Frozen):
         lift: Names = None,
     ) -> GraphNode:
         """Return this graph as a node of another graph. Raises what GraphNode raises.
+
+        >>> inner = Graph([FunctionNode(lambda words: len(words), "count", "total")], name="inner")
+        >>> SyncRunner().run(Graph([inner.as_node()]), words=["a", "b"])["total"]
+        2
 
         Args:
             name: the name of the node; by default that of the graph

@@ -40,7 +40,7 @@ def scope_of(wiring: Wiring, entrypoints: Sequence[str] | None, selected: Sequen
     """Return the names of the nodes in scope, in node order."""
     scope: Collection[str] = wiring.nodes
     if entrypoints:
-        scope = set(walk(entrypoints, wiring.successors))
+        scope = set(walk(entrypoints, wiring.ways))
     if selected:
         scope = _ancestors_of(wiring, selected, scope)
     return [name for name in wiring.nodes if name in scope]
@@ -53,7 +53,7 @@ def _ancestors_of(wiring: Wiring, selected: Sequence[str], within: Collection[st
     while True:
         found = set(walk(wanted, backwards, without=outside))
         targets = [t for name in found for t in _gate_targets(wiring, name)]
-        grown = found.union(walk(targets, wiring.successors, without=outside))
+        grown = found.union(walk(targets, wiring.ways, without=outside))
         if grown == wanted:
             return grown
         wanted = grown

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from hypergraph.display import did_you_mean, escape
 from hypergraph.graph.drawing import KINDS, Arrow, Box, Drawing, draw
 from hypergraph.graph.structure import Structure
-from hypergraph.structure import NODE_KINDS, VALUE_KINDS
+from hypergraph.node_kinds import NODE_KINDS, VALUE_KINDS
 
 if TYPE_CHECKING:
     from hypergraph.graph.graph import Graph

@@ -11,7 +11,7 @@ from hypergraph.display import escape_html
 from hypergraph.graph.drawing import Arrow, Box, Drawing, draw, overlay_of
 from hypergraph.graph.structure import Structure
 from hypergraph.layout import arrange, svg
-from hypergraph.structure import VALUE_KINDS
+from hypergraph.node_kinds import VALUE_KINDS
 
 if TYPE_CHECKING:
     from os import PathLike

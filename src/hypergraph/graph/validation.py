@@ -373,12 +373,6 @@ def interrupts_can_pause(draft: Draft) -> Iterator[str]:
     for node in draft.nodes:
         if isinstance(node, GraphNode) and node.graph.has_interrupts:
             listed = _listed(node.graph, lambda inner: inner.is_interrupt)
-            if node.map_config is not None:
-                yield finding(
-                    f"GraphNode {node.name!r} maps over a graph with interrupts: {listed}",
-                    "one answer cannot resume many items",
-                    fix="move the interrupt outside of the mapped graph.",
-                )
             if node.durability == "atomic":
                 yield finding(
                     f"GraphNode {node.name!r} is atomic but contains interrupts: {listed}",

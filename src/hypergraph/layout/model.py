@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypedDict
 
 from hypergraph.display import columns, escape
-from hypergraph.structure import NODE_KINDS, VALUE_KINDS
+from hypergraph.node_kinds import NODE_KINDS, VALUE_KINDS
 
 DIRECTIONS = ("TD", "LR")
 NAME_SIZE, SMALL_SIZE = 12.0, 10.0

@@ -8,7 +8,7 @@ from typing import TypedDict
 
 from hypergraph.display import did_you_mean, escape_html, execution_time, plural, run_time
 from hypergraph.layout.model import SLANT, TITLE, Layout, PlacedBox, PlacedEdge, shape_of, width_of
-from hypergraph.structure import NODE_KINDS, VALUE_KINDS
+from hypergraph.node_kinds import NODE_KINDS, VALUE_KINDS
 
 # -- style sheet ----------------------------------------------------------------------------------------
 

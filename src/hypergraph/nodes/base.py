@@ -12,6 +12,7 @@ from functools import cached_property
 from itertools import groupby
 from typing import Any, Literal, Self
 
+from hypergraph.display import did_you_mean
 from hypergraph.exceptions import RenameError
 from hypergraph.nodes.names import require_name
 from hypergraph.nodes.options import OnAmbiguous, OnWorkerLoss
@@ -166,7 +167,10 @@ class HyperNode:
         current: tuple[str, ...] = getattr(self, kind)
         for old, new in changes.items():
             if old not in current:
-                raise RenameError(f"{self._rename_chain(old, kind)}. Current {kind}: {current}")
+                hint = did_you_mean(old, current)
+                raise RenameError(
+                    f"{self._rename_chain(old, kind)}. {hint + ' ' if hint else ''}Current {kind}: {current}"
+                )
             require_name(new, f"new name of {old!r}")
         renamed = tuple(changes.get(name, name) for name in current)
         repeated = sorted({name for name in renamed if renamed.count(name) > 1})

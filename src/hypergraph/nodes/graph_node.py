@@ -12,6 +12,7 @@ from functools import cached_property
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from hypergraph.display import did_you_mean
 from hypergraph.nodes.base import Frozen, HyperNode
 from hypergraph.nodes.names import Names, as_names, got, require_name
 from hypergraph.nodes.signature import MISSING
@@ -25,6 +26,10 @@ MapMode = Literal["zip", "product"]
 
 class GraphNode(Frozen, HyperNode):
     """Run a whole graph as one node.
+
+    >>> inner = Graph([FunctionNode(lambda words: len(words), "count", "total")], name="inner")
+    >>> GraphNode(inner).inputs, GraphNode(inner).outputs
+    (('words',), ('total',))
 
     Raises TypeError if `graph` is not a Graph, ValueError for a missing or reserved name, an unknown
     durability, or lifted names that are not outputs.
@@ -150,7 +155,8 @@ class GraphNode(Frozen, HyperNode):
             raise ValueError(f"map_over on {self.name!r} needs at least one parameter.")
         for param in params:
             if param not in self.inputs:
-                raise ValueError(f"{param!r} is not an input of {self.name!r}. Inputs: {self.inputs}")
+                hint = did_you_mean(param, self.inputs) or f"Inputs: {self.inputs}"
+                raise ValueError(f"{param!r} is not an input of {self.name!r}. {hint}")
         if mode not in ("zip", "product"):
             raise ValueError(f'mode must be "zip" or "product", got {mode!r}')
         if error_handling not in ("raise", "continue"):
@@ -210,6 +216,12 @@ class GraphNode(Frozen, HyperNode):
         if self.map_config and param in self.map_config[0] and declared is not None:
             return GenericAlias(list, (declared,))
         return declared
+
+    @property
+    def output_annotation(self) -> dict[str, Any]:
+        """The declared type of each output, as far as the inner producers define it."""
+        types = {name: self.get_output_type(name) for name in self.data_outputs}
+        return {name: found for name, found in types.items() if found is not None}
 
     def get_output_type(self, output: str) -> Any:
         """Return the type declared by the inner producer; list[type] under map_over."""

@@ -12,6 +12,9 @@ from hypergraph.nodes.names import Names, as_names
 class InterruptNode(FunctionNode):
     """Ask the handler for an answer, and pause the run if it returns None.
 
+    >>> InterruptNode(lambda draft: None, "review", "approved").outputs
+    ('approved',)
+
     Raises TypeError without output_name, and what FunctionNode raises.
 
     Args:

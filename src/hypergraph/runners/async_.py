@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Generator,
+    Mapping,
+    Sequence,
+)
 from contextlib import aclosing
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 
 from hypergraph.cache import CacheBackend
 from hypergraph.engine.async_kernel import AsyncKernel
@@ -74,6 +85,8 @@ class AsyncObserver(EventObserver):
 
 
 T = TypeVar("T")
+R = TypeVar("R")
+P = ParamSpec("P")
 
 
 class Handover(Generic[T]):
@@ -111,7 +124,7 @@ class Handover(Generic[T]):
             task.cancel()
             raise
         except GeneratorExit:
-            run.scope.stop(LEFT)
+            run.context.stop(LEFT)
             raise
         finally:
             self._is_open = False
@@ -184,6 +197,68 @@ class AsyncRunIterator:
         return finished(self._run, self._is_over)
 
 
+class Pending(Coroutine[Any, Any, T]):
+    """The result of `AsyncRunner.run` or `map` before it is awaited.
+
+    It is a coroutine in every respect. Used as if it were the result, it raises TypeError.
+    """
+
+    __slots__ = ("_call", "_work")
+
+    def __init__(self, work: Coroutine[Any, Any, T], call: str) -> None:
+        self._work, self._call = work, call
+        named: Any = work
+        named.__qualname__ = call  # for Python's warning about a coroutine that was never awaited
+
+    def send(self, value: Any, /) -> Any:
+        """Resume the coroutine with a value."""
+        return self._work.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        """Raise an exception in the coroutine."""
+        return self._work.throw(*error)
+
+    def close(self) -> None:
+        """End the coroutine."""
+        self._work.close()
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        return self._work.__await__()
+
+    def __repr__(self) -> str:
+        return f"<{self._call}(...), not awaited yet>"
+
+    def _refuse(self, *_: Any) -> Any:
+        self.close()  # the error below says all that a warning would
+        raise TypeError(
+            f"{self._call}() was not awaited. Write `await runner.{self._call.partition('.')[2]}(...)`, and "
+            "asyncio.run(...) around the outermost call. In a program without asyncio, use SyncRunner."
+        )
+
+    __getitem__ = __iter__ = __len__ = __contains__ = __bool__ = _refuse
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("cr_"):  # asked by debuggers
+            return getattr(self._work, name)
+        if name in ("__name__", "__qualname__"):  # and by the repr of a task
+            return self._call
+        if name in _OF_RESULTS:
+            return self._refuse()
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+
+_OF_RESULTS = frozenset(name for kind in (RunResult, MapResult) for name in dir(kind) if name[0] != "_")
+
+
+def returns_coroutine(method: Callable[P, R]) -> Callable[P, R]:
+    """Mark a function as a coroutine function for `inspect`, so that mocks of it can be awaited."""
+    mark = getattr(inspect, "markcoroutinefunction", None)
+    if mark is not None:  # since Python 3.12
+        return cast("Callable[P, R]", mark(method))
+    method._is_coroutine = asyncio.coroutines._is_coroutine  # type: ignore[attr-defined]  # the mark of 3.11
+    return method
+
+
 _CAPABILITIES = RunnerCapabilities(
     supports_async_nodes=True, returns_coroutine=True, supports_interrupts=True
 )
@@ -192,12 +267,17 @@ _CAPABILITIES = RunnerCapabilities(
 class AsyncRunner(BaseRunner):
     """Run graphs of sync and async nodes on the running event loop.
 
+    >>> import asyncio
+    >>> count = FunctionNode(lambda words: len(words), "count", "total")
+    >>> asyncio.run(AsyncRunner().run(Graph([count]), words=["a", "b"]))["total"]
+    2
+
     With `offload_sync=True` every sync function is called in a worker thread, with `executor=...` by that
     executor. Raises the errors of SyncRunner.
 
     Args:
         cache: where nodes with cache=True find results
-        checkpointer: the store that records every run
+        checkpointer: the store that records every run, or the path of a SQLite file
         max_iterations: rounds that a loop may take each time it is entered; 1000 by default
         logger: the logger that nodes get as NodeContext.logger
         executor: what calls the nodes: an Executor, or a dict from node names to executors
@@ -207,7 +287,7 @@ class AsyncRunner(BaseRunner):
     def __init__(
         self,
         cache: CacheBackend | None = None,
-        checkpointer: Checkpointer | None = None,
+        checkpointer: Checkpointer | str | PathLike[str] | None = None,
         *,
         max_iterations: int | None = None,
         logger: logging.Logger | None = None,
@@ -222,17 +302,24 @@ class AsyncRunner(BaseRunner):
         """What this runner can do: cycles, async nodes and interrupts."""
         return replace(_CAPABILITIES, supports_checkpointing=self.checkpointer is not None)
 
+    @returns_coroutine
     @takes(BaseRunner.run)
-    async def run(
+    def run(
         self, /, graph: Graph, values: Mapping[str, Any] | None = None, **keywords: Any
+    ) -> Coroutine[Any, Any, RunResult]:
+        return Pending(self._run(graph, values, keywords), "AsyncRunner.run")
+
+    async def _run(
+        self, graph: Graph, values: Mapping[str, Any] | None, keywords: dict[str, Any]
     ) -> RunResult:
         options, inputs = split_keywords(keywords, RUN_OPTIONS)
         run, dispatcher = self._begin(graph, values, inputs, options)
         await self._drive(run, dispatcher)
         return self._conclude(run, options.error_handling)
 
+    @returns_coroutine
     @takes(BaseRunner.map)
-    async def map(
+    def map(
         self,
         /,
         graph: Graph,
@@ -240,8 +327,14 @@ class AsyncRunner(BaseRunner):
         *,
         map_over: str | Sequence[str],
         **keywords: Any,
+    ) -> Coroutine[Any, Any, MapResult]:
+        work = self._map(graph, values, {"map_over": map_over, **keywords})
+        return Pending(work, "AsyncRunner.map")
+
+    async def _map(
+        self, graph: Graph, values: Mapping[str, Any] | None, keywords: dict[str, Any]
     ) -> MapResult:
-        options, inputs = split_keywords({"map_over": map_over, **keywords}, MAP_OPTIONS)
+        options, inputs = split_keywords(keywords, MAP_OPTIONS)
         map_run, dispatcher = self._begin_map(graph, values, inputs, options)
         await self._drive(map_run, dispatcher)
         return self._conclude_map(map_run, options.error_handling)
@@ -343,7 +436,13 @@ class AsyncRunner(BaseRunner):
     # -- the parts -------------------------------------------------------------------------------------
 
     def _kernel(self, graph: Graph, options: RunOptions) -> AsyncKernel:
-        asyncio.get_running_loop()  # raises here, before anything has started
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            raise RuntimeError(
+                "AsyncRunner needs a running event loop. Call it in an async function, and start that with "
+                "asyncio.run(main()), or use SyncRunner."
+            ) from None
         executor = chosen_executor(self._executor, options.executor)
         executors = NodeExecutors(executor, graph) if executor is not None else None
         return AsyncKernel(options.max_concurrency, offload_all=self._offload_sync, executors=executors)
@@ -353,12 +452,12 @@ class AsyncRunner(BaseRunner):
 
     async def _drive(self, run: Run | MapRun, dispatcher: EventDispatcher | None) -> None:
         """Execute to the end on this loop."""
-        self._live.add(run.scope)
+        self._live.add(run.context)
         try:
             await (execute(run) if isinstance(run, Run) else run.execute())
         finally:
-            self._live.discard(run.scope)
-            if isinstance(run.scope.observer, AsyncObserver):
-                await run.scope.observer.settle()
+            self._live.discard(run.context)
+            if isinstance(run.context.observer, AsyncObserver):
+                await run.context.observer.settle()
             if dispatcher is not None:
                 await dispatcher.shutdown_async()

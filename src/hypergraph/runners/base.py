@@ -7,13 +7,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
-from hypergraph import durability
+from hypergraph import checkpointers, durability
 from hypergraph.cache import CacheBackend, NodeCache
 from hypergraph.display import did_you_mean
 from hypergraph.durability.options import HISTORY_OPTIONS
-from hypergraph.engine.admission import UNSET, Admission, admit, admit_nothing
+from hypergraph.engine.admission import UNSET, Admission, admit, admit_nothing, split_answers
 from hypergraph.engine.execute import report
 from hypergraph.engine.kernel import Kernel
 from hypergraph.engine.nested import MapRun, expand
@@ -33,7 +34,6 @@ from hypergraph.exceptions import (
 from hypergraph.graph.graph import Graph
 from hypergraph.nodes.graph_node import checked_clone
 from hypergraph.nodes.names import got
-from hypergraph.records import RunStatus
 from hypergraph.runners.observer import EventObserver
 from hypergraph.runners.options import (
     ErrorHandling,
@@ -69,23 +69,24 @@ class BaseRunner(ABC):
 
     Args:
         cache: where nodes with cache=True find results
-        checkpointer: the store that records every run
+        checkpointer: the store that records every run, or the path of a SQLite file
         max_iterations: rounds that a loop may take each time it is entered; 1000 by default
         logger: the logger that nodes get as NodeContext.logger
         executor: what calls the nodes: an Executor, or a dict from node names to executors
     """
 
+    checkpointer: Checkpointer | None  # the store that records every run
+
     def __init__(
         self,
         cache: CacheBackend | None = None,
-        checkpointer: Checkpointer | None = None,
+        checkpointer: Checkpointer | str | PathLike[str] | None = None,
         *,
         max_iterations: int | None = None,
         logger: logging.Logger | None = None,
         executor: Executor | Mapping[str, Executor] | None = None,
     ) -> None:
-        if checkpointer is not None and not hasattr(checkpointer, "save_step"):
-            raise TypeError(_not_a_store(type(self).__name__, checkpointer))
+        checkpointer = _store_of(type(self).__name__, checkpointer)
         if cache is not None and hasattr(cache, "save_step"):
             raise TypeError(
                 f"cache must have get(key) and set(key, value), got the store {type(cache).__name__}. "
@@ -136,32 +137,38 @@ class BaseRunner(ABC):
     ) -> Any:
         """Run a graph once and return its RunResult; under AsyncRunner a coroutine.
 
+        >>> count = FunctionNode(lambda words: len(words), "count", "total")
+        >>> SyncRunner().run(Graph([count]), words=["a", "b"])["total"]
+        2
+
+        The parameters that most calls need come first in this list.
+
         Args:
             graph: the graph to run
             values: inputs by name; other keywords are inputs too, unless they have the name of an option
+            workflow_id: the id of the stored run; an existing one is resumed. Needs a checkpointer
+            error_handling: "raise" the exception of a node, or "continue" and return a failed result
             select: the outputs to return: a name, a list, "**" for all; by default what the graph selects
+            max_concurrency: how many node functions run at a time, nested graphs and map items included;
+                AsyncRunner only
+            event_processors: event processors for this call
+            timeout: seconds for the whole call before RunTimeoutError
+            max_iterations: rounds that a loop may take each time it is entered before InfiniteLoopError
+            entrypoint: the node at which a cycle starts, if there are several possible ones
+            tags: labels of the stored run
+            fork_from: a workflow id and a superstep (None for the last) to start from
+            checkpoint: recorded values and steps to start from
+            history: recorded steps to start from, as in Checkpoint.steps
+            new_turn: count given values as new even if they equal the stored ones
+            code_change: what to do if the code has changed since it was recorded: "keep" the results,
+                "rerun" the changed nodes, or raise an "error"
+            wait: if another process is running the workflow, wait and return its result
+            force: take over even if another process owns the workflow, or after repeated crashes
             on_missing: what to do if a selected output was not produced: "ignore", "warn" or "error"
             on_internal_override: what to do about values for outputs of nodes, or for unknown names:
                 "warn", "ignore" or "error"
-            entrypoint: the node at which a cycle starts, if there are several possible ones
-            max_iterations: rounds that a loop may take each time it is entered before InfiniteLoopError
-            max_concurrency: how many node functions run at a time, nested graphs and map items included;
-                AsyncRunner only
-            error_handling: "raise" the exception of a node, or "continue" and return a failed result
-            event_processors: event processors for this call
-            timeout: seconds for the whole call before RunTimeoutError
-            run_id: the id of the run; by default "run-" and 12 hex characters
-            workflow_id: the id of the stored run; an existing one is resumed. Needs a checkpointer
             executor: what calls the nodes in this call instead of the runner's executor; {} for none
-            history: recorded steps to start from, as in Checkpoint.steps
-            checkpoint: recorded values and steps to start from
-            fork_from: a workflow id and a superstep (None for the last) to start from
-            code_change: what to do if the code has changed since it was recorded: "keep" the results,
-                "rerun" the changed nodes, or raise an "error"
-            new_turn: count given values as new even if they equal the stored ones
-            tags: labels of the stored run
-            wait: if another process is running the workflow, wait and return its result
-            force: take over even if another process owns the workflow, or after repeated crashes
+            run_id: the id of the run; by default "run-" and 12 hex characters
 
         Raises:
             Exception: whatever a node raised, unless `error_handling="continue"`.
@@ -203,6 +210,11 @@ class BaseRunner(ABC):
     ) -> Any:
         """Run a graph once per item and return a MapResult; under AsyncRunner a coroutine.
 
+        >>> count = FunctionNode(lambda words: len(words), "count", "total")
+        >>> results = SyncRunner().map(Graph([count]), words=[["a"], ["b", "c"]], map_over="words")
+        >>> [result["total"] for result in results]
+        [1, 2]
+
         Args:
             graph: the graph to run
             values: inputs by name; other keywords are inputs too, unless they have the name of an option
@@ -238,10 +250,10 @@ class BaseRunner(ABC):
     def stop(self, id: str, info: Any = None) -> bool:
         """Ask the live run with this run id or workflow id to stop; return whether there was one."""
         found = False
-        for scope in list(self._live):
-            root = scope.root
+        for context in list(self._live):
+            root = context.root
             if root is not None and id in (root.run_id, root.workflow_id):
-                scope.stop(info)
+                context.stop(info)
                 found = True
         return found
 
@@ -303,9 +315,7 @@ class BaseRunner(ABC):
         dispatcher = dispatcher_for(options.event_processors)
         observer = self._observer(dispatcher) if dispatcher is not None else None
         check_graph(graph, type(self).__name__, self.capabilities)
-        if graph.has_interrupts:
-            raise needs_interrupts(graph, "map cannot wait for answers: many items cannot share one")
-        given = merged_inputs(graph, values, inputs, options)
+        answers, given = split_answers(graph, merged_inputs(graph, values, inputs, options))
         names = [options.map_over] if isinstance(options.map_over, str) else list(options.map_over)
         check_mapped(graph, names, given)
         items = expand(given, names, options.map_mode, checked_clone(options.clone, names, tuple(given)))
@@ -326,7 +336,7 @@ class BaseRunner(ABC):
             mode=options.map_mode,
             keep_going=options.error_handling == "continue",
         )
-        map_run.workflow_id, map_run.refusal = options.workflow_id, refusal
+        map_run.workflow_id, map_run.refusal, map_run.answers = options.workflow_id, refusal, answers
         return map_run, dispatcher if map_run.items else None  # a map of no items has no events
 
     def _admit(
@@ -355,7 +365,7 @@ class BaseRunner(ABC):
             unmet = sorted(_NEEDS_STORE.intersection(vars(options)))
             raise ValueError(
                 f"{', '.join(unmet)} {'needs' if len(unmet) == 1 else 'need'} a runner with a checkpointer: "
-                f"{type(self).__name__}(checkpointer=SqliteCheckpointer('runs.db'))."
+                f"{type(self).__name__}(checkpointer='runs.db')."
             )
         return None
 
@@ -379,7 +389,7 @@ class BaseRunner(ABC):
         """Return the result, or raise what the run ended with."""
         result = result_of(run)
         if run.failure is None:
-            if not (run.fixed and run.scope.options.on_missing == "ignore"):
+            if not (run.fixed and run.context.options.on_missing == "ignore"):
                 report(run)
             return result
         error = run.error
@@ -400,7 +410,7 @@ class BaseRunner(ABC):
                 annotate(bad.error, _note(bad, bad.failure))
             reraise(bad.error)
         for run in map_run.runs:
-            if run is not None and run.status is RunStatus.COMPLETED:
+            if run is not None and run.failure is None:
                 report(run)
         return result
 
@@ -426,12 +436,22 @@ _SELECTING = frozenset(("select", "entrypoint", "on_internal_override"))  # what
 _NEEDS_STORE = HISTORY_OPTIONS | {"workflow_id"}
 
 
-def _not_a_store(runner: str, given: Any) -> str:
-    path = given if isinstance(given, str) else "runs.db"
-    return (
-        f"checkpointer must be a Checkpointer, got {got(given)}. "
-        f"Write {runner}(checkpointer=SqliteCheckpointer({path!r}))."
-    )
+def _store_of(runner: str, given: Any) -> Checkpointer | None:
+    """Return the store that was given, or the one in the file whose path was given. Raises TypeError."""
+    if isinstance(given, str | PathLike):
+        if "://" in str(given):
+            raise TypeError(
+                f"checkpointer takes the path of a SQLite file; for a server write {runner}("
+                "checkpointer=PostgresCheckpointer(...))."
+            )
+        return checkpointers.SqliteCheckpointer(given)
+    if given is not None and not hasattr(given, "save_step"):
+        raise TypeError(
+            f"checkpointer must be a Checkpointer or the path of a SQLite file, got {got(given)}. "
+            f"Write {runner}(checkpointer='runs.db')."
+        )
+    store: Checkpointer | None = given
+    return store
 
 
 def needs_interrupts(graph: Graph, why: str) -> IncompatibleRunnerError:

@@ -42,7 +42,7 @@ class Handle(Generic[R]):
 
     def stop(self, info: Any = None) -> None:
         """Ask the run to stop before its next node."""
-        self._run.scope.stop(info)
+        self._run.context.stop(info)
 
     def result(self) -> R:
         """Wait for the run to end and return its result. Raises the errors of `run` or `map`."""
@@ -86,7 +86,7 @@ def until_left(run: Run | MapRun, steps: Iterator[T]) -> Iterator[T]:
         for step in steps:  # noqa: UP028 - `yield from` would throw the GeneratorExit of the consumer into the run
             yield step
     except GeneratorExit:
-        run.scope.stop(LEFT)
+        run.context.stop(LEFT)
         for _ in steps:
             pass
         raise

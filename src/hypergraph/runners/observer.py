@@ -46,7 +46,7 @@ class EventObserver:
 
     async def replayed(self, run: Run) -> None:
         """Emit start and end of the steps that were restored from history."""
-        for _, step, *_ in run.past.rows:
+        for _, step, *_ in run.resumed.rows:
             start = events.NodeStartEvent(**_inside(run), node_name=step.name, replayed=True)
             await self._emit(start)
             await self._emit(
@@ -111,16 +111,16 @@ class EventObserver:
         await self._emit(event)
         return event.span_id
 
-    async def node_ended(self, run: Run, step: Step, detail: StepOutcome, seconds: float) -> None:
+    async def node_ended(self, run: Run, step: Step, outcome: StepOutcome, seconds: float) -> None:
         """Close the span of a node."""
         await self._emit(
             events.NodeEndEvent(
                 **_inside(run),
-                span_id=detail.span_id,
+                span_id=outcome.span_id,
                 node_name=step.name,
                 duration_ms=seconds * 1000,
-                cached=detail.cached,
-                inner_logs=_logs(detail.inner),
+                cached=outcome.cached,
+                inner_logs=_logs(outcome.inner),
             )
         )
 
@@ -159,7 +159,7 @@ class EventObserver:
                 node_name=step.name,
                 workflow_id=run.workflow_id,
                 value=pause.value,
-                response_param=".".join((*pause.path[len(run.path) :], pause.response_param)),
+                response_param=".".join((*pause.path[len(run.trail) :], pause.response_param)),
             )
         )
 
@@ -182,9 +182,9 @@ class EventObserver:
     def flush(self) -> None:
         """Deliver the backlog without waiting; subclasses that can do so override this."""
 
-    def stop_requested(self, scope: CallContext, info: Any) -> None:
+    def stop_requested(self, context: CallContext, info: Any) -> None:
         """Emit a stop request."""
-        root = scope.root
+        root = context.root
         if root is not None:
             self.backlog.append(  # the request may come from another thread: the run delivers it
                 events.StopRequestedEvent(

@@ -53,7 +53,7 @@ class SyncRunner(BaseRunner):
 
     Args:
         cache: where nodes with cache=True find results
-        checkpointer: the store that records every run
+        checkpointer: the store that records every run, or the path of a SQLite file
         max_iterations: rounds that a loop may take each time it is entered; 1000 by default
         logger: the logger that nodes get as NodeContext.logger
         executor: what calls the nodes: an Executor, or a dict from node names to executors
@@ -195,16 +195,16 @@ class SyncRunner(BaseRunner):
 
     def _drive(self, run: Run | MapRun, dispatcher: EventDispatcher | None) -> None:
         """Execute to the end in this thread."""
-        live, scope = self._live, run.scope
-        live.add(scope)
+        live, context = self._live, run.context
+        live.add(context)
         try:
             work = execute(run) if isinstance(run, Run) else run.execute()
-            if scope.kernel.executors is None:
+            if context.kernel.executors is None:
                 finish(work)
             else:
                 runners.finish_on_loop(run, work)
         finally:
-            live.discard(scope)
+            live.discard(context)
             if dispatcher is not None:
                 dispatcher.shutdown()
 
@@ -217,11 +217,11 @@ class SyncRunner(BaseRunner):
 
     def _steps(self, run: Run | MapRun, dispatcher: EventDispatcher | None, handover: Any) -> Iterator[Any]:
         """Execute, and yield what the run publishes."""
-        self._live.add(run.scope)
+        self._live.add(run.context)
         try:
             work = execute(run) if isinstance(run, Run) else run.execute()
             yield from work.__await__() if handover is None else runners.steps_on_loop(run, work, handover)
         finally:
-            self._live.discard(run.scope)
+            self._live.discard(run.context)
             if dispatcher is not None:
                 dispatcher.shutdown()

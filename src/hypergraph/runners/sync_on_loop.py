@@ -54,7 +54,7 @@ def _private_loop(run: Run | MapRun) -> Iterator[Callable[[Coroutine[Any, Any, A
             try:
                 return future.result()
             except KeyboardInterrupt:
-                run.scope.stop("interrupted")
+                run.context.stop("interrupted")
                 raise
 
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,7 +24,6 @@ from hypergraph.runs.log import MapLog, RunLog, tally
 
 _FIELDS = ("values", "status", "run_id", "workflow_id", "error", "pause", "log", "failure", "nested")
 _MAX_VALUES = 50
-_repr_state = threading.local()
 
 
 def error_text(error: BaseException | None) -> str | None:
@@ -34,7 +32,13 @@ def error_text(error: BaseException | None) -> str | None:
 
 
 class RunResult:
-    """The result of one run: its values, status and log."""
+    """The result of one run: its values, status and log.
+
+    >>> count = FunctionNode(lambda words: len(words), "count", "total")
+    >>> result = SyncRunner().run(Graph([count]), words=["a", "b"])
+    >>> result["total"], result.completed
+    (2, True)
+    """
 
     workflow_id: str | None = None  # of the stored run, if there is one
     error: BaseException | None = None  # the exception that a node raised, if one did
@@ -131,24 +135,16 @@ class RunResult:
         }
 
     def __repr__(self) -> str:
-        extras = {"workflow_id": self.workflow_id, "error": self.error, "pause": self.pause}
-        shown = [f"{name}={preview(value)}" for name, value in extras.items() if value is not None]
-        parts = (self.status.value, f"run_id={preview(self.run_id)}", *shown, self._values_text())
-        return bounded(f"RunResult({', '.join(parts)})")
-
-    def _values_text(self) -> str:
-        # A result inside the values of another one is shown without values: the depth limit would start anew,
-        # and a result that contains itself would recurse forever.
-        if getattr(_repr_state, "busy", False):
-            return "..."
-        _repr_state.busy = True
-        try:
-            return f"values={preview(self.values, depth=3)}"
-        finally:
-            _repr_state.busy = False
+        return self._text(list(self.values))  # names only: a repr gets into logs and tracebacks
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        printer.text(repr(self))
+        printer.text(self._text(self.values))
+
+    def _text(self, values: object) -> str:
+        given = {"workflow_id": self.workflow_id, "error": self.error, "pause": self.pause}
+        shown = [f"{name}={preview(value)}" for name, value in given.items() if value is not None]
+        parts = (self.status.value, f"run_id={preview(self.run_id)}", *shown)
+        return bounded(f"RunResult({', '.join(parts)}, values={preview(values, depth=3)})")
 
     def _repr_html_(self) -> str:
         names = list(self.values)
@@ -173,7 +169,9 @@ def _empty() -> RunResult:
 
 
 def overall(found: Collection[RunStatus]) -> RunStatus:
-    """Return the status of a map from the statuses of its items."""
+    """Return the status of a map from the statuses of its items; one that waits for answers is not over."""
+    if RunStatus.PAUSED in found and RunStatus.STOPPED not in found:
+        return RunStatus.PAUSED
     if RunStatus.FAILED in found:
         if RunStatus.COMPLETED in found:
             return RunStatus.PARTIAL
@@ -185,7 +183,13 @@ def overall(found: Collection[RunStatus]) -> RunStatus:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class MapResult(Sequence[RunResult]):
-    """The results of all items of a map, in input order."""
+    """The results of all items of a map, in input order.
+
+    >>> count = FunctionNode(lambda words: len(words), "count", "total")
+    >>> results = SyncRunner().map(Graph([count]), words=[["a"], ["b", "c"]], map_over="words")
+    >>> [result["total"] for result in results], len(results.failures)
+    ([1, 2], 0)
+    """
 
     results: tuple[RunResult, ...]  # of the items, in their order
     run_id: str | None = None  # of the map; None if there was no item
@@ -269,6 +273,16 @@ class MapResult(Sequence[RunResult]):
     def failed(self) -> bool:
         """Whether any item failed."""
         return bool(self.failures)
+
+    @property
+    def pauses(self) -> tuple[PauseInfo, ...]:
+        """The open questions of all items, each under the key that answers it in the map."""
+        return tuple(pause for result in self.results for pause in result.pauses)
+
+    @property
+    def pause(self) -> PauseInfo | None:
+        """The first of the open questions."""
+        return next(iter(self.pauses), None)
 
     @property
     def failures(self) -> list[RunResult]:

@@ -47,10 +47,20 @@ from hypergraph.views.workflow import workflow
 from hypergraph.views.workflows import with_owners, workflows
 
 READ_ONLY = "read_only"
-_STATUSES = {NOT_FOUND: 404, AMBIGUOUS: 409, USAGE: 400, STORE: 503, REFUSED: 409, READ_ONLY: 403}
+UNAUTHORIZED = "unauthorized"
+_STATUSES = {
+    UNAUTHORIZED: 401,
+    NOT_FOUND: 404,
+    AMBIGUOUS: 409,
+    USAGE: 400,
+    STORE: 503,
+    REFUSED: 409,
+    READ_ONLY: 403,
+}
 _WORDS = {
     404: (NOT_FOUND, "Not found"),
     405: (USAGE, "Method not allowed"),
+    408: (USAGE, "The request body did not arrive in time"),
     413: (USAGE, "Request body too large"),
 }
 _LOG = logging.getLogger("hypergraph.ui")

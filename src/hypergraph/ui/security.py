@@ -1,18 +1,18 @@
 """Access control of the server: host, origin and token are checked for every request before routing.
 
-Only a browser or a program with the token is admitted, and only under a name of this machine. Requests of a
-page of another origin are refused: they lack the cookie (SameSite=Strict), name that origin, or use another
-host. The headers of every response forbid the browser what the page does not need.
+The files of the page are public. Everything else needs the token, in a header that a browser never adds by
+itself: a cookie would also be sent to other ports of this machine. The page keeps the token in the storage of
+its origin, which includes the port. The headers of every response forbid the browser what the page does not
+need.
 """
 
 from __future__ import annotations
 
 import re
 import secrets
+import threading
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
-from http.cookies import CookieError, SimpleCookie
 from typing import Any, NamedTuple
-from urllib.parse import parse_qsl
 
 from hypergraph.ui.assets import import_map_hash
 
@@ -22,6 +22,8 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
+ADMITTED = "hypergraph.admitted"  # set in the scope of a request that has the token
+LOGIN = "/api/v1/token"  # exchanges the one-time code for the token
 _PLAIN_PATH = re.compile(rb"/[A-Za-z0-9/._-]*")
 _OURS = (None, "same-origin", "none")  # Sec-Fetch-Site; old browsers and programs do not send it
 _HEADERS = {
@@ -50,7 +52,6 @@ class Gate:
         self._app, self._refuse = app, refuse
         self._token = token.encode()
         self._hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost")}
-        self._cookie = cookie_name(port)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
@@ -63,33 +64,25 @@ class Gate:
         app = self._app if refusal is None else self._refuse(refusal)
         await app(scope, receive, _guarded(send))
 
-    def is_token(self, text: str | None) -> bool:
-        """Return whether a text is the token, compared in constant time."""
-        return text is not None and secrets.compare_digest(text.encode("utf-8", "replace"), self._token)
-
     def _check(self, scope: Scope, headers: dict[str, str]) -> Refusal | None:
         if headers.get("host") not in self._hosts:
             return Refusal(403, "forbidden", "Invalid Host header: use the address of this server")
         if not _PLAIN_PATH.fullmatch(scope.get("raw_path") or b""):
             return Refusal(404, "not_found", "Not found")
-        is_entrance = scope["path"] == "/"
-        if not is_entrance and headers.get("sec-fetch-site") not in _OURS:
+        path = scope["path"]
+        if path != "/" and headers.get("sec-fetch-site") not in _OURS:
             return Refusal(403, "forbidden", "Requests from other origins are not allowed")
-        if is_entrance and self.is_token(_asked(scope).get("token")):
+        if path == "/" or path.startswith("/static/"):
             return None
-        bearer = self._bears(headers)
-        if not bearer and not self.is_token(self._cookie_of(headers)):
-            hint = "Open the address that `hypergraph ui` printed, or send its token as a bearer token"
-            return Refusal(401, "unauthorized", "Missing or invalid token", hint)
-        if scope["method"] == "POST":
-            return self._check_post(headers, bearer=bearer)
-        return None
+        if path != LOGIN:
+            if not self._bears(headers):
+                hint = "Open the address that `hypergraph ui` printed, or send its token as a bearer token"
+                return Refusal(401, "unauthorized", "Missing or invalid token", hint)
+            scope[ADMITTED] = True
+        return self._check_post(headers) if scope["method"] == "POST" else None
 
-    def _check_post(self, headers: dict[str, str], *, bearer: bool) -> Refusal | None:
-        origin = headers.get("origin")
-        if origin is None and not bearer:
-            return Refusal(403, "forbidden", "Missing Origin header")
-        if origin is not None and origin != f"http://{headers['host']}":
+    def _check_post(self, headers: dict[str, str]) -> Refusal | None:
+        if headers.get("origin") not in (None, f"http://{headers['host']}"):
             return Refusal(403, "forbidden", "Requests from other origins are not allowed")
         if headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
             return Refusal(415, "usage", "The body must be JSON", "Send Content-Type: application/json")
@@ -97,19 +90,24 @@ class Gate:
 
     def _bears(self, headers: dict[str, str]) -> bool:
         scheme, _, token = headers.get("authorization", "").partition(" ")
-        return scheme.lower() == "bearer" and self.is_token(token.strip())
-
-    def _cookie_of(self, headers: dict[str, str]) -> str | None:
-        try:
-            found = SimpleCookie(headers.get("cookie", "")).get(self._cookie)
-        except CookieError:
-            return None
-        return found.value if found else None
+        given = token.strip().encode("utf-8", "replace")
+        return scheme.lower() == "bearer" and secrets.compare_digest(given, self._token)
 
 
-def cookie_name(port: int) -> str:
-    """Return the name of the cookie with the token; browsers share cookies between ports."""
-    return f"hypergraph-{port}"
+class Code:
+    """A code that a browser exchanges for the token, once."""
+
+    def __init__(self) -> None:
+        self.text = secrets.token_urlsafe(32)
+        self._lock, self._is_used = threading.Lock(), False
+
+    def use(self, given: str) -> bool:
+        """Return whether the text is the code, and was not used before; it is used now."""
+        if not secrets.compare_digest(given.encode("utf-8", "replace"), self.text.encode()):
+            return False
+        with self._lock:
+            was_used, self._is_used = self._is_used, True
+        return not was_used
 
 
 def policy() -> str:
@@ -151,7 +149,3 @@ def _headers(scope: Scope) -> dict[str, str]:
         key = name.decode("latin-1").lower()
         found[key] = "" if key in found else value.decode("latin-1")
     return found
-
-
-def _asked(scope: Scope) -> dict[str, str]:
-    return dict(parse_qsl(scope["query_string"].decode("latin-1")))

@@ -26,6 +26,7 @@ from hypergraph.ui.actions import ACTIONS, Action, Actions, Import, action_of
 from hypergraph.ui.api import (
     QUERIES,
     READ_ONLY,
+    UNAUTHORIZED,
     Handler,
     Query,
     as_json,
@@ -36,7 +37,7 @@ from hypergraph.ui.api import (
     with_errors,
 )
 from hypergraph.ui.assets import asset
-from hypergraph.ui.security import App, Gate, cookie_name
+from hypergraph.ui.security import LOGIN, App, Code, Gate, Receive, Scope, Send
 from hypergraph.views.problems import REFUSED, Problem
 
 INTERVAL = 0.2  # seconds between two polls
@@ -53,35 +54,40 @@ class Live:
 
     def __init__(self, store: Checkpointer) -> None:
         self._store = store
-        self._listeners: set[_Listener] = set()
+        self._listeners: set[Listener] = set()
         self._watching: asyncio.Task[None] | None = None
         self._is_ready = asyncio.Event()
         self._is_over = False
 
-    async def listen(self) -> AsyncIterator[bytes]:
-        """Yield server-sent events until the server stops: all changes after the first event are reported."""
-        listener = _Listener()
+    def admit(self) -> Listener:
+        """Return a new listener. Raises Problem if there are too many.
+
+        It counts from here on, not from its first event: of many requests at once no more are admitted.
+        """
+        if len(self._listeners) >= LISTENERS:
+            raise Problem(REFUSED, f"{LISTENERS} pages are open already", "Close some of them")
+        listener = Listener()
         self._listeners.add(listener)
+        return listener
+
+    def dismiss(self, listener: Listener) -> None:
+        """Forget a listener; the store is not watched without one."""
+        self._listeners.discard(listener)
+        if not self._listeners and self._watching is not None:
+            self._watching.cancel()
+            self._watching = None
+
+    async def events(self, listener: Listener) -> AsyncIterator[bytes]:
+        """Yield server-sent events until the server stops: all changes after the first event are reported."""
         if self._watching is None:
             self._is_ready = asyncio.Event()
             self._watching = asyncio.create_task(self._watch(self._is_ready))
-        try:
-            await self._is_ready.wait()
-            yield b"retry: 1000\n: listening\n\n"
-            while not self._is_over:
-                message = await listener.next_message()
-                if not self._is_over:
-                    yield message
-        finally:
-            self._listeners.discard(listener)
-            if not self._listeners and self._watching is not None:
-                self._watching.cancel()
-                self._watching = None
-
-    def admit(self) -> None:
-        """Raise Problem if there are too many listeners."""
-        if len(self._listeners) >= LISTENERS:
-            raise Problem(REFUSED, f"{LISTENERS} pages are open already", "Close some of them")
+        await self._is_ready.wait()
+        yield b"retry: 1000\n: listening\n\n"
+        while not self._is_over:
+            message = await listener.next_message()
+            if not self._is_over:
+                yield message
 
     def close(self) -> None:
         """End the streams of all listeners."""
@@ -118,7 +124,7 @@ class Live:
         return await run_sync(look)
 
 
-class _Listener:
+class Listener:
     """Changes that one page has not received yet."""
 
     def __init__(self) -> None:
@@ -155,6 +161,7 @@ def changed_ids(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
 
 API = "/api/v1/"
 BODY = 1_000_000  # bytes of an action at most
+BODY_SECONDS = 20.0  # without a byte of the body
 FILE = 64_000_000  # bytes of an import at most
 _THREADS = 4  # queries at once, and as many actions
 
@@ -169,6 +176,7 @@ class Setup(NamedTuple):
     version: str
     graphs: Mapping[str, Graph]  # that the page may run
     read_only: bool = False
+    code: Code | None = None  # of the browser that is opened
 
 
 class Server:
@@ -204,7 +212,7 @@ class Server:
             f"{API}export": self._export,
             **{f"{API}{name}": self._querying(query) for name, query in QUERIES.items()},
         }
-        doing = {f"{API}{name}": self._acting(kind) for name, kind in ACTIONS.items()}
+        doing = {LOGIN: self._login, **{f"{API}{name}": self._acting(kind) for name, kind in ACTIONS.items()}}
         return [
             *(Route(path, with_errors(handler), methods=["GET"]) for path, handler in answering.items()),
             *(Route(path, with_errors(handler), methods=["POST"]) for path, handler in doing.items()),
@@ -248,16 +256,42 @@ class Server:
         return Response(file.content, media_type=file.type, headers=headers)
 
     async def _events(self, _: Request) -> Response:
-        self._live.admit()
-        return StreamingResponse(self._live.listen(), media_type="text/event-stream")
+        return _EventStream(self._live, self._live.admit())
+
+    async def _login(self, request: Request) -> Response:
+        try:
+            given = msgspec.json.decode(await _body(request, BODY), type=_Login)
+        except msgspec.MsgspecError:
+            raise HTTPException(400) from None
+        code = self._setup.code
+        if code is None or not code.use(given.code):
+            hint = "Open the address that `hypergraph ui` printed"
+            raise Problem(UNAUTHORIZED, "This code is invalid or was used before", hint)
+        return as_json(encoded({"schema": "hypergraph.token/1", "token": self._setup.token}))
 
     async def _entrance(self, request: Request) -> Response:
-        if "token" not in request.query_params:
-            return _served(request, "index.html")
-        answer = RedirectResponse("/", status_code=303)  # the token was checked before
-        name = cookie_name(self._setup.port)
-        answer.set_cookie(name, self._setup.token, httponly=True, samesite="strict", path="/")
-        return answer
+        if request.url.hostname == "localhost":
+            # That name may also lead to ::1, where another user can listen: the page has one origin.
+            return RedirectResponse(f"http://127.0.0.1:{self._setup.port}/", status_code=307)
+        return _served(request, "index.html")
+
+
+class _Login(msgspec.Struct, forbid_unknown_fields=True):
+    code: str
+
+
+class _EventStream(StreamingResponse):
+    """A response that dismisses its listener, also if the client left before the first event."""
+
+    def __init__(self, live: Live, listener: Listener) -> None:
+        super().__init__(live.events(listener), media_type="text/event-stream")
+        self._live, self._listener = live, listener
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._live.dismiss(self._listener)
 
 
 async def _file(request: Request) -> Response:
@@ -278,16 +312,21 @@ def _served(request: Request, name: str) -> Response:
 
 
 async def _body(request: Request, most: int) -> bytes:
-    """Return the body of a request; a longer one is not read to its end."""
-    found = bytearray()
+    """Return the body of a request; one that is longer, or stops to arrive, is not read to its end."""
+    found, parts = bytearray(), aiter(request.stream())
     try:
-        async for part in request.stream():
+        while True:
+            async with asyncio.timeout(BODY_SECONDS):
+                part = await anext(parts, None)
+            if part is None:
+                return bytes(found)
             found += part
             if len(found) > most:
                 raise HTTPException(413)
+    except TimeoutError:
+        raise HTTPException(408) from None
     except ClientDisconnect:
         raise HTTPException(400) from None
-    return bytes(found)
 
 
 async def _unrouted(_: Request, error: Exception) -> Response:

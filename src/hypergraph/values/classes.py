@@ -1,9 +1,9 @@
 """Objects of user classes as fields, and the classes that stored data can be read as.
 
 Supported are classes whose fields are their whole state: dataclass, NamedTuple, msgspec.Struct, pydantic
-model, Enum. All of them can be stored. Reading builds objects only of classes named by running code, with
-`register` or in an annotation; nothing is imported, and fields are set without calling `__init__`. (Only the
-`__post_init__` of a Struct runs again.)
+model, Enum. Reading builds objects only of classes that running code names: with `register`, in annotations,
+or in the modules of the functions of a graph. Nothing is imported, and fields are set without calling
+`__init__`. (Only the `__post_init__` of a Struct runs again.)
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import enum
 import functools
 import inspect
 import sys
+import types
 import typing
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar, cast
 
 import msgspec
@@ -205,12 +206,25 @@ def name_of(cls: type[Any]) -> str:
 
 
 def _classes_in(annotation: Any) -> Iterator[type[Any]]:
-    """Yield the supported classes in an annotation, including those in unions and generics."""
-    if isinstance(annotation, type) and kind_of(annotation):
-        yield annotation
-    parts = annotation if type(annotation) is list else typing.get_args(annotation)
-    for part in parts:
-        yield from _classes_in(part)
+    """Yield the supported classes in an annotation, including those in unions, generics and TypedDicts."""
+    waiting: list[Any] = [annotation]
+    seen: set[int] = set()
+    while waiting:
+        part = waiting.pop()
+        if id(part) in seen:  # a TypedDict or an alias can contain itself
+            continue
+        seen.add(id(part))
+        if isinstance(part, type) and kind_of(part):
+            yield part
+        elif typing.is_typeddict(part):
+            waiting += _field_annotations(part)
+        elif type(part) is list:
+            waiting += part
+        else:
+            waiting += typing.get_args(part)
+            for link in ("__supertype__", "__value__"):  # of NewType, of an alias
+                if type(part).__module__ == "typing" and hasattr(part, link):
+                    waiting.append(getattr(part, link))
 
 
 def _field_annotations(cls: type[Any]) -> Iterable[Any]:
@@ -220,22 +234,168 @@ def _field_annotations(cls: type[Any]) -> Iterable[Any]:
         return ()
 
 
-class Classes:
-    """The classes that stored data can be read as: registered ones, and those of their fields."""
+def forms_of(annotations: Iterable[Any]) -> list[str]:
+    """Return the names and fields of the classes in annotations, and of the classes of their fields."""
+    waiting = [cls for annotation in annotations for cls in _classes_in(annotation)]
+    found: dict[type[Any], str] = {}
+    while waiting:
+        cls = waiting.pop()
+        if cls not in found:
+            hints = _field_annotations(cls)
+            parts = cls.__members__ if issubclass(cls, enum.Enum) else getattr(cls, "__annotations__", ())
+            found[cls] = f"{name_of(cls)}({', '.join(parts)})"
+            waiting += [inner for hint in hints for inner in _classes_in(hint)]
+    return sorted(found.values())
 
-    def __init__(self, annotations: Iterable[Any] = ()) -> None:
+
+def line_for(name: str) -> str:
+    """Return the line of code that makes a class of stored data known."""
+    module, _, qualname = name.partition(":")
+    if not all(part.isidentifier() for part in f"{module}.{qualname}".replace("<locals>", "x").split(".")):
+        return "register(...) with this class"  # stored data may hold any text
+    is_local = module == "__main__" or "<" in qualname
+    first = qualname.partition(".")[0]
+    return f"register({qualname})" if is_local else f"from {module} import {first}; register({qualname})"
+
+
+_PLAIN = (str, bytes, int, float, bool, types.NoneType)
+_CONTAINERS = (list, tuple, set, frozenset)
+_MANY = 1000  # objects looked at in closures and defaults
+
+
+class Scope:
+    """The classes that functions can name.
+
+    These are the classes in their closures and defaults, in their modules, and in packages that these modules
+    import. A module that is not loaded is not looked at.
+    """
+
+    def __init__(self, functions: Iterable[Any] = ()) -> None:
+        self._functions = tuple(functions)
+        self._held: dict[str, type[Any]] = {}
+        self._modules: dict[int, dict[str, Any]] = {}  # the globals of the functions
+        self._packages: set[str] | None = None  # read late: modules may still be loading
+
+    def find(self, name: str) -> type[Any] | None:
+        """Return the class of this name, None if the functions cannot name it."""
+        if not self._functions:
+            return None
+        if self._packages is None:
+            self._packages = self._read()
+        module, _, qualname = name.partition(":")
+        own = [names for names in self._modules.values() if names.get("__name__") == module]
+        loaded = sys.modules.get(module) if module.partition(".")[0] in self._packages else None
+        for names in (*own, *([] if loaded is None else [vars(loaded)])):
+            if (found := _inside(names, qualname, name)) is not None:
+                return found
+        if name in self._held:
+            return self._held[name]
+        for names in self._modules.values():  # a class with another name than its variable
+            for value in list(names.values()):
+                if isinstance(value, type) and name_of(value) == name and kind_of(value):
+                    return value
+        return None
+
+    def _read(self) -> set[str]:
+        """Look through the functions; return the packages that their modules refer to."""
+        waiting: list[Any] = list(self._functions)
+        seen: set[int] = set()
+        while waiting and len(seen) < _MANY:
+            one = waiting.pop()
+            if isinstance(one, _PLAIN) or id(one) in seen:
+                continue
+            seen.add(id(one))
+            waiting += self._referred(one)
+        packages = set()
+        for names in self._modules.values():
+            packages.add(str(names.get("__name__")).partition(".")[0])
+            for value in list(names.values()):
+                home = value.__name__ if isinstance(value, types.ModuleType) else _home_of(value)
+                packages.add(home.partition(".")[0])
+        return packages
+
+    def _referred(self, one: Any) -> list[Any]:
+        """Note what an object names; return the objects to look at next."""
+        if isinstance(one, types.FunctionType):
+            self._modules[id(one.__globals__)] = one.__globals__
+            cells = [cell.cell_contents for cell in one.__closure__ or () if _is_filled(cell)]
+            defaults = [*(one.__defaults__ or ()), *(one.__kwdefaults__ or {}).values()]
+            return [*cells, *defaults, one.__dict__.get("__wrapped__")]
+        if isinstance(one, types.MethodType):
+            return [one.__func__, one.__self__]
+        if isinstance(one, functools.partial):
+            return [one.func, *one.args, *one.keywords.values()]
+        if isinstance(one, type):
+            if kind_of(one):
+                self._held.setdefault(name_of(one), one)
+            loaded = sys.modules.get(one.__module__)
+            if loaded is not None and one.__module__ != "builtins":
+                self._modules[id(vars(loaded))] = vars(loaded)
+            return []
+        if type(one) in _CONTAINERS:
+            return list(one)
+        if type(one) is dict:
+            return [*one, *one.values()]
+        return [type(one)]
+
+
+def _is_filled(cell: types.CellType) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018 -- raises while the variable has no value
+    except ValueError:
+        return False
+    return True
+
+
+def _home_of(value: Any) -> str:
+    """Return the module of a class, a function, or the class of an object."""
+    kind = value if isinstance(value, (type, types.FunctionType)) else type(value)
+    home = kind.__module__
+    return home if isinstance(home, str) else ""
+
+
+def _inside(names: Mapping[str, Any], qualname: str, name: str) -> type[Any] | None:
+    """Return the class at this path, if it calls itself so; attributes are not computed."""
+    found: Any = None
+    for part in qualname.split("."):
+        found = names.get(part)
+        if not isinstance(found, type):
+            return None
+        names = vars(found)
+    return found if name_of(found) == name and kind_of(found) else None
+
+
+class Classes:
+    """The classes that stored data can be read as: named ones, those of their fields, those of a scope."""
+
+    def __init__(self, annotations: Iterable[Any] = (), functions: Iterable[Any] = ()) -> None:
         self._named: dict[str, type[Any]] = {}
+        self._known: set[type[Any]] = set()  # classes that `find` returns
+        self._scope = Scope(functions)
         for annotation in annotations:
             for cls in _classes_in(annotation):
                 self.add(cls)
 
     def add(self, cls: type[Any], names: Iterable[str] = ()) -> None:
-        """Register a class under its name and further names."""
+        """Make a class known under its name and further names."""
         for name in (name_of(cls), *names):
             self._named[name] = cls
 
+    def knows(self, cls: type[Any]) -> bool:
+        """Return whether objects of this class can be read back; of two with one name, the newer counts."""
+        if cls in self._known:
+            return True
+        name = name_of(cls)
+        if self.find(name) is not cls:
+            if self._scope.find(name) is not cls:
+                return False
+            self._known.discard(self._named[name])
+            self._named[name] = cls  # it was defined again, as notebooks do
+        self._known.add(cls)
+        return True
+
     def find(self, name: str) -> type[Any] | None:
-        """Return the class of this name, None if it is not registered."""
+        """Return the class of this name, None if it is not known."""
         if name not in self._named:  # annotations are read late: forward references resolve only now
             waiting = list(self._named.values())
             seen = set(waiting)
@@ -246,7 +406,26 @@ class Classes:
                     seen.update(fresh)
                     for cls in fresh:
                         self._named.setdefault(name_of(cls), cls)
-        return self._named.get(name)
+        return self._named.get(name) or self._scope.find(name) or self._subclass(name)
+
+    def _subclass(self, name: str) -> type[Any] | None:
+        """Return the class of this name if it is derived from a known one: an annotation allows it.
+
+        A class that a function defines is not there before that function is called.
+        """
+        if "<locals>" in name:
+            return None
+        waiting: list[type[Any]] = list(self._named.values())
+        seen = set(waiting)
+        while waiting:
+            below: list[type[Any]] = type.__subclasses__(waiting.pop())
+            fresh: list[type[Any]] = [cls for cls in below if cls not in seen]
+            for cls in reversed(fresh):
+                if name_of(cls) == name and kind_of(cls):
+                    return cls  # type: ignore[no-any-return]  # a class: `below` has nothing else
+            seen.update(fresh)
+            waiting += fresh
+        return None
 
 
 REGISTERED = Classes()

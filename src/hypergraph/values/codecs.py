@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import re
 import threading
@@ -14,6 +15,7 @@ from hypergraph.exceptions import DecryptionError
 from hypergraph.values.limits import MAX_SIZE, check_limit, check_size
 
 _PIECE = 64 * 1024  # passed to zlib and read from it at once; small, because zlib copies unconsumed input
+_SEAL = b"seal"  # the identity of seals; those of values contain a zero byte
 _ZSTD_RATIO = 32 * 1024  # four bytes become at most one block of 128 KiB; a larger claim is false
 _ZSTD_WINDOW = 1024, 128 * 1024 * 1024  # the smallest window of zstd, and the largest for levels up to 22
 
@@ -171,6 +173,8 @@ class CodecChain:
         links = [_Link(codec) for codec in codecs]
         _check_order(links)
         self._links = links
+        self._sealing = next((link for link in links if link.encrypts), None)
+        self.encrypts = self._sealing is not None  # whether the encoded bytes are encrypted
         self._known = {link.id: link for link in (*(_Link(codec) for codec in also_reads), *links)}
         self.format = "+".join(link.tag for link in links)  # the name of the chain in stored values
 
@@ -187,11 +191,6 @@ class CodecChain:
     def codecs(self) -> tuple[Codec, ...]:
         """The codecs that are applied, in order."""
         return tuple(link.codec for link in self._links)
-
-    @property
-    def encrypts(self) -> bool:
-        """Whether the encoded bytes are encrypted."""
-        return any(link.encrypts for link in self._links)
 
     def encode(self, data: bytes, identity: bytes = b"") -> bytes:
         """Return the bytes to store; `identity` identifies the row they belong to.
@@ -215,6 +214,24 @@ class CodecChain:
         for link in reversed(links):
             data = link.decode(data, bound)
         return data
+
+    def seal(self, facts: bytes) -> bytes | None:
+        """Return a proof that the owner of the key wrote these facts, None without an encryption."""
+        link = self._sealing
+        return None if link is None else link.encode(_digest(facts), _SEAL)
+
+    def check_seal(self, seal: bytes | None, facts: bytes) -> None:
+        """Check facts against their seal; without an encryption, everything passes.
+
+        Raises DecryptionError if there is none, or if the facts or the seal were changed.
+        """
+        link = self._sealing
+        if link is None or (seal is None and link.allow_plaintext):
+            return
+        if seal is None:
+            raise DecryptionError("they have no seal")
+        if link.decode(seal, _SEAL) != _digest(facts):
+            raise DecryptionError("their seal is that of others")
 
     def _readers(self, format: str) -> list[_Link]:
         readers = [self._reader(tag, format) for tag in format.split("+")] if format else []
@@ -258,6 +275,10 @@ class CodecChain:
 
     def __repr__(self) -> str:
         return f"CodecChain([{', '.join(map(repr, self.codecs))}])"
+
+
+def _digest(facts: bytes) -> bytes:
+    return hashlib.blake2b(facts, digest_size=24).digest()
 
 
 class _Link:

@@ -11,13 +11,15 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Iterable
 from typing import Any
 
+from hypergraph.values.undecodable import with_public_text
+
 MAX_SIZE = 1024**3  # bytes of one decoded value, unless a codec has its own limit
 
 LONGEST_TEXT = 500  # characters of the reason why a value cannot be read
 _LEAST, _TIMES = 64 * 1024 * 1024, 32  # bytes of memory for a value: some, and so many times its size
 # Bytes of memory that a container takes, with the reference to it: a list or an empty one, and a mapping.
 _EMPTY, _DICT = 72, 208
-_SMALL = 256 * 1024  # bytes of a value that cannot reach the limit
+SMALL = 256 * 1024  # bytes of a value that cannot reach the limit
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)  # one that does not end goes on to the end
 _EMPTIES, _DICTS = bytes([0x80, *range(0x90, 0xA0), 0xDC, 0xDD]), bytes([*range(0x81, 0x90), 0xDE, 0xDF])
 _FEW = 100  # elements that may all have the same hash
@@ -32,7 +34,7 @@ def memory_for(size: int) -> int:
 def check_json(data: bytes) -> None:
     """Raise ValueError if the containers in a JSON text would take too much memory."""
     size = len(data)
-    if size <= _SMALL or _json_cost(data) <= memory_for(size):
+    if _json_cost(data) <= memory_for(size):
         return
     if _json_cost(_STRING.sub(b"", data)) > memory_for(size):
         raise _too_many(size)
@@ -46,10 +48,9 @@ def _json_cost(data: bytes) -> int:
 def check_msgpack(data: bytes) -> None:
     """Raise ValueError if the containers in MessagePack would take too much memory."""
     size = len(data)
-    if size > _SMALL:
-        empty, dicts = size - len(data.translate(None, _EMPTIES)), size - len(data.translate(None, _DICTS))
-        if empty * _EMPTY + dicts * _DICT > memory_for(size) and _msgpack_cost(data) > memory_for(size):
-            raise _too_many(size)
+    empty, dicts = size - len(data.translate(None, _EMPTIES)), size - len(data.translate(None, _DICTS))
+    if empty * _EMPTY + dicts * _DICT > memory_for(size) and _msgpack_cost(data) > memory_for(size):
+        raise _too_many(size)
 
 
 def _too_many(size: int) -> ValueError:
@@ -109,7 +110,8 @@ def check_size(codec: Any, size: int) -> None:
     limit = getattr(codec, "max_size", MAX_SIZE)
     if size > limit:
         name = type(codec).__name__
-        raise ValueError(
+        text = (
             f"A value is larger than the {limit} bytes that {name} allows; "
             f"raise the limit with {name}(max_size=...)"
         )
+        raise with_public_text(ValueError(text), text)

@@ -16,9 +16,9 @@ from typing import Any, ClassVar, Self
 import msgspec
 
 from hypergraph.values.classes import REGISTERED, Classes, register
-from hypergraph.values.limits import LONGEST_TEXT, check_json, check_msgpack
-from hypergraph.values.trees import PLAIN, Reader, Writer, is_plain
-from hypergraph.values.undecodable import Undecodable
+from hypergraph.values.limits import LONGEST_TEXT, SMALL, check_json, check_msgpack
+from hypergraph.values.trees import PLAIN, SHORT, Reader, Writer, is_plain
+from hypergraph.values.undecodable import Undecodable, with_public_text
 
 __all__ = ["JsonSerializer", "MsgpackSerializer", "PickleSerializer", "Serializer", "Undecodable", "register"]
 
@@ -46,8 +46,12 @@ class Serializer(ABC):
     def deserialize(self, data: bytes) -> Any:
         """Return the value of these bytes, or an `Undecodable` with the reason."""
 
-    def with_types(self, annotations: Iterable[Any]) -> Serializer:
-        """Return a serializer that also rebuilds objects of the classes in these annotations."""
+    def with_types(self, annotations: Iterable[Any], functions: Iterable[Any] = ()) -> Serializer:
+        """Return a serializer for the classes that these annotations and functions name.
+
+        It also rebuilds objects of these classes, and refuses to store objects of classes that it does not
+        know.
+        """
         return self
 
     def without_types(self) -> Serializer:
@@ -68,10 +72,13 @@ class _TreeSerializer(Serializer):
     _check: Callable[[bytes], None]  # raises ValueError for bytes that would take too much memory
     _lossy = False
     _classes: tuple[Classes, ...] | None = (REGISTERED,)
+    _strict = False  # whether only objects of these classes are stored
 
     def serialize(self, value: Any) -> bytes:
         """Return the value as bytes. Raises TypeError, with type and path, if it cannot be stored exactly."""
         data = self._written(value)
+        if len(data) <= SMALL:
+            return data
         try:
             self._check(data)
         except ValueError as error:
@@ -80,25 +87,29 @@ class _TreeSerializer(Serializer):
 
     def _written(self, value: Any) -> bytes:
         try:
-            if is_plain(value, self._native):
+            is_small = type(value) is int and 0 <= value < SHORT
+            if is_small or type(value) in self._native or is_plain(value, self._native):
                 return self._encode(value)
         except (UnicodeEncodeError, RecursionError):
             pass  # a lone surrogate, which needs a tag, or deep nesting, which is reported below
         try:
-            writer = Writer(type(self).__name__, self._native, self._encode, self._lossy)
+            known = self._classes if self._strict else None
+            writer = Writer(type(self).__name__, self._native, self._encode, self._lossy, known)
             return self._encode(writer.write(value))
         except RecursionError:
             raise self._refused(value, "nested too deep") from None
 
     def _refused(self, value: Any, reason: object) -> TypeError:
-        return TypeError(f"{type(self).__name__} cannot store {type(value).__name__}: {reason}")
+        text = f"{type(self).__name__} cannot store {type(value).__name__}: {reason}"
+        return with_public_text(TypeError(text), text)
 
     def deserialize(self, data: bytes) -> Any:
         """Return the value of these bytes, or an `Undecodable` with the reason and the readable part."""
         if type(data) is not bytes:
             data = bytes(data)
         try:
-            self._check(data)
+            if len(data) > SMALL:
+                self._check(data)
             tree = self._decode(data)
             has_tags = b"$" in data and self._marker in data  # a single byte is found much faster
             del data  # frees memory early: it may be large
@@ -107,16 +118,21 @@ class _TreeSerializer(Serializer):
             reason = f"not readable as {self.id}: {type(error).__name__}: {error}"
             return Undecodable(reason[:LONGEST_TEXT])
 
-    def with_types(self, annotations: Iterable[Any]) -> Self:
-        """Return a serializer that also rebuilds objects of the classes in these annotations."""
+    def with_types(self, annotations: Iterable[Any], functions: Iterable[Any] = ()) -> Self:
+        """Return a serializer for the classes that these annotations and functions name.
+
+        It also rebuilds objects of these classes. What it stores it can read: `serialize` raises TypeError
+        for an object of a class that it does not know.
+        """
         other = copy.copy(self)
-        other._classes = (Classes(annotations), *(self._classes or ()))
+        other._classes = (Classes(annotations, functions), *(self._classes or ()))
+        other._strict = True
         return other
 
     def without_types(self) -> Self:
         """Return a serializer for viewing: it builds no objects of user classes, even registered ones."""
         other = copy.copy(self)
-        other._classes = None
+        other._classes, other._strict = None, False
         return other
 
 
@@ -182,7 +198,8 @@ class PickleSerializer(Serializer):
         try:
             return pickle.dumps(value, protocol=5)
         except Exception as error:  # __reduce__ can raise anything
-            raise TypeError(f"PickleSerializer cannot store {type(value).__qualname__}: {error}") from error
+            text = f"PickleSerializer cannot store {type(value).__qualname__}"
+            raise with_public_text(TypeError(f"{text}: {error}"), text) from error
 
     def deserialize(self, data: bytes) -> Any:
         """Return the value of these bytes, or an `Undecodable` with the reason."""

@@ -17,16 +17,16 @@ from typing import Any
 
 from hypergraph.exceptions import safe_text
 from hypergraph.values import arrays, frames, tags
-from hypergraph.values.classes import Classes, kind_of, name_of
+from hypergraph.values.classes import Classes, kind_of, line_for, name_of
 from hypergraph.values.limits import LONGEST_TEXT, check_hashes
 from hypergraph.values.tags import HIGHEST, LOWEST
-from hypergraph.values.undecodable import Undecodable
+from hypergraph.values.undecodable import Undecodable, UnknownClassError, with_public_text
 
 MARK = "$"
 MAX_DEPTH = 100  # a tree is at most twice as deep; reading it is recursive and has to fit on the stack
 PLAIN: frozenset[type] = frozenset({str, bool, NoneType})  # always native, whatever the encoder and content
 _NO_KEYS = repeat("")
-_SHORT = 2**30 - 1  # comparing with a small int takes half the time
+SHORT = 2**30 - 1  # comparing with a small int takes half the time
 _LONGEST_STEP = 60  # characters of a key in a path
 _REASONS = 1000  # parts of one value whose reasons are told
 _MORE = "one of many parts that cannot be read"
@@ -63,7 +63,7 @@ def is_plain(  # noqa: PLR0912 -- hot loop: another call per item would double i
             if not (depth and is_plain(item, native, depth - 1)):
                 return False
         elif kind is int:
-            if not (0 <= item < _SHORT or LOWEST <= item <= HIGHEST):
+            if not (0 <= item < SHORT or LOWEST <= item <= HIGHEST):
                 return False
         elif not (kind is float and item - item == 0.0) and kind not in native:  # inf - inf and NaN are NaN
             return False
@@ -80,19 +80,24 @@ def _is_uniform(items: list[Any], native: frozenset[type]) -> bool:
 # --- writing -------------------------------------------------------------------------------------
 
 
-def path_of(where: Where) -> str:
-    """Return the path of a part as a Python expression, like `value["a"][0]`."""
+def path_of(where: Where, *, keys: bool = True) -> str:
+    """Return the path of a part as a Python expression, like `value["a"][0]`; keys can be left out."""
     steps: list[str] = []
     while where is not None:
         where, step = where
-        steps.append(f".{step[:_LONGEST_STEP]}" if type(step) is _Attribute else f"[{_shown(step)}]")
+        steps.append(f".{step[:_LONGEST_STEP]}" if type(step) is _Attribute else f"[{_shown(step, keys)}]")
     return "value" + "".join(reversed(steps))
 
 
-def _shown(step: object) -> str:
+def _shown(step: object, keys: bool) -> str:
+    if not keys:
+        return "..."
     if type(step) is str and len(step) > _LONGEST_STEP:
         return repr(step[:_LONGEST_STEP] + "…")
     return repr(step) if type(step) in (str, int, bool, NoneType) else f"<{type(step).__name__}>"
+
+
+_PLAIN_DATA = "return plain data instead, or make its class a dataclass"
 
 
 class _Attribute(str):
@@ -102,19 +107,25 @@ class _Attribute(str):
 
 
 class Writer:
-    """Turn one value into a tree."""
+    """Turn one value into a tree; with classes, objects of other classes are refused."""
 
     def __init__(
-        self, owner: str, native: frozenset[type], encode: Callable[[Any], bytes], lossy: bool
+        self,
+        owner: str,
+        native: frozenset[type],
+        encode: Callable[[Any], bytes],
+        lossy: bool,
+        classes: Iterable[Classes] | None = None,
     ) -> None:
         self._owner, self._native, self._encode, self._lossy = owner, native, encode, lossy
+        self._classes = classes
 
     def write(self, value: Any, where: Where = None, depth: int = 0) -> Any:
         """Return the tree of a value. Raises TypeError with type and path of a part that cannot be stored."""
         kind = type(value)
         if depth > MAX_DEPTH:
             reason = f"it is nested deeper than {MAX_DEPTH} levels, or contains itself"
-            raise TypeError(self._message(value, where, reason))
+            raise self._refused(TypeError, value, where, reason, reason)
         if kind is list:
             return [self.write(item, (where, index), depth + 1) for index, item in enumerate(value)]
         if kind is dict:
@@ -138,19 +149,32 @@ class Writer:
         try:
             check_hashes(value)
         except ValueError as error:
-            raise TypeError(self._message(value, where, str(error))) from None
+            raise self._refused(TypeError, value, where, str(error)) from None
         keys = [self.write(key, (where, key), depth + 1) for key in value]
         return {MARK: "dict", "v": [part for pair in zip(keys, written, strict=True) for part in pair]}
 
     def _other(self, value: Any, where: Where, depth: int) -> Any:
         try:
             tag, parts = _to_parts(value)
+            if tag == "object" and self._classes is not None:
+                self._check_known(type(value))
         except Exception as error:  # a property of a user class can raise anything
-            reason = str(error) if type(error) is TypeError else f"its content cannot be read: {error!r}"
+            own = type(error) in (TypeError, UnknownClassError)
+            reason = str(error) if own else f"its content cannot be read: {error!r}"
             if not self._lossy:
-                raise TypeError(self._message(value, where, reason)) from error
+                is_unknown = type(error) is UnknownClassError
+                refusal = UnknownClassError if is_unknown else TypeError
+                public = reason if is_unknown or reason == _PLAIN_DATA else ""
+                raise self._refused(refusal, value, where, reason, public) from error
             return self.write(safe_text(value), where, depth)
         return self._tagged(tag, parts, where, depth)
+
+    def _check_known(self, kind: type[Any]) -> None:
+        if not any(known.knows(kind) for known in self._classes or ()):
+            raise UnknownClassError(
+                "a resume could not find its class; name it in an annotation of the graph, or add: "
+                + line_for(name_of(kind))
+            )
 
     def _tagged(self, tag: str, parts: tags.Parts, where: Where, depth: int) -> dict[str, Any]:
         tree: dict[str, Any] = {MARK: tag}
@@ -166,10 +190,17 @@ class Writer:
             tree["v"].sort(key=self._encode)  # the order of a set differs between processes
         return tree
 
-    def _message(self, value: object, where: Where, reason: str) -> str:
+    def _refused(
+        self, error: type[TypeError], value: object, where: Where, reason: str, public: str = ""
+    ) -> TypeError:
+        """Return the error for a part of a value; `public` is the reason if it quotes nothing of it."""
         kind = type(value)
-        place = "" if where is None else f" at {path_of(where)}"
-        return f"{self._owner} cannot store {kind.__module__}.{kind.__qualname__}{place}: {reason}"
+        start = f"{self._owner} cannot store {kind.__module__}.{kind.__qualname__}"
+        full, short = (
+            ("", "") if where is None else (f" at {path_of(where)}", f" at {path_of(where, keys=False)}")
+        )
+        text = f"{start}{short}" + (f": {public}" if public else "")
+        return with_public_text(error(f"{start}{full}: {reason}"), text)
 
 
 def _to_parts(value: Any) -> tuple[str, tags.Parts]:
@@ -183,7 +214,7 @@ def _to_parts(value: Any) -> tuple[str, tags.Parts]:
     for base in kind.__mro__[1:]:
         if base in tags.BY_TYPE or base in (list, dict):
             raise TypeError(f"a subclass of {base.__name__} would come back as a plain {base.__name__}")
-    raise TypeError("return plain data instead, or make its class a dataclass")
+    raise TypeError(_PLAIN_DATA)
 
 
 def _is_utf8(text: str) -> bool:
@@ -209,6 +240,8 @@ class Reader:
         self._classes = classes
         self._first = ""  # why the first part cannot be rebuilt
         self._count = 0  # parts that cannot be
+        self._unknown: dict[str, None] = {}  # classes of objects that could not be built
+        self._found: dict[str, type[Any] | None] = {}
 
     def value(self, tree: Any) -> Any:
         """Return the value of a tree, inside an `Undecodable` if a part of it cannot be rebuilt.
@@ -216,10 +249,13 @@ class Reader:
         The tree is used up: lists and mappings of the value are its own.
         """
         value = self._read(tree, None)
-        if not self._count or type(value) is Undecodable:
+        if not self._count:
             return value
-        more = self._count - 1
-        return Undecodable(self._first + (f" (and {more} more)" if more else ""), value)
+        if type(value) is not Undecodable:
+            more = self._count - 1
+            value = Undecodable(self._first + (f" (and {more} more)" if more else ""), value)
+        value.classes = tuple(self._unknown)
+        return value
 
     def _read(self, tree: Any, where: Where) -> Any:
         kind = type(tree)
@@ -272,11 +308,15 @@ class Reader:
         name = tags.checked(of, str)
         if self._classes is None:
             raise ValueError(f"an object of {name}; objects are not built for viewing")
-        cls = next(filter(None, (known.find(name) for known in self._classes)), None)
+        if name not in self._found:
+            self._found[name] = next(filter(None, (known.find(name) for known in self._classes)), None)
+        cls = self._found[name]
         kind = kind_of(cls) if cls else None
         if kind is None:
-            raise ValueError(f"the class {name} is not registered; call register() with it before reading")
+            self._unknown[name] = None
+            raise ValueError(f"the class {name} is not known here; add: {line_for(name)}")
         try:
             return kind.from_parts(**parts)
         except Exception as error:  # the class may have changed
+            self._unknown[name] = None
             raise ValueError(f"an object of {name} cannot be rebuilt: {error}") from error

@@ -1,8 +1,28 @@
-"""Undecodable: the placeholder for a stored value that cannot be read."""
+"""Values that cannot be read: the placeholder for a stored one, and the refusal to store one."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+Error = TypeVar("Error", bound=Exception)
+_PUBLIC = "without_content"  # the attribute of an error that says why a value was not stored
+
+
+def with_public_text(error: Error, text: str) -> Error:
+    """Return the error with a text that quotes nothing of the value, for stores and logs."""
+    setattr(error, _PUBLIC, text)
+    return error
+
+
+def public_text(error: Exception) -> str:
+    """Return the name of the error, with a text only where that quotes nothing of a value."""
+    text: str | None = getattr(error, _PUBLIC, None)
+    return type(error).__name__ + ("" if text is None else f": {text}")
+
+
+class UnknownClassError(TypeError):
+    """An object was not stored, because a later process could not find its class."""
 
 
 class Undecodable:
@@ -12,12 +32,29 @@ class Undecodable:
     placeholders inside; None if the bytes are unreadable. Serializers refuse to store an Undecodable.
     """
 
-    __slots__ = ("data", "of", "reason")  # a damaged value may hold very many
+    __slots__ = ("_form", "classes", "data", "of", "reason")  # a damaged value may hold very many
 
     def __init__(self, reason: str, data: Any = None, of: str | None = None) -> None:
         self.reason = reason  # the cause and its remedy
         self.data = data  # the readable part
         self.of = of  # the name of the class, if it is an object
+        self.classes: tuple[str, ...] = ()  # the classes of objects in it that could not be built
+        self._form: tuple[bytes, Callable[[Any], bytes]] | None = None
+
+    def stored_as(self, raw: bytes, serialize: Callable[[Any], bytes]) -> Undecodable:
+        """Keep the stored bytes, for a comparison with another value."""
+        self._form = (raw, serialize)
+        return self
+
+    def is_form_of(self, value: Any) -> bool | None:
+        """Return whether this value would be stored with the same bytes, None if that is not known."""
+        if self._form is None:
+            return None
+        raw, serialize = self._form
+        try:
+            return serialize(value) == raw
+        except Exception:  # a value that cannot be stored
+            return False
 
     def __repr__(self) -> str:
         return f"Undecodable({self.reason!r})"

@@ -65,9 +65,14 @@ def failures(store: Checkpointer, wf: str, *, limit: int = 20) -> FailurePage:
 
 
 def errors(
-    store: Checkpointer, *, graph: str | None = None, since: Moment | None = None, limit: int = 20
+    store: Checkpointer,
+    *,
+    graph: str | None = None,
+    since: Moment | None = None,
+    limit: int = 20,
+    resolved: bool = False,
 ) -> ErrorPage:
-    """Group the failed steps of failed workflows, newest first.
+    """Group the failed steps of failed workflows, newest first; `resolved` adds those that ended well later.
 
     `graph` is the name of the graph that failed, or of one around it; `since` says when the workflow was
     created. A failure inside a nested graph counts once, where it happened.
@@ -76,7 +81,7 @@ def errors(
         Problem: `since` is not a time.
     """
     try:
-        query = Query(_FAILED, since=moment(since), top_level=False, limit=_PAGE)
+        query = Query(frozenset() if resolved else _FAILED, since=moment(since), top_level=False, limit=_PAGE)
     except ValueError as error:
         raise Problem(USAGE, str(error)) from error
     groups: dict[tuple[str, str | None, str], ErrorGroup] = {}

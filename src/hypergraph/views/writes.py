@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TypedDict
 
+from hypergraph.views.step import QuestionView
 from hypergraph.views.workflows import WorkflowSummary
 
 
@@ -15,12 +16,28 @@ class Tags(TypedDict):
     tags: dict[str, str]
 
 
+class Answered(TypedDict):
+    """Answers that were given, and the questions of the workflow after that."""
+
+    schema: str  # hypergraph.answered/1
+    id: str
+    answered: list[str]  # keys
+    questions: list[QuestionView]  # those with an answer too, as long as no run has used it
+
+
 class Deleted(TypedDict):
     """Workflows deleted by id."""
 
     schema: str  # hypergraph.deleted/1
     ids: list[str]  # as asked for
     deleted: int  # children included
+
+
+class Cancelled(TypedDict):
+    """Runs that were taken from their process and stopped."""
+
+    schema: str  # hypergraph.cancelled/1
+    ids: list[str]  # the workflow, and the open runs below it
 
 
 class Pruned(TypedDict):

@@ -67,8 +67,10 @@ def test_a_deletion_is_asked_for_and_takes_children_along(mine: Cli) -> None:
 
 def test_pruning_goes_by_age(mine: Cli) -> None:
     mine.golden("prune-dry", "prune", "--older-than", "100d", "--keep-failed", "--dry-run")
-    assert mine.json("prune", "--older-than", "1000d")["ids"] == []
-    kept = mine.json("prune", "--older-than", "100d", "--keep-failed")["ids"]
+    assert mine.json("prune", "--older-than", "1000d", "--yes")["ids"] == []
+    refused = mine("prune", "--older-than", "100d", "--keep-failed", code=4)
+    assert "without a terminal, add --yes" in refused.err
+    kept = mine.json("prune", "--older-than", "100d", "--keep-failed", "--yes")["ids"]
     assert "order-457" in kept
     assert {item["status"] for item in mine.json("ls")["items"]} == {"failed", "partial", "paused"}
     mine.golden("prune-nonsense", "prune", "--older-than", "tomorrow", code=2)
@@ -77,7 +79,7 @@ def test_pruning_goes_by_age(mine: Cli) -> None:
 
 def test_leftovers_are_collected(mine: Cli) -> None:
     mine.golden("gc", "gc")
-    assert mine.json("gc", "--older-than", "0")["removed"] == 0
+    assert mine.json("gc", "--older-than", "0s")["removed"] == 0
 
 
 def test_a_backup_opens_like_the_original_and_overwrites_nothing(mine: Cli, tmp_path: Path) -> None:
@@ -184,7 +186,7 @@ def test_version_schema_and_completion(mine: Cli) -> None:
 def test_a_completion_script_is_sound(mine: Cli, shell: str) -> None:
     if shutil.which(shell) is None:
         pytest.skip(f"there is no {shell} here")
-    script = mine("completion", shell).out
+    script = mine("completion", shell, "--full").out
     done = subprocess.run([shell, "-n"], input=script.encode(), check=False, capture_output=True)
     assert (done.returncode, done.stderr) == (0, b"")
 
@@ -196,7 +198,7 @@ def test_bash_completes_commands_options_choices_and_ids(mine: Cli, tmp_path: Pa
     command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m hypergraph "$@"\n')
     command.chmod(0o755)
     SqliteCheckpointer(mine.database).create_workflow("$(touch owned)")
-    (tmp_path / "script").write_text(mine("completion", "bash").out)
+    (tmp_path / "script").write_text(mine("completion", "bash", "--full").out)
     program = (
         'source ./script; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _hypergraph; echo "${COMPREPLY[*]}"'
     )

@@ -24,7 +24,10 @@ def test_a_run_shows_its_log_and_outputs_and_is_written_down(shop: RunCli) -> No
     shop.golden("run-completed", "run", "shop:math", "n=8", "--id", "eight", "--tag", "user=ann")
     found = SqliteCheckpointer(shop.database).workflow("eight")
     assert found is not None
-    assert (found.status, found.tags) == (WorkflowStatus.COMPLETED, {"user": "ann"})
+    assert (found.status, found.tags) == (
+        WorkflowStatus.COMPLETED,
+        {"hypergraph.app": "shop:math", "user": "ann"},
+    )
 
 
 def test_a_failed_run_ends_with_1_and_goes_on_where_it_failed(shop: RunCli) -> None:
@@ -35,7 +38,24 @@ def test_a_failed_run_ends_with_1_and_goes_on_where_it_failed(shop: RunCli) -> N
 
 def test_a_paused_run_says_how_to_answer_and_takes_the_answer(shop: RunCli) -> None:
     shop.golden("run-paused", "run", "shop:asks", "n=3", "--id", "q")
-    shop.golden("resume-answered", "resume", "q", "shop:asks", "approved=True")
+    shop.golden("resume-answered", "resume", "q", "approved=false")
+
+
+def test_items_of_a_map_are_answered_by_path_and_used_by_the_next_run(shop: RunCli) -> None:
+    mapped = ("shop:asks", "n=[3, 4]", "--map-over", "n")
+    shop.golden("run-paused-map", "run", *mapped, "--id", "m")
+    keys = [found["response_key"] for found in shop.json("show", "m")["questions"]]
+    assert keys == ["item-0.approved", "item-1.approved"]
+    shop.golden("answer-item", "answer", "m", "item-1.approved=True", "--by", "ann")
+    shop.golden("answer-twice", "answer", "m", "item-1.approved=False", code=4)
+    shop.golden("answer-no-item", "answer", "m", "item-7.approved=True", code=4)
+    shop.golden("answer-nothing", "answer", "m", code=2)
+    shop("answer", "m/item-0", "approved=False")
+    found = shop.json("resume", "m", *mapped)
+    assert [item["status"] for item in found["items"]] == ["completed", "completed"]
+    assert shop.json("show", "m")["questions"] == []
+    step = shop.json("step", "m/item-1", "1")
+    assert (step["answer"], step["answered_by"]) == ("used", "ann")
 
 
 def test_a_map_lists_failed_items_first_and_is_run_again_for_the_rest(shop: RunCli) -> None:
@@ -66,8 +86,8 @@ def test_a_map_ends_at_its_first_failing_item_unless_told_otherwise(shop: RunCli
 def test_a_fork_is_made_without_a_graph_and_runs_on_with_one(shop: RunCli) -> None:
     shop("run", "shop:math", "n=8", "--id", "eight")
     shop.golden("fork-made", "fork", "eight", "--at", 0)
-    shop.golden("fork-run", "fork", "eight", "--at", 0, "--set", "double=7", "--id", "seven", "shop:math")
-    assert shop.json("resume", "eight-fork-1", "shop:math")["outputs"][-1]["value"] == 16.0
+    shop.golden("fork-run", "fork", "eight", "--at", 0, "--set", "double=7", "--id", "seven")
+    assert shop.json("resume", "eight-fork-1")["outputs"][-1]["value"] == 16.0
     whole = shop.json("fork", "eight")["workflow"]
     assert (whole["forked_from"], whole["forked_at"], whole["steps"], whole["status"]) == (
         "eight",
@@ -77,7 +97,12 @@ def test_a_fork_is_made_without_a_graph_and_runs_on_with_one(shop: RunCli) -> No
     )
     shop.golden("fork-beyond-the-end", "fork", "eight", "--at", 9, code=1)
     shop.golden("fork-onto-another", "fork", "eight", "--id", "seven", code=4)
+    store = SqliteCheckpointer(shop.database)
+    store.tag("eight", remove=["hypergraph.app"])
     shop.golden("fork-edit-without-graph", "fork", "eight", "--set", "double=7", code=2)
+    store.tag("eight", {"hypergraph.app": "antigravity:graph"})
+    said = shop("fork", "eight", "double=7", code=2).err
+    assert "'antigravity:graph', which started 'eight', is not in the current folder" in said
 
 
 def test_values_are_json_with_pairs_over_them(shop: RunCli) -> None:
@@ -200,13 +225,13 @@ def test_a_store_that_cannot_be_written_ends_with_3(shop: RunCli) -> None:
 
 def test_a_refusal_names_options_of_the_command_line(shop: RunCli) -> None:
     shop("run", "shop:asks", "n=3", "--id", "q")
-    shop("resume", "q", "shop:asks", "approved=True")
-    refused = shop("resume", "q", "shop:asks", "approved=False", code=4)
+    shop("resume", "q", "approved=false")
+    refused = shop("resume", "q", "shop:asks", "approved=True", code=4)
     assert "--new-turn" in refused.err
     assert "new_turn=" not in refused.err
     assert (
-        shop.json("resume", "q", "shop:asks", "approved=False", "--new-turn")["outputs"][-1]["value"]
-        == "6: False"
+        shop.json("resume", "q", "shop:asks", "approved=True", "--new-turn")["outputs"][-1]["value"]
+        == "6: True"
     )
 
 
@@ -225,3 +250,59 @@ def test_a_workflow_that_another_process_owns_is_taken_over_with_force(shop: Run
 def test_a_new_turn_is_not_for_maps(shop: RunCli) -> None:
     words = ("run", "shop:math", "n=[1]", "--map-over", "n", "--new-turn")
     assert "--new-turn cannot be combined with --map-over" in shop(*words, code=2).err
+
+
+def test_a_running_workflow_is_cancelled_from_outside(shop: RunCli) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "hypergraph",
+        "--db",
+        shop.database,
+        "run",
+        "shop:waits",
+        "n=3",
+        "--id",
+        "w",
+    ]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command, cwd=shop.folder, env=ENVIRONMENT, stdout=pipe, stderr=subprocess.STDOUT, text=True
+    ) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == "waiting\n"
+        assert shop.json("cancel", "w")["ids"] == ["w"]
+        assert shop.json("show", "w")["status"] == "stopped"
+        (Path(shop.folder) / "go").touch()
+        assert "taken over by another run" in running.stdout.read()
+    assert running.returncode != 0
+    assert shop.json("show", "w")["status"] == "stopped"
+    assert "is stopped: nothing to cancel" in shop("cancel", "w", code=4).err
+    assert "Workflow: w | completed" in shop("resume", "w").out
+
+
+def test_a_paused_workflow_is_cancelled(shop: RunCli) -> None:
+    shop("run", "shop:asks", "n=3", "--id", "q")
+    shop("cancel", "q")
+    assert shop.json("show", "q")["status"] == "stopped"
+
+
+def test_progress_is_printed_in_lines_if_wanted(shop: RunCli) -> None:
+    said = shop("run", "shop:math", "n=3", "--progress")
+    assert "▶ twice started" in said.err
+
+
+def test_errors_stats_show_and_graph_agree_about_a_resolved_error(shop: RunCli) -> None:
+    shop("run", "shop:math", "n=-8", "--id", "neg", code=1)
+    assert shop.json("errors")["failures"] == 1
+    (Path(shop.folder) / "fixed").touch()
+    shop("resume", "neg")
+    assert shop.json("errors")["failures"] == 0
+    every = shop.json("errors", "--all")
+    (stats,) = (item for item in shop.json("stats")["items"] if item["node"] == "root")
+    (shown,) = (node for node in shop.json("show", "neg")["nodes"] if node["node"] == "root")
+    drawn = shop.json("graph", "neg")["overlay"]["root"]
+    assert every["failures"] == round(stats["error_rate"] * stats["count"]) == shown["errors"] == 1
+    assert stats["count"] == shown["runs"] == drawn["runs"] == 2
+    assert shop.json("ls")["items"][0]["steps"] == 3
+    assert "First error (resolved): neg, step 1, root" in shop("show", "neg").out

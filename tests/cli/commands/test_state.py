@@ -104,7 +104,7 @@ def test_a_file_that_is_there_is_left_alone(stories: Cli, tmp_path: Path) -> Non
         (["state", "offer-1", "--key", "offer", "--path", "amount"], 2, "it must start with a slash"),
         (["state", "offer-1", "--path", "/x"], 1, "Workflow 'offer-1' has no value 'x'"),
         (["state", "offer-1", "--path", "offer/amount"], 2, "it must start with a slash"),
-        (["state", "offer-1", "--out", "x"], 2, "--out needs --key"),
+        (["state", "offer-1", "--out", "x"], 2, "--output needs --key"),
         (["state", "offer-1", "--key", "offer", "--out", "/no/such/folder/x"], 2, "Cannot write"),
     ],
 )

@@ -196,6 +196,7 @@ class FileArtifactStore:
     """
 
     storage = "file"  # its kind, in references
+    root: str  # the folder, as an absolute path
 
     def __init__(self, root: str | os.PathLike[str], *, clock: Clock = time.time, link: bool = True) -> None:
         path = os.path.abspath(os.fspath(root))  # a later chdir must not move the store

@@ -60,6 +60,8 @@ CREATE TABLE intents (
 CREATE TABLE erased (key BIGINT PRIMARY KEY);
 CREATE TABLE tallies (status TEXT NOT NULL, graph TEXT NOT NULL, workflows BIGINT NOT NULL);
 CREATE TABLE lengths (workflow BIGINT PRIMARY KEY, counted BIGINT NOT NULL, steps BIGINT NOT NULL);
+CREATE TABLE identity (id BYTEA NOT NULL);
+INSERT INTO identity VALUES (uuid_send(gen_random_uuid()));
 """
 TYPES = {  # of columns of steps and values, for commits; all others are BIGINT
     **dict.fromkeys(("node", "name", "status", "error", "error_type", "versions", "extra", "format"), "text"),

@@ -14,6 +14,7 @@ from hypergraph.values.codecs import Codec, CodecChain
 
 if TYPE_CHECKING:
     from hypergraph.checkpointers.postgres.backend import PostgresBackend
+    from hypergraph.values.graphs import Graphs
     from hypergraph.values.serializers import Serializer
 
 DEFAULT_SCHEMA = "hypergraph"
@@ -35,6 +36,7 @@ class PostgresCheckpointer(SqlCheckpointer):
         artifact_store: The place for large values.
         artifact_threshold: Encoded bytes above which a value is large; 128 KiB by default.
         redact: A function (node, name, value) -> value, called before a value is encoded.
+        graphs: Graphs whose classes the store reads and writes; a run names those of its own graph.
 
     Raises:
         ImportError: the extra `postgres` is not installed.
@@ -57,6 +59,7 @@ class PostgresCheckpointer(SqlCheckpointer):
         artifact_store: ArtifactStore | None = None,
         artifact_threshold: int | None = None,
         redact: Redact | None = None,
+        graphs: Graphs = (),
     ) -> None:
         super().__init__(
             postgres.backend_at(dsn, schema),
@@ -68,6 +71,7 @@ class PostgresCheckpointer(SqlCheckpointer):
             artifact_store=artifact_store,
             artifact_threshold=artifact_threshold,
             redact=redact,
+            graphs=graphs,
         )
 
     def __repr__(self) -> str:

@@ -26,6 +26,7 @@ from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import (
     Claim,
     Commit,
+    EncodedAnswer,
     EncodedStep,
     NewWorkflow,
     Ownership,
@@ -40,7 +41,7 @@ from hypergraph.checkpointers.records import (
 from hypergraph.checkpointers.sql import reads, writes
 from hypergraph.checkpointers.sql.columns import EPOCH, NONSENSE, corrupt, or_corrupt, time_of
 from hypergraph.checkpointers.sql.connection import Connection, Database
-from hypergraph.checkpointers.sql.writes import recode
+from hypergraph.checkpointers.sql.writes import recode, reseal
 from hypergraph.checkpointers.sqlite.migrations import INPUT, OUTPUT
 from hypergraph.checkpointers.status import WorkflowStatus
 from hypergraph.exceptions import CheckpointError
@@ -99,8 +100,8 @@ class SqlBackend(Backend):
         found = self._read(reads.workflow, workflow_id)
         return found and self._with_graph(found)
 
-    def count_claims(self, workflow_id: str) -> int:
-        """Return the fence of the newest claim."""
+    def read_fence(self, workflow_id: str) -> int | None:
+        """Return the fence of the newest claim, None while that is held."""
         return self._read(reads.fence, workflow_id)
 
     def read_owners(self, workflow_ids: Iterable[str]) -> dict[str, Owner]:
@@ -175,6 +176,12 @@ class SqlBackend(Backend):
         """Return ids that begin with a text, of children of a workflow or of those without parent."""
         return self._read(reads.find_ids, prefix, parent, limit)
 
+    def store_id(self) -> bytes:
+        """Return the id that was made with the tables."""
+        return self.database.read(
+            lambda connection: bytes(connection.execute("SELECT id FROM identity").fetchone()[0])
+        )
+
     def read_outputs(self, workflow_id: str, *, upto: int | None = None) -> list[Payload]:
         """Return the latest encoded value of each output; one seek per name."""
         return self._read(reads.payloads, workflow_id, OUTPUT, upto)
@@ -217,13 +224,14 @@ class SqlBackend(Backend):
         """Take the workflow, creating it ACTIVE if there is none; see `Backend.claim`."""
         check_workflow_id(workflow_id, child=new.parent_id is not None)
         database = self.database
-        inputs = encoding.inputs(workflow_id, new.inputs)
+        inputs, _ = encoding.inputs(workflow_id, new.inputs), encoding.store_id
         taken: list[Ownership] = []
 
         def work(connection: Connection) -> Ownership:
             taken.append(writes.claim(connection, database, workflow_id, new, inputs, force=force))
             claim = taken[-1]
             if new.copies and claim.existing is None and encoding.chain.encrypts:
+                reseal(connection, claim.key, new.forked_from or "", workflow_id, encoding)
                 recode(connection, claim.key, new.forked_from or "", workflow_id, encoding)
             return claim
 
@@ -313,6 +321,10 @@ class SqlBackend(Backend):
         """Change the status of a workflow without an owner."""
         change, database = writes.change_status, self.database
         database.write(lambda connection: change(connection, database, workflow_id, status))
+
+    def put_answers(self, answers: Sequence[EncodedAnswer]) -> None:
+        """Add answers to steps that wait for one; see `Backend.put_answers`."""
+        self.database.write(lambda connection: writes.put_answers(connection, answers))
 
     def set_tags(self, workflow_id: str, changes: Mapping[str, str | None]) -> dict[str, str]:
         """Set tags of a workflow, remove those under None, and return what it has then."""

@@ -12,7 +12,16 @@ from typing import Any
 from hypergraph.checkpointers.backend import ItemOutline, Position, StepOutline, StepTally, position_of
 from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.query import Query
-from hypergraph.checkpointers.records import Payload, StepRecord, Turn, Workflow, since_whole, turns_of
+from hypergraph.checkpointers.records import (
+    ANSWER,
+    PAUSE,
+    Payload,
+    StepRecord,
+    Turn,
+    Workflow,
+    since_whole,
+    turns_of,
+)
 from hypergraph.checkpointers.sql import queries
 from hypergraph.checkpointers.sql.columns import STEP_COLUMNS, Row, check_duration, check_types, or_corrupt
 from hypergraph.checkpointers.sql.connection import Connection
@@ -111,10 +120,12 @@ def workflow(connection: Connection, workflow_id: str) -> Workflow | None:
     return None if row is None else workflow_of(row[:-1])
 
 
-def fence(connection: Connection, workflow_id: str) -> int:
-    """Return the fence of the newest claim."""
-    row = connection.execute("SELECT fence FROM workflows WHERE id = ?", (findable(workflow_id),)).fetchone()
-    return 0 if row is None else index(row[0])
+def fence(connection: Connection, workflow_id: str) -> int | None:
+    """Return the fence of the newest claim, None while that is held."""
+    row = connection.execute(
+        "SELECT fence FROM workflows WHERE id = ? AND owner_pid IS NULL", (findable(workflow_id),)
+    ).fetchone()
+    return None if row is None else index(row[0])
 
 
 def owners(connection: Connection, workflow_ids: Iterable[str]) -> dict[str, Row]:
@@ -246,7 +257,7 @@ def steps(
     rows.sort(key=lambda row: index(row[3]))
     contents = (_PAYLOADS if upto is None else _EARLIER) + only.replace("AND ", "AND v.")
     if not values:  # pauses and gaps belong to the record, with values and without
-        contents += " AND (v.data IS NULL OR v.name = '')"
+        contents += f" AND (v.data IS NULL OR v.name IN ('{PAUSE}', '{ANSWER}'))"
     found: dict[tuple[int, str], list[tuple[int, Payload]]] = defaultdict(list)
     for kind in (OUTPUT, OTHER):  # inputs belong to no step
         for of_node, *rest in connection.execute(contents, {**given, "kind": kind}).fetchall():

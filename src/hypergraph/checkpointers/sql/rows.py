@@ -117,8 +117,9 @@ def workflow_of(row: Row) -> Workflow:
     return Workflow(**fields_of(columns), node_hashes=hashes)
 
 
-def step_row(key: int, record: StepRecord) -> Row:
+def step_row(key: int, step: EncodedStep) -> Row:
     """Return the row of a step, by STEP_COLUMNS."""
+    record = step.record
     created_at, completed_at, texts = record.created_at, record.completed_at, _texts(record)
     created = (created_at - EPOCH) // MICROSECOND
     return (
@@ -132,7 +133,7 @@ def step_row(key: int, record: StepRecord) -> Row:
         *_numbers(record),
         *(texts if texts == _NO_TEXTS else map(text, texts)),
         _encoded((record.input_versions, record.output_versions)),
-        _extra(record),
+        _extra(record, step.seal),
     )
 
 
@@ -142,15 +143,17 @@ def _encoded(versions: tuple[dict[str, int], dict[str, int]]) -> str:
     return msgspec.json.encode(versions).decode()
 
 
-def _extra(record: StepRecord) -> str | None:
+def _extra(record: StepRecord, seal: str | None) -> str | None:
     """Return the fields that most steps do not have, as one text."""
     found = _extras(record)
     if found == _NO_EXTRAS and record.values is not None:
-        return None
+        return None if seal is None else f'{{"seal":"{seal}"}}'
     given = zip(STEP_EXTRAS, found, _NO_EXTRAS, strict=True)
     extras = {name: value for name, value, default in given if value != default}
     if record.values is None:
         extras["no_values"] = True
+    if seal is not None:
+        extras["seal"] = seal
     return _dumps(extras) if extras else None
 
 
@@ -194,7 +197,7 @@ def record_of(
     check_duration(own["duration_ms"])
     own["cached"] = bool(own["cached"])  # a number in SQLite
     more: dict[str, Any] = extras_in(extra) if extra else {}
-    has_values = not more.pop("no_values", False)
+    has_values, seal = not more.pop("no_values", False), more.pop("seal", None)
     if isinstance(more.get("decision"), list):
         more["decision"] = Decision(more["decision"])
     if payloads:
@@ -202,7 +205,7 @@ def record_of(
     elif has_values and values:
         more["values"] = {}
     began = EPOCH + created * MICROSECOND
-    return _new_record(  # type: ignore[no-any-return]  # a StepRecord
+    record = _new_record(
         *(workflow_id, superstep, node, index, _STATUSES[status], input_versions),
         created_at=began,
         completed_at=began if completed == created else time_of(completed),
@@ -210,6 +213,9 @@ def record_of(
         **own,
         **more,
     )
+    if encoding.verifies:
+        encoding.verify(record, seal)
+    return record  # type: ignore[no-any-return]  # a StepRecord
 
 
 _EXTRA_KINDS: dict[str, tuple[type, ...]] = {
@@ -218,7 +224,7 @@ _EXTRA_KINDS: dict[str, tuple[type, ...]] = {
     "visit": (int,),
     "retry_of": (int,),
     "attempt_errors": (list,),
-    **dict.fromkeys(("child_workflow_id", "traceback"), (str,)),
+    **dict.fromkeys(("child_workflow_id", "traceback", "answered_by", "answered_at", "seal"), (str,)),
     **dict.fromkeys(("partial", "replayed", "no_values"), (bool,)),
 }
 
@@ -286,11 +292,17 @@ COUNT_AGAIN = "DELETE FROM lengths WHERE workflow = ? AND counted > ?"
 STATUS = (
     "UPDATE workflows SET status = :status, completed_at = :ended, "
     "duration_ms = coalesce(:duration, duration_ms), "
+    "owner_pid = CASE WHEN :status = 'active' THEN owner_pid END, "
     "crashes = CASE WHEN :status = 'completed' THEN NULL ELSE crashes END WHERE key = :key"
 )
 TAKE = (
     "UPDATE workflows SET fence = ?, owner_pid = ?, owner_host = ?, owner_since = ?, crashes = ? "
     "WHERE key = ?"
+)
+PROGRESS = (  # nodes that an owner has announced and completed
+    "SELECT DISTINCT intents.node FROM intents JOIN steps ON steps.workflow = intents.workflow AND "
+    "steps.superstep = intents.superstep AND steps.node = intents.node "
+    "WHERE intents.workflow = ? AND intents.fence = ? AND steps.status = 'completed'"
 )
 OPEN_INTENTS = (
     "SELECT superstep, node, fence FROM intents WHERE workflow = ? AND NOT EXISTS (SELECT 1 FROM steps WHERE "

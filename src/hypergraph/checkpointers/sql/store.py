@@ -13,6 +13,7 @@ from hypergraph.checkpointers.sql.backend import SqlBackend
 from hypergraph.values.codecs import Codec, CodecChain
 
 if TYPE_CHECKING:
+    from hypergraph.values.graphs import Graphs
     from hypergraph.values.serializers import Serializer
 
 
@@ -33,6 +34,7 @@ class SqlCheckpointer(Checkpointer):
         artifact_store: ArtifactStore | None = None,
         artifact_threshold: int | None = None,
         redact: Redact | None = None,
+        graphs: Graphs = (),
     ) -> None:
         super().__init__(
             backend,
@@ -42,4 +44,5 @@ class SqlCheckpointer(Checkpointer):
             artifact_store=artifact_store,
             artifact_threshold=artifact_threshold,
             redact=redact,
+            graphs=graphs,
         )

@@ -32,7 +32,7 @@ from hypergraph.checkpointers.sql.columns import (
 )
 from hypergraph.checkpointers.sql.connection import Connection
 from hypergraph.checkpointers.sql.rows import STEP_DEFAULTS, STRUCTURE, inserting, structure
-from hypergraph.checkpointers.sql.writes import recode
+from hypergraph.checkpointers.sql.writes import recode, reseal
 from hypergraph.checkpointers.sqlite.migrations import INPUT, OTHER, OUTPUT
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.display import jsonable
@@ -58,7 +58,7 @@ def copy_store(
         source: A store in a database.
         target: Another one, of the same or another kind.
         ids: The workflows to copy.
-        skip_existing: Copy only what is missing, as after an interruption.
+        skip_existing: Copy only missing workflows, as after an interruption.
 
     Raises:
         WorkflowNotFoundError: there is no such workflow.
@@ -151,6 +151,7 @@ class WorkflowPart(_Part, tag="workflow"):
     tags: dict[str, str] = {}
     crashes: _Versions = {}
     scrambled: bool = False  # steps were put in another order than that of supersteps
+    store: bytes | None = None  # of the root, if it is encrypted: the id of the store that it is bound to
 
 
 _FIELDS: dict[str, Any] = {
@@ -175,6 +176,7 @@ class More(_Extras):  # type: ignore[misc]  # its fields follow the list of colu
     """What most steps do not have."""
 
     no_values: bool = False
+    seal: str | None = None  # of an encrypted store
 
 
 class StepPart(_Part, _Columns, tag="step"):  # type: ignore[misc]  # as above
@@ -249,7 +251,16 @@ def dump(store: Checkpointer, workflow_id: str, *, children: bool = True) -> lis
     """
     database = _in_database(store).database
     parts = database.read(lambda connection: list(_tree(connection, workflow_id, children, set())))
+    if any(map(_is_bound, parts)):
+        parts[0] = msgspec.structs.replace(cast(WorkflowPart, parts[0]), store=store.backend.store_id())
     return [*parts, *_artifacts(store.encoding, parts)]
+
+
+def _is_bound(part: Part) -> bool:
+    """Return whether a part can be read only in its workflow and its store."""
+    if isinstance(part, StepPart):
+        return part.more is not None and part.more.seal is not None
+    return isinstance(part, ValuePart) and "+aesgcm/" in part.format
 
 
 def _tree(connection: Connection, workflow_id: str, children: bool, seen: set[str]) -> Iterator[Part]:
@@ -331,8 +342,11 @@ def load(store: Checkpointer, parts: Sequence[Part], *, name: str | None = None)
     database = _in_database(store).database
     inside = dict(_kept_artifacts(store.encoding, parts))
     _check_values(store, parts, renamed=name not in (None, root.id))
+    own_id = store.backend.store_id() if root.store is not None else None
 
     def work(connection: Connection) -> list[str]:
+        if root.store not in (None, own_id) and not store.encoding.chain.encrypts:
+            _adopt(connection, root.store)
         try:
             return list(_loaded(connection, store.encoding, parts, name or root.id, inside))
         except database.bad_row as error:
@@ -358,9 +372,17 @@ def _kept_artifacts(encoding: Encoding, parts: Iterable[Part]) -> Iterator[tuple
             encoding.artifacts.put(part.data, content_type=ref.content_type)
 
 
+def _adopt(connection: Connection, store_id: bytes | None) -> None:
+    """Give an empty store the id of the one that is copied: without the key nothing can be bound anew."""
+    if connection.execute("SELECT 1 FROM workflows LIMIT 1").fetchone() is not None:
+        raise ValueError(
+            "its values are encrypted and bound to another store; give this one the key, or an empty store"
+        )
+    connection.execute("UPDATE identity SET id = ?", (store_id,))
+
+
 def _check_values(store: Checkpointer, parts: Iterable[Part], *, renamed: bool) -> None:
-    bound = any(isinstance(part, ValuePart) and "+aesgcm/" in part.format for part in parts)
-    if renamed and bound and not store.encoding.chain.encrypts:
+    if renamed and any(map(_is_bound, parts)) and not store.encoding.chain.encrypts:
         raise ValueError(
             "its values are encrypted and bound to its id; give the store the key, or leave the id as it is"
         )
@@ -391,9 +413,10 @@ def _loaded(
     rows["steps"].sort(key=itemgetter(0, 1))  # stores count steps as they come, superstep by superstep
     for table, columns in _PARTS.items():
         connection.executemany(inserting(table, columns), rows[table])
-    if encoding.chain.encrypts and name != root.id:
+    if encoding.chain.encrypts and (name != root.id or root.store not in (None, encoding.store_id)):
         for key, before, called in renamed:
-            recode(connection, key, before, called, encoding)
+            reseal(connection, key, before, called, encoding, store_id=root.store)
+            recode(connection, key, before, called, encoding, store_id=root.store)
     connection.execute("SELECT 1").fetchone()  # what waits to be sent is refused now or never
 
 

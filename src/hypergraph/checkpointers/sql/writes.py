@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime
 
 from hypergraph.checkpointers import fault_points
 from hypergraph.checkpointers.artifacts import ArtifactRef, ArtifactStore
 from hypergraph.checkpointers.encoding import Encoding
-from hypergraph.checkpointers.names import changed
+from hypergraph.checkpointers.names import changed, moved
 from hypergraph.checkpointers.records import (
+    ANSWER,
     DROPPED,
     FINISHED,
+    PAUSE,
     Commit,
+    EncodedAnswer,
     EncodedStep,
     NewWorkflow,
     Ownership,
@@ -23,6 +27,7 @@ from hypergraph.checkpointers.records import (
     StepRecord,
     gap,
     locked,
+    not_asking,
     recorded_already,
     taken,
     taken_over,
@@ -37,6 +42,7 @@ from hypergraph.checkpointers.sql.rows import (
     NEW,
     NO_VALUES,
     OPEN_INTENTS,
+    PROGRESS,
     PUT,
     RECORDED,
     SCRAMBLED,
@@ -47,7 +53,9 @@ from hypergraph.checkpointers.sql.rows import (
     VALUE,
     copied_extra,
     input_rows,
+    inserting,
     new_row,
+    record_of,
     step_row,
     structure,
     text,
@@ -55,12 +63,13 @@ from hypergraph.checkpointers.sql.rows import (
 )
 from hypergraph.checkpointers.sqlite.migrations import OTHER, OUTPUT
 from hypergraph.checkpointers.status import WorkflowStatus
-from hypergraph.exceptions import ArtifactMissingError, CheckpointError, StoreError
+from hypergraph.exceptions import ArtifactMissingError, CheckpointError, DecryptionError, StoreError
 
 _RAISE = "UPDATE workflows SET fence = fence + 1 WHERE key = ?"  # what was read before is outdated
 _LAST = 2**62  # no superstep comes after it
 _PLACE = "workflow = ? AND kind = ? AND name = ? AND superstep = ? AND idx = ?"
 _NAMES = "SELECT name FROM vals WHERE workflow = ? AND kind = ? AND superstep = ? AND node = ?"
+_EXTRA = "UPDATE steps SET extra = ? WHERE workflow = ? AND superstep = ? AND node = ?"
 _CHANGE = f"UPDATE vals SET format = ?, checksum = ?, data = ?, base = ? WHERE {_PLACE}"  # noqa: S608 - fixed names
 
 
@@ -86,11 +95,48 @@ def copy_history(connection: Connection, key: int, workflow_id: str, new: NewWor
     )
 
 
-def recode(connection: Connection, key: int, origin: str, workflow_id: str, encoding: Encoding) -> None:
-    """Bind copied values to the workflow they are in now; what cannot be read stays as it is."""
+def reseal(
+    connection: Connection,
+    key: int,
+    origin: str,
+    workflow_id: str,
+    encoding: Encoding,
+    *,
+    store_id: bytes | None = None,
+) -> None:
+    """Seal copied steps for the workflow they are in now.
+
+    Raises DecryptionError for a step that others have written or changed.
+    """
+    columns = ", ".join(STEP_COLUMNS)
+    rows = connection.execute(f"SELECT {columns} FROM steps WHERE workflow = ?", (key,)).fetchall()  # noqa: S608 - fixed names
+    for row in rows:
+        record, extra = record_of(workflow_id, row, (), encoding, values=False), json.loads(row[-1] or "{}")
+        child = record.child_workflow_id
+        before = child if child is None else moved(child, workflow_id, origin)
+        copied = replace(record, workflow_id=origin, child_workflow_id=before)
+        try:
+            encoding.verify(copied, extra.get("seal"), store_id)
+        except DecryptionError:
+            encoding.verify(record, extra.get("seal"))  # it was written for this workflow
+            continue
+        extra["seal"] = encoding.seal(record)
+        connection.execute(_EXTRA, (json.dumps(extra), key, record.superstep, record.node_name))
+
+
+def recode(
+    connection: Connection,
+    key: int,
+    origin: str,
+    workflow_id: str,
+    encoding: Encoding,
+    *,
+    store_id: bytes | None = None,
+) -> None:
+    """Bind copied values to the workflow and store they are in now; what cannot be read stays as it is."""
     for kind, payload in reads.all_payloads(connection, key):
         try:
-            bound = encoding.moved(payload, origin, workflow_id)
+            bound = encoding.moved(payload, origin, workflow_id, store_id)
         except StoreError:
             raise  # it is there, and may be read another time
         except Exception:  # noqa: S112 - rows may hold anything; the value shows itself what is wrong
@@ -162,6 +208,9 @@ def _take(connection: Connection, database: Database, workflow_id: str, row: Row
     crashed = pid is not None and status == WorkflowStatus.ACTIVE.value
     counts = {} if force else json.loads(crashes or "{}")
     if crashed and not force:
+        if counts:  # a node that has completed since its last crash is not in a loop of crashes
+            for (node,) in connection.execute(PROGRESS, (key, fence)).fetchall():
+                counts.pop(node, None)
         blamed = {node for _, node, announced_by in announced if announced_by == fence}
         for node in blamed or {""}:  # "": no node was announced
             counts[node] = counts.get(node, 0) + 1
@@ -202,7 +251,7 @@ def commit(connection: Connection, unit: Commit, clock: Clock) -> None:
     ):  # it stays ours until the transaction ends
         raise taken_over(claim.workflow_id)
     for step in steps:
-        if execute(STEP, step_row(key, step.record)).rowcount != 1:
+        if execute(STEP, step_row(key, step)).rowcount != 1:
             raise recorded_already(step.record)
         if step.payloads:
             connection.executemany(VALUE, value_rows(key, step))
@@ -302,7 +351,7 @@ def insert(
     if new.copies:
         copy_history(connection, key, workflow_id, new)
     for step in new.steps:
-        connection.execute(STEP, step_row(key, step.record))
+        connection.execute(STEP, step_row(key, step))
         connection.executemany(VALUE, value_rows(key, step))
     if new.steps:
         connection.execute(COUNT_AGAIN, (key, 0))
@@ -329,10 +378,22 @@ def put(connection: Connection, database: Database, step: EncodedStep, encoding:
     if connection.execute(RECORDED, place).fetchone():
         connection.execute(NO_VALUES, place)
     connection.execute(SCRAMBLED, {"key": key, "superstep": record.superstep, "idx": record.index})
-    connection.execute(PUT, step_row(key, record))
+    connection.execute(PUT, step_row(key, step))
     connection.execute(COUNT_AGAIN, (key, record.superstep))
     connection.executemany(VALUE, value_rows(key, step))
     connection.execute(_RAISE, (key,))
+
+
+def put_answers(connection: Connection, answers: Iterable[EncodedAnswer]) -> None:
+    """Add answers to steps that wait for one and have none."""
+    for record, payload in answers:
+        key = reads.key_of(connection, record.workflow_id)
+        place = (key, record.superstep, record.node_name)
+        waits = connection.execute(_STILL_PAUSED, place).rowcount  # the row stays so until the end
+        row = (*place[:1], OTHER, ANSWER, record.superstep, record.index, record.node_name)
+        more = (0, text(payload.format), payload.checksum, payload.data, payload.base)
+        if waits != 1 or connection.execute(_ANSWERED, (*row, *more)).rowcount != 1:
+            raise not_asking(record)
 
 
 def create(
@@ -344,6 +405,10 @@ def create(
     insert(connection, workflow_id, new, time, inputs)
 
 
+_STILL_PAUSED = (
+    "UPDATE steps SET status = status WHERE workflow = ? AND superstep = ? AND node = ? AND status = 'paused'"
+)
+_ANSWERED = f"{inserting('vals', VALUE_COLUMNS)} ON CONFLICT DO NOTHING"
 _BATCH = 500  # rows per transaction
 _PARTS = (
     ("vals", "kind, name, superstep, idx, node"),
@@ -354,7 +419,7 @@ _PARTS = (
 # A value goes if a newer one of its name counts already at the first superstep that is kept.
 _TRIM = f"""
 UPDATE vals SET data = NULL, checksum = 0, format = '{DROPPED}', base = NULL
-WHERE workflow = :key AND superstep < :before AND data IS NOT NULL AND name <> ''
+WHERE workflow = :key AND superstep < :before AND data IS NOT NULL AND name NOT IN ('{PAUSE}', '{ANSWER}')
 AND (kind = {OTHER} OR EXISTS (
     SELECT 1 FROM vals AS newer
     WHERE newer.workflow = vals.workflow AND newer.kind = vals.kind AND newer.name = vals.name

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+import warnings
 import weakref
-from collections.abc import Callable
-from time import monotonic
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import monotonic, sleep
 from typing import TypeVar
 
 from hypergraph.checkpointers import fault_points
@@ -30,7 +32,12 @@ from hypergraph.exceptions import CheckpointError, StoreUnavailableError
 T = TypeVar("T")
 
 _IDLE_READERS = 4
+_PATIENCE = 2.0  # seconds to wait for another process without a warning
 _TROUBLE = (sqlite3.Error, OSError, OverflowError, UnicodeError)
+
+
+class Locked(Exception):
+    """Another connection is writing, and the caller does not wait."""
 
 
 class Database:
@@ -45,6 +52,7 @@ class Database:
         self.locks = LockFile(path + "-lock")
         self.settled: set[tuple[int, int]] = set()  # claims whose workflow has an end on record
         self.lock = threading.RLock()
+        self._waits = True  # changed under the lock only
         self._writer: Connection | None = None
         self._idle: list[Connection] = []  # append and pop are atomic
         self._identity: tuple[int, int] | None = None  # which file is open: a path may come to mean another
@@ -66,7 +74,7 @@ class Database:
                 connection = self._writer or self._open_writer()
                 if full:
                     connection.execute("PRAGMA synchronous = FULL")
-                connection.execute("BEGIN IMMEDIATE")
+                self._begin(connection)
                 if fault_points.hook is not None:
                     fault_points.point("write.begun")
                 result = work(connection)
@@ -84,6 +92,56 @@ class Database:
                 self._undo(connection, full)
                 raise
             return result
+
+    @contextmanager
+    def without_waiting(self) -> Iterator[None]:
+        """Have writes of this thread raise Locked where they would wait for another connection or thread."""
+        if not self.lock.acquire(blocking=False):
+            raise Locked
+        try:
+            self._waits = False
+            yield
+        finally:
+            self._waits = True
+            self.lock.release()
+
+    def is_locked(self) -> bool:
+        """Return whether another connection or thread is writing now."""
+        if not self.lock.acquire(blocking=False):
+            return True
+        try:
+            if self._writer is None or self._writer.in_transaction:
+                return False
+            self._writer.execute("BEGIN IMMEDIATE")
+            self._writer.execute("ROLLBACK")
+        except sqlite3.Error as error:
+            return _is_busy(error)  # of anything else the write itself informs
+        finally:
+            self.lock.release()
+        return False
+
+    def _begin(self, connection: Connection) -> None:
+        """Begin to write. Raises Locked where another connection writes and this thread does not wait."""
+        started, pause, is_told = monotonic(), 0.001, False
+        while True:
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                return
+            except sqlite3.OperationalError as error:
+                waited = monotonic() - started
+                if not _is_busy(error) or (self._waits and waited >= self.timeout):
+                    raise
+            if not self._waits:
+                raise Locked
+            if waited > _PATIENCE and not is_told:
+                is_told = True
+                warnings.warn(
+                    f"{self.path} has been locked by another process for {_PATIENCE:g} s; this one waits up "
+                    f"to {self.timeout:g} s (lock_timeout).",
+                    stacklevel=2,
+                )
+            sleep(min(pause, max(self.timeout - waited, 0.0)))
+            pause = min(pause * 2, 0.05)
 
     def read(self, work: Callable[[Connection], T]) -> T:
         """Return what the work returns; all it reads is of one moment.
@@ -209,6 +267,7 @@ class Database:
             self._use_wal(connection)
             migrate(connection, self.path)
             connection.execute("PRAGMA synchronous = NORMAL")
+            connection.execute("PRAGMA busy_timeout = 0")  # `_begin` waits, and can give up
         except BaseException:
             connection.close()
             raise
@@ -287,6 +346,10 @@ def _in_child() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_in_child)
+
+
+def _is_busy(error: sqlite3.Error) -> bool:
+    return (getattr(error, "sqlite_errorcode", 0) & 0xFF) == sqlite3.SQLITE_BUSY
 
 
 def create_private(path: str, *, exist_ok: bool = True) -> None:

@@ -16,6 +16,7 @@ erased      keys of workflows that are deleted, while their rows still go in bat
 tallies     how many workflows without parent there are by status and graph, so that a list need not count;
             names of graphs have "=" before them, "" is no name
 lengths     of long workflows, how many steps they have before superstep `counted`
+identity    one random id, which the values and steps of an encrypted store are bound to
 """
 
 from __future__ import annotations
@@ -85,6 +86,8 @@ _FIRST = (
         BEGIN DELETE FROM lengths WHERE workflow = NEW.workflow; END""",
     """CREATE TRIGGER forgotten AFTER DELETE ON workflows
         BEGIN DELETE FROM lengths WHERE workflow = OLD.key; END""",
+    "CREATE TABLE identity (id BLOB NOT NULL)",
+    "INSERT INTO identity VALUES (randomblob(16))",
 )
 
 

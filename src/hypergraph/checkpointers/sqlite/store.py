@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,17 +16,19 @@ from hypergraph.checkpointers.artifacts.files import FileArtifactStore
 from hypergraph.checkpointers.encoding import Encoding, Redact
 from hypergraph.checkpointers.errors import translated
 from hypergraph.checkpointers.policy import CheckpointPolicy, Durability, Retention
+from hypergraph.checkpointers.records import Commit
 from hypergraph.checkpointers.sql.backend import SqlBackend
 from hypergraph.checkpointers.sql.columns import NONSENSE, corrupt
 from hypergraph.checkpointers.sql.store import SqlCheckpointer
 from hypergraph.checkpointers.sql.writes import copy_artifacts
-from hypergraph.checkpointers.sqlite.database import Database, database_at
+from hypergraph.checkpointers.sqlite.database import Database, Locked, database_at
 from hypergraph.checkpointers.sqlite.migrations import MIGRATIONS, number
 from hypergraph.checkpointers.sqlite.reading import Connection, inspector_at
 from hypergraph.exceptions import CheckpointError
 from hypergraph.values.codecs import Codec, CodecChain
 
 if TYPE_CHECKING:
+    from hypergraph.values.graphs import Graphs
     from hypergraph.values.serializers import Serializer
 
 T = TypeVar("T")
@@ -34,7 +38,8 @@ class SqliteCheckpointer(SqlCheckpointer):
     """Keep workflows in a SQLite file, which is opened on first use and made private to its user.
 
     Args:
-        path: The file; it is created on first use.
+        path: The file; it is created on first use. ":memory:" is a temporary file that is removed with the
+            store, for tests and experiments.
         durability: A shortcut for a policy with this durability.
         retention: A shortcut for a policy with this retention.
         policy: When steps are written and how long they are kept; CheckpointPolicy() by default.
@@ -43,13 +48,17 @@ class SqliteCheckpointer(SqlCheckpointer):
         artifact_store: The place for large values; a folder beside the file by default.
         artifact_threshold: Encoded bytes above which a value is large; 128 KiB by default.
         redact: A function (node, name, value) -> value, called before a value is encoded.
+        lock_timeout: Seconds to wait for another process that writes, before StoreUnavailableError; 30 by
+            default. A warning comes after 2.
+        graphs: Graphs whose classes the store reads and writes; a run names those of its own graph.
 
     Raises:
-        ValueError: `policy` together with a shortcut for one of its parts, or ":memory:" as path.
+        ValueError: `policy` together with a shortcut for one of its parts, an empty path, or a
+            `lock_timeout` that is not a number of seconds.
 
     Example:
         >>> from hypergraph.checkpointers import SqliteCheckpointer
-        >>> store = SqliteCheckpointer("workflows.db")
+        >>> store = SqliteCheckpointer(":memory:")  # or the path of a file, like "runs.db"
         >>> store.state("order-1")
         {}
     """
@@ -68,10 +77,20 @@ class SqliteCheckpointer(SqlCheckpointer):
         artifact_store: ArtifactStore | None = None,
         artifact_threshold: int | None = None,
         redact: Redact | None = None,
+        graphs: Graphs = (),
+        lock_timeout: float | None = None,
     ) -> None:
-        if os.fspath(path) in ("", ":memory:"):
-            raise ValueError("SqliteCheckpointer needs a file; MemoryCheckpointer keeps workflows in memory")
-        backend = SqliteBackend(database_at(os.fspath(path)))
+        path = os.fspath(path)
+        if not path:
+            raise ValueError("SqliteCheckpointer needs the path of a file, or ':memory:' for a temporary one")
+        folder = None
+        if path == ":memory:":
+            path = os.path.join(folder := _temporary_folder(), "runs.db")
+        backend = SqliteBackend(database_at(path))
+        if lock_timeout is not None:
+            backend.database.timeout = _checked_timeout(lock_timeout)
+        if folder is not None:
+            weakref.finalize(backend.database, shutil.rmtree, folder, ignore_errors=True)
         beside = artifacts_beside(backend.location) if artifact_store is None else artifact_store
         super().__init__(
             backend,
@@ -83,7 +102,21 @@ class SqliteCheckpointer(SqlCheckpointer):
             artifact_store=beside,
             artifact_threshold=artifact_threshold,
             redact=redact,
+            graphs=graphs,
         )
+
+
+def _temporary_folder() -> str:
+    import tempfile  # most stores have a file of their own
+
+    return tempfile.mkdtemp(prefix="hypergraph-")
+
+
+def _checked_timeout(given: Any) -> float:
+    """Return the seconds. Raises ValueError for anything but a number from 0 on."""
+    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given < float("inf"):
+        raise ValueError(f"lock_timeout must be a number of seconds, not {given!r}")
+    return float(given)
 
 
 def artifacts_beside(path: str) -> FileArtifactStore:
@@ -100,6 +133,19 @@ class SqliteBackend(SqlBackend):
     def recover(self) -> bool:
         """Create the file, update its schema or undo half a commit; return whether that was needed."""
         return self.database.recover()
+
+    def try_write(self, commit: Commit) -> bool:
+        """Make one commit durable, unless another connection is writing; return whether it is."""
+        try:
+            with self.database.without_waiting():
+                self.write(commit)
+        except Locked:
+            return False
+        return True
+
+    def is_locked(self) -> bool:
+        """Return whether another connection is writing now."""
+        return self.database.is_locked()
 
     def watch(self) -> Callable[[], Any]:
         """Return a function whose result differs whenever something was written to the file."""

@@ -15,7 +15,10 @@ from hypergraph.cli.output import quoted
 from hypergraph.cli.registry import COMMANDS
 
 SHELLS = ("bash", "zsh", "fish")
-completion_options = (Option("SHELL", "bash, zsh or fish", needed=True, choices=SHELLS),)
+completion_options = (
+    Option("SHELL", "bash, zsh or fish", needed=True, choices=SHELLS),
+    Option("--full", "print the whole script, which the short one loads at the first TAB"),
+)
 
 _IDS = r"""ls --limit 100 --jsonl 2>/dev/null | sed -n 's/^{"id": "\([A-Za-z0-9._@#+/-]*\)".*/\1/p'"""
 _BASH = r"""# Completion for hypergraph: add this to your startup file
@@ -60,6 +63,23 @@ _hypergraph() {{
 }}
 complete -o default -F _hypergraph hypergraph
 """
+_STUB = """# Completion for hypergraph: add this to your startup file
+#   eval "$(hypergraph completion {shell})"
+_hypergraph() {{
+    eval "$(hypergraph completion {shell} --full)"
+    _hypergraph "$@"
+}}
+complete -o default -F _hypergraph hypergraph
+"""
+_STUB_FISH = """# Completion for hypergraph: add this to your startup file
+#   hypergraph completion fish | source
+function __hypergraph_load
+    complete -e -c hypergraph
+    hypergraph completion fish --full | source
+    complete -C (commandline -cp)
+end
+complete -c hypergraph -f -a '(__hypergraph_load)'
+"""
 _ZSH = "autoload -U +X bashcompinit && bashcompinit\n"
 _FISH_IDS = """# Completion for hypergraph: add this to your startup file
 #   {load}
@@ -79,8 +99,18 @@ end
 
 
 def completion(call: Call) -> Reply:
-    """Print a script that completes commands in a shell."""
-    script = {"bash": _bash, "zsh": lambda: _ZSH + _bash("zsh"), "fish": _fish}[call.options.shell]()
+    """Print a script that completes commands in a shell; a short one, which loads the rest when needed.
+
+    The whole script needs the options of every command, and so every module. At the start of each shell that
+    would take too long.
+    """
+    shell = call.options.shell
+    if call.options.full:
+        script = {"bash": _bash, "zsh": lambda: _ZSH + _bash("zsh"), "fish": _fish}[shell]()
+    else:
+        script = (
+            _STUB_FISH if shell == "fish" else (_ZSH if shell == "zsh" else "") + _STUB.format(shell=shell)
+        )
     if not (call.options.json or call.options.jsonl):
         print(script, end="")
     return Reply({"schema": "hypergraph.completion/1", "shell": call.options.shell, "script": script})

@@ -14,6 +14,7 @@ from hypergraph.views.errors import errors as grouped_errors
 errors_options = (
     Option("--graph", "only runs of this graph", "NAME"),
     Option("--since", "only workflows created since: an age like 2h, or a date", "T"),
+    Option("--all", "with resolved errors: those of workflows that were resumed and completed"),
     Option("--limit", "how many groups, default 20", "N", number, 20),
 )
 
@@ -21,12 +22,15 @@ errors_options = (
 def errors(call: Call) -> Reply:
     """List the errors of failed workflows in groups."""
     given = call.options
-    page = grouped_errors(opened(call), graph=given.graph, since=given.since, limit=given.limit)
-    return Reply(page, lambda: [_table(page)] if page["items"] else [], _header(page), _next(page))
+    page = grouped_errors(
+        opened(call), graph=given.graph, since=given.since, limit=given.limit, resolved=given.all
+    )
+    header = _header(page, "all" if given.all else "unresolved")
+    return Reply(page, lambda: [_table(page)] if page["items"] else [], header, _next(page))
 
 
-def _header(page: ErrorPage) -> list[str]:
-    return ["Errors", plural(page["failures"], "failed step"), plural(page["total"], "group")]
+def _header(page: ErrorPage, which: str) -> list[str]:
+    return [f"Errors ({which})", plural(page["failures"], "failed step"), plural(page["total"], "group")]
 
 
 def _table(page: ErrorPage) -> Table:

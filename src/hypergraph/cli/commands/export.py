@@ -10,7 +10,7 @@ from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import quoted
 from hypergraph.cli.stores import WF, asked
-from hypergraph.display import jsonable
+from hypergraph.display import escape_json, jsonable
 from hypergraph.ui.export import page
 from hypergraph.views.export import exported
 from hypergraph.views.problems import REFUSED, STORE, USAGE, Problem
@@ -26,7 +26,7 @@ export_options = (
         "F",
         choices=FORMATS,
     ),
-    Option("--out", "the file to write; - for stdout", "FILE", needed=True, short="-o"),
+    Option("--output", "the file to write; - for stdout", "FILE", needed=True, short="-o"),
     Option("--force", "overwrite an existing file"),
 )
 
@@ -34,23 +34,26 @@ export_options = (
 def export(call: Call) -> Reply:
     """Write a workflow and all runs below it to a file."""
     given = call.options
-    kind = given.format or _ending(given.out)
+    kind = given.format or _ending(given.output)
     store, workflow_id = asked(call)
     if kind == "html":
         pieces: Iterable[bytes] = [page(store, workflow_id)]
     else:
-        pieces = exported(store, workflow_id, lines=kind == "jsonl")
-    size = _write(given.out, pieces, given.force)
+        pieces = (
+            escape_json(piece.decode()).encode()
+            for piece in exported(store, workflow_id, lines=kind == "jsonl")
+        )
+    size = _write(given.output, pieces, given.force)
     document: Written = {
         "schema": "hypergraph.written/1",
-        "file": jsonable(given.out),
+        "file": jsonable(given.output),
         "format": kind,
         "workflows": 1,
     }
-    if given.out == "-":
+    if given.output == "-":
         return Reply(document)
-    again = [] if kind == "html" else [quoted("hypergraph", "--db", "another.db", "import", given.out)]
-    return Reply(document, tuple, [f"Exported {workflow_id} to {given.out}", kind, f"{size} bytes"], again)
+    again = [] if kind == "html" else [quoted("hypergraph", "--db", "another.db", "import", given.output)]
+    return Reply(document, tuple, [f"Exported {workflow_id} to {given.output}", kind, f"{size} bytes"], again)
 
 
 def _ending(path: str) -> str:
@@ -67,7 +70,7 @@ def _ending(path: str) -> str:
 def _write(path: str, pieces: Iterable[bytes], overwrite: bool) -> int:
     """Write the pieces to a file that only its owner can read, and return the number of bytes."""
     if path == "-":
-        return sum(sys.stdout.buffer.write(piece) for piece in pieces)
+        return sum(map(sys.stdout.buffer.write, pieces))
     flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if overwrite else os.O_EXCL)
     content = list(pieces)  # a failed export leaves no file
     try:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
 
 from hypergraph.checkpointers import Checkpointer
 from hypergraph.checkpointers.records import NewWorkflow
 from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
-from hypergraph.cli.execution import RUN_OPTIONS, Order, options_of, outcome, reply_to
-from hypergraph.cli.inputs import json_of, pair_of
+from hypergraph.cli.execution import PROGRESS, RUN_OPTIONS, Order, options_of, outcome, reply_to
+from hypergraph.cli.inputs import PAIRS, VALUES, given_values
 from hypergraph.cli.output import quoted
-from hypergraph.cli.stores import WF, asked
-from hypergraph.cli.targets import TARGET, graph_at
+from hypergraph.cli.stores import APP, WF, asked
+from hypergraph.cli.targets import TARGET, graph_at, target_of
 from hypergraph.display import plural
 from hypergraph.durability.fork import Origin, begin
-from hypergraph.views.problems import NOT_FOUND, REFUSED, USAGE, Problem
+from hypergraph.views.problems import NOT_FOUND, REFUSED, Problem
 from hypergraph.views.workflows import workflow_summary
 from hypergraph.views.writes import Forked
 
@@ -24,11 +23,16 @@ _FAR = 2**62  # no index is larger
 
 fork_options = (
     WF,
-    TARGET._replace(needed=False, help="the graph to run; without it the fork is only created"),
+    TARGET._replace(
+        needed=False, help="the graph to run; without it, and without values, the fork only is created"
+    ),
+    PAIRS._replace(help="a value to replace, converted to its declared type"),
     Option("--at", "the last superstep to copy, default all", "N", number),
-    Option("--set", "replace a value", "KEY=JSON|@FILE", many=True),
+    Option("--set", "the same as KEY=VALUE", "KEY=VALUE", many=True),
+    VALUES,
     Option("--id", "the id of the fork, default a new one", "NEW"),
     *RUN_OPTIONS[2:5],
+    PROGRESS,
 )
 
 
@@ -36,27 +40,35 @@ def fork(call: Call) -> Reply:
     """Start a workflow from the history of another one."""
     given = call.options
     store, origin = asked(call)
-    edits = {key: json_of(text, f"--set {key}") for key, text in map(pair_of, given.set)}
+    target, pairs = given.target, [*getattr(given, PAIRS.key), *given.set]
+    if target is not None and "=" in target:
+        target, pairs = None, [target, *pairs]
     new = given.id or _free_name(store, origin)
     if store.backend.read_workflow(new) is not None:
         raise Problem(REFUSED, f"Workflow {new!r} already exists; a fork needs a new id")
-    if given.target is None:
-        return _only_created(store, (origin, given.at), new, edits)
-    options = {"workflow_id": new, "fork_from": (origin, given.at), **options_of(given)}
-    order = Order(given.target, graph_at(given.target), edits, options, quiet=given.json or given.jsonl)
+    if target is None and not pairs and given.values is None:
+        return _only_created(store, (origin, given.at), new)
+    target = target_of(target, store.workflow(origin).tags, origin)
+    graph = graph_at(target)
+    options = {
+        "workflow_id": new,
+        "fork_from": (origin, given.at),
+        "tags": {APP: target},
+        **options_of(given),
+    }
+    edits = given_values(graph, given.values, pairs)
+    order = Order(target, graph, edits, options, quiet=given.json or given.jsonl, progress=given.progress)
     _check_point(store, origin, given.at)
     return reply_to(outcome(order, store), order)
 
 
-def _only_created(
-    store: Checkpointer, point: tuple[str, int | None], new: str, edits: Mapping[str, Any]
-) -> Reply:
-    if edits:
-        raise Problem(USAGE, "--set needs TARGET: replaced values take effect when the graph runs")
+def _only_created(store: Checkpointer, point: tuple[str, int | None], new: str) -> Reply:
     _check_point(store, *point)
     source = store.backend.read_workflow(point[0])
     assert source is not None  # noqa: S101 - its name was resolved
     like = NewWorkflow(source.graph_name, source.graph_hash, source.graph, source.node_hashes)
+    app = source.tags.get(APP)
+    like = replace(like, tags={APP: app}) if app else like
     last = max((tally.superstep for tally in store.backend.tally_steps(point[0])), default=None)
     at = last if point[1] is None else point[1]
     begin(store, new, like, Origin(point[0], at, (), {}, handed_over=False))
@@ -73,7 +85,7 @@ def _only_created(
         document,
         tuple,
         header,
-        [quoted("hypergraph", "show", new), f"{quoted('hypergraph', 'resume', new)} TARGET"],
+        [quoted("hypergraph", "show", new), quoted("hypergraph", "resume", new) + ("" if app else " TARGET")],
     )
 
 

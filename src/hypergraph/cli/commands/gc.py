@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from hypergraph.checkpointers.query import milliseconds
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.stores import opened
 from hypergraph.display import plural
 from hypergraph.views.writes import Collected
 
+
+def _age(text: str) -> float:
+    """Return the seconds of an age."""
+    found = milliseconds(text)
+    if found is None:
+        raise ValueError("an age like 30m or 1d")
+    return found / 1000
+
+
 gc_options = (
     Option(
         "--older-than",
-        "keep artifacts younger than this, default 3600",
-        "SECONDS",
-        float,
+        "keep artifacts younger than this, like 30m or 1d, default 1h",
+        "AGE",
+        _age,
         3600.0,
     ),
 )

@@ -16,10 +16,10 @@ from hypergraph.graph.drawing import Box, draw
 from hypergraph.graph.mermaid import to_mermaid
 from hypergraph.graph.picture import page
 from hypergraph.graph.structure import structure_of
-from hypergraph.structure import NODE_KINDS
+from hypergraph.node_kinds import NODE_KINDS
 from hypergraph.views.graph import OVERLAYS, GraphView, graph_view
 from hypergraph.views.graph import graph as drawn
-from hypergraph.views.problems import NOT_FOUND, STORE, USAGE, Problem
+from hypergraph.views.problems import NOT_FOUND, REFUSED, STORE, USAGE, Problem
 
 FORMATS = ("text", "svg", "mermaid", "html", "json")
 _ENDINGS = {".svg": "svg", ".mmd": "mermaid", ".html": "html", ".htm": "html", ".json": "json"}
@@ -33,6 +33,7 @@ graph_options = (
     Option("--overlay", "colour by status or time, default status", "O", choices=OVERLAYS),
     Option("--depth", "how many levels of nested graphs to open, default 0", "N", number, 0),
     Option("--output", "the file to write", "FILE", short="-o"),
+    Option("--force", "overwrite an existing file"),
 )
 
 
@@ -49,7 +50,9 @@ def graph(call: Call) -> Reply:
         return Reply(view)
     if given.output:
         _write(
-            Path(given.output), as_text(header, *_blocks(view)) if chosen == "text" else _text(view, chosen)
+            Path(given.output),
+            as_text(header, *_blocks(view)) if chosen == "text" else _text(view, chosen),
+            given.force,
         )
         return Reply(view, tuple, [f"Wrote {given.output} as {chosen}"])
     if chosen != "text":
@@ -81,9 +84,13 @@ def _text(view: GraphView, chosen: str) -> str:
     return page(view["svg"] or "", view["name"] or "graph")
 
 
-def _write(path: Path, text: str) -> None:
+def _write(path: Path, text: str, overwrite: bool) -> None:
     try:
-        path.write_text(text + "\n", encoding="utf-8")
+        with path.open("w" if overwrite else "x", encoding="utf-8") as file:
+            file.write(text + "\n")
+    except FileExistsError:
+        hint = "Choose another name, or overwrite it with --force"
+        raise Problem(REFUSED, f"{path} already exists", hint) from None
     except OSError as error:
         raise Problem(USAGE, f"Cannot write {path}: {error.strerror or error}") from error
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import quoted
-from hypergraph.cli.stores import opened
+from hypergraph.cli.stores import YES, confirm_deletion, opened
 from hypergraph.cli.tables import ROWS
 from hypergraph.display import Table, jsonable, plural
 from hypergraph.views.problems import USAGE, Problem
@@ -15,6 +15,7 @@ prune_options = (
     Option("--older-than", "ended at least this long ago, like 30d, or before a date", "AGE", needed=True),
     Option("--keep-failed", "keep failed workflows, and maps with failed items"),
     Option("--dry-run", "only list them"),
+    YES,
 )
 
 
@@ -22,9 +23,13 @@ def prune(call: Call) -> Reply:
     """Delete workflows that ended long ago."""
     store, given = opened(call), call.options
     try:
-        ids = store.prune(given.older_than, keep_failed=given.keep_failed, dry_run=given.dry_run)
+        ids = store.prune(given.older_than, keep_failed=given.keep_failed, dry_run=True)
     except ValueError as error:
         raise Problem(USAGE, str(error).replace("older_than=", "--older-than ")) from error
+    if ids and not given.dry_run:
+        if not given.yes:
+            confirm_deletion(store, ids)
+        store.delete(*ids)
     document: Pruned = {"schema": "hypergraph.pruned/1", "ids": jsonable(ids), "dry_run": given.dry_run}
     left_out = len(ids) - ROWS
     table = Table(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
-from hypergraph.cli.execution import RESUME_OPTIONS, RUN_OPTIONS, order_of, outcome, reply_to
+from hypergraph.cli.execution import PROGRESS, RESUME_OPTIONS, RUN_OPTIONS, order_of, outcome, reply_to
 from hypergraph.cli.inputs import PAIRS, VALUES, pair_of
+from hypergraph.cli.stores import APP
 from hypergraph.cli.targets import TARGET
 from hypergraph.records import fresh_run_id
 from hypergraph.views.problems import REFUSED, USAGE, Problem
@@ -21,6 +22,7 @@ run_options = (
     *RESUME_OPTIONS,
     Option("--tag", "a tag of the workflow", "K=V", many=True),
     Option("--no-store", "do not store the run"),
+    PROGRESS,
 )
 
 
@@ -38,7 +40,7 @@ def run(call: Call) -> Reply:
     if given.resume and not given.id:
         raise Problem(USAGE, "--resume needs --id")
     order.options["workflow_id"] = given.id or fresh_run_id()
-    order.options["tags"] = dict(map(pair_of, given.tag)) or None
+    order.options["tags"] = {APP: given.target, **dict(map(pair_of, given.tag))}
     return reply_to(outcome(order, store), order)
 
 

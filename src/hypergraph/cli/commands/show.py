@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hypergraph.checkpointers import StepStatus
 from hypergraph.checkpointers.overview import Overview
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import duration, quoted, status, when
-from hypergraph.cli.stores import WF, answer
+from hypergraph.cli.stores import APP, WF, answer
 from hypergraph.cli.tables import ROWS, children_table, error_lines, node_table, question_lines, step_table
 from hypergraph.display import Block, plural
 from hypergraph.runs.log import failed_status
 from hypergraph.views.errors import FailurePage, failures
-from hypergraph.views.step import shown_step
+from hypergraph.views.step import PauseView, shown_step
 from hypergraph.views.workflow import TreeView, WorkflowDetail, overview, tree, workflow_view
 
 _TRACE = 12  # lines of a traceback; `step` shows all of them
@@ -64,9 +65,23 @@ def _blocks(read: Overview, found: WorkflowDetail) -> Iterator[Block]:
             yield node_table(found["nodes"])
     if found["first_error"] is not None:
         first, *trace = error_lines(found["first_error"], _TRACE)
-        yield [f"First error: {first}", *trace]
-    if found["pause"] is not None:
-        yield question_lines(found["pause"])
+        if _is_resolved(read, found):
+            yield f"First error (resolved): {first}"
+        else:
+            yield [f"First error: {first}", *trace]
+    if found["questions"]:
+        yield question_lines(found["questions"])
+
+
+def _is_resolved(read: Overview, found: WorkflowDetail) -> bool:
+    """Return whether the node of the first error has completed since."""
+    error = found["first_error"]
+    if error is None or found["status"] == "completed":
+        return error is not None
+    return error["workflow"] == found["id"] and any(
+        tally.node == error["node"] and tally.status is StepStatus.COMPLETED and tally.last > error["index"]
+        for tally in read.tallies
+    )
 
 
 def _facts(found: WorkflowDetail) -> list[str]:
@@ -76,7 +91,8 @@ def _facts(found: WorkflowDetail) -> list[str]:
         "parent": found["parent"],
         "forked from": found["forked_from"] and f"{found['forked_from']} at superstep {found['forked_at']}",
         "forks": ", ".join(found["forks"]),
-        "tags": ", ".join(f"{key}={value}" for key, value in found["tags"].items()),
+        "tags": ", ".join(f"{key}={value}" for key, value in found["tags"].items() if key != APP),
+        "app": found["tags"].get(APP),
         "next nodes": ", ".join(found["next"] or []),
     }
     return [f"{name}: {value}" for name, value in facts.items() if value]
@@ -87,14 +103,24 @@ def _next(found: WorkflowDetail) -> list[str]:
     if error is not None and found["status"] in ("failed", "partial"):
         first = quoted("hypergraph", "step", error["workflow"], error["index"])
         return [first, quoted("hypergraph", "state", error["workflow"])]
+    if found["pause"] is not None:
+        return [f"{quoted('hypergraph', 'answer', wf)} {_keys(found['pause'])}", _resume(found)]
     if found["children"]["is_map"] and found["children"]["items"]:
         return [quoted("hypergraph", "show", found["children"]["items"][0]["id"])]
-    if found["pause"] is not None:
-        answer = quoted("hypergraph", "resume", wf)
-        return [f"{answer} MODULE:GRAPH {found['pause']['response_key']}=..."]
+    if found["questions"]:
+        return [_resume(found)]
     if found["alive"] is False:
-        return [f"{quoted('hypergraph', 'resume', wf)} MODULE:GRAPH", quoted("hypergraph", "state", wf)]
+        return [_resume(found), quoted("hypergraph", "state", wf)]
     return [quoted("hypergraph", "state", wf), quoted("hypergraph", "steps", wf, "--values")]
+
+
+def _keys(pause: PauseView) -> str:
+    return quoted(*(f"{key}=..." for key in pause["response_keys"].values()))
+
+
+def _resume(found: WorkflowDetail) -> str:
+    """Return the command that resumes a workflow; the graph is named unless the workflow remembers it."""
+    return quoted("hypergraph", "resume", found["id"]) + ("" if APP in found["tags"] else " MODULE:GRAPH")
 
 
 def _tree(found: TreeView) -> Reply:

@@ -30,7 +30,13 @@ state_options = (
     ),
     Option("--offset", "the first item, or character, to show", "N", number, 0),
     Option("--limit", f"how many items, default {ROWS}, or characters, default {TEXT}", "N", number),
-    Option("--out", "write the value to a new file: texts and bytes unchanged, other values as JSON", "FILE"),
+    Option(
+        "--output",
+        "write the value to a new file: texts and bytes unchanged, other values as JSON",
+        "FILE",
+        short="-o",
+    ),
+    Option("--force", "overwrite an existing file"),
     Option("--keys-only", "names and sizes only; no value is decoded"),
 )
 
@@ -39,15 +45,15 @@ def state(call: Call) -> Reply:
     """List the values of a workflow, or show one."""
     given = call.options
     key, path = _meant(given.key, given.path or "")
-    if key is None and given.out:
-        raise Problem(USAGE, "--out needs --key: it writes one value")
+    if key is None and given.output:
+        raise Problem(USAGE, "--output needs --key: it writes one value")
     if key is None:
         found = answer(call, state_of, at=given.at, values=not given.keys_only)
         return Reply(found, lambda: _list(found), _header(found), _after_list(found))
     store, wf = asked(call)
     value = raw_value(store, wf, key, at=given.at)
-    if given.out:
-        return _write(part_at(value, path), given.out)
+    if given.output:
+        return _write(part_at(value, path), given.output, given.force)
     machine = given.json or given.jsonl
     limits: dict[str, Any] = {"limit": given.limit or ROWS, "characters": given.limit or TEXT}
     if machine:
@@ -140,8 +146,8 @@ def _is_large(part: Part) -> bool:
     return bool(part["size"]) and (part["type"] not in ("str", "bytes") or len(part["text"]) > _SHORT)
 
 
-def _write(value: Any, path: str) -> Reply:
-    """Write a value to a new file."""
+def _write(value: Any, path: str, overwrite: bool) -> Reply:
+    """Write a value to a file."""
     if isinstance(value, bytes | bytearray):
         data = bytes(value)
     elif isinstance(value, str):
@@ -152,10 +158,13 @@ def _write(value: Any, path: str) -> Reply:
             raise Problem(REFUSED, f"Cannot read the value: {whole['problem']}")
         data = (as_json(whole["value"], indent=2) + "\n").encode()
     try:
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        how = os.O_TRUNC if overwrite else os.O_EXCL
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | how, 0o600), "wb") as file:
             file.write(data)
     except FileExistsError:
-        raise Problem(REFUSED, f"{path} already exists", "Choose another name, or remove it") from None
+        raise Problem(
+            REFUSED, f"{path} already exists", "Choose another name, or overwrite it with --force"
+        ) from None
     except OSError as error:
         raise Problem(USAGE, f"Cannot write {path}: {error.strerror}") from error
     done: SavedValue = {

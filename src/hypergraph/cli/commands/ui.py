@@ -6,6 +6,10 @@ import importlib
 import importlib.util
 import secrets
 import webbrowser
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 from hypergraph import Graph
@@ -38,28 +42,43 @@ ui_options = (
 
 def ui(call: Call) -> Reply:
     """Serve the page until interrupted; its address is printed and opened in a browser."""
-    server, process = _modules()
+    server, process, security = _modules()
     given, store, graphs = call.options, opened(call), _graphs(call.options.app)
     store.backend.read_workflow("")  # an unreadable store is reported now, not by every request
-    with process.listening_socket(given.port) as listening:
-        port, token = listening.getsockname()[1], secrets.token_urlsafe(32)
+    with process.listening_socket(given.port) as listening, ExitStack() as stack:
+        port, token, code = listening.getsockname()[1], secrets.token_urlsafe(32), security.Code()
         shown = without_password(call.address).partition("?")[0]
-        setup = server.Setup(store, shown, token, port, version()["version"], graphs, given.read_only)
-        address = f"http://{_HOST}:{port}/?token={token}"
-        print(address, flush=True)
+        setup = server.Setup(store, shown, token, port, version()["version"], graphs, given.read_only, code)
+        page = f"http://{_HOST}:{port}/"
+        print(f"{page}#token={token}", flush=True)
         say("Anyone with this address can read the whole database. Press Ctrl-C to stop.")
         if not given.no_open:
-            webbrowser.open(address)
+            webbrowser.open(stack.enter_context(_leading_to(f"{page}#code={code.text}")))
         process.serve(server.Server(setup), listening)
     return Reply({"schema": "hypergraph.stopped/1"})
 
 
-def _modules() -> tuple[Any, Any]:
+@contextmanager
+def _leading_to(address: str) -> Iterator[str]:
+    """Yield the address of a file that leads a browser on.
+
+    The arguments of a process are public, so also the address that a browser is started with: the code is in
+    a file that only its owner can read.
+    """
+    with NamedTemporaryFile("w", prefix="hypergraph-ui-", suffix=".html") as file:
+        file.write(
+            f'<!doctype html><meta http-equiv="refresh" content="0;url={address}"><title>hypergraph</title>'
+        )
+        file.flush()
+        yield Path(file.name).as_uri()
+
+
+def _modules() -> Sequence[Any]:
     """Return the modules of the server, which need the extra `ui`."""
     missing = [name for name in ("starlette", "uvicorn") if importlib.util.find_spec(name) is None]
     if missing:
         raise Problem(USAGE, f"The page needs {' and '.join(missing)}: pip install 'hypergraph[ui]'")
-    return tuple(importlib.import_module(f"hypergraph.ui.{name}") for name in ("server", "process"))  # type: ignore[return-value]  # two of them
+    return [importlib.import_module(f"hypergraph.ui.{name}") for name in ("server", "process", "security")]
 
 
 def _graphs(targets: list[str]) -> dict[str, Graph]:

@@ -11,7 +11,7 @@ from typing import Any
 from hypergraph import Graph
 from hypergraph.checkpointers import Checkpointer, StepRecord, StepStatus, Undecodable
 from hypergraph.checkpointers.records import Payload
-from hypergraph.durability.code_changes import with_types_of
+from hypergraph.values.graphs import with_types_of
 
 RUN, MAP, SCHEDULED = "hypergraph.run", "hypergraph.map", "hypergraph.scheduled"
 NAMES = [RUN, MAP, SCHEDULED]  # of our workflows in DBOS

@@ -1,17 +1,23 @@
 """The HTTP endpoints of a worker: `/health` for a supervisor, `/metrics` for Prometheus.
 
 `/health` responds with 200 while the worker holds its lock and claims runs, else with 503. Both accept GET
-and HEAD only, and ignore the body of a request.
+and HEAD only, and ignore the body of a request. Connections have a deadline and a limited number: slow
+clients neither take the threads of a worker nor keep a supervisor from its answer.
 """
 
 from __future__ import annotations
 
 import json
+import socket
 import threading
+import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+CONNECTIONS = 32  # at once
+SECONDS = 10.0  # from a connection to the end of its response
 _HELP = {
     "hypergraph_runs_total": ("counter", "runs that ended in this worker, by status"),
     "hypergraph_runs_interrupted_total": ("counter", "times a run lost its store or its ownership"),
@@ -67,6 +73,47 @@ def _quoted(value: str) -> str:
     return f'"{escaped}"'
 
 
+class _Server(ThreadingHTTPServer):
+    """A server whose connections end: after a time each, and the oldest one when there are too many."""
+
+    daemon_threads = True
+    request_queue_size = CONNECTIONS
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+        self._opened: dict[Any, float] = {}  # socket -> time, the oldest first
+        self._guard = threading.Lock()
+        super().__init__(address, handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Handle a connection in a thread."""
+        with self._guard:
+            self._opened[request] = time.monotonic()
+            oldest = next(iter(self._opened)) if len(self._opened) > CONNECTIONS else None
+        if oldest is not None:
+            self._end(oldest)
+        super().process_request(request, client_address)
+
+    def service_actions(self) -> None:
+        """End connections that are too old; called twice a second."""
+        latest = time.monotonic() - SECONDS
+        with self._guard:
+            old = [request for request, at in self._opened.items() if at < latest]
+        for request in old:
+            self._end(request)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Close a connection."""
+        with self._guard:
+            self._opened.pop(request, None)
+        super().shutdown_request(request)
+
+    def _end(self, request: Any) -> None:
+        with self._guard:
+            self._opened.pop(request, None)
+        with suppress(OSError):  # the client closed it meanwhile
+            request.shutdown(socket.SHUT_RDWR)  # wakes its thread, which closes it
+
+
 def serve(
     host: str, port: int, metrics: Metrics, health: Callable[[], dict[str, Any]]
 ) -> ThreadingHTTPServer:
@@ -96,7 +143,6 @@ def serve(
         def log_message(self, format: str, *args: Any) -> None:
             """Log nothing: the log is for runs."""
 
-    server = ThreadingHTTPServer((host, port), Handler)
-    server.daemon_threads = True
+    server = _Server((host, port), Handler)
     threading.Thread(target=server.serve_forever, name="hypergraph-metrics", daemon=True).start()
     return server

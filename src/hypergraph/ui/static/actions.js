@@ -2,8 +2,8 @@
 /** What can be done with the open workflow, at the right of its header; and with all of them, above the list. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import { html } from "hg/html.js";
-import { queryOf } from "hg/api.js";
-import { ActionButton, openDialog } from "hg/dialogs.js";
+import { download } from "hg/api.js";
+import { ActionButton, Refusal, openDialog } from "hg/dialogs.js";
 import { AnswerDialog, ForkDialog, ResumeDialog } from "hg/forking.js";
 import { DeleteDialog, ImportDialog, TagDialog } from "hg/keeping.js";
 import { lastSuperstep } from "hg/opened.js";
@@ -12,17 +12,17 @@ import { hasView } from "hg/views.js";
 import { about } from "hg/store.js";
 import { whyNoChange, whyNot } from "hg/wishes.js";
 
-/** @typedef {{label: string, href?: string, download?: boolean, why?: string | null, onClick?: () => void}} Item */
+/** @typedef {{label: string, href?: string, why?: string | null, onClick?: () => void}} Item */
 
 /** @param {any} workflow @returns {Item[]} */
 function itemsOf(workflow) {
   const leads = (/** @type {string} */ view) => format({ view, params: { of: workflow.id } });
-  const file = (/** @type {string} */ kind) => `/api/v1/export?${queryOf({ id: workflow.id, format: kind })}`;
+  const save = (/** @type {string} */ kind) => () => download("export", { id: workflow.id, format: kind }).catch((error) => openDialog(Refusal, { title: "Not saved", reason: error.message }));
   const files = about.value?.offline
     ? []
     : [
-        { label: "Export as a page", href: file("html"), download: true },
-        { label: "Export as JSON", href: file("json"), download: true },
+        { label: "Export as a page", onClick: save("html") },
+        { label: "Export as JSON", onClick: save("json") },
       ];
   return [
     { label: "Bottleneck", href: leads("bottleneck") },
@@ -35,7 +35,7 @@ function itemsOf(workflow) {
 
 /** @param {{item: Item, onDone: () => void}} props */
 function MenuItem({ item, onDone }) {
-  if (item.href) return html`<a role="menuitem" tabindex="-1" href=${item.href} download=${item.download} onClick=${onDone}>${item.label}</a>`;
+  if (item.href) return html`<a role="menuitem" tabindex="-1" href=${item.href} onClick=${onDone}>${item.label}</a>`;
   const act = () => {
     if (item.why) return;
     onDone();
@@ -82,8 +82,9 @@ function Menu({ workflow }) {
 /** @param {{workflow: any, superstep: number}} props */
 export function WorkflowActions({ workflow, superstep }) {
   const props = { workflow, superstep, last: lastSuperstep.value };
-  const unfinished = workflow.status !== "completed" && !workflow.children.is_map && !workflow.parent;
-  const next = workflow.status === "paused" ? ["answer", AnswerDialog] : ["resume", ResumeDialog];
+  const asks = workflow.pause !== null;
+  const unfinished = asks || (workflow.status !== "completed" && !workflow.children.is_map && !workflow.parent);
+  const next = asks ? ["answer", AnswerDialog] : ["resume", ResumeDialog];
   return html`<${Menu} workflow=${workflow} />
     ${unfinished && html`<${ActionButton} label=${next[0]} why=${whyNot(String(next[0]), workflow)} onClick=${() => openDialog(next[1], props)} />`}
     <${ActionButton} label=${workflow.steps ? `fork from superstep ${superstep}` : "fork"} kind="primary" why=${whyNot("fork", workflow)} onClick=${() => openDialog(ForkDialog, props)} />`;

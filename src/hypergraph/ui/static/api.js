@@ -3,6 +3,7 @@
  * Questions to the server. An answer is a read model; what goes wrong is an ApiError with words for people.
  * A page that carries its answers along may set another source.
  */
+import { signal } from "@preact/signals";
 
 export class ApiError extends Error {
   /** @param {string} message @param {{code?: string, hint?: string, matches?: string[], status?: number}} about */
@@ -44,16 +45,67 @@ async function answerOf(response) {
   throw new ApiError(`The server answered ${response.status}`, { hint, status: response.status });
 }
 
+const KEPT = "hypergraph-token"; // in the storage of this origin: no other port and no other site can read it
+
+/** Whether the server refuses the token of this page: it was started anew. */
+export const locked = signal(false);
+
+/** @type {Promise<string> | null} */
+let entering = null;
+
+/**
+ * Take the token out of the address. `#token=` holds it; `#code=` is exchanged for it, once. Without either it
+ * is the token that another tab was opened with.
+ */
+export function enter() {
+  const [, kind, given] = /^#(token|code)=([\w-]+)$/.exec(location.hash) ?? [];
+  if (kind) history.replaceState(null, "", "#/");
+  entering = kind === "code" ? exchanged(given) : Promise.resolve(given ?? localStorage.getItem(KEPT) ?? "");
+  addEventListener("storage", ({ key, newValue }) => {
+    if (key === KEPT && newValue) entering = Promise.resolve(newValue); // the new server was opened in another tab
+  });
+}
+
+/** @param {string} code @returns {Promise<string>} */
+async function exchanged(code) {
+  const headers = { "Content-Type": "application/json" };
+  const response = await fetch("/api/v1/token", { method: "POST", headers, body: JSON.stringify({ code }) }).catch(() => null);
+  const found = response?.ok ? await response.json() : null;
+  return found?.token ?? localStorage.getItem(KEPT) ?? ""; // a tab that was restored has used its code
+}
+
+/** Send a request with the token; a token that works is kept. @param {string} path @param {RequestInit} request */
+export async function send(path, request = {}) {
+  const token = (await entering) ?? "";
+  const headers = { ...request.headers, Authorization: `Bearer ${token}` };
+  const response = await fetch(path, { credentials: "omit", ...request, headers });
+  locked.value = response.status === 401;
+  if (response.ok && token !== localStorage.getItem(KEPT)) localStorage.setItem(KEPT, token);
+  return response;
+}
+
 /** @param {string} path @param {RequestInit} request */
 async function ask(path, request) {
   let response;
   try {
-    response = await fetch(path, { credentials: "same-origin", ...request });
+    response = await send(path, request);
   } catch (error) {
     if (/** @type {Error} */ (error).name === "AbortError") throw error;
     throw new ApiError("The server does not respond", { hint: "Is hypergraph ui still running?" });
   }
   return answerOf(response);
+}
+
+/** Save an answer as a file, under the name that the server gives it. @param {string} name @param {Params} params */
+export async function download(name, params) {
+  const response = await send(`/api/v1/${name}?${queryOf(params)}`);
+  if (!response.ok) await answerOf(response);
+  const [, file] = /filename\*=UTF-8''(\S+)/.exec(response.headers.get("content-disposition") ?? "") ?? [];
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(await response.blob());
+  link.download = decodeURIComponent(file ?? name);
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000); // the browser reads it after the click
 }
 
 /** @type {Source} */

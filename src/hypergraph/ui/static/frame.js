@@ -1,6 +1,7 @@
 // @ts-check
 /** What every view stands in: the bar on top, with the way home, and the main part. */
 import { html } from "hg/html.js";
+import { locked } from "hg/api.js";
 import { CopyNote } from "hg/copy.js";
 import { about, live } from "hg/store.js";
 import { isDark, toggleTheme } from "hg/theme.js";
@@ -30,6 +31,7 @@ export function Frame({ title, actions, class: kind = "", children }) {
       <div class="title">${title}</div>
       <div class="actions">${actions}<${Corner} /></div>
     </header>
+    ${locked.value ? html`<p class="locked" role="alert">This page has no access to the server: it was started anew, or another program uses its port. Open the address that <span class="mono">hypergraph ui</span> printed; this page continues then.</p>` : null}
     <main id="main" class=${kind} tabindex="-1">${children}</main>
     ${overEverything.map((Over) => html`<${Over} />`)}
   </div>`;

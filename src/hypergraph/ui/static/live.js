@@ -1,6 +1,6 @@
 // @ts-check
 /** Changes as they happen, pushed by the server; without the push, a look now and then. */
-import { get, isServed } from "hg/api.js";
+import { get, isServed, send } from "hg/api.js";
 import { about, changed, live } from "hg/store.js";
 
 /** @param {string[] | null} ids */
@@ -8,32 +8,59 @@ function tell(ids) {
   changed.value = { number: changed.peek().number + 1, ids };
 }
 
-/** @param {MessageEvent} event */
-function heard(event) {
-  let news;
-  try {
-    news = JSON.parse(event.data);
-  } catch {
-    return; // not ours
-  }
+/** @param {string} line */
+function heard(line) {
+  if (!line.startsWith("data: ")) return;
+  const news = JSON.parse(line.slice(6));
   if (news.kind === "changed") tell(Array.isArray(news.workflows) ? news.workflows : null);
+}
+
+const FIRST_MS = 1000;
+const LONGEST_MS = 5000;
+
+/** Hear one stream until it ends. An EventSource cannot send the token. @param {() => void} opened */
+async function hear(opened) {
+  const response = await send("/api/v1/events", { headers: { Accept: "text/event-stream" } });
+  if (!response.ok || !response.body) return;
+  opened();
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    const lines = (rest + value).split("\n");
+    rest = lines.pop() ?? "";
+    lines.forEach(heard);
+  }
+}
+
+async function follow() {
+  let missed = false;
+  let pause = FIRST_MS;
+  for (;;) {
+    await hear(() => {
+      live.value = true;
+      if (missed) refresh(); // the server may be another one, and changes may have been missed
+      pause = FIRST_MS;
+    }).catch(() => {}); // the connection is lost
+    live.value = false;
+    missed = true;
+    await new Promise((resume) => setTimeout(resume, pause));
+    pause = Math.min(2 * pause, LONGEST_MS);
+  }
+}
+
+function askAbout() {
+  get("about", {}).then((answer) => (about.value = answer), () => {});
+}
+
+function refresh() {
+  askAbout();
+  tell(null);
 }
 
 /** Begin to listen. */
 export function followChanges() {
-  get("about", {}).then((answer) => (about.value = answer), () => {});
-  if (!isServed()) return;
-  const events = new EventSource("/api/v1/events");
-  let missed = false;
-  events.onopen = () => {
-    live.value = true;
-    if (missed) tell(null); // changes may have been missed while disconnected
-    missed = false;
-  };
-  events.onerror = () => {
-    live.value = false;
-    missed = true;
-  };
-  events.onmessage = heard;
-  events.addEventListener("changed", heard);
+  askAbout();
+  if (isServed()) follow();
 }

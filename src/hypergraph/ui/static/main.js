@@ -3,7 +3,7 @@
 import { render } from "preact";
 import { useEffect } from "preact/hooks";
 import "@preact/signals";
-import { isServed } from "hg/api.js";
+import { enter, isServed } from "hg/api.js";
 import { html } from "hg/html.js";
 import { plain } from "hg/format.js";
 import { followChanges } from "hg/live.js";
@@ -40,6 +40,7 @@ function App() {
   return html`<${viewOf(view)} />`;
 }
 
+if (isServed()) enter();
 listen();
 follow();
 followChanges();

@@ -66,6 +66,7 @@ export function listen() {
     pending = undefined;
     if (format(route.peek()) !== format(parse(location.hash))) route.value = parse(location.hash);
   };
+  follow(); // the address may have changed since this module was loaded: the token was taken out of it
   addEventListener("popstate", follow);
   addEventListener("hashchange", follow);
 }

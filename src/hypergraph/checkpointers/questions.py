@@ -1,0 +1,195 @@
+"""Open questions of a workflow, those of its nested graphs and items included, and answers to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from hypergraph.checkpointers.query import Query
+from hypergraph.checkpointers.records import StepRecord, Workflow
+from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
+from hypergraph.display import did_you_mean
+from hypergraph.exceptions import WorkflowError
+from hypergraph.records import PauseInfo
+
+if TYPE_CHECKING:
+    from hypergraph.checkpointers.base import Checkpointer
+
+_UNFINISHED = frozenset(WorkflowStatus) - {WorkflowStatus.COMPLETED}
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """An open question, as seen from one workflow."""
+
+    step: StepRecord  # that asks it: of the workflow itself, of a nested graph or of an item
+    pause: PauseInfo  # what it asks; its keys lead from the workflow to the answer
+    inner: tuple[str, ...] = ()  # the nested graphs around it that have no history of their own
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys under which answers are expected, all of them together."""
+        return tuple(self.pause.response_keys.values())
+
+    @property
+    def head(self) -> str:
+        """The node of the workflow that asks, or inside which it is asked."""
+        return self.pause.path[0] if self.pause.path else self.step.node_name
+
+    def own(self, answers: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the answers to it under the names that the workflow of its step knows."""
+        keys = self.pause.response_keys.items()
+        return {".".join((*self.inner, name)): answers[key] for name, key in keys if key in answers}
+
+
+def open_questions(store: Checkpointer, workflow_id: str) -> list[Question]:
+    """Return the open questions of a workflow, of one moment; none if there is no such workflow."""
+
+    def read(view: Checkpointer) -> list[Question]:
+        workflow = view.backend.read_workflow(workflow_id)
+        return [] if workflow is None else list(_questions(view, workflow, ()))
+
+    return store.snapshot(read)
+
+
+def _questions(store: Checkpointer, workflow: Workflow, path: tuple[str, ...]) -> Iterator[Question]:
+    if workflow.status is WorkflowStatus.COMPLETED:
+        return
+    found, _, _ = store.backend.find(Query(_UNFINISHED, parent=workflow.id, limit=None))
+    below = sorted(found, key=lambda child: (child.parent_superstep or 0, child.item or 0, child.id))
+    for step in _asking(store, workflow.id):
+        inside = [child for child in below if child.node_name == step.node_name and child.item is None]
+        if inside:
+            below = [child for child in below if child not in inside]
+            for child in inside:
+                yield from _questions(store, child, (*path, step.node_name))
+        elif step.pause is not None:
+            yield _seen_from(step, step.pause, path)
+    for child in below:  # whose nested graph, or map, has not ended yet
+        yield from _questions(store, child, (*path, _name(child) or ""))
+
+
+def _asking(store: Checkpointer, workflow_id: str) -> list[StepRecord]:
+    """Return the last steps of nodes that wait for answers."""
+    last: dict[str, tuple[int, StepStatus]] = {}
+    for tally in store.backend.tally_steps(workflow_id):
+        last[tally.node] = max(
+            last.get(tally.node, (-1, tally.status)), (tally.last, tally.status), key=_index
+        )
+    indexes = sorted(index for index, status in last.values() if status is StepStatus.PAUSED)
+    steps = [store.step(workflow_id, index) for index in indexes]
+    return sorted((step for step in steps if step is not None), key=lambda step: (step.superstep, step.index))
+
+
+def _index(last: tuple[int, StepStatus]) -> int:
+    return last[0]
+
+
+def _seen_from(step: StepRecord, pause: PauseInfo, path: tuple[str, ...]) -> Question:
+    """Return what a step asks under the path from another workflow, whichever run it was asked by."""
+    *around, _ = pause.node_name.split("/")
+    inner = tuple(around[around.index(step.node_name) :]) if step.node_name in around else ()
+    return Question(step, placed(pause, (*path, *inner)), inner)
+
+
+def placed(pause: PauseInfo, path: tuple[str, ...]) -> PauseInfo:
+    """Return a question under another path."""
+    if pause.path == path:
+        return pause
+    return replace(pause, path=path, node_name="/".join((*path, pause.node_name.rpartition("/")[2])))
+
+
+def record_answers(
+    store: Checkpointer, workflow_id: str, answers: Mapping[str, Any], by: str | None = None
+) -> None:
+    """Keep answers to open questions, all of them or none; the same answer again changes nothing.
+
+    Raises:
+        WorkflowError: there is no such question, or it has another answer.
+        ValueError: the question needs several answers at once.
+        TypeError: a value cannot be stored.
+    """
+    questions = open_questions(store, workflow_id)
+    for key in answers:
+        if not any(key in question.keys for question in questions):
+            _refuse_unasked(store, workflow_id, (key, answers[key]), questions)
+    written = []
+    for question in questions:
+        given = [key for key in question.keys if key in answers]
+        if not given:
+            continue
+        if missing := [key for key in question.keys if key not in answers]:
+            raise ValueError(
+                f"Node {question.pause.node_name!r} of workflow {workflow_id!r} also needs "
+                f"{', '.join(map(repr, missing))}. Give all of them in one call."
+            )
+        own = question.own(answers)
+        if question.step.answer is None:
+            written.append(store.encoding.answer(question.step, own, by))
+        elif any(_is_unlike(store, question.step.answer.get(n), value) for n, value in own.items()):
+            raise answered(workflow_id, given[0])
+    if written:
+        store.backend.put_answers(written)
+
+
+def _refuse_unasked(
+    store: Checkpointer, workflow_id: str, given: tuple[str, Any], questions: Iterable[Question]
+) -> None:
+    """Raise WorkflowError for an answer that no open question waits for, unless it was given before."""
+    key, value = given
+    known = answer_at(store, workflow_id, key)
+    if known is not UNKNOWN:
+        if _is_unlike(store, known, value):
+            raise answered(workflow_id, key)
+        return
+    keys = [key for question in questions if question.step.answer is None for key in question.keys]
+    listed = f"It asks for: {', '.join(map(repr, keys))}." if keys else "It asks nothing."
+    hint = did_you_mean(key, keys) or listed
+    raise WorkflowError(f"Workflow {workflow_id!r} does not ask for {key!r}. {hint}", workflow_id=workflow_id)
+
+
+UNKNOWN: Any = object()
+
+
+def answer_at(store: Checkpointer, workflow_id: str, key: str) -> Any:
+    """Return the value that a key names, in the last visit of a nested graph, or of an item; else UNKNOWN."""
+    *path, name = key.split(".")
+    if not path:
+        return store.state(workflow_id).get(name, UNKNOWN)
+    child = child_at(store, workflow_id, path)
+    return UNKNOWN if child is None else store.state(child.id).get(name, UNKNOWN)
+
+
+def child_at(store: Checkpointer, workflow_id: str, path: Sequence[str]) -> Workflow | None:
+    """Return the workflow at the end of a path of nodes and items, of the last visit of each."""
+    found: Workflow | None = None
+    for name in path:
+        children = [child for child in store.backend.children(workflow_id) if _name(child) == name]
+        if not children:
+            return None
+        found = max(children, key=lambda child: child.visit)
+        workflow_id = found.id
+    return found
+
+
+def _name(child: Workflow) -> str | None:
+    return child.node_name if child.item is None else f"item-{child.item}"
+
+
+def answered(workflow_id: str, key: str) -> WorkflowError:
+    """Return the error for another answer to what has been answered."""
+    return WorkflowError(
+        f"{key!r} of workflow {workflow_id!r} has been answered already, and not with this. To try another "
+        "answer, fork the workflow before the question; to ask for more, pass new_turn=True.",
+        workflow_id=workflow_id,
+    )
+
+
+def _is_unlike(store: Checkpointer, stored: Any, given: Any) -> bool:
+    """Say whether a given answer is another than the stored one, which is never the same object."""
+    serialize = store.encoding.serializer.serialize
+    try:
+        return bool(stored != given) and serialize(stored) != serialize(given)
+    except Exception:  # a comparison of the user's own may do anything, or it has no such form
+        return True

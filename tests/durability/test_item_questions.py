@@ -1,0 +1,274 @@
+"""Questions inside maps and nested graphs: each pauses its item only, and is answered by path and item."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.running import RUNNERS, map_async, map_sync, run_async, run_sync
+from support.stored import store_at
+
+from hypergraph import END, Graph, MapResult, RunResult, RunStatus, interrupt, node, route
+from hypergraph.checkpointers import MemoryCheckpointer
+
+TOPICS = ["a", "auto", "c"]
+
+
+class Desk:
+    """Graphs of one desk, and a record of what its nodes did."""
+
+    def __init__(self) -> None:
+        self.ran: list[str] = []
+
+        @node(output_name="draft")
+        def write(topic: str) -> str:
+            self.ran.append(f"write {topic}")
+            if topic == "broken":
+                raise ValueError("no ink")
+            return f"on {topic}"
+
+        @interrupt(output_name="ok")
+        def ask(draft: str) -> bool | None:
+            return True if draft == "on auto" else None
+
+        @node(output_name="sent")
+        def send(draft: str, ok: bool) -> str:
+            self.ran.append(f"send {draft} {ok}")
+            return f"{draft}: {ok}"
+
+        @node(output_name="count")
+        def count(sent: list[str]) -> int:
+            self.ran.append("count")
+            return len(sent)
+
+        self.letter = Graph([write, ask, send], name="letter")
+        self.batch = Graph([self.letter.as_node(name="each").map_over("topic"), count], name="batch")
+        self.rows = Graph([self.batch.as_node(name="rows").map_over("topic")], name="office")
+
+    def took(self) -> list[str]:
+        """Return what ran since the last call, in order of its text."""
+        ran, self.ran = sorted(self.ran), []
+        return ran
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+@pytest.fixture(params=RUNNERS)
+def runner(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def options(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
+    store = MemoryCheckpointer() if request.param == "memory" else store_at(tmp_path / "runs.db")
+    return {"store": store, "workflow_id": "w"}
+
+
+def run(runner: str, graph: Graph, values: Mapping[str, Any], **options: Any) -> RunResult:
+    return (run_sync if runner == "sync" else run_async)(graph, dict(values), **options)
+
+
+def map_(runner: str, graph: Graph, values: Mapping[str, Any], **options: Any) -> MapResult:
+    call: Callable[..., MapResult] = map_sync if runner == "sync" else map_async
+    return call(graph, dict(values), map_over="topic", **options)
+
+
+def keys(result: RunResult | MapResult) -> list[str]:
+    return [pause.response_key for pause in result.pauses]
+
+
+# -- maps -----------------------------------------------------------------------------------------------
+
+
+def test_a_question_pauses_its_item_only(desk: Desk, runner: str) -> None:
+    result = map_(runner, desk.letter, {"topic": TOPICS})
+    assert result.status is RunStatus.PAUSED
+    assert result["sent"] == [None, "on auto: True", None]
+    assert keys(result) == ["item-0.ok", "item-2.ok"]
+    assert [pause.node_name for pause in result.pauses] == ["item-0/ask", "item-2/ask"]
+    assert [pause.value for pause in result.pauses] == ["on a", "on c"]
+    assert result.pause == result.pauses[0]
+
+
+def test_items_are_answered_without_a_store_in_one_call(desk: Desk, runner: str) -> None:
+    answered = {"topic": TOPICS, "item-2.ok": False, "item-0.ok": True}
+    assert map_(runner, desk.letter, answered)["sent"] == ["on a: True", "on auto: True", "on c: False"]
+    assert keys(map_(runner, desk.letter, {"topic": TOPICS, "item-2.ok": False})) == ["item-0.ok"]
+
+
+def test_a_shared_answer_answers_every_item(desk: Desk, runner: str) -> None:
+    result = map_(runner, desk.letter, {"topic": ["a", "c"], "ok": True})
+    assert result["sent"] == ["on a: True", "on c: True"]
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(["item-0.ok", "item-2.ok"])))
+def test_items_of_a_stored_map_are_answered_in_any_order(
+    desk: Desk, runner: str, options: dict[str, Any], order: tuple[str, ...]
+) -> None:
+    assert keys(map_(runner, desk.letter, {"topic": TOPICS}, **options)) == ["item-0.ok", "item-2.ok"]
+    assert desk.took() == ["send on auto True", "write a", "write auto", "write c"]
+    assert keys(map_(runner, desk.letter, {"topic": TOPICS}, **options)) == ["item-0.ok", "item-2.ok"]
+    assert desk.took() == []
+    first = map_(runner, desk.letter, {"topic": TOPICS, order[0]: True}, **options)
+    assert (first.status, keys(first)) == (RunStatus.PAUSED, [order[1]])
+    assert options["store"].workflow("w").status.value == "paused"
+    last = map_(runner, desk.letter, {"topic": TOPICS, order[1]: True}, **options)
+    assert (last.status, last["sent"]) == (RunStatus.COMPLETED, ["on a: True", "on auto: True", "on c: True"])
+    assert desk.took() == ["send on a True", "send on c True"]
+
+
+def test_an_item_is_answered_by_its_own_id(desk: Desk, runner: str, options: dict[str, Any]) -> None:
+    map_(runner, desk.letter, {"topic": TOPICS}, **options)
+    own = run(runner, desk.letter, {"ok": False}, **{**options, "workflow_id": "w/item-2"})
+    assert own["sent"] == "on c: False"
+    result = map_(runner, desk.letter, {"topic": TOPICS, "item-0.ok": True}, **options)
+    assert result["sent"] == ["on a: True", "on auto: True", "on c: False"]
+
+
+def test_items_found_by_key_are_answered_by_the_number_of_their_id(
+    desk: Desk, runner: str, options: dict[str, Any]
+) -> None:
+    map_(runner, desk.letter, {"topic": ["a", "c"]}, key="topic", **options)
+    result = map_(runner, desk.letter, {"topic": ["c", "new"], "item-1.ok": True}, key="topic", **options)
+    assert (result["sent"], keys(result)) == (["on c: True", None], ["item-2.ok"])
+
+
+@pytest.mark.parametrize(
+    ("key", "says"),
+    [
+        ("item-7.ok", "item 7 of .* items 0 to 2"),
+        ("item-0.okk", "Did you mean 'ok'"),
+        ("item-0.draft", "asks for: ok"),
+    ],
+)
+def test_an_answer_to_another_item_or_name_is_refused(desk: Desk, runner: str, key: str, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        map_(runner, desk.letter, {"topic": TOPICS, key: True})
+    assert desk.took() == []
+
+
+def test_a_failed_item_does_not_hide_the_questions_of_others(
+    desk: Desk, runner: str, options: dict[str, Any]
+) -> None:
+    values = {"topic": ["a", "broken", "auto"]}
+    result = map_(runner, desk.letter, values, error_handling="continue", **options)
+    assert (result.status, keys(result), len(result.failures)) == (RunStatus.PAUSED, ["item-0.ok"], 1)
+    assert options["store"].workflow("w").status.value == "paused"
+    result = map_(runner, desk.letter, {**values, "item-0.ok": True}, error_handling="continue", **options)
+    assert result.status is RunStatus.PARTIAL
+
+
+# -- mapped graphs inside a graph -------------------------------------------------------------------------
+
+
+def test_what_follows_a_mapped_graph_waits_for_all_its_answers(
+    desk: Desk, runner: str, options: dict[str, Any]
+) -> None:
+    result = run(runner, desk.batch, {"topic": TOPICS}, **options)
+    assert (result.status, keys(result)) == (RunStatus.PAUSED, ["each.item-0.ok", "each.item-2.ok"])
+    assert [pause.node_name for pause in result.pauses] == ["each/item-0/ask", "each/item-2/ask"]
+    assert keys(result["each"]) == keys(result)
+    assert keys(run(runner, desk.batch, {}, **options)) == ["each.item-0.ok", "each.item-2.ok"]
+    desk.took()
+    result = run(runner, desk.batch, {"each.item-2.ok": False}, **options)
+    assert (keys(result), desk.took()) == (["each.item-0.ok"], ["send on c False"])
+    result = run(runner, desk.batch, {"each.item-0.ok": True}, **options)
+    assert (result["count"], desk.took()) == (3, ["count", "send on a True"])
+
+
+def test_maps_inside_maps_are_answered_by_both_items(
+    desk: Desk, runner: str, options: dict[str, Any]
+) -> None:
+    values = {"topic": [["a", "auto"], ["c", "d"]]}
+    result = run(runner, desk.rows, values, **options)
+    first, second, third = keys(result)
+    assert first == "rows.item-0.each.item-0.ok"
+    assert keys(run(runner, desk.rows, {third: 3, first: 1}, **options)) == [second]
+    desk.took()
+    result = run(runner, desk.rows, {second: 2}, **options)
+    assert result["sent"] == [["on a: 1", "on auto: True"], ["on c: 2", "on d: 3"]]
+    assert desk.took() == ["count", "send on c 2"]
+
+
+def test_an_answer_to_an_item_that_a_mapped_graph_does_not_have_is_reported(desk: Desk, runner: str) -> None:
+    with pytest.warns(UserWarning, match=r"'each.item-9.ok' was not used"):
+        result = run(runner, desk.batch, {"topic": ["a"], "each.item-9.ok": True})
+    assert keys(result) == ["each.item-0.ok"]
+
+
+def test_an_answer_without_its_item_is_refused(desk: Desk, runner: str) -> None:
+    with pytest.raises(ValueError, match=r"Did you mean 'each\.item-0\.ok'"):
+        run(runner, desk.batch, {"topic": ["a"], "each.ok": True})
+
+
+# -- nested graphs in loops ------------------------------------------------------------------------------
+
+
+def loop(levels: int) -> Graph:
+    """Return a graph that revises a text until it is accepted; the question is some levels below."""
+
+    @node(output_name="text")
+    def revise(text: str, verdict: Any = "") -> str:
+        return f"{text}+"
+
+    @interrupt(output_name="verdict")
+    def judge(text: str) -> None:
+        return None
+
+    @route(targets=["revise", END])
+    def decide(verdict: Any) -> Any:
+        return END if verdict in ("fine", ["fine"]) else "revise"
+
+    inner = Graph([judge], name="judging")
+    for level in range(levels - 1):
+        inner = Graph([inner.as_node()], name=f"level{level}")
+    return Graph([revise, inner.as_node(), decide], name="loop")
+
+
+@pytest.mark.parametrize("levels", [1, 2, 3])
+@pytest.mark.parametrize("flat", [False, True], ids=["path", "flat"])
+def test_a_nested_question_of_a_loop_is_asked_in_every_round(
+    runner: str, options: dict[str, Any], levels: int, flat: bool
+) -> None:
+    graph = loop(levels)
+    result = run(runner, graph, {"text": "t"}, **options)
+    for verdict, text in (("more", "t"), ("more", "t+"), ("more", "t++"), ("fine", "t+++")):
+        assert [pause.value for pause in result.pauses] == [text]
+        key = "verdict" if flat else result.pauses[0].response_key
+        result = run(runner, graph, {key: verdict}, **options)
+    assert (result.status, result["text"]) == (RunStatus.COMPLETED, "t+++")
+
+
+def test_a_loop_that_failed_before_its_question_goes_on_after_the_answer(
+    runner: str, options: dict[str, Any]
+) -> None:
+    failures = [OSError("first"), OSError("second")]
+
+    @interrupt(output_name="verdict")
+    def judge(text: str) -> None:
+        return None
+
+    @route(targets=["revise", END])
+    def decide(verdict: str) -> Any:
+        if failures:
+            raise failures.pop()
+        return END if verdict == "fine" else "revise"
+
+    @node(output_name="text")
+    def revise(text: str, verdict: str) -> str:
+        return f"{text}+"
+
+    graph = Graph([judge, decide, revise], name="loop")
+    run(runner, graph, {"text": "t"}, **options)
+    for _ in range(2):
+        with pytest.raises(OSError, match=r"first|second"):
+            run(runner, graph, {"verdict": "more"}, **options)
+    assert run(runner, graph, {"verdict": "more"}, **options).pauses[0].value == "t+"
+    assert run(runner, graph, {"verdict": "more"}, **options).pauses[0].value == "t++"
+    assert run(runner, graph, {"verdict": "fine"}, **options)["text"] == "t++"

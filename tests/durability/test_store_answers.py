@@ -1,0 +1,287 @@
+"""Answers that a store takes without running anything, and what becomes of those that are not used."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.durable import On, durable, store
+from support.stored import store_at
+
+from hypergraph import Graph, SyncRunner, interrupt, node
+from hypergraph.checkpointers import Checkpointer, StepStatus
+from hypergraph.exceptions import WorkflowError, WorkflowNotFoundError
+
+__all__ = ["durable", "store"]  # fixtures
+
+
+class Office:
+    """A graph with two questions, one of them nested, and a record of what its nodes did."""
+
+    def __init__(self) -> None:
+        self.ran: list[str] = []
+
+        @node(output_name="draft")
+        def write(topic: str) -> str:
+            self.ran.append(f"write {topic}")
+            return f"on {topic}"
+
+        @interrupt(output_name="approved")
+        def approve(draft: str) -> None:
+            return None
+
+        @interrupt(output_name=("name", "date"))
+        def sign(place: str) -> None:
+            return None
+
+        @node(output_name="sent")
+        def send(draft: str, approved: bool, name: str) -> str:
+            self.ran.append(f"send {draft} {approved} {name}")
+            return f"{draft}: {approved} {name}"
+
+        self.signing = Graph([sign], name="signing")
+        self.graph = Graph([write, approve, self.signing.as_node(), send], name="office")
+        self.batch = Graph([write, approve], name="batch")
+
+
+SIGNED = {"signing.name": "ann", "signing.date": "today"}
+GIVEN = {"topic": "tea", "place": "home"}
+
+
+def keys(result: Any) -> list[str]:
+    return [pause.response_key for pause in result.pauses]
+
+
+def test_answers_of_a_store_are_used_by_the_next_run(durable: On, store: Checkpointer) -> None:
+    office = Office()
+    asked = durable.run(office.graph, GIVEN, workflow_id="w")
+    assert [question.keys for question in store.questions("w")] == [tuple(SIGNED), ("approved",)]
+    assert keys(asked) == ["signing.name", "approved"]
+    store.answer("w", "approved", True, by="ann")
+    store.answer_all("w", SIGNED)
+    answered = store.questions("w")
+    assert [question.step.answer for question in answered] == [
+        {"name": "ann", "date": "today"},
+        {"approved": True},
+    ]
+    assert store.workflow("w").status.value == "paused"
+    assert durable.run(office.graph, workflow_id="w")["sent"] == "on tea: True ann"
+    assert office.ran == ["write tea", "send on tea True ann"]
+    assert store.questions("w") == []
+    (step,) = store.steps("w", node="approve")
+    assert (step.status, step.values, step.answer) == (StepStatus.COMPLETED, {"approved": True}, None)
+    assert step.answered_by == "ann"
+    assert step.answered_at is not None
+
+
+def test_a_nested_question_is_answered_from_every_workflow_around_it(
+    durable: On, store: Checkpointer
+) -> None:
+    office = Office()
+    durable.run(office.graph, GIVEN, workflow_id="w")
+    store.answer_all("w/signing", {"name": "bob", "date": "now"})
+    result = durable.run(office.graph, {"approved": False}, workflow_id="w")
+    assert result["sent"] == "on tea: False bob"
+
+
+def test_items_of_a_map_are_answered_by_path_and_item(durable: On, store: Checkpointer) -> None:
+    office = Office()
+    values = {"topic": ["a", "b", "c"]}
+    durable.map(office.batch, values, map_over="topic", workflow_id="m")
+    store.answer("m", "item-1.approved", 1)
+    store.answer("m/item-2", "approved", 2)
+    result = durable.map(office.batch, {**values, "item-0.approved": 0}, map_over="topic", workflow_id="m")
+    assert result["approved"] == [0, 1, 2]
+    assert sorted(office.ran) == ["write a", "write b", "write c"]
+
+
+@pytest.mark.parametrize(
+    ("answers", "error", "says"),
+    [
+        ({"aproved": True}, WorkflowError, "Did you mean 'approved'"),
+        ({"sent": True}, WorkflowError, "asks for: 'signing.name', 'signing.date', 'approved'"),
+        ({"signing.approved": True}, WorkflowError, "does not ask for 'signing.approved'"),
+        ({"signing.name": "ann"}, ValueError, "also needs 'signing.date'"),
+        ({"approved": object()}, TypeError, "object"),
+        ({**SIGNED, "other": 1}, WorkflowError, "does not ask for 'other'"),
+    ],
+)
+def test_answers_that_fit_no_question_are_refused_and_nothing_is_kept(
+    durable: On, store: Checkpointer, answers: dict[str, Any], error: Any, says: str
+) -> None:
+    durable.run(Office().graph, GIVEN, workflow_id="w")
+    with pytest.raises(error, match=says):
+        store.answer_all("w", answers)
+    assert [question.step.answer for question in store.questions("w")] == [None, None]
+
+
+def test_an_answer_to_an_unknown_workflow_is_refused(store: Checkpointer) -> None:
+    with pytest.raises(WorkflowNotFoundError, match="no workflow 'x'"):
+        store.answer("x", "approved", True)
+
+
+def test_a_second_answer_is_refused_and_the_same_one_is_not(durable: On, store: Checkpointer) -> None:
+    office = Office()
+    durable.run(office.graph, GIVEN, workflow_id="w")
+    store.answer("w", "approved", True)
+    store.answer("w", "approved", True)
+    with pytest.raises(WorkflowError, match="'approved' of workflow 'w' has been answered already"):
+        store.answer("w", "approved", False)
+    with pytest.raises(WorkflowError, match="has been answered already"):
+        durable.run(office.graph, {"approved": False}, workflow_id="w")
+    assert durable.run(office.graph, SIGNED, workflow_id="w")["approved"] is True
+    store.answer("w", "approved", True)
+    with pytest.raises(WorkflowError, match="has been answered already"):
+        store.answer("w", "approved", False)
+    with pytest.raises(WorkflowError, match="has been answered already"):
+        store.answer("w", "signing.name", "bob")
+
+
+def test_of_two_answers_at_once_one_counts_and_the_other_is_refused(store: Checkpointer) -> None:
+    SyncRunner(checkpointer=store).run(Office().graph, GIVEN, workflow_id="w")
+    (_, question) = store.questions("w")
+    ready, outcomes, refused = threading.Barrier(4), [], []
+
+    def give(number: int) -> None:
+        answer = store.encoding.answer(question.step, {"approved": number}, None)  # each saw it unanswered
+        ready.wait()
+        try:
+            store.backend.put_answers([answer])
+            outcomes.append(number)
+        except WorkflowError as error:
+            refused.append(str(error))
+
+    threads = [threading.Thread(target=give, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [question.step.answer for question in store.questions("w")][1] == {"approved": outcomes[0]}
+    assert len(outcomes) == 1
+    assert all("answered already" in text for text in refused)
+
+
+# -- questions that are given up ---------------------------------------------------------------------------
+
+
+def test_an_answer_to_one_draft_is_never_used_for_another(durable: On, store: Checkpointer) -> None:
+    office = Office()
+    durable.run(office.graph, GIVEN, workflow_id="w")
+    store.answer("w", "approved", True, by="ann")
+    result = durable.run(office.graph, {"topic": "milk"}, workflow_id="w")
+    assert keys(result) == ["signing.name", "approved"]
+    assert [question.pause.value for question in store.questions("w")] == ["home", "on milk"]
+    old, new = store.steps("w", node="approve")
+    assert (old.status, old.answer, old.answered_by) == (StepStatus.STOPPED, {"approved": True}, "ann")
+    assert old.pause is not None
+    assert old.pause.value == "on tea"
+    assert (new.status, new.answer) == (StepStatus.PAUSED, None)
+    result = durable.run(office.graph, {"approved": False, **SIGNED}, workflow_id="w")
+    assert result["sent"] == "on milk: False ann"
+
+
+def test_what_new_values_do_not_reach_stays_answered(durable: On, store: Checkpointer) -> None:
+    office = Office()
+    durable.run(office.graph, GIVEN, workflow_id="w")
+    store.answer_all("w", SIGNED)
+    result = durable.run(office.graph, {"topic": "milk"}, workflow_id="w")
+    assert keys(result) == ["approved"]
+    assert durable.run(office.graph, {"approved": True}, workflow_id="w")["sent"] == "on milk: True ann"
+
+
+def test_questions_of_a_nested_graph_are_given_up_with_it(durable: On, store: Checkpointer) -> None:
+    office = Office()
+    durable.run(office.graph, GIVEN, workflow_id="w")
+    store.answer_all("w", SIGNED)
+    durable.run(office.graph, {"place": "office"}, workflow_id="w")
+    assert [q.step.workflow_id for q in store.questions("w")] == ["w", "w/signing#2"]
+    assert store.questions("w/signing") == []
+    (old,) = store.steps("w/signing")
+    assert (old.status, old.answer) == (StepStatus.STOPPED, {"name": "ann", "date": "today"})
+    with pytest.raises(WorkflowError, match="does not ask"):
+        store.answer_all("w/signing", {"name": "bob", "date": "now"})
+
+
+@pytest.mark.parametrize("answer", [{"approved": True}, {"approved": True, **SIGNED}])
+def test_a_call_that_gives_up_what_it_answers_is_refused(
+    durable: On, store: Checkpointer, answer: dict[str, Any]
+) -> None:
+    office = Office()
+    durable.run(office.graph, GIVEN, workflow_id="w")
+    before = store.steps("w")
+    with pytest.raises(WorkflowError, match="will ask again because of 'topic'"):
+        durable.run(office.graph, {"topic": "milk", **answer}, workflow_id="w")
+    assert store.steps("w") == before
+    assert [question.step.answer for question in store.questions("w")] == [None, None]
+
+
+class Draft:
+    """A graph whose draft is not stored, and is another one each time it is made."""
+
+    def __init__(self, texts: list[str]) -> None:
+        self.texts = texts
+
+        @node(output_name="draft", persist=False)
+        def write(topic: str) -> str:
+            return self.texts.pop(0)
+
+        @interrupt(output_name="approved")
+        def approve(draft: str) -> None:
+            return None
+
+        @node(output_name="sent")
+        def send(draft: str, approved: bool) -> str:
+            return f"{draft}: {approved}"
+
+        self.graph = Graph([write, approve, send], name="draft")
+
+
+@pytest.mark.parametrize("by_store", [False, True], ids=["run", "store"])
+def test_an_approval_of_a_draft_that_is_made_again_differently_is_kept_unused(
+    durable: On, store: Checkpointer, by_store: bool
+) -> None:
+    draft = Draft(["A", "B", "B"])
+    durable.run(draft.graph, {"topic": "tea"}, workflow_id="w")
+    if by_store:
+        store.answer("w", "approved", True)
+        result = durable.run(draft.graph, workflow_id="w")
+    else:
+        result = durable.run(draft.graph, {"approved": True}, workflow_id="w")
+    assert [pause.value for pause in result.pauses] == ["B"]
+    old, new = store.steps("w", node="approve")
+    assert (old.status, old.answer) == (StepStatus.STOPPED, {"approved": True})
+    assert (new.status, new.answer) == (StepStatus.PAUSED, None)
+    assert durable.run(draft.graph, {"approved": False}, workflow_id="w")["sent"] == "B: False"
+
+
+def test_an_approval_of_a_draft_that_is_made_again_alike_is_used(durable: On, store: Checkpointer) -> None:
+    draft = Draft(["A", "A"])
+    durable.run(draft.graph, {"topic": "tea"}, workflow_id="w")
+    assert durable.run(draft.graph, {"approved": True}, workflow_id="w")["sent"] == "A: True"
+
+
+def test_answers_survive_export_and_retention(tmp_path: Path) -> None:
+    made = store_at(tmp_path / "latest.db", retention="latest")
+    runner, office = SyncRunner(checkpointer=made), Office()
+    runner.run(office.graph, GIVEN, workflow_id="w")
+    made.answer("w", "approved", True)
+    runner.run(office.graph, SIGNED, workflow_id="w2", topic="a", place="b")
+    made.backend.trim("w", made.encoding, before=5)
+    assert runner.run(office.graph, SIGNED, workflow_id="w")["sent"] == "on tea: True ann"
+    made.close()
+
+
+def test_a_mapped_graph_that_new_values_give_up_is_a_fresh_map(durable: On, store: Checkpointer) -> None:
+    office = Office()
+    graph = Graph([office.batch.as_node(name="each").map_over("topic")], name="outer")
+    durable.run(graph, {"topic": ["a", "b"]}, workflow_id="w")
+    store.answer("w", "each.item-0.approved", True)
+    result = durable.run(graph, {"topic": ["c", "d", "e"]}, workflow_id="w")
+    assert keys(result) == [f"each.item-{number}.approved" for number in range(3)]
+    assert {question.step.workflow_id for question in store.questions("w")} == {
+        f"w/each#2/item-{number}" for number in range(3)
+    }
+    answers = {f"each.item-{number}.approved": number for number in range(3)}
+    assert durable.run(graph, answers, workflow_id="w")["approved"] == [0, 1, 2]

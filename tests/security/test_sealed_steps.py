@@ -1,0 +1,262 @@
+"""Encrypted stores whose rows were changed without the key: decisions, statuses, structure, origin."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.nasty import KEY, OTHER_KEY
+
+from hypergraph import Graph, SqliteCheckpointer, SyncRunner, node, route
+from hypergraph.checkpointers import AesGcmCodec, Undecodable, copy_store
+from hypergraph.checkpointers.sql import transfer
+from hypergraph.exceptions import DecryptionError
+
+called: list[str] = []
+broken = [True]
+
+
+@node(output_name="amount")
+def measure(order: int) -> int:
+    return order
+
+
+@route(targets=["pay", "refuse"])
+def decide(amount: int) -> str:
+    return "refuse"
+
+
+@node(output_name="checked")
+def guard(amount: int) -> bool:
+    if broken[0]:
+        raise PermissionError("not allowed")
+    return True
+
+
+@node(output_name="done")
+def pay(amount: int, checked: bool) -> str:
+    called.append("pay")
+    return "paid"
+
+
+@node(output_name="done")
+def refuse(amount: int, checked: bool) -> str:
+    called.append("refuse")
+    return "refused"
+
+
+graph = Graph([measure, decide, guard, pay, refuse], name="shop")
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> None:
+    called.clear()
+    broken[0] = True
+
+
+def opened(path: Path, key: bytes | None = KEY, **options: Any) -> SqliteCheckpointer:
+    return SqliteCheckpointer(path, codec=AesGcmCodec(key, **options) if key else None)
+
+
+def failed(path: Path, order: int = 1, **options: Any) -> None:
+    """Leave a run that its guard stopped, after the gate had decided to refuse."""
+    store = opened(path, **options)
+    with pytest.raises(PermissionError):
+        SyncRunner(checkpointer=store).run(graph, order=order, workflow_id="w")
+    store.close()
+    broken[0] = False
+
+
+def change(path: Path, statement: str, *values: Any) -> None:
+    connection = sqlite3.connect(path)
+    assert connection.execute(statement, values).rowcount > 0, statement
+    connection.commit()
+    connection.close()
+
+
+def changed_extra(path: Path, node_name: str, **fields: Any) -> None:
+    connection = sqlite3.connect(path)
+    [[extra]] = connection.execute("SELECT extra FROM steps WHERE node = ?", [node_name]).fetchall()
+    connection.close()
+    merged = {key: value for key, value in {**json.loads(extra), **fields}.items() if value is not None}
+    change(path, "UPDATE steps SET extra = ? WHERE node = ?", json.dumps(merged), node_name)
+
+
+CHANGES: dict[str, Callable[[Path], None]] = {
+    "a decision": lambda path: changed_extra(path, "decide", decision="pay"),
+    "a removed decision": lambda path: changed_extra(path, "decide", decision=None),
+    "a removed seal": lambda path: changed_extra(path, "decide", seal=None),
+    "a seal of another step": lambda path: change(
+        path,
+        "UPDATE steps SET extra = (SELECT extra FROM steps WHERE node = 'measure') WHERE node = 'decide'",
+    ),
+    "a status": lambda path: change(
+        path, "UPDATE steps SET status = 'completed', error = NULL WHERE node = 'guard'"
+    ),
+    "a name": lambda path: change(path, "UPDATE steps SET node = 'pay' WHERE node = 'guard'"),
+    "a superstep": lambda path: change(path, "UPDATE steps SET superstep = 9 WHERE node = 'decide'"),
+    "an index": lambda path: change(path, "UPDATE steps SET idx = 9 WHERE node = 'decide'"),
+    "versions": lambda path: change(
+        path, """UPDATE steps SET versions = '[{"amount":7},{}]' WHERE node = 'decide'"""
+    ),
+    "a visit": lambda path: changed_extra(path, "decide", visit=3),
+    "a child": lambda path: changed_extra(path, "measure", child_workflow_id="other"),
+    "a waiting name": lambda path: changed_extra(path, "measure", wait_versions={"checked": 1}),
+    "a mark of the cache": lambda path: change(path, "UPDATE steps SET cached = 1 WHERE node = 'decide'"),
+    "a seal that is none": lambda path: changed_extra(path, "decide", seal="äö"),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+@pytest.mark.parametrize("how", ["resume", "fork"])
+def test_a_changed_step_is_refused_and_nothing_runs(tmp_path: Path, what: str, how: str) -> None:
+    path = tmp_path / "w.db"
+    failed(path)
+    CHANGES[what](path)
+    store = opened(path)
+    options: dict[str, Any] = {"workflow_id": "w"} if how == "resume" else {"fork_from": ("w", None)}
+    with pytest.raises(DecryptionError, match="is not what this store wrote"):
+        SyncRunner(checkpointer=store).run(graph, order=1, **options)
+    assert called == []
+    with pytest.raises(DecryptionError, match="is not what this store wrote"):
+        store.checkpoint("w")
+    assert len(store.steps("w")) == 3  # it can still be looked at
+    store.close()
+
+
+def test_what_was_not_changed_is_resumed_and_forked(tmp_path: Path) -> None:
+    failed(tmp_path / "w.db")
+    store = opened(tmp_path / "w.db")
+    runner = SyncRunner(checkpointer=store)
+    assert runner.run(graph, order=1, workflow_id="w")["done"] == "refused"
+    assert runner.run(graph, fork_from=("w", 0), workflow_id="f")["done"] == "refused"
+    assert runner.run(graph, fork_from=("f", 1), workflow_id="g")["done"] == "refused"
+    assert called == ["refuse"] * 3
+    store.close()
+
+
+def other_database(path: Path, order: int) -> None:
+    broken[0] = True
+    failed(path, order)
+
+
+def test_a_value_of_another_database_is_not_accepted(tmp_path: Path) -> None:
+    ours, theirs = tmp_path / "ours.db", tmp_path / "theirs.db"
+    failed(ours, 1)
+    other_database(theirs, 1_000_000)
+    found = sqlite3.connect(theirs)
+    [[data, checksum]] = found.execute("SELECT data, checksum FROM vals WHERE name = 'amount'").fetchall()
+    found.close()
+    change(ours, "UPDATE vals SET data = ?, checksum = ? WHERE name = 'amount'", data, checksum)
+    store = opened(ours)
+    amount = store.state("w")["amount"]
+    assert isinstance(amount, Undecodable)
+    assert "moved from another row" in amount.reason
+    store.close()
+
+
+def test_a_step_of_another_database_is_refused(tmp_path: Path) -> None:
+    ours, theirs = tmp_path / "ours.db", tmp_path / "theirs.db"
+    failed(ours)
+    other_database(theirs, 1)
+    connection = sqlite3.connect(ours)
+    connection.execute("ATTACH ? AS theirs", [str(theirs)])
+    connection.execute("DELETE FROM steps WHERE node = 'decide'")
+    connection.execute("INSERT INTO steps SELECT * FROM theirs.steps WHERE node = 'decide'")
+    connection.commit()
+    connection.close()
+    store = opened(ours)
+    with pytest.raises(DecryptionError, match="'decide'"):
+        SyncRunner(checkpointer=store).run(graph, order=1, workflow_id="w")
+    store.close()
+
+
+def test_the_version_of_a_value_is_part_of_it(tmp_path: Path) -> None:
+    failed(tmp_path / "w.db")
+    change(tmp_path / "w.db", "UPDATE vals SET version = 2 WHERE name = 'amount'")
+    store = opened(tmp_path / "w.db")
+    assert isinstance(store.state("w")["amount"], Undecodable)
+    store.close()
+
+
+def test_another_key_resumes_nothing(tmp_path: Path) -> None:
+    failed(tmp_path / "w.db")
+    store = opened(tmp_path / "w.db", OTHER_KEY)
+    with pytest.raises(DecryptionError, match="written with another key"):
+        SyncRunner(checkpointer=store).run(graph, order=1, workflow_id="w")
+    store.close()
+
+
+def test_plain_steps_are_refused_unless_the_store_is_moved_to_encryption(tmp_path: Path) -> None:
+    failed(tmp_path / "w.db", key=None)
+    store = opened(tmp_path / "w.db")
+    with pytest.raises(DecryptionError):
+        SyncRunner(checkpointer=store).run(graph, order=1, workflow_id="w")
+    store.close()
+    store = opened(tmp_path / "w.db", allow_plaintext=True)
+    assert SyncRunner(checkpointer=store).run(graph, order=1, workflow_id="w")["done"] == "refused"
+    store.close()
+
+
+# --- copies ---------------------------------------------------------------------------------------------
+
+
+def resumes(path: Path) -> None:
+    store = opened(path)
+    assert store.state("w")["amount"] == 1
+    assert SyncRunner(checkpointer=store).run(graph, order=1, workflow_id="w")["done"] == "refused"
+    store.close()
+
+
+def test_a_backup_is_the_same_store(tmp_path: Path) -> None:
+    failed(tmp_path / "w.db")
+    store = opened(tmp_path / "w.db")
+    store.backup(tmp_path / "copy.db")
+    store.close()
+    resumes(tmp_path / "copy.db")
+    shutil.copy(tmp_path / "w.db", tmp_path / "other.db")
+    resumes(tmp_path / "other.db")
+
+
+@pytest.mark.parametrize("keys", [(KEY, KEY), (None, KEY), (None, None), (KEY, None)])
+def test_a_store_is_copied_into_an_empty_one(tmp_path: Path, keys: tuple[bytes | None, bytes | None]) -> None:
+    failed(tmp_path / "w.db")
+    source, target = opened(tmp_path / "w.db", keys[0]), opened(tmp_path / "new.db", keys[1])
+    assert copy_store(source, target) == ["w"]
+    source.close()
+    target.close()
+    resumes(tmp_path / "new.db")
+
+
+def test_into_a_store_with_workflows_it_is_copied_with_the_key_only(tmp_path: Path) -> None:
+    failed(tmp_path / "w.db")
+    source = opened(tmp_path / "w.db", None)
+    for key in (None, KEY):
+        target = opened(tmp_path / "used.db", key)
+        if key is None:
+            target.create_workflow("there")
+            with pytest.raises(ValueError, match="bound to another store"):
+                copy_store(source, target)
+        else:
+            assert copy_store(source, target) == ["w"]
+        target.close()
+    source.close()
+    resumes(tmp_path / "used.db")
+
+
+def test_what_others_changed_does_not_become_ours_by_copying(tmp_path: Path) -> None:
+    failed(tmp_path / "w.db")
+    changed_extra(tmp_path / "w.db", "decide", decision="pay")
+    source, target = opened(tmp_path / "w.db"), opened(tmp_path / "new.db")
+    with pytest.raises(DecryptionError, match="'decide'"):
+        copy_store(source, target)
+    parts = transfer.dump(source, "w")
+    with pytest.raises(DecryptionError, match="'decide'"):
+        transfer.load(target, parts, name="renamed")
+    source.close()
+    target.close()
