@@ -463,7 +463,7 @@ class MapRecorder:
     @staticmethod
     def _refuse_shorter(map_run: MapRun, items: Sequence[Workflow]) -> None:
         """Raise ItemChangedError for a list that lacks recorded items: it would end without them."""
-        missing = sorted(item.item for item in items if (item.item or 0) >= len(map_run.items))
+        missing = sorted(n for item in items if (n := item.item or 0) >= len(map_run.items))
         if missing:
             listed = ", ".join(map(str, missing[:5])) + (", ..." if len(missing) > 5 else "")
             raise ItemChangedError(
