@@ -510,6 +510,7 @@ def _facts(record: StepRecord, store_id: bytes) -> bytes:
         *(record.input_versions, record.output_versions, record.wait_versions),
         decision if decision is None or isinstance(decision, str) else list(decision),
         *(record.partial, record.cached, record.visit, record.child_workflow_id, record.retry_of),
+        record.answered_by,
     )
     return store_id + msgspec.json.encode(facts, order="deterministic")
 
