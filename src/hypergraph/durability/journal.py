@@ -9,7 +9,7 @@ import traceback
 from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from types import MappingProxyType
 from typing import Any
@@ -346,7 +346,7 @@ class Journal:
             status,
             taken,
             duration_ms=None if seconds is None else seconds * 1000,
-            created_at=moment,
+            created_at=moment if seconds is None else moment - timedelta(seconds=seconds),
             completed_at=moment,
             visit=self.visits.get(step.index, 1),
             **facts,

@@ -15,6 +15,7 @@ from hypergraph.checkpointers.names import check_workflow_id
 from hypergraph.checkpointers.questions import Question, record_answers
 from hypergraph.checkpointers.records import Claim, NewWorkflow, Ownership, Workflow, taken_over
 from hypergraph.checkpointers.status import WorkflowStatus
+from hypergraph.display import plural
 from hypergraph.durability import fork
 from hypergraph.durability.code_changes import (
     code_to_record,
@@ -22,6 +23,7 @@ from hypergraph.durability.code_changes import (
     has_grown,
     outdated_nodes,
     refuse_other_graph,
+    refuse_other_rules,
     refuse_rerun,
 )
 from hypergraph.durability.history import Stored, active_time, produced, stored_in
@@ -99,6 +101,11 @@ class WorkflowRecorder:
             recorded, known = (stored.outputs, stored.inputs) if stored is not None else (set(), {})
             if stored is not None:
                 refuse_map(stored)
+                if self.options.new_turn and not given:
+                    raise ValueError(
+                        "new_turn=True counts the values that are given now as new, and none are given. Pass "
+                        "some, or leave new_turn out to resume the workflow."
+                    )
                 refuse_other_graph(graph, stored.workflow, self.options)
                 if graph.has_interrupts:
                     self.questions = self.store.questions(workflow_id)
@@ -253,6 +260,7 @@ class WorkflowRecorder:
         stored = seen if is_current else self._stored(run)
         if stored is None:
             raise taken_over(claim.workflow_id)
+        refuse_other_rules(run.admission.graph, stored.workflow)
         asked: list[Question] = []
         if self._has_answers(run, stored) and _is_outermost(run):
             asked = self._asked(stored)
@@ -286,7 +294,7 @@ class WorkflowRecorder:
             active, encoding = WorkflowStatus.ACTIVE, self.store.encoding
             steps = [encoding.encode(record) for record in left]
             self.store.backend.write(
-                encoding.commit(claim, steps, inputs=given, at=run.resumed.first, status=active, code=code)
+                encoding.commit(claim, steps, inputs=given, at=run.resumed.entry, status=active, code=code)
             )
         return True
 
@@ -377,6 +385,7 @@ class MapRecorder:
             map_run.numbers = self._numbers(map_run, items)
         else:
             self._refuse_changes(map_run, items)
+            self._refuse_shorter(map_run, items)
         map_run.refuse_answers_to_no_item()
         asked: list[Question] = []
         if stored is not None and parent is None and map_run.admission.graph.has_interrupts:
@@ -452,6 +461,19 @@ class MapRecorder:
                     "or use another workflow_id.",
                     workflow_id=item.id,
                 )
+
+    @staticmethod
+    def _refuse_shorter(map_run: MapRun, items: Sequence[Workflow]) -> None:
+        """Raise ItemChangedError for a list that lacks recorded items: it would end without them."""
+        missing = sorted(item.item for item in items if (item.item or 0) >= len(map_run.items))
+        if missing:
+            listed = ", ".join(map(str, missing[:5])) + (", ..." if len(missing) > 5 else "")
+            raise ItemChangedError(
+                f"{map_run.workflow_id!r} was recorded with {max(missing) + 1} items, and now there are "
+                f"{len(map_run.items)}: {plural(len(missing), 'item')} missing ({listed}). Map the whole "
+                "list again, match items by key=..., or use another workflow_id.",
+                workflow_id=map_run.workflow_id,
+            )
 
     @staticmethod
     def _refuse_unknown(map_run: MapRun, item: Workflow, stored: Stored) -> None:

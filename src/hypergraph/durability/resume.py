@@ -121,7 +121,7 @@ _LOST = Undecodable("not stored")
 _BADLY = {WorkflowStatus.FAILED: RunStatus.FAILED, WorkflowStatus.STOPPED: RunStatus.STOPPED}
 
 
-def take_up(
+def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
     run: Run,
     stored: Stored,
     news: Mapping[str, tuple[int, Any]],
@@ -136,17 +136,21 @@ def take_up(
     stored.records = grown(stored, run.admission.graph)
     replay = Replay(run.admission, stored)
     replay.run(stored.turns)
-    past = run.resumed = ResumeState(first=stored.turns[-1].superstep)
+    begun = [turn.superstep for turn in stored.turns if replay.news_in(turn)]
+    past = run.resumed = ResumeState(first=max(begun, default=0))
     past.last = max((record.superstep for record in stored.records), default=-1)
     past.next_index = max((record.index for record in stored.records), default=-1) + 1
     kept: list[StepRecord] = []  # the last records of nodes that this turn does not reach
     reached = 0
+    past.entry = past.last + 1
     if news or outdated:
-        past.first = past.last + 1
-        names = frozenset(news)
+        turn = Turn(past.entry, frozenset(news))
+        names = replay.news_in(turn)
         again = [plan.index[name] for name in outdated if name in plan.index]
         reached = run.admission.layout.reached_from(names, again)
-        replay.begin(Turn(past.first, names), reached)
+        if names or outdated:
+            past.first = past.entry
+        replay.begin(turn, reached)
         past.reopened = _reopened(run, names, again)
         outside = {name for name, index in plan.index.items() if not reached >> index & 1}
         kept = list({r.node_name: r for r in stored.records if r.node_name in outside}.values())
@@ -173,14 +177,13 @@ def take_up(
         ready = [standing.after(i, past.levels, past.first) for i in standing.copy().ready()]
         later = max(past.last + 1 - min(ready, default=past.last + 1), 0) + len(past.remade)
         past.shift = max(later, past.shift)
-    latest = {**{r.node_name: r for r in kept if r.status is StepStatus.PAUSED}, **latest}
-    past.waiting = {n: r for n, r in latest.items() if r.status is StepStatus.PAUSED}
+    past.waiting = {  # also from an earlier turn; those that this one gives up are not asked any more
+        r.node_name: r for r in stored.waiting if not reached >> plan.index.get(r.node_name, 0) & 1
+    }
     past.rows = [
         (r.superstep, s, r.child_workflow_id, r.decision) for s, r in completed(plan, [*kept, *current])
     ]
     run.records += past.raw_records()
-    for record in past.waiting.values():
-        run.answers = {**(record.answer or {}), **run.answers}
     _ask_again(run, past.waiting.values())
     return past
 
@@ -218,9 +221,11 @@ def _add_new_nodes(run: Run, stored: Stored, outdated: Sequence[str]) -> None:
         run.standing.hush(sum(1 << i for i in added))
 
 
-def _ask_again(run: Run, latest: Iterable[StepRecord]) -> None:
+def _ask_again(run: Run, latest: Collection[StepRecord]) -> None:
     """Leave questions open that nothing has answered or given up: they are not asked anew."""
     standing = run.standing
+    for record in latest:
+        run.answers = {**(record.answer or {}), **run.answers}
     for record in latest:
         index = run.plan.index.get(record.node_name)
         if record.pause is None or index is None:

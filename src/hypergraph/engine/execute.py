@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from hypergraph.engine.concurrent import course_of
 from hypergraph.engine.kernel import NOT_KNOWN, Carried, Expired, PauseExecution, original
 from hypergraph.engine.plan import NO_ANSWER, Step, inputs_of, refuse_replace
-from hypergraph.engine.run import RECORD_SIZE, Run, StepOutcome, clock
+from hypergraph.engine.run import RECORD_SIZE, CallWatch, Run, StepOutcome, clock
 from hypergraph.engine.scheduler import ASKED, differs
 from hypergraph.exceptions import (
     CancellationError,
@@ -364,13 +364,14 @@ async def _attempt(run: Run, step: Step, superstep: int, outcome: StepOutcome, a
         run.note_attempt(step.name, attempt, deadline)
     remaining = run.context.halt_at - started if run.context.deadline is not None else None
     try:
-        result = await _result(run, step, superstep, outcome, _earlier(timeout, remaining))
+        before = outcome.waited
+        result = await _result(run, step, superstep, outcome, (timeout, remaining))
     except Expired:
         outcome.cut_off = True
         if clock() >= run.context.halt_at:
             raise run.context.halt_error(run.path_of(step.name), was_executing=True) from None
         raise NodeTimeoutError(run.path_of(step.name), timeout or 0.0) from None
-    if timeout is not None and clock() - started > timeout:
+    if timeout is not None and clock() - started - (outcome.waited - before) > timeout:
         raise NodeTimeoutError(run.path_of(step.name), timeout)
     return result
 
@@ -379,17 +380,35 @@ def _earlier(timeout: float | None, remaining: float | None) -> float | None:
     return min((seconds for seconds in (timeout, remaining) if seconds is not None), default=None)
 
 
-async def _result(run: Run, step: Step, superstep: int, outcome: StepOutcome, seconds: float | None) -> Any:
+def _begun(work: Callable[[], Awaitable[Any]], watch: CallWatch, start: Callable[[], None]) -> Awaitable[Any]:
+    watch.start = start
+    return work()
+
+
+async def _result(
+    run: Run,
+    step: Step,
+    superstep: int,
+    outcome: StepOutcome,
+    seconds: tuple[float | None, float | None],
+) -> Any:
     node, kernel = step.node, run.context.kernel
-    outcome.called = True
     if run.journal is not None and run.journal.shared:
         run.journal.hand_out(step)
+    if not step.is_async and kernel.executors is not None:
+        executor = kernel.executors.of(run, step)
+        if executor is not None:
+            watch = CallWatch(outcome)
+            work = partial(kernel.executors.call, executor, run, step, superstep, watch)
+            try:
+                return await kernel.within_begun(partial(_begun, work, watch), *seconds)
+            finally:
+                watch.ended()
+    outcome.called = True
     if step.is_async:
-        if node.is_generator:
-            return await kernel.within(_collect_async(run, step, superstep), seconds)
-        return await kernel.within(step.invoke(run.values, run, superstep), seconds)
-    if kernel.executors is not None and (executor := kernel.executors.of(run, step)) is not None:
-        return await kernel.within(kernel.executors.call(executor, run, step, superstep), seconds)
+        call_async = _collect_async if node.is_generator else step.invoke
+        given = (run, step, superstep) if node.is_generator else (run.values, run, superstep)
+        return await kernel.within(call_async(*given), _earlier(*seconds))
     call = partial(_collect if node.is_generator else _invoke, run, step, superstep)
     if kernel.offload_all or getattr(node, "offload", False):
         return await kernel.offload(call)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from hypergraph.engine.admission import Admission
@@ -125,6 +125,31 @@ class StepOutcome:
     replayed = False  # restored from history instead of executed
     failed_attempts: tuple[str, ...] = ()  # "Type: message" of each
     inner: Any = None  # a Run, or a MapRun for the items of a mapped graph
+
+
+class CallWatch:
+    """The time of one call in an executor: waiting for a worker is not part of it."""
+
+    def __init__(self, outcome: StepOutcome) -> None:
+        self.outcome = outcome
+        self.asked = clock()
+        self.began: float | None = None
+        self.spent: float | None = None  # seconds in the worker, if it tells
+        self.start: Callable[[], None] | None = None  # starts the timeout
+
+    def begin(self) -> None:
+        """Note that a worker has taken the call; may be called from any thread."""
+        self.began, self.outcome.called = clock(), True
+        if self.start is not None:
+            self.start()
+
+    def ended(self) -> None:
+        """Add the time of waiting to the outcome."""
+        now = clock()
+        if self.spent is not None:
+            self.outcome.waited += max(now - self.asked - self.spent, 0.0)
+        else:
+            self.outcome.waited += (now if self.began is None else self.began) - self.asked
 
 
 def own_list(name: str, value: Any) -> list[Any]:

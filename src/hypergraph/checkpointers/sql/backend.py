@@ -39,7 +39,7 @@ from hypergraph.checkpointers.records import (
     taken_over,
 )
 from hypergraph.checkpointers.sql import reads, writes
-from hypergraph.checkpointers.sql.columns import EPOCH, time_of
+from hypergraph.checkpointers.sql.columns import EPOCH, NONSENSE, corrupt, or_corrupt, time_of
 from hypergraph.checkpointers.sql.connection import Connection, Database
 from hypergraph.checkpointers.sql.writes import recode, reseal
 from hypergraph.checkpointers.sqlite.migrations import INPUT, OUTPUT
@@ -88,9 +88,12 @@ class SqlBackend(Backend):
         return self.database.read(read)
 
     def _read(self, read: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        if self._connection is not None:
-            return read(self._connection, *args, **kwargs)
-        return self.database.read(lambda connection: read(connection, *args, **kwargs))
+        try:
+            if self._connection is not None:
+                return read(self._connection, *args, **kwargs)
+            return self.database.read(lambda connection: read(connection, *args, **kwargs))
+        except NONSENSE as error:
+            raise corrupt(error) from error
 
     def read_workflow(self, workflow_id: str) -> Workflow | None:
         """Return the workflow, None if there is none."""
@@ -104,12 +107,14 @@ class SqlBackend(Backend):
     def read_owners(self, workflow_ids: Iterable[str]) -> dict[str, Owner]:
         """Return the processes that hold claims on these workflows; those without an owner are left out."""
         rows = self._read(reads.owners, workflow_ids)
-        return {
-            workflow_id: Owner(
-                row[2], row[3].partition(" ")[0], time_of(row[4]) or EPOCH, self._lives(*row[:4])
-            )
-            for workflow_id, row in rows.items()
-        }
+        return {workflow_id: self._owner(*row) for workflow_id, row in rows.items()}
+
+    @or_corrupt
+    def _owner(self, key: int, fence: int, pid: int, address: str, since: int | None) -> Owner:
+        lives = self._lives(key, fence, pid, address)
+        if type(pid) is not int:
+            raise ValueError(f"a process of type {type(pid).__name__}")
+        return Owner(pid, address.partition(" ")[0], time_of(since) or EPOCH, lives)
 
     def _lives(self, key: int, fence: int, pid: int, address: str) -> bool:
         try:
@@ -334,7 +339,10 @@ class SqlBackend(Backend):
 
     def inspect(self, work: Callable[[Connection], T]) -> T:
         """Return what `work` reads from the tables as they are; nothing is created or migrated."""
-        return self.database.read(work)
+        try:
+            return self.database.read(work)
+        except NONSENSE as error:
+            raise corrupt(error) from error
 
     @abstractmethod
     def schema_versions(self) -> tuple[int, int]:

@@ -31,7 +31,10 @@ from hypergraph.checkpointers.sql.columns import (
     VALUE_COLUMNS,
     VALUE_KEY,
     Row,
+    check_duration,
+    check_types,
     fields_of,
+    mapping_of,
     micros,
     or_corrupt,
     time_of,
@@ -110,7 +113,8 @@ def new_row(workflow_id: str, new: NewWorkflow, time: datetime, digest: bytes | 
 def workflow_of(row: Row) -> Workflow:
     """Return the workflow of a row: WORKFLOW_COLUMNS, the number of its steps, its node hashes."""
     *columns, node_hashes = row
-    return Workflow(**fields_of(columns), node_hashes=json.loads(node_hashes or "{}"))
+    hashes = mapping_of(json.loads(node_hashes), str) if node_hashes else {}
+    return Workflow(**fields_of(columns), node_hashes=hashes)
 
 
 def step_row(key: int, step: EncodedStep) -> Row:
@@ -184,11 +188,15 @@ def record_of(
     workflow_id: str, row: Row, payloads: Sequence[Payload], encoding: Encoding, *, values: bool
 ) -> StepRecord:
     """Return the step of a row, by STEP_COLUMNS, with what its payloads hold; see `or_corrupt`."""
+    check_types(STEP_COLUMNS, row)
     _, superstep, node, index, status, created, completed, *stored, versions, extra = row
     input_versions, output_versions = parsed(versions)
+    mapping_of(input_versions, int)
+    mapping_of(output_versions, int)
     own = dict(zip(_STORED, stored, strict=True))
+    check_duration(own["duration_ms"])
     own["cached"] = bool(own["cached"])  # a number in SQLite
-    more: dict[str, Any] = parsed(extra) if extra else {}
+    more: dict[str, Any] = extras_in(extra) if extra else {}
     has_values, seal = not more.pop("no_values", False), more.pop("seal", None)
     if isinstance(more.get("decision"), list):
         more["decision"] = Decision(more["decision"])
@@ -208,6 +216,30 @@ def record_of(
     if encoding.verifies:
         encoding.verify(record, seal)
     return record  # type: ignore[no-any-return]  # a StepRecord
+
+
+_EXTRA_KINDS: dict[str, tuple[type, ...]] = {
+    "decision": (str, list),
+    "wait_versions": (dict,),
+    "visit": (int,),
+    "retry_of": (int,),
+    "attempt_errors": (list,),
+    **dict.fromkeys(("child_workflow_id", "traceback", "answered_by", "answered_at", "seal"), (str,)),
+    **dict.fromkeys(("partial", "replayed", "no_values"), (bool,)),
+}
+
+
+def extras_in(text: str) -> dict[str, Any]:
+    """Return the fields of a step that most steps do not have. Raises ValueError for what is none of them."""
+    found = parsed(text)
+    for name, value in found.items():
+        if type(value) not in _EXTRA_KINDS.get(name, ()):
+            raise ValueError(f"{name} is of type {type(value).__name__}")
+        if type(value) is list and not set(map(type, value)) <= {str}:
+            raise ValueError(f"{name} is not a list of texts")
+        if type(value) is dict:
+            mapping_of(value, int)
+    return found  # type: ignore[no-any-return]  # its items were read
 
 
 def parsed(text: str) -> Any:
