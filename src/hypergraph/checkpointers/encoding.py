@@ -513,7 +513,8 @@ def _facts(record: StepRecord, store_id: bytes) -> bytes:
         *(record.input_versions, record.output_versions, record.wait_versions),
         decision if decision is None or isinstance(decision, str) else list(decision),
         *(record.partial, record.cached, record.visit, record.child_workflow_id, record.retry_of),
-        record.answered_by,
+        # An answer that is not used yet is a value of its own, added after the step was sealed.
+        record.answered_by if record.answer is None else None,
     )
     return store_id + msgspec.json.encode(facts, order="deterministic")
 

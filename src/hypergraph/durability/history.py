@@ -184,7 +184,7 @@ class Replay:
         """Return the values of a turn that begin something anew.
 
         What a fork is given for a name that was made inside a loop is not among them: it replaces the value,
-        and the round goes on.
+        and the round continues.
         """
         return turn.names - self._replaced(turn)
 

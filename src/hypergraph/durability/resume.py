@@ -542,7 +542,7 @@ def refuse_late_answer(
                 raise WorkflowError(
                     f"Node {question.pause.node_name!r} of workflow {wf!r} was answered elsewhere "
                     "while this answer was on its way; it was not used. "
-                    "Look at the workflow before you go on.",
+                    "Look at the workflow before you answer again.",
                     workflow_id=wf,
                 )
         done += keys
