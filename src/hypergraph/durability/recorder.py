@@ -339,9 +339,7 @@ class WorkflowRecorder:
     def _described(self, run: Run) -> NewWorkflow:
         new = described(run, self.options)
         inputs = {
-            name: value
-            for name, value in run.values.items()
-            if name in run.admission.given and not isinstance(value, Undecodable)
+            name: run.values[name] for name in run.begun if not isinstance(run.values[name], Undecodable)
         }
         if run.map_run is None:
             return replace(new, inputs=inputs, parent_id=new.parent_id or self.batch)
@@ -465,7 +463,7 @@ class MapRecorder:
     @staticmethod
     def _refuse_shorter(map_run: MapRun, items: Sequence[Workflow]) -> None:
         """Raise ItemChangedError for a list that lacks recorded items: it would end without them."""
-        missing = sorted(item.item for item in items if (item.item or 0) >= len(map_run.items))
+        missing = sorted(n for item in items if (n := item.item or 0) >= len(map_run.items))
         if missing:
             listed = ", ".join(map(str, missing[:5])) + (", ..." if len(missing) > 5 else "")
             raise ItemChangedError(
