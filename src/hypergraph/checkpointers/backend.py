@@ -326,6 +326,14 @@ class Backend(ABC):
         """Return the workflows below this one, oldest first."""
         return self.find(Query(parent=workflow_id, limit=None))[0][::-1]
 
+    def read_newest(self, workflow_id: str) -> list[Payload]:
+        """Return the latest encoded value of each output, as far as it costs nothing with what it extends."""
+        return self.read_outputs(workflow_id)
+
+    def linked(self, workflow_id: str, payload: Payload) -> Payload:
+        """Return one of the payloads that `read_newest` gave with what it extends."""
+        return payload
+
     def read_output(self, workflow_id: str, name: str) -> Payload | None:
         """Return the latest encoded value of one output, with the chain that it extends."""
         found = self.read_outputs(workflow_id)
@@ -343,6 +351,13 @@ class Backend(ABC):
             )
             for alike, found in groups.items()
         ]
+
+    def last_visit(self, workflow_id: str, node: str) -> int:
+        """Return how often a node has completed, by its last completed step; 0 if it has not."""
+        done = [
+            s.visit for s in self.read_outlines(workflow_id) if s.node == node and s.status == "completed"
+        ]
+        return max(done, default=0)
 
     def last_superstep(self, workflow_id: str) -> int | None:
         """Return the highest superstep that has a step, None if there is none."""

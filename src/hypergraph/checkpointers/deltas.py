@@ -1,10 +1,11 @@
-"""Deltas: a version that extends the one before it is stored as what was added."""
+"""Deltas: patches of bytes that grow, and items that are added to lists."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Any, NamedTuple
 from zlib import crc32
 
 _LEAST, _MOST = 256, 64 * 1024 * 1024  # bytes of values that are looked at
@@ -15,6 +16,39 @@ _MISFIT = "a patch of a growing value does not fit to what it extends"
 
 # Begin and end of the piece that is kept, length of what goes before it, checksum of the result.
 _PIECE = struct.Struct(">QQII")
+
+
+class Added(NamedTuple):
+    """What a step adds to a list: the value of its output, as a store keeps it."""
+
+    items: list[Any]
+    node: int  # its index in the graph: those of one superstep stand in this order
+    late: int  # by how much its superstep is later than the one that it belongs to
+    anew: bool  # whether the list starts anew
+    begin: int  # the superstep from which on the list is stored
+
+    @property
+    def mark(self) -> str:
+        """The part of the stored format that says where the items stand."""
+        return f"&{'=' if self.anew else ''}{self.node}" + (f"-{self.late}" if self.late else "")
+
+
+class Stands(NamedTuple):
+    """Where stored items of a list stand, by what their format says."""
+
+    node: int  # the index of the node
+    late: int  # by how much their superstep is later than the one that they belong to
+    anew: bool  # whether the list starts anew
+
+
+@lru_cache(maxsize=1024)
+def stands(written: str) -> Stands | None:
+    """Return what a stored format says of items of a list, None for other values and damaged formats."""
+    _, is_added, mark = written.partition("+")[0].partition("&")
+    node, _, late = mark.rstrip("@").removeprefix("=").partition("-")
+    if not is_added or not node.isdigit() or not (late or "0").isdigit() or written.startswith("!"):
+        return None
+    return Stands(int(node), int(late or 0), mark.startswith("="))
 
 
 class Grown(NamedTuple):

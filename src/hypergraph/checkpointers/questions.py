@@ -21,7 +21,7 @@ _UNFINISHED = frozenset(WorkflowStatus) - {WorkflowStatus.COMPLETED}
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """An open question, as seen from one workflow."""
+    """An open question, as seen from one workflow; `store.questions(id)` returns them."""
 
     step: StepRecord  # that asks it: of the workflow itself, of a nested graph or of an item
     pause: PauseInfo  # what it asks; its keys lead from the workflow to the answer

@@ -9,7 +9,7 @@ from hypergraph.cli.output import duration, status
 from hypergraph.display import Table, bounded, execution_time, first_line, plural, run_time
 from hypergraph.runs.log import failed_status
 from hypergraph.views.step import QuestionView, Step, StepValue
-from hypergraph.views.values import TEXT, Brief, StepRef, StoredValue
+from hypergraph.views.values import TEXT, Brief, Part, StepRef, StoredValue, ValueView
 from hypergraph.views.workflow import ChildCounts, NodeRow
 from hypergraph.views.workflows import WorkflowSummary
 
@@ -93,6 +93,27 @@ def state_table(values: Sequence[StoredValue]) -> Table:
         "Value": [_content(value) for value in values],
     }
     return _without_empty(columns)
+
+
+def parts_table(parts: Sequence[Part], more: str = "") -> Table:
+    """Return a table with one row per item of a value, and of an appended list the steps that added them."""
+    columns: dict[str, list[object]] = {
+        "Key": [part["key"] for part in parts],
+        "Type": [part["type"] for part in parts],
+        "Size": [_size(part["size"]) for part in parts],
+        "Value": [part["text"] for part in parts],
+    }
+    if any(part["by"] for part in parts):
+        makers: dict[str, list[object]] = {"Added by": [made_by(part["by"]) for part in parts]}
+        columns = {"Key": columns.pop("Key"), **makers, **columns}
+    return Table(tuple(columns), list(zip(*columns.values(), strict=True)), more)
+
+
+def conversation_table(name: str, seen: ValueView) -> Table:
+    """Return the last items of an appended list: which step of which node added what."""
+    rows = [(part["key"], made_by(part["by"]), part["text"]) for part in seen["items"]]
+    more = f"... and {plural(seen['offset'], 'earlier item')}" if seen["offset"] else ""
+    return Table(("", "Added by", name), rows, more)
 
 
 def _without_empty(columns: dict[str, list[object]], more: str = "") -> Table:

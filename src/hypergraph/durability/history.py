@@ -65,7 +65,8 @@ class ResumeState:
     next_index: int = 0
     levels: dict[int, int] = field(default_factory=dict)  # by step: the last superstep it has completed in
     versions: dict[str, int] = field(default_factory=dict)  # how often each name was written
-    visits: dict[int, int] = field(default_factory=dict)  # how often each step has completed
+    visits: dict[int, int] = field(default_factory=dict)  # how often each step has completed,
+    is_whole: bool = True  # of all steps that have ever run; else of those that were read
     remade: list[Step] = field(default_factory=list)  # what runs first, because values it made were not kept
     lost: dict[str, str] = field(default_factory=dict)  # node -> why values it made are not there
     reopened: set[int] = field(default_factory=set)  # nested graphs of which only changed nodes run again
@@ -74,6 +75,13 @@ class ResumeState:
         default_factory=list
     )  # what need not run again, its child, and what it decided
     look_up: LookUp | None = None  # how to find the run of a child
+    begins: dict[str, int] = field(default_factory=dict)  # by list: from which superstep on it is stored
+    unlisted: set[str] = field(default_factory=set)  # lists of which nothing is stored that could be extended
+
+    def round_of(self, step: Step, superstep: int) -> int | None:
+        """Return the superstep of a step had nothing failed, None if it only makes values again."""
+        is_remade = step in self.remade and superstep <= self.last + len(self.remade)
+        return None if is_remade else superstep - self.shift
 
     def raw_records(self) -> list[Any]:
         """Return what need not run again, in the form in which a run records what it does."""
@@ -87,7 +95,7 @@ class ResumeState:
     def remade_done(self, run: Run, step: Step) -> None:
         """Put what was made again into the state; the scheduler knows of it already."""
         for done, value in run.landed:
-            write(done, value, run.values)
+            write(done, value, run.values, run.lists)
         run.landed.clear()
 
 
@@ -120,6 +128,7 @@ class Replay:
         self.levels: dict[int, int] = {}
         self.visits: dict[int, int] = {}
         self.standing = Standing(admission.layout)
+        self.first = 0  # the superstep with which the turn began
 
     def run(self, turns: Sequence[Turn]) -> Standing:
         """Run through all turns and return where the last one stands."""
@@ -203,6 +212,7 @@ class Replay:
 
     def begin(self, turn: Turn, reached: int | None = None) -> None:
         """Begin a turn with news, or with steps that must run again."""
+        self.first = turn.superstep
         replaced = self._replaced(turn)
         if replaced and not (reached or turn.names - replaced):
             for name in sorted(replaced):
@@ -262,7 +272,8 @@ class Replay:
         for name, version in made.items():
             self._write(name, record)
             self.versions[name] = max(version, self.versions.get(name, 0))
-        self.levels[step.index] = record.superstep if record.retry_of is None else record.retry_of
+        # Not the recorded superstep: a sibling that failed, and those after it, belong to the same one.
+        self.levels[step.index] = self.standing.after(step.index, self.levels, self.first)
         self.visits[step.index] = record.visit
         if step.is_gate:
             decided = record.decision

@@ -9,7 +9,7 @@ import traceback
 from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from types import MappingProxyType
 from typing import Any
@@ -18,7 +18,7 @@ from uuid import UUID
 from hypergraph.checkpointers import clock
 from hypergraph.checkpointers.background import Writer
 from hypergraph.checkpointers.base import Checkpointer
-from hypergraph.checkpointers.deltas import Grown, Growth
+from hypergraph.checkpointers.deltas import Added, Grown, Growth
 from hypergraph.checkpointers.records import (
     Commit,
     EncodedStep,
@@ -30,10 +30,12 @@ from hypergraph.checkpointers.records import (
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.durability.history import ResumeState, is_other
 from hypergraph.engine.kernel import NOT_KNOWN
+from hypergraph.engine.lists import items_of
 from hypergraph.engine.plan import ABSENT, Step, inputs_of
 from hypergraph.engine.run import Run, StepOutcome
-from hypergraph.engine.scheduler import equal_outputs, results_of, write
+from hypergraph.engine.scheduler import equal_outputs, results_of
 from hypergraph.exceptions import AmbiguousStepError, CrashLoopError, WorkerLostError, safe_text
+from hypergraph.nodes.options import Replace
 from hypergraph.records import PauseInfo
 from hypergraph.runs.build import decision_text
 from hypergraph.values.undecodable import Undecodable
@@ -130,12 +132,13 @@ class Journal:
         self.remade: set[int] = set()  # what was made again, after which it runs as usual
         self.visits: dict[int, int] = {} if run.resumed is None else dict(run.resumed.visits)
         self.versions = (
-            dict.fromkeys(run.admission.given, 1) if run.resumed is None else dict(run.resumed.versions)
+            dict.fromkeys(run.begun, 1) if run.resumed is None else dict(run.resumed.versions)
         )  # how often each name was written
         self.waiting: dict[str, StepRecord] = {} if run.resumed is None else run.resumed.waiting
         self.numbers: dict[int, int] | None = {} if run.context.kernel.concurrent else None
         self.intents = Intents(self, claim)
         self.growth = growth_of(store, claim.workflow_id, is_new=run.resumed is None)
+        self.begins = {} if run.resumed is None else run.resumed.begins
         self.encode = store.encoding.encode
         self.outbox: deque[EncodedStep | dict[str, Any]] = deque()  # steps to write, and what a commit adds
         self.lowest: float = _NEVER  # the earliest superstep in it
@@ -158,11 +161,13 @@ class Journal:
     def before(self, step: Step, superstep: int) -> tuple[int, ...]:
         """Make durable what the step could take; return the indexes of the steps that became durable."""
         past = self.run.resumed
+        if past is not None and not past.is_whole and step.index not in self.visits:
+            self.visits[step.index] = self.store.backend.last_visit(self.claim.workflow_id, step.name)
         if past is not None and step.index in past.reopened:
             past.reopened.discard(step.index)
         elif not self._is_remade(step):
             self.visits[step.index] = self.visits.get(step.index, 0) + 1
-        if self.numbers is not None and not step.appends:  # now: steps that run together end in any order
+        if self.numbers is not None:  # now: steps that run together end in any order
             asked = self.waiting.get(step.name) if self.waiting else None
             self.numbers[step.index] = self._next_index() if asked is None else asked.index
         if self._trouble is not None:
@@ -264,7 +269,7 @@ class Journal:
         elif not step.node.persist:
             facts["lost"], facts["values"] = dict.fromkeys(made, _NOT_KEPT), {}
         else:
-            facts["values"] = made if not step.appends else self._grown(step, value)
+            facts["values"] = made if not step.appends else self._added(step, superstep, made)
         for name in made if self._handed else ():
             self._handed.pop(name, None)  # it is written anew, if only by changing it in place
         self._add(step, superstep, StepStatus.COMPLETED, seconds, facts, made)
@@ -346,28 +351,39 @@ class Journal:
             status,
             taken,
             duration_ms=None if seconds is None else seconds * 1000,
-            created_at=moment,
+            created_at=moment if seconds is None else moment - timedelta(seconds=seconds),
             completed_at=moment,
             visit=self.visits.get(step.index, 1),
             **facts,
         )
         self.superstep = superstep
         self.running.discard(step.index)
-        grows = past is not None or bool(step.appends) or (not run.fixed and self._may_repeat(step))
+        grows = past is not None or (not run.fixed and self._may_repeat(step))
         growth = self.growth if grows else None
         self.outbox.append(self.encode(record, growth, step.node.artifact))
         self.lowest = min(self.lowest, superstep)  # afterwards: another thread empties both
         if self.running and not self.waits_for_end:
             LATE.add(self)  # what is under way may take long
 
-    def _grown(self, step: Step, value: Any) -> dict[str, Any]:
-        """Return what a step made, with the whole lists that it added to: a store keeps what was added."""
-        known = {name: list(self.run.values[name]) for name in step.appends if name in self.run.values}
-        for other, result in self.run.landed:
-            if not step.appends.isdisjoint(other.appends):
-                write(other, result, known)
-        write(step, value, known)
-        return {name: known[name] for name in results_of(step, value)}
+    def _added(self, step: Step, superstep: int, results: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what a step made, of lists only what it adds; what is made again adds nothing."""
+        past, made = self.run.resumed, dict(results)
+        asked = self.waiting.get(step.name) if self.waiting else None
+        recorded = superstep if asked is None else asked.superstep
+        late = 0 if past is None else max(recorded - (superstep - past.shift), 0)
+        for name in step.appends.intersection(made):
+            result = [] if self._is_remade(step) else made[name]
+            anew = isinstance(result, Replace)
+            if anew:
+                self.begins[name] = self.turn
+            elif past is not None and name in past.unlisted and name in self.run.values:
+                made[name] = [*self.run.values[name], *items_of(result)]
+                self.begins[name] = superstep
+                self.growth.forget(name)
+                past.unlisted.discard(name)
+                continue
+            made[name] = Added(items_of(result), step.index, late, anew, self.begins.get(name, 0))
+        return made
 
     def _versions(self, step: Step, results: Mapping[str, Any]) -> _Versions:
         """Return the versions of what a step took, of what it makes, and of what it waited for.

@@ -15,6 +15,7 @@ from hypergraph.checkpointers.names import check_workflow_id
 from hypergraph.checkpointers.questions import Question, record_answers
 from hypergraph.checkpointers.records import Claim, NewWorkflow, Ownership, Workflow, taken_over
 from hypergraph.checkpointers.status import WorkflowStatus
+from hypergraph.display import plural
 from hypergraph.durability import fork
 from hypergraph.durability.code_changes import (
     code_to_record,
@@ -338,9 +339,7 @@ class WorkflowRecorder:
     def _described(self, run: Run) -> NewWorkflow:
         new = described(run, self.options)
         inputs = {
-            name: value
-            for name, value in run.values.items()
-            if name in run.admission.given and not isinstance(value, Undecodable)
+            name: run.values[name] for name in run.begun if not isinstance(run.values[name], Undecodable)
         }
         if run.map_run is None:
             return replace(new, inputs=inputs, parent_id=new.parent_id or self.batch)
@@ -384,6 +383,7 @@ class MapRecorder:
             map_run.numbers = self._numbers(map_run, items)
         else:
             self._refuse_changes(map_run, items)
+            self._refuse_shorter(map_run, items)
         map_run.refuse_answers_to_no_item()
         asked: list[Question] = []
         if stored is not None and parent is None and map_run.admission.graph.has_interrupts:
@@ -459,6 +459,19 @@ class MapRecorder:
                     "or use another workflow_id.",
                     workflow_id=item.id,
                 )
+
+    @staticmethod
+    def _refuse_shorter(map_run: MapRun, items: Sequence[Workflow]) -> None:
+        """Raise ItemChangedError for a list that lacks recorded items: it would end without them."""
+        missing = sorted(n for item in items if (n := item.item or 0) >= len(map_run.items))
+        if missing:
+            listed = ", ".join(map(str, missing[:5])) + (", ..." if len(missing) > 5 else "")
+            raise ItemChangedError(
+                f"{map_run.workflow_id!r} was recorded with {max(missing) + 1} items, and now there are "
+                f"{len(map_run.items)}: {plural(len(missing), 'item')} missing ({listed}). Map the whole "
+                "list again, match items by key=..., or use another workflow_id.",
+                workflow_id=map_run.workflow_id,
+            )
 
     @staticmethod
     def _refuse_unknown(map_run: MapRun, item: Workflow, stored: Stored) -> None:

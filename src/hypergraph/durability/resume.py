@@ -8,9 +8,10 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from hypergraph.checkpointers.base import Checkpointer
+from hypergraph.checkpointers.deltas import Stands, stands
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.questions import UNKNOWN, Question, answer_at, answered, child_at, placed
-from hypergraph.checkpointers.records import NewWorkflow, StepRecord, Turn, Workflow
+from hypergraph.checkpointers.records import NewWorkflow, Payload, StepRecord, Turn, Workflow
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.durability.history import (
     EARLIER,
@@ -23,6 +24,7 @@ from hypergraph.durability.history import (
     stored_in,
 )
 from hypergraph.engine.admission import admit
+from hypergraph.engine.lists import Mark
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.plan import Step
 from hypergraph.engine.run import CallContext, Run
@@ -158,19 +160,18 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
     run.use(standing.layout, standing)
     past.look_up = partial(recalled, store, run)
     past.levels, past.visits, past.versions = replay.levels, replay.visits, dict(replay.versions)
-    known = set(past.visits)
-    if stored.first and len(known) < len(plan.steps):
-        for tally in store.backend.tally_steps(stored.workflow.id):
-            index = plan.index.get(tally.node)
-            if index is not None and index not in known and tally.status is StepStatus.COMPLETED:
-                past.visits[index] = past.visits.get(index, 0) + tally.steps
+    past.begins = {name: stored.state.begin(name) for name in plan.lists if name in stored.state}
+    past.begins |= dict.fromkeys(plan.lists.intersection(news), past.first)
+    past.unlisted = {name for name in plan.lists if _is_unlisted(stored, name)}
+    past.is_whole = not stored.first
     if any(step.kind == "graph" for step in plan.steps):
+        _count_visits(run, stored, store)
         _pass_over_given_up(run, stored, store, reached)
     for name, (version, _) in stored.inputs.items():
         past.versions[name] = max(version, past.versions.get(name, 0))
     current = [record for record in stored.records if record.superstep >= past.first]
     _add_new_nodes(run, stored, outdated)
-    _restore_values(run, stored, replay, store)
+    _restore_values(run, stored, replay, store, news)
     latest = {record.node_name: record for record in current}
     past.shift = max((record.superstep - record.round for record in current), default=0)
     if past.remade or any(record.status is StepStatus.FAILED for record in latest.values()):
@@ -186,6 +187,31 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
     run.records += past.raw_records()
     _ask_again(run, past.waiting.values())
     return past
+
+
+def _has_gaps(stored: Stored) -> bool:
+    """Say whether steps are left to be done before recorded ones: what they add stands before theirs."""
+    return any(record.status is not StepStatus.COMPLETED for record in stored.records)
+
+
+def _mark(added: tuple[Payload, int]) -> Mark:
+    payload, length = added
+    place = stands(payload.format) or Stands(0, 0, False)  # of a list it is always there
+    return Mark((payload.superstep - place.late, place.node), length, place.anew)
+
+
+def _is_unlisted(stored: Stored, name: str) -> bool:
+    """Say whether steps cannot add to what is stored: other code made it, or the list was bound since."""
+    if name not in stored.state:
+        return name not in stored.inputs
+    return stored.state.is_patch(name)
+
+
+def _count_visits(run: Run, stored: Stored, store: Checkpointer) -> None:
+    """Count how often nested graphs have run that the records do not show."""
+    for step in run.plan.steps if stored.first else ():
+        if step.kind == "graph" and step.index not in run.resumed.visits:
+            run.resumed.visits[step.index] = store.backend.last_visit(stored.workflow.id, step.name)
 
 
 def _reopened(run: Run, news: Collection[str], again: Sequence[int]) -> set[int]:
@@ -238,14 +264,15 @@ def _ask_again(run: Run, latest: Collection[StepRecord]) -> None:
             run.ask(step, record.superstep, [placed(record.pause, run.trail)])
 
 
-def _restore_values(  # noqa: PLR0912 - each source of values has its own rule
-    run: Run, stored: Stored, replay: Replay, store: Checkpointer
+def _restore_values(
+    run: Run, stored: Stored, replay: Replay, store: Checkpointer, news: Collection[str]
 ) -> None:
     """Bring back what is there, as far as anything may need it, and find what must be made again."""
     standing: Standing = run.standing
     coming = standing.layout.reached_from((), [*bits(standing.due)])
     takers = [run.plan.steps[i] for i in bits(coming)]
-    needed = {*run.admission.returns, *(name for step in takers for name in _names_taken(step))}
+    needed = {*run.admission.returns, *(name for step in takers for name in step.node.inputs)}
+    needed |= run.resumed.unlisted  # a list that is only added to is not read
     known = {name for name in run.values if name in run.admission.given or name in run.admission.base}
     for name in [name for name in run.values if name not in known]:
         del run.values[name]
@@ -253,10 +280,10 @@ def _restore_values(  # noqa: PLR0912 - each source of values has its own rule
     for name, record in replay.sources.items():
         if record is None:
             value = stored.inputs[name][1] if name in stored.inputs else _UNKNOWN
-        elif record is EARLIER:
+        elif record is EARLIER and name in needed:
             value = stored.state.get(name, _UNKNOWN)
-        elif name in needed:
-            value = _made(stored, store, record, name)
+        elif record is not EARLIER and name in needed:
+            value = _made(run, stored, store, record, name)
         else:
             continue
         if value is _UNKNOWN or isinstance(value, Undecodable):
@@ -268,8 +295,7 @@ def _restore_values(  # noqa: PLR0912 - each source of values has its own rule
     for name in [n for n in run.values if n not in replay.sources and n in run.admission.made]:
         if name not in run.admission.base and name not in run.admission.given:
             del run.values[name]
-    for name in run.plan.lists.intersection(run.values):
-        run.values[name] = list(run.values[name])  # it grows in place, and the store's own must not
+    _restore_lists(run, stored, replay, needed, is_new=bool(news) and not _has_gaps(stored))
     wanted: list[tuple[Step | None, str]] = [(step, name) for step in takers for name in _names_taken(step)]
     if lacks_results(run, stored):
         wanted += [(None, name) for name in run.admission.returns]
@@ -277,14 +303,30 @@ def _restore_values(  # noqa: PLR0912 - each source of values has its own rule
     run.resumed.lost = {found.record.node_name: found.reason for found in lost.values() if found.record}
 
 
-def _made(stored: Stored, store: Checkpointer, record: StepRecord, name: str) -> Any:
+def _restore_lists(
+    run: Run, stored: Stored, replay: Replay, needed: Collection[str], *, is_new: bool
+) -> None:
+    """Give the run lists of its own, and say where stored items stand: steps may still add before them."""
+    unread = {name for name in run.plan.lists if replay.sources.get(name) is not None and name not in needed}
+    run.lists.unread = frozenset(unread)
+    for name in unread.intersection(run.values):
+        del run.values[name]
+    for name in run.plan.lists.intersection(run.values):
+        run.values[name] = list(run.values[name])  # it grows in place, and the store's own must not
+        if replay.sources.get(name) is not None and not is_new:
+            segments = stored.state.segments(name)
+            run.lists.restore(name, () if segments is None else map(_mark, segments.added))
+
+
+def _made(run: Run, stored: Stored, store: Checkpointer, record: StepRecord, name: str) -> Any:
     """Return what a step made, _UNKNOWN if it was not stored."""
     newest = next(
         r for r in reversed(stored.records) if name in r.output_versions and r.status is record.status
     )
     if name in record.lost:
         return _UNKNOWN
-    found = stored.state if newest.index == record.index else _own_values(store, record)
+    is_latest = newest.index == record.index or name in run.plan.lists
+    found = stored.state if is_latest else _own_values(store, record)
     return found.get(name, _UNKNOWN)
 
 

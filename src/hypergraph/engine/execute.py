@@ -200,12 +200,16 @@ Produce = Callable[[Run, Step, int, StepOutcome], Awaitable[Any]]
 producers: dict[str, Produce] = {}  # by kind of step; engine.nested adds "graph"
 
 
-async def perform(run: Run, step: Any, superstep: int) -> None:  # noqa: PLR0912 - one step, and its ends
+async def perform(run: Run, step: Any, superstep: int) -> None:  # noqa: PLR0912, PLR0915 - one step, and its ends
     """Perform a step: produce its value, record it, store it, emit its events."""
     if step.kind == "group":
-        return await step.run(run, superstep, perform)  # type: ignore[no-any-return]  # returns None
+        await step.run(run, superstep, perform)
+        return
     observer, journal, outcome = run.context.observer, run.journal, StepOutcome()
     saved: tuple[int, ...] = ()
+    if step.appends:
+        past = run.resumed
+        run.lists.begin(step.index, superstep if past is None else past.round_of(step, superstep))
     if journal is not None:
         saved = journal.before(step, superstep)  # first: it numbers the steps
         if journal.must_wait:
@@ -231,7 +235,7 @@ async def perform(run: Run, step: Any, superstep: int) -> None:  # noqa: PLR0912
         run.land(step, ASKED)
         if observer is not None:
             await observer.interrupted(run, step, outcome.span_id, signal.pause)
-        return await _land_others(run, step)
+        return
     except BaseException as raised:
         error, duration = original(raised), clock() - started - outcome.waited
         if journal is not None and not (step.node.repeatable or outcome.called):
@@ -241,29 +245,11 @@ async def perform(run: Run, step: Any, superstep: int) -> None:  # noqa: PLR0912
         finally:
             if observer is not None:
                 await observer.node_failed(run, step, outcome.span_id, outcome.error or error)
-        return await _land_others(run, step)
-    land = partial(_land, run, step, superstep, (value, duration, outcome))
-    if step.appends and run.live is not None and run.live.defer(step, land):
-        return None
-    await land()
-    return await _land_others(run, step)
-
-
-async def _land_others(run: Run, step: Step) -> None:
-    """Land what others add to lists, as far as it had to wait for this step."""
-    if run.live is not None:
-        while (deferred := run.live.released(step)) is not None:
-            step, land = deferred
-            await land()
-
-
-async def _land(run: Run, step: Step, superstep: int, ended: tuple[Any, float, StepOutcome]) -> None:
-    """Record and store the value of a step, and emit its events."""
-    (value, duration, outcome), observer = ended, run.context.observer
-    if run.journal is not None:
-        run.journal.done(step, superstep, value, duration, outcome)
-        if run.journal.must_wait:
-            await run.context.kernel.settle(run.journal.flush)
+        return
+    if journal is not None:
+        journal.done(step, superstep, value, duration, outcome)
+        if journal.must_wait:
+            await run.context.kernel.settle(journal.flush)
     run.records += (superstep, step, duration, outcome)
     run.land(step, value)
     if observer is not None:

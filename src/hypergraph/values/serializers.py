@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import pickle
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Self
 
 import msgspec
@@ -45,6 +45,10 @@ class Serializer(ABC):
     @abstractmethod
     def deserialize(self, data: bytes) -> Any:
         """Return the value of these bytes, or an `Undecodable` with the reason."""
+
+    def joined(self, lists: Sequence[bytes]) -> bytes | None:
+        """Return several stored lists as one, None if they have to be read one by one."""
+        return None
 
     def with_types(self, annotations: Iterable[Any], functions: Iterable[Any] = ()) -> Serializer:
         """Return a serializer for the classes that these annotations and functions name.
@@ -136,6 +140,9 @@ class _TreeSerializer(Serializer):
         return other
 
 
+_OPEN, _CLOSE = b"[]"
+
+
 class JsonSerializer(_TreeSerializer):
     """Store values as JSON: plain data stays readable, other types are tagged.
 
@@ -157,6 +164,13 @@ class JsonSerializer(_TreeSerializer):
 
     def __init__(self, *, lossy: bool = False) -> None:
         self._lossy = lossy
+
+    def joined(self, lists: Sequence[bytes]) -> bytes | None:
+        """Return several stored lists as one, None if one of them is not a list."""
+        parts = [data[1:-1] for data in lists if len(data) > 2 and data[0] == _OPEN and data[-1] == _CLOSE]
+        if len(parts) + lists.count(b"[]") != len(lists):
+            return None
+        return b"[" + b",".join(parts) + b"]"
 
     def __repr__(self) -> str:
         return "JsonSerializer(lossy=True)" if self._lossy else "JsonSerializer()"

@@ -154,6 +154,10 @@ class SqlBackend(Backend):
         """Return the highest superstep that has a step, None if there is none."""
         return self._read(reads.last_superstep, workflow_id)
 
+    def last_visit(self, workflow_id: str, node: str) -> int:
+        """Return how often a node has completed; steps since it did are passed over, from the last one."""
+        return self._read(reads.last_visit, workflow_id, node)
+
     def tally_steps(self, workflow_id: str) -> list[StepTally]:
         """Return how the steps of each node ended; see `Backend.tally_steps`."""
         return self._read(reads.tallies, workflow_id)
@@ -197,6 +201,14 @@ class SqlBackend(Backend):
     def read_following(self, workflow_id: str, superstep: int) -> list[str]:
         """Return the nodes of the first superstep after this one, in order of their index."""
         return self._read(reads.following, workflow_id, superstep)
+
+    def read_newest(self, workflow_id: str) -> list[Payload]:
+        """Return the latest encoded value of each output, without what it extends."""
+        return self._read(reads.payloads, workflow_id, OUTPUT, None, chains=False)
+
+    def linked(self, workflow_id: str, payload: Payload) -> Payload:
+        """Return a payload with what it extends."""
+        return self._read(reads.with_chain, workflow_id, payload)
 
     def read_output(self, workflow_id: str, name: str) -> Payload | None:
         """Return the latest encoded value of an output, with the chain that it extends."""

@@ -52,6 +52,10 @@ _CHAIN = f"""
 SELECT {PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = :kind AND v.name = :name
 AND v.superstep >= :base AND v.superstep < :superstep ORDER BY v.superstep, v.idx
 """  # noqa: S608 - fixed names
+_LIST = f"""
+SELECT {PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = :kind AND v.name = :name
+AND v.superstep >= :base AND v.superstep <= :superstep ORDER BY v.superstep, v.idx
+"""  # noqa: S608 - fixed names
 _NEXT = f"""
 SELECT {PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = :kind AND v.name = :name
 AND v.base IS NOT NULL AND v.superstep = (SELECT min(superstep) FROM vals
@@ -69,6 +73,10 @@ _TALLIES = """
 SELECT node, status, cached, count(*), coalesce(sum(duration_ms), 0.0), min(idx), max(idx), max(superstep)
 FROM steps WHERE workflow = ? GROUP BY node, status, cached ORDER BY min(idx)
 """
+_VISIT = f"""
+SELECT extra FROM steps WHERE workflow = ? AND node = ? AND status = '{StepStatus.COMPLETED.value}'
+ORDER BY superstep DESC LIMIT 1
+"""  # noqa: S608 - fixed names
 _TALLIED = ("node", "status", "cached", "step_count", "duration_ms", "idx", "idx", "superstep")
 _FOLLOWING = """
 SELECT node FROM steps WHERE workflow = :key AND superstep = (
@@ -167,15 +175,18 @@ def page(connection: Connection, query: Query) -> tuple[list[Workflow], int, str
     return [workflow_of(row) for row in rows], total, cursor
 
 
-def payloads(connection: Connection, workflow_id: str, kind: int, upto: int | None) -> list[Payload]:
-    """Return the newest payload of each name, pauses left out."""
+def payloads(
+    connection: Connection, workflow_id: str, kind: int, upto: int | None, *, chains: bool = True
+) -> list[Payload]:
+    """Return the newest payload of each name, pauses left out, with or without what it extends."""
     found = connection.execute(_KEY, (findable(workflow_id),)).fetchone()
     if found is None:
         return []
     bounds = {"key": found[0], "kind": kind, "upto": _LAST if upto is None else upto}
     statement = _FOLD if found[1] and kind == OUTPUT else connection.dialect.state
     rows = connection.execute(statement, bounds).fetchall()
-    return [linked(connection, found[0], kind, payload_of(kind, row)) for row in rows if row[0]]
+    newest = [payload_of(kind, row) for row in rows if row[0]]
+    return [linked(connection, found[0], kind, payload) for payload in newest] if chains else newest
 
 
 def payload_of(kind: int, row: Sequence[Any]) -> Payload:
@@ -212,8 +223,20 @@ def linked(connection: Connection, key: int, kind: int, payload: Payload) -> Pay
     if payload.base is None:
         return payload
     where = {"key": key, "kind": kind, **payload._asdict()}
+    if payload.is_added:
+        given = [payload_of(INPUT, row) for row in connection.execute(_LIST, {**where, "kind": INPUT})]
+        added = list(map(_payload, connection.execute(_LIST, where)))
+        here = (payload.superstep, payload.idx)
+        while added and (added[-1].superstep, added[-1].idx) >= here:  # itself, and siblings
+            added.pop()
+        return payload._replace(parts=(*given, *added))
     before = [_payload(row) for row in connection.execute(_CHAIN, where)]
     return payload._replace(parts=since_whole(before))
+
+
+def with_chain(connection: Connection, workflow_id: str, payload: Payload) -> Payload:
+    """Return a payload of an output with the chain that it extends."""
+    return linked(connection, key_of(connection, workflow_id) or 0, OUTPUT, payload)
 
 
 def all_payloads(connection: Connection, key: int) -> list[tuple[int, Payload]]:
@@ -334,6 +357,12 @@ def find_ids(connection: Connection, prefix: str, parent: str | None, limit: int
         return []
     found = connection.execute(_IDS, (first, first + "\U0010ffff", parent or "", limit))
     return [workflow_id for (workflow_id,) in found]
+
+
+def last_visit(connection: Connection, workflow_id: str, node: str) -> int:
+    """Return how often a node has completed, by its last completed step; 0 if it has not."""
+    row = connection.execute(_VISIT, (key_of(connection, workflow_id), node)).fetchone()
+    return 0 if row is None else int(json.loads(row[0] or "{}").get("visit", 1))
 
 
 def last_superstep(connection: Connection, workflow_id: str) -> int | None:

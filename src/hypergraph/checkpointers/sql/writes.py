@@ -416,16 +416,18 @@ _PARTS = (
     ("intents", "superstep, node"),
 )
 
-# A value goes if a newer one of its name counts already at the first superstep that is kept.
-_TRIM = f"""
-UPDATE vals SET data = NULL, checksum = 0, format = '{DROPPED}', base = NULL
-WHERE workflow = :key AND superstep < :before AND data IS NOT NULL AND name NOT IN ('{PAUSE}', '{ANSWER}')
+# A value goes if a newer one of its name counts already at the first superstep that is kept,
+_DROP = f"UPDATE vals SET data = NULL, checksum = 0, format = '{DROPPED}', base = NULL WHERE workflow = :key"  # noqa: S608 - fixed names
+_TRIM = f"""{_DROP} AND superstep < :before AND data IS NOT NULL
+AND name NOT IN ('{PAUSE}', '{ANSWER}') AND NOT (%s)
 AND (kind = {OTHER} OR EXISTS (
     SELECT 1 FROM vals AS newer
     WHERE newer.workflow = vals.workflow AND newer.kind = vals.kind AND newer.name = vals.name
     AND newer.superstep <= :before
     AND (newer.superstep, newer.idx, newer.node) > (vals.superstep, vals.idx, vals.node)))
 """  # noqa: S608 - fixed names
+# and what was added to a list if the list has begun anew since.
+_OF_LIST = f"kind = {OUTPUT} AND name = :name{{0}} AND superstep >= :begin{{0}}"
 
 
 def delete(database: Database, workflow_ids: Iterable[str]) -> int:
@@ -486,15 +488,26 @@ def trim(connection: Connection, workflow_id: str, encoding: Encoding, before: i
     Where that cannot be read, with this key or serializer, everything stays.
     """
     key = reads.locked_key(connection, workflow_id)
-    found = reads.payloads(connection, workflow_id, OUTPUT, before) if key is not None else []
-    growing = [payload for payload in found if payload.base is not None]
-    if key is None or not all(encoding.reads(workflow_id, payload) for payload in growing):
+    if key is None:
+        return
+    found = reads.payloads(connection, workflow_id, OUTPUT, before, chains=False)
+    lists = [payload for payload in found if payload.is_added]
+    growing = [
+        reads.linked(connection, key, OUTPUT, payload)
+        for payload in found
+        if payload.base is not None and payload not in lists
+    ]
+    if not all(encoding.reads(workflow_id, payload) for payload in growing):
         return
     for payload in growing:
         make_whole(connection, key, workflow_id, encoding, payload)
     if fault_points.hook is not None:
         fault_points.point("trim.made_whole")
-    connection.execute(_TRIM, {"key": key, "before": before})
+    kept = " OR ".join(_OF_LIST.format(number) for number in range(len(lists)))
+    bounds: dict[str, object] = {"key": key, "before": before}
+    for number, payload in enumerate(lists):
+        bounds |= {f"name{number}": payload.name, f"begin{number}": payload.base}
+    connection.execute(_TRIM % (kept or "false"), bounds)
 
 
 def copy_artifacts(

@@ -10,13 +10,23 @@ from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import duration, quoted, status, when
 from hypergraph.cli.stores import APP, WF, answer
-from hypergraph.cli.tables import ROWS, children_table, error_lines, node_table, question_lines, step_table
+from hypergraph.cli.tables import (
+    ROWS,
+    children_table,
+    conversation_table,
+    error_lines,
+    node_table,
+    question_lines,
+    step_table,
+)
 from hypergraph.display import Block, plural
 from hypergraph.runs.log import failed_status
 from hypergraph.views.errors import FailurePage, failures
+from hypergraph.views.state import conversations
 from hypergraph.views.step import PauseView, shown_step
 from hypergraph.views.workflow import TreeView, WorkflowDetail, overview, tree, workflow_view
 
+_SAID = 8  # last items of an appended list; `state --key` shows all of them
 _TRACE = 12  # lines of a traceback; `step` shows all of them
 
 show_options = (
@@ -34,7 +44,13 @@ def show(call: Call) -> Reply:
         return _failures(answer(call, failures))
     read = answer(call, overview, steps=ROWS)
     found = workflow_view(read)
-    return Reply(found, lambda: _blocks(read, found), header_of(found), _next(found))
+
+    def blocks() -> Iterator[Block]:
+        yield from _blocks(read, found)
+        for name, seen in answer(call, conversations, limit=_SAID).items():
+            yield conversation_table(name, seen)
+
+    return Reply(found, blocks, header_of(found), _next(found))
 
 
 def header_of(found: WorkflowDetail) -> list[str]:
