@@ -170,10 +170,15 @@ def take_up(
     if past.remade or any(record.status is StepStatus.FAILED for record in latest.values()):
         ready = [standing.after(i, past.levels, past.first) for i in standing.copy().ready()]
         past.shift = max(past.last + 1 - min(ready, default=past.last + 1), 0) + len(past.remade)
+    if not (news or outdated):  # questions of earlier turns that the last one has left open
+        begun = run.admission.layout.reached_from(stored.turns[-1].names)
+        before = (r for r in stored.records if r.superstep < past.first and r.node_name in plan.index)
+        kept = list({r.node_name: r for r in before if not begun >> plan.index[r.node_name] & 1}.values())
     latest = {**{r.node_name: r for r in kept if r.status is StepStatus.PAUSED}, **latest}
     past.waiting = {n: r for n, r in latest.items() if r.status is StepStatus.PAUSED}
     past.rows = [
-        (r.superstep, s, r.child_workflow_id, r.decision) for s, r in completed(plan, [*kept, *current])
+        (r.superstep, s, r.child_workflow_id, r.decision)
+        for s, r in completed(plan, [*(kept if news or outdated else ()), *current])
     ]
     run.records += past.raw_records()
     for record in past.waiting.values():
