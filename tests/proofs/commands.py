@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import io
+import shlex
 import shutil
 import sqlite3
 import tempfile
 import traceback
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 from hypergraph import END, Graph, SyncRunner, interrupt, node, route
@@ -20,6 +21,7 @@ from proofs.outcome import Outcome, scaled
 
 NAME = "commands on damaged databases"
 CODES = (0, 1, 2, 3, 4)
+PAGE = 4096
 
 
 @node(output_name="a")
@@ -72,19 +74,7 @@ def whole() -> dict[str, bytes]:
     return found
 
 
-NONSENSE = (
-    "x",
-    b"\xff\xfe",
-    2**62,
-    -(2**62),
-    1e308,
-    float("inf"),
-    "",
-    0,
-    "9" * 5000,
-    "[" * 5000,
-    "\ud83d"[:0],
-)
+NONSENSE = ("x", b"\xff\xfe", 2**62, -(2**62), 1e308, float("inf"), "", 0, "9" * 5000, "[" * 5000)
 TEXTS = (
     *("{", "[]", "1", '"x"', "[1]", "[1, 2]", "null", "{}", '{"a": {"b": [1]}}', "[" * 5000, "[{}, {}, {}]"),
     *("[[], []]", "[1, {}]", '[{"a": "x"}, {"b": []}]', '{"nodes": 1}', '{"nodes": [1], "edges": [2]}'),
@@ -112,10 +102,11 @@ COLUMNS = {
     "lengths": ("counted", "steps"),
 }
 IN_JSON = {"tags", "crashes", "graph", "node_hashes", "versions", "extra"}
+_EACH_OTHER = "UPDATE workflows SET {} = CASE id WHEN 'done' THEN 'w' ELSE 'done' END"
 CIRCLES = {
     "each is its own parent": "UPDATE workflows SET parent_id = id",
-    "two are parents of each other": "UPDATE workflows SET parent_id = CASE id WHEN 'done' THEN 'w' ELSE 'done' END",
-    "all are forks of each other": "UPDATE workflows SET forked_from = CASE id WHEN 'done' THEN 'w' ELSE 'done' END",
+    "two are parents of each other": _EACH_OTHER.format("parent_id"),
+    "all are forks of each other": _EACH_OTHER.format("forked_from"),
     "children of themselves": "UPDATE workflows SET parent_id = 'done', item = 0 WHERE id <> 'asking'",
     "no steps": "DELETE FROM steps",
     "no values": "DELETE FROM vals",
@@ -158,6 +149,10 @@ def _bytes(change: Callable[[bytearray], object]) -> Change:
     return work
 
 
+def _overwritten(data: bytearray, start: int, content: bytes) -> None:
+    data[start : start + len(content)] = content
+
+
 def _beside(end: str, data: bytes) -> Change:
     return lambda path: Path(f"{path}{end}").write_bytes(data) and None
 
@@ -170,16 +165,15 @@ def kinds() -> dict[str, Change]:
             for value in TEXTS if column in IN_JSON else NONSENSE:
                 found[f"{table}.{column} = {value!r:.40}"] = _update(table, column, value)
     size = len(whole()["w.db"])
-    for page in range(0, size, 4096):
-        found[f"page {page // 4096} is empty"] = _bytes(
-            lambda data, p=page: data.__setitem__(slice(p, p + 4096), bytes(4096))
+    for page in range(0, size, PAGE):
+        number = page // PAGE
+        found[f"page {number} is empty"] = _bytes(partial(_overwritten, start=page, content=bytes(PAGE)))
+        found[f"page {number} is noise"] = _bytes(
+            partial(_overwritten, start=page + 12, content=b"\xa5" * (PAGE - 12))
         )
-        found[f"page {page // 4096} is noise"] = _bytes(
-            lambda data, p=page: data.__setitem__(slice(p + 12, p + 4096), b"\xa5" * 4084)
-        )
-        found[f"cut at page {page // 4096}"] = _bytes(lambda data, p=page: bytes(data[: p + 100]))
+        found[f"cut at page {number}"] = _bytes(lambda data, p=page: bytes(data[: p + 100]))
     for place in range(0, 100, 3):
-        found[f"byte {place} of the header"] = _bytes(lambda data, p=place: data.__setitem__(p, 0xFF))
+        found[f"byte {place} of the header"] = _bytes(partial(_overwritten, start=place, content=b"\xff"))
     found["a text"] = _bytes(lambda data: b"not a database\n" * 100)
     found["an empty file"] = _bytes(lambda data: data.clear())
     found["another program's"] = _run("PRAGMA application_id = 7")
@@ -222,7 +216,7 @@ IDS = ("done", "broken", "asking", "nested", "batch", "fork", "w")
 
 def trouble_of(folder: Path, command: str) -> str | None:
     """Return what is wrong with how a command ends, None if nothing is."""
-    words = [word.strip("'") for word in _words(command)]
+    words = [word.strip("'") for word in shlex.split(command)]
     said, complained = io.StringIO(), io.StringIO()
     try:
         with (
@@ -242,12 +236,6 @@ def trouble_of(folder: Path, command: str) -> str | None:
     if code == 3 and not (complained.getvalue() or said.getvalue()).strip():
         return "no reason"
     return "a traceback was printed" if "Traceback (most" in complained.getvalue() else None
-
-
-def _words(command: str) -> list[str]:
-    import shlex
-
-    return shlex.split(command)
 
 
 def cases() -> Iterator[tuple[str, Change, str]]:

@@ -24,7 +24,7 @@ GRAPH = Graph([double], name="doubling")
 # What a function of the owner does if it is called: as whom, is written down.
 TRAP = """
 CREATE FUNCTION {where}.trap() RETURNS bigint LANGUAGE plpgsql {volatility} AS $$ BEGIN
-    RAISE WARNING 'trap as %', current_user; PERFORM set_config('trap.sprung', 'yes', false); RETURN 1; END $$;
+    RAISE WARNING 'trap as %', current_user; RETURN 1; END $$;
 """
 PLANTED = {
     "a view": """ALTER TABLE tallies RENAME TO old;
@@ -35,7 +35,7 @@ PLANTED = {
         CREATE RULE mine AS ON INSERT TO tallies DO ALSO SELECT elsewhere.trap()""",
     "an index on an expression": "CREATE INDEX mine ON workflows ((elsewhere.trap() + 1))",
     "an index with a condition": "CREATE INDEX mine ON workflows (key) WHERE elsewhere.trap() = 1",
-    "a policy": """ALTER TABLE workflows ENABLE ROW LEVEL SECURITY; ALTER TABLE workflows FORCE ROW LEVEL SECURITY;
+    "a policy": """ALTER TABLE workflows ENABLE ROW LEVEL SECURITY;
         CREATE POLICY mine ON workflows USING (elsewhere.trap() = 1)""",
     "a domain": """CREATE DOMAIN elsewhere.odd AS text CHECK (elsewhere.trap() = 1);
         ALTER TABLE steps ALTER COLUMN error TYPE elsewhere.odd""",
@@ -46,8 +46,8 @@ PLANTED = {
         CREATE TRIGGER mine BEFORE UPDATE ON workflows FOR EACH ROW EXECUTE FUNCTION elsewhere.told()""",
     "a condition of a trigger": """CREATE TRIGGER mine AFTER DELETE ON workflows FOR EACH ROW
         WHEN (elsewhere.trap() = 1) EXECUTE FUNCTION forget_length()""",
-    "another body of a function": """CREATE OR REPLACE FUNCTION contains(found text, part text) RETURNS boolean
-        LANGUAGE sql AS $$ SELECT elsewhere.trap() = 1 $$""",
+    "another body of a function": """CREATE OR REPLACE FUNCTION contains(found text, part text)
+        RETURNS boolean LANGUAGE sql AS $$ SELECT elsewhere.trap() = 1 $$""",
     "a function of a name of the server": """CREATE FUNCTION lower(varchar) RETURNS text LANGUAGE sql AS
         $$ SELECT elsewhere.trap()::text $$""",
     "an operator": """CREATE FUNCTION elsewhere.times(numeric, integer) RETURNS numeric LANGUAGE sql AS
@@ -134,7 +134,7 @@ def test_a_question_runs_no_check_of_a_domain(
 
 def test_numbers_without_end_are_texts(sent: tuple[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
     dsn, _ = sent
-    question = "SELECT 'Infinity'::numeric AS a, '-Infinity'::numeric AS b, 'NaN'::numeric AS c, 1e400 AS d, 2.5 AS e"
+    question = "SELECT 'Infinity'::numeric AS a, '-Infinity'::numeric, 'NaN'::numeric, 1e400, 2.5 AS e"
     assert main(["--db", dsn, "sql", question, "--json"]) == 0
     assert '"a": "Infinity"' in (said := capsys.readouterr().out)
     assert '"e": 2.5' in said

@@ -169,9 +169,9 @@ def test_the_key_of_a_pause_is_quoted() -> None:
         "id": SHELL,
         "first_error": None,
         "status": "paused",
-        "children": {"is_map": False, "items": []},
-        "pause": {"response_key": "a; touch owned"},
+        "pause": {"response_keys": {"a": "a; touch owned"}},
         "tags": {},
     }
-    [command] = show._next(found)  # type: ignore[arg-type]  # the parts that count
-    assert shlex.split(command) == ["hypergraph", "resume", SHELL, "MODULE:GRAPH", "a; touch owned=..."]
+    answer, resume = show._next(found)  # type: ignore[arg-type]  # the parts that count
+    assert shlex.split(answer) == ["hypergraph", "answer", SHELL, "a; touch owned=..."]
+    assert shlex.split(resume) == ["hypergraph", "resume", SHELL, "MODULE:GRAPH"]

@@ -43,7 +43,10 @@ def wanted() -> dict[str, list[Requirement]]:
 
 
 def _requirements_of(name: str, extras: frozenset[str]) -> list[Requirement]:
-    given = map(Requirement, metadata.requires(name) or ())
+    try:
+        given = [Requirement(text) for text in metadata.requires(name) or ()]
+    except metadata.PackageNotFoundError:
+        return []  # an environment may be older than pyproject.toml
     return [
         each
         for each in given

@@ -21,7 +21,7 @@ _UNFINISHED = frozenset(WorkflowStatus) - {WorkflowStatus.COMPLETED}
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """An open question, as seen from one workflow."""
+    """An open question, as seen from one workflow; `store.questions(id)` returns them."""
 
     step: StepRecord  # that asks it: of the workflow itself, of a nested graph or of an item
     pause: PauseInfo  # what it asks; its keys lead from the workflow to the answer
@@ -123,6 +123,12 @@ def record_answers(
             raise ValueError(
                 f"Node {question.pause.node_name!r} of workflow {workflow_id!r} also needs "
                 f"{', '.join(map(repr, missing))}. Give all of them in one call."
+            )
+        if question.inner:
+            raise WorkflowError(
+                f"{given[0]!r} of workflow {workflow_id!r} is asked inside a graph that keeps no history, so "
+                "there is no step to keep the answer with. Pass it to run(), with all others of that graph.",
+                workflow_id=workflow_id,
             )
         own = question.own(answers)
         if question.step.answer is None:

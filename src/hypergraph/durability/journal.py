@@ -9,7 +9,7 @@ import traceback
 from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from types import MappingProxyType
 from typing import Any
@@ -351,7 +351,7 @@ class Journal:
             status,
             taken,
             duration_ms=None if seconds is None else seconds * 1000,
-            created_at=moment,
+            created_at=moment if seconds is None else moment - timedelta(seconds=seconds),
             completed_at=moment,
             visit=self.visits.get(step.index, 1),
             **facts,
@@ -488,7 +488,7 @@ class LateWriter:
 
     def add(self, journal: Journal) -> None:
         """Have the steps of a journal written soon."""
-        if journal in self._journals:
+        if journal in self._journals or _EARLY == _NEVER:
             return
         with self._lock:
             self._journals.add(journal)
@@ -505,7 +505,7 @@ class LateWriter:
                         self._thread = None  # the next journal starts another
                         return
             self._wanted.clear()
-            time.sleep(_EARLY)
+            time.sleep(max(_EARLY, 0.0))
             with self._lock:
                 journals, self._journals = self._journals, set()
             for journal in journals:

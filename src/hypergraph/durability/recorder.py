@@ -15,6 +15,7 @@ from hypergraph.checkpointers.names import check_workflow_id
 from hypergraph.checkpointers.questions import Question, record_answers
 from hypergraph.checkpointers.records import Claim, NewWorkflow, Ownership, Workflow, taken_over
 from hypergraph.checkpointers.status import WorkflowStatus
+from hypergraph.display import plural
 from hypergraph.durability import fork
 from hypergraph.durability.code_changes import (
     code_to_record,
@@ -274,7 +275,8 @@ class WorkflowRecorder:
         graph, news = run.admission.graph, self._news(run, stored)
         outdated = outdated_nodes(graph, stored, self.options.code_change)
         refuse_given_up_answer(run, stored, asked, news, outdated)
-        if answers := {n: run.answers[n] for question in asked for n in question.keys if n in run.answers}:
+        kept = [question for question in asked if not question.inner]
+        if answers := {n: run.answers[n] for question in kept for n in question.keys if n in run.answers}:
             record_answers(self.store, stored.workflow.id, answers)
             stored = self._stored(run) or stored
         if outdated:
@@ -382,6 +384,7 @@ class MapRecorder:
             map_run.numbers = self._numbers(map_run, items)
         else:
             self._refuse_changes(map_run, items)
+            self._refuse_shorter(map_run, items)
         map_run.refuse_answers_to_no_item()
         asked: list[Question] = []
         if stored is not None and parent is None and map_run.admission.graph.has_interrupts:
@@ -457,6 +460,19 @@ class MapRecorder:
                     "or use another workflow_id.",
                     workflow_id=item.id,
                 )
+
+    @staticmethod
+    def _refuse_shorter(map_run: MapRun, items: Sequence[Workflow]) -> None:
+        """Raise ItemChangedError for a list that lacks recorded items: it would end without them."""
+        missing = sorted(n for item in items if (n := item.item or 0) >= len(map_run.items))
+        if missing:
+            listed = ", ".join(map(str, missing[:5])) + (", ..." if len(missing) > 5 else "")
+            raise ItemChangedError(
+                f"{map_run.workflow_id!r} was recorded with {max(missing) + 1} items, and now there are "
+                f"{len(map_run.items)}: {plural(len(missing), 'item')} missing ({listed}). Map the whole "
+                "list again, match items by key=..., or use another workflow_id.",
+                workflow_id=map_run.workflow_id,
+            )
 
     @staticmethod
     def _refuse_unknown(map_run: MapRun, item: Workflow, stored: Stored) -> None:

@@ -409,7 +409,12 @@ class Classes:
         return self._named.get(name) or self._scope.find(name) or self._subclass(name)
 
     def _subclass(self, name: str) -> type[Any] | None:
-        """Return the class of this name if it is derived from a known one: an annotation allows it."""
+        """Return the class of this name if it is derived from a known one: an annotation allows it.
+
+        A class that a function defines is not there before that function is called.
+        """
+        if "<locals>" in name:
+            return None
         waiting: list[type[Any]] = list(self._named.values())
         seen = set(waiting)
         while waiting:

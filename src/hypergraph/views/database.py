@@ -15,7 +15,7 @@ from hypergraph.checkpointers.errors import translated
 from hypergraph.checkpointers.sql.connection import Connection
 from hypergraph.checkpointers.sql.store import SqlCheckpointer
 from hypergraph.checkpointers.sqlite.migrations import INPUT, OUTPUT
-from hypergraph.checkpointers.sqlite.reading import Connection as ReadConnection
+from hypergraph.checkpointers.sqlite.reading import Connection as Reader
 from hypergraph.checkpointers.sqlite.reading import inspector_at
 from hypergraph.display import jsonable
 from hypergraph.exceptions import CheckpointError
@@ -23,7 +23,7 @@ from hypergraph.views.problems import USAGE, Problem
 
 SqlStore: TypeAlias = SqlCheckpointer
 Tables: TypeAlias = Connection
-FileConnection: TypeAlias = ReadConnection
+FileConnection: TypeAlias = Reader
 
 VALUE_KIND = f"CASE t.kind WHEN {OUTPUT} THEN 'output' WHEN {INPUT} THEN 'input' ELSE 'other' END"  # of vals
 _COUNTS = "SELECT status, count(*) FROM workflows WHERE parent_id IS NULL GROUP BY status ORDER BY status"

@@ -303,7 +303,8 @@ _COMMANDS = re.compile(
 # Numbers of the tables and functions that the server parsed. A name that looks like one only adds to them.
 _NUMBERS = """
 SELECT m[1] = 'relid' AS is_table, m[1] ~ 'type' AS is_type, m[2]::oid AS number FROM pg_rewrite,
-    regexp_matches(ev_action::text, ':(relid|funcid|opfuncid|aggfnoid|winfnoid|resulttype|consttype) (\\d+)', 'g') AS m
+    regexp_matches(ev_action::text,
+        ':(relid|funcid|opfuncid|aggfnoid|winfnoid|resulttype|consttype) (\\d+)', 'g') AS m
 WHERE ev_class = 'pg_temp.asked'::regclass
 """
 # Allowed are functions of the server that compute; not those that read files, settings, tables or sessions,

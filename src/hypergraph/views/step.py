@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any, NotRequired, TypedDict
 
-from hypergraph.checkpointers import Checkpointer, StepRecord, StepStatus
+from hypergraph.checkpointers import Checkpointer, Question, StepRecord, StepStatus
 from hypergraph.checkpointers.history import History
-from hypergraph.checkpointers.questions import Question
 from hypergraph.checkpointers.records import Payload
 from hypergraph.display import bounded, closest, iso, jsonable
 from hypergraph.records import PauseInfo

@@ -55,7 +55,8 @@ LIMIT 1
 """
 # Servers of today refuse to read what is not a table, also if it becomes one after the check.
 _RESTRICT = """
-SELECT set_config(name, 'view, foreign-table', false) FROM pg_settings WHERE name = 'restrict_nonsystem_relation_kind'
+SELECT set_config(name, 'view, foreign-table', false) FROM pg_settings
+WHERE name = 'restrict_nonsystem_relation_kind'
 """
 
 
@@ -72,8 +73,9 @@ def check_objects(connection: psycopg.Connection[Any], schema: str, location: st
     foreign = connection.execute(_FOREIGN, given).fetchone()
     if foreign is not None:
         raise StoreCorruptError(
-            f"The store {location} has a {foreign[0]}, of another role, that no release makes: to read it could "
-            "run code of that role. Nothing was read. Use a store of your own, or ask its owner to remove it.",
+            f"The store {location} has a {foreign[0]}, of another role, that no release makes: reading it "
+            "could run code of that role. Nothing was read. Use a store of your own, or ask the owner to "
+            "remove it.",
             location=location,
         )
     connection.execute(_RESTRICT)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Union
 
-from hypergraph.checkpointers import Checkpointer
-from hypergraph.checkpointers.questions import Question
+from hypergraph.checkpointers import Checkpointer, Question
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.inputs import VALUES, fitted, json_of, pair_of
