@@ -488,7 +488,7 @@ class LateWriter:
 
     def add(self, journal: Journal) -> None:
         """Have the steps of a journal written soon."""
-        if journal in self._journals:
+        if journal in self._journals or _EARLY == _NEVER:
             return
         with self._lock:
             self._journals.add(journal)
@@ -505,7 +505,7 @@ class LateWriter:
                         self._thread = None  # the next journal starts another
                         return
             self._wanted.clear()
-            time.sleep(_EARLY)
+            time.sleep(max(_EARLY, 0.0))
             with self._lock:
                 journals, self._journals = self._journals, set()
             for journal in journals:
