@@ -117,6 +117,7 @@ class Layout:
         entrypoints: Collection[str] = (),
         uncertain: int = 0,
         declared: bool = False,
+        remembered: Collection[str] = (),
     ) -> None:
         self.parts = parts
         self.declared = declared  # whether edges are declared rather than inferred from names
@@ -124,6 +125,7 @@ class Layout:
         self.size = len(parts)
         self.index = {part.name: i for i, part in enumerate(parts)}
         self.given = frozenset(given)
+        self.remembered = frozenset(remembered)  # what is there and does not say where a loop begins
         self.entrypoints = tuple(entrypoints)
         self.scope_names = names = tuple(self.index if scope is None else scope)
         self.track: object = None  # what an engine remembers of runs in this layout
@@ -322,7 +324,7 @@ class Layout:
                     self._give(i, i, name, slots.get((i, name, False), 0))
         self._settle_signals(slots)
         for (i, name, is_signal), slot in slots.items():
-            if not is_signal and name in self.given and self._counts(i, name):
+            if not is_signal and name in self.given | self.remembered and self._counts(i, name):
                 self.at_start |= slot
 
     def _new_slot(self) -> int:
@@ -352,6 +354,9 @@ class Layout:
 
     def _settle_signals(self, slots: Mapping[tuple[int, str, bool], int]) -> None:
         self.signals = [0] * self.size  # slots that a node fills when it is done
+        self.awaited = [0] * self.size  # slots of signals that it waits for
+        for (i, _, is_signal), slot in slots.items():
+            self.awaited[i] |= slot if is_signal else 0
         self.waiters = [0] * self.size
         for i in self._active():
             for j, names in self.signalled[i].items():
@@ -744,11 +749,13 @@ class _Places:
     def _as_one(self, places: set[int]) -> set[int]:
         """Return the places as one: without a gate the first, else all, if rounds start at the same heads.
 
-        Raises Ambiguity if they do not.
+        Raises Ambiguity if they do not, or if two places make the same name: one would overwrite the other.
         """
         if len(places) > 1 and not self.heads:
             return {min(places)}
-        if len({frozenset(self._starts({i})) for i in places}) > 1:
+        parts = [self.layout.parts[i] for i in places]
+        made = [name for part in parts for name in part.makes if name not in part.appends]
+        if len(made) > len(set(made)) or len({frozenset(self._starts({i})) for i in places}) > 1:
             raise self._ambiguity(places)
         return places
 
@@ -769,6 +776,7 @@ class Standing:
 
     __slots__ = (
         "asking",
+        "coming",
         "decisions",
         "due",
         "ended",
@@ -782,6 +790,7 @@ class Standing:
         "open",
         "owed",
         "partial",
+        "placed",
         "quiet",
         "ran",
         "running",
@@ -800,6 +809,8 @@ class Standing:
         self.partial: dict[int, int] = {}  # by node that did not make everything: the slots it has filled
         self.quiet: dict[int, int] = {}  # by node: what it does not make run again
         self.events: list[tuple[int, bool]] = []  # loops that were entered, or (True) that began a round
+        self.placed = 0  # heads whose round has begun, and that have not started
+        self.coming = 0  # slots of theirs that this round fills: they count for their next run
         self.running = self.asking = self.ran = self.due = 0
         self.open = layout.scope & ~layout.controlled
         for loop in layout.loops:
@@ -819,6 +830,8 @@ class Standing:
             self.owed,
             self.running,
             self.idle,
+            self.placed,
+            self.coming,
         )
         return (*masks, self.asking, decisions, tuple(self.quiet.items()), *self.held)
 
@@ -860,6 +873,8 @@ class Standing:
         for i in bits(chosen & ~loop.cut):  # chosen with a head of this loop: they start rounds of inner ones
             inner = [k for k in layout.home[i] if layout.loops[k].cut >> i & 1]
             self.held[inner[-1]] |= 1 << i
+        if loop.kept:
+            self.placed |= heads & loop.cut
         self.events.append((loop.index, True))
         if loop.signals:
             self.have &= ~(loop.signals & ~loop.kept)
@@ -883,7 +898,10 @@ class Standing:
             self.open &= ~bit
         for k in layout.home[index]:
             if layout.loops[k].kept and layout.loops[k].cut & bit:
-                self.have &= ~(layout.need[index] & layout.loops[k].kept)
+                awaited = layout.awaited[index] & layout.loops[k].kept
+                self.have = self.have & ~awaited | self.coming & awaited
+                self.coming &= ~awaited
+        self.placed &= ~bit
 
     def finish(  # noqa: PLR0912 - what one step changes, in one place
         self, index: int, absent: Collection[str] = (), equal: Collection[str] = ()
@@ -913,6 +931,8 @@ class Standing:
         if index in self.quiet:
             fed &= ~self.quiet[index]
         self.have |= gives
+        for i in bits(layout.waiters[index] & self.placed):
+            self.coming |= gives & layout.awaited[i]
         self.fresh |= fed & ~layout.calling[index] | layout.stirs[index] & self.idle
         touched = fed | layout.waiters[index] | layout.stirs[index] | bit
         for gate in bits(fed & layout.gates & ~self.ended):
@@ -941,6 +961,8 @@ class Standing:
             k = layout.calls[gate].get(i)
             if k is not None:
                 touched |= self._enter(k)
+                if layout.heads >> i & 1:  # the loops inside that it is in begin, too
+                    self.fresh |= _union(layout.loops[n].first for n in layout.home[i] if n > k)
         self._look_at(touched | chosen | 1 << gate)
 
     def ask(self, index: int) -> None:
@@ -975,12 +997,14 @@ class Standing:
         self.ended &= ~loop.members
         self.entered &= ~loop.members
         self.idle |= loop.members
+        self.placed &= ~loop.members
         for k in loop.inner:
             inner = layout.loops[k]
             self.held[k] = 0
             self.entered |= inner.opened if self._is_called(inner) else inner.unaided
             self.events.append((k, False))
             self.have = self.have & ~inner.signals | layout.at_start & inner.signals
+            self.coming &= ~inner.signals
         self.fresh = self.fresh & ~loop.members | loop.first | self.owed & loop.members
         self._reopen(concerned)
         return concerned
@@ -1034,7 +1058,7 @@ class Standing:
         stay = bits(self.ran & rest & layout.scope)
         made = _union(self.partial.get(i, layout.gives_all[i]) for i in stay)
         new.have = (new.have | made) & ~outside | self.have & outside
-        for name in ("fresh", "idle", "entered", "ended", "owed", "running", "asking", "ran"):
+        for name in ("fresh", "idle", "entered", "ended", "owed", "running", "asking", "ran", "placed"):
             setattr(new, name, getattr(new, name) & reached | getattr(self, name) & rest)
         new.decisions = {gate: mask for gate, mask in self.decisions.items() if rest >> gate & 1}
         new.partial = {i: slots for i, slots in self.partial.items() if rest >> i & 1}

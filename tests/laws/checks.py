@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any
 
 import networkx as nx
 
 from laws.compare import key
-from laws.reference import END, Interpreter, Net, Outcome
+from laws.reference import END, KEPT, Interpreter, Net, Outcome
 
 
 def wiring(net: Net) -> nx.MultiDiGraph:
@@ -37,6 +38,16 @@ def wiring(net: Net) -> nx.MultiDiGraph:
                 if x in (*p.outputs, *p.emit):
                     graph.add_edge(p.name, q.name, kind="order", name=x)
     return graph
+
+
+def scoped(net: Net) -> Net:
+    """A graph without what its entry points do not lead to: that never runs, and controls nothing."""
+    scope = set(Interpreter(net).scope)
+    parts = [
+        replace(p, targets=tuple(t for t in p.targets if t in scope)) for p in net.parts if p.name in scope
+    ]
+    declared = net.declared and tuple(e for e in net.declared if set(e) <= scope)
+    return replace(net, parts=tuple(parts), declared=declared)
 
 
 def loops_of(net: Net) -> list[set[str]]:
@@ -200,7 +211,9 @@ def turn_is_a_fresh_run(net: Net, turns: Sequence[dict[str, Any]], limit: int) -
             if kept & others:  # a fresh run would go on with these, too
                 return
             handed = {x: values[x] for x in kept & made if x in values and x not in given}
-            fresh = Interpreter(net, limit).turn({**inputs, **handed})
+            run_again = Interpreter(net, limit)
+            run_again.written = {x: [(KEPT, value)] for x, value in handed.items() if x not in last}
+            fresh = run_again.turn({**inputs, **{x: v for x, v in handed.items() if x in last}})
             calls = [c for c in fresh.calls if c[0].split("/")[0] in anew]
             if fresh.ended != out.ended:
                 yield f"turn {number + 1} {out.ended}, fresh run {fresh.ended} {fresh.places}"

@@ -96,16 +96,21 @@ def check(
     return check_case(make(seed, features), runners)
 
 
-def check_case(case: Case, runners: Iterable[str] = RUNNERS) -> Difference | None:
-    """Compare on one case. Raises `Unfit` when the engine does not take the graph."""
-    calls: list[tuple[str, dict[str, Any]]] = []
+def built(net: graphs.Net, record: graphs.Record) -> Any:
+    """Make the real graph. Raises `Unfit` when the engine does not take it."""
     try:
-        graph = build(case.net, lambda name, inputs: calls.append((name, inputs)))
+        return build(net, record)
     except (GraphConfigError, ValueError) as error:
         raise Unfit(str(error)) from error
+
+
+def check_case(case: Case, runners: Iterable[str] = RUNNERS, executor: Any = None) -> Difference | None:
+    """Compare on one case. Raises `Unfit` when the engine does not take the graph."""
+    calls: list[tuple[str, dict[str, Any]]] = []
+    graph = built(case.net, lambda name, inputs: calls.append((name, inputs)))
     runs = list(reference_runs(case))
     for runner in runners:
-        found = _compare(case, runner, runs, graph, calls)
+        found = _compare(case, runner, runs, graph, calls, executor)
         if found is not None:
             return found
     return None
@@ -117,11 +122,12 @@ def _compare(
     runs: list[tuple[dict[str, Any], Outcome]],
     graph: Any,
     calls: list[tuple[str, dict[str, Any]]],
+    executor: Any,
 ) -> Difference | None:
     store = MemoryCheckpointer()
     for number, (values, out) in enumerate(runs):
         calls.clear()
-        result, ended = _run(graph, runner, store, values, number, case)
+        result, ended = run_once(graph, runner, store, values, number, case, executor=executor)
         difference: tuple[str, Any, Any] | None = None
         if ended != out.ended:
             difference = ("ended", f"{out.ended} {out.places or out.loop or ''}", ended)
@@ -169,16 +175,27 @@ def _questions(result: Any) -> set[str]:
     return {p.response_key for p in pauses}
 
 
-def _run(  # noqa: PLR0917 - one call of a case
-    graph: Any, runner: str, store: Any, values: dict[str, Any], number: int, case: Case
+def run_once(  # noqa: PLR0917 - one call of a case
+    graph: Any,
+    runner: str,
+    store: Any,
+    values: dict[str, Any],
+    number: int,
+    case: Case,
+    *,
+    again: bool = False,
+    executor: Any = None,
 ) -> tuple[Any, str]:
+    """Call the engine, on a new turn or `again` on the same; return the result and how it ended."""
     options: dict[str, Any] = {
         "workflow_id": "w",
         "max_iterations": LIMIT,
         "error_handling": "continue",
         "on_internal_override": "ignore",
-        "new_turn": number > 0 and values in case.turns,
+        "new_turn": number > 0 and values in case.turns and not again,
     }
+    if executor is not None:
+        options["executor"] = executor
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

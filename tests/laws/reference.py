@@ -25,7 +25,8 @@ D4  Heads that were chosen are pending until nothing else of their loop is due, 
     next round together. From then on they are nodes of this round: a join waits for each of them.
 D5  One place (R2, L4). Several uncontrolled nodes that have what they need are one place if the rounds begin
     at the same heads whichever of them begins (`score(draft)` and `critique(draft)` before `improve`):
-    order does not matter, and refusing would be absurd. Otherwise the run is refused. Places are decided
+    order does not matter, and refusing would be absurd. Otherwise, and if two of them make the same name, the
+    run is refused. Places are decided
     from names: what is given (with last inputs and remembered names, L5), bound, defaulted or made outside
     of the loop, never from values made inside; so the refusal comes before anything runs.
 D6  Several controlled nodes without which no gate could be asked (a and b of a join, no seed) are one place
@@ -54,8 +55,8 @@ D12 A loop without heads (no gate of it chooses within it) is a cycle without a 
 D13 An appended list that has no item yet is an empty list for those who take it, like a default.
 D14 Values of two producers: the latest write counts, in one superstep the later one in graph order. A turn
     takes away what nodes in D wrote; an older write of a node outside of D is there again, as in a fresh run.
-D15 Remembered names are handed like inputs (the letter of L5). So a gate that reads an accumulator is asked
-    first in turn 2, as a fresh run with a seed would do: `plan work combine done` begins turn 2 with `done`.
+D15 Remembered names are there, like inputs (L5), but what was never given does not say where a loop begins:
+    turn 2 of `plan work combine done` begins with `plan`, as turn 1 did, although `rows` are remembered.
 D16 A given value that R8 does not count is as good as absent: default or binding, else not available.
 D17 Answers that a turn did not use are dropped when a new turn begins, and named in `unused`.
 D19 A last choice (D2) reaches the beginning without passing another node that a gate of the loop controls.
@@ -82,6 +83,7 @@ from typing import Any
 
 END = "END"
 GIVEN = ""  # the producer of values that are given
+KEPT = "<kept>"  # the producer of values that a turn remembers and that were never given
 Edge = tuple[str, str, str, str]  # source, target, "data" | "order" | "control", name
 
 
@@ -329,7 +331,7 @@ class Interpreter:
             if not any(n in reached for n, _ in writes):
                 continue
             if x in (self.lists | self.ever | accumulators) - answers:
-                writes[:] = [(GIVEN, writes[-1][1])]
+                writes[:] = [(GIVEN if x in self.ever else KEPT, writes[-1][1])]
             else:
                 writes[:] = [(n, v) for n, v in writes if n not in reached]
         self.made = {(n, x): when for (n, x), when in self.made.items() if n not in reached}
@@ -424,13 +426,13 @@ class Interpreter:
         def could_run(without: set[str]) -> set[str]:
             runs: set[str] = set()
             for _ in members:
-                made = {x for n in runs for x in (*self.parts[n].outputs, *self.parts[n].emit)}
+                made = {(e[1], e[3]) for e in edges if e[0] in runs}
                 runs |= {
                     n
                     for n in members - without
                     if (n in may_open or not self.gates[n])
-                    and all(x in made or outside(n, x) for x in self.parts[n].inputs)
-                    and all(e[3] in made or e[0] in runs for e in self._inside(n, members))
+                    and all((n, x) in made or outside(n, x) for x in self.parts[n].inputs)
+                    and all((n, e[3]) in made for e in self._inside(n, members))
                 }
             return runs
 
@@ -461,13 +463,13 @@ class Interpreter:
         asking = {n for n in free if reach([n], ways) & deciding - {n}}  # D21
         free = {n for n in asking if self.parts[n].kind != "gate"} or free & deciding
         if free:  # "the uncontrolled node that has what it needs", D5
-            if refuse and len({frozenset(self._heads({n}, edges)) for n in free}) > 1:
+            if refuse and not self._is_one_place(free, edges):
                 raise Refused(free)
             return frozenset(free)
         able &= may_open
         places = able & needed()
         if places:  # D6
-            if refuse and len({frozenset(self._heads({n}, edges)) for n in places}) > 1:
+            if refuse and not self._is_one_place(places, edges):
                 raise Refused(places)
             unlock(needed())
             return frozenset(places)
@@ -479,6 +481,12 @@ class Interpreter:
                 raise Refused(alone)
         unlock(alone | needed())
         return frozenset(alone or able)
+
+    def _is_one_place(self, places: set[str], edges: set[Edge]) -> bool:
+        """D5: do rounds begin at the same heads whichever begins, and does none overwrite what another makes?"""
+        made = [x for n in places for x in self.parts[n].outputs if x not in self.lists]
+        heads = {frozenset(self._heads({n}, edges)) for n in places}
+        return len(heads) < 2 and len(made) == len(set(made))
 
     def _handed(self) -> set[str]:
         return {x for x, writes in self.written.items() if any(n == GIVEN for n, _ in writes)}
@@ -612,9 +620,10 @@ class Interpreter:
         part = self.parts[n]
         writes = self.written.get(x, [])
         if self.net.declared is not None and x not in {*part.defaults, *self.net.bound}:  # D1
-            sources = {e[0] for e in self.edges if e[1] == n and e[3] == x and e[2] == "data"} | {GIVEN, n}
+            sources = {e[0] for e in self.edges if e[1] == n and e[3] == x and e[2] == "data"}
+            sources |= {GIVEN, KEPT, n}
             writes = writes if any(source in sources for source, _ in writes) else []
-        if writes and writes[-1][0] == GIVEN and n not in self.heads and part.kind != "gate":
+        if writes and writes[-1][0] in (GIVEN, KEPT) and n not in self.heads and part.kind != "gate":
             beginning = any(n in level.begin for level in self.path[n][1:])
             fed = [e for e in self.edges if e[1] == n and e[3] == x and e[2] == "data"]
             inside = [(e, self._common(e[0], n)) for e in fed]
@@ -677,6 +686,7 @@ class Interpreter:
             arriving = [e for e in self.edges if e[0] in level.members - unit and e[1] in unit]
             arrived = any(e[2] != "control" and self._arrived(e, level) for e in arriving)
             named = any(g in level.members - unit and t in unit for g, t in self._opened())
+            named = named or any(g not in unit and t in unit for g, t in self.tokens)
             begun = len(unit) > 1 and unit in self.loops and self.loops[unit].entered is not None
             if not (unit & level.begin or arrived or named or begun):
                 return False

@@ -98,6 +98,14 @@ def plan_work() -> Net:
     )
 
 
+def test_what_was_never_given_does_not_say_where_a_turn_begins() -> None:
+    run = Interpreter(plan_work())
+    run.turn({"goal": "a"})
+    out = run.turn({"goal": "b"})
+    assert out.course == ["plan", "work", "combine", "done"]
+    assert out.values["rows"] == (("a", "A"), ("a", "A"), ("b", "B"))
+
+
 def test_a_diamond_in_a_loop_joins_values_of_one_round() -> None:
     assert course(plan_work(), goal="a") == "plan work combine done plan work combine done"
 

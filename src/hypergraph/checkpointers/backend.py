@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
 
 from hypergraph.checkpointers.query import Query
@@ -106,9 +107,7 @@ class Owner:
     alive: bool  # False: the process is gone, and the claim with it
 
 
-def position_of(step: StepRecord) -> Position:
-    """Return the position of a step."""
-    return step.superstep, step.index
+position_of: Callable[[StepRecord], Position] = attrgetter("superstep", "index")
 
 
 class Backend(ABC):

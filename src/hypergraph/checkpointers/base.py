@@ -138,7 +138,8 @@ class Checkpointer:
             view.backend = backend
             return work(view)
 
-        _ = self.encoding.store_id  # not inside of the transaction
+        if self.encoding.chain.encrypts:
+            _ = self.encoding.store_id  # not inside of the transaction
         return self.backend.snapshot(read)
 
     # --- closing ------------------------------------------------------------------------------
@@ -348,16 +349,16 @@ class Checkpointer:
                 return None
             inputs, outputs = backend.read_inputs(workflow_id), backend.read_newest(workflow_id)
             turns = _last_turn(inputs)  # mostly it began everything anew, and no other matters
-            first, steps = 0 if since is None else since(turns), []
+            first, steps = 0 if since is None or len(turns) == 1 else since(turns), []
             checked = self.encoding.verifying()
-            if not first:
+            if not first and len(turns) > 1:
                 turns = backend.read_turns(workflow_id)
                 first = 0 if since is None else since(turns)
             if first:
                 before = (first - 1, _AFTER_ALL)
                 steps = backend.read_steps(workflow_id, checked, after=before, values=False)
             if not steps:
-                turns = backend.read_turns(workflow_id)
+                turns = backend.read_turns(workflow_id) if first else turns
                 first, steps = 0, backend.read_steps(workflow_id, checked, values=False)
             link = partial(self.backend.linked, workflow_id)
             return StoredHistory(
@@ -696,10 +697,11 @@ def _key_in(reference: str) -> str | None:
 
 
 def _last_turn(inputs: Iterable[Payload]) -> list[Turn]:
-    """Return the turns before the last one as one, and the last one."""
+    """Return the only turn; or the turns before the last one as one, and the last one."""
+    first = Turn(0, frozenset(payload.name for payload in inputs))
     last = max((payload.superstep for payload in inputs), default=0)
     names = frozenset(payload.name for payload in inputs if payload.superstep == last)
-    return [Turn(0, frozenset(payload.name for payload in inputs)), Turn(last, names)]
+    return [first, Turn(last, names)] if last else [first]
 
 
 async def in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 from zlib import crc32
 
-_LEAST, _MOST = 256, 64 * 1024 * 1024  # bytes of values that are looked at
+LEAST, _MOST = 256, 64 * 1024 * 1024  # bytes of values that are looked at
 _HEADS = [(before, now) for before in range(6) for now in range(6)]  # lengths that a changed header may have
 _TAIL = 16  # bytes at the end that usually change
 _GLANCE = 32
@@ -67,30 +67,30 @@ class Growth:
 
     def __init__(self, load: Callable[[str], Grown | None] | None = None) -> None:
         self._load = load  # how to look up what was stored before this run
-        self._last: dict[str, Grown | None] = {}
+        self.last: dict[str, Grown | None] = {}
 
     def patch(self, name: str, superstep: int, idx: int, raw: bytes) -> tuple[bytes, int | None]:
         """Return the bytes to store: a patch and where its chain begins, or all of them."""
-        if not _LEAST <= len(raw) <= _MOST:
-            self._last[name] = None
+        if not LEAST <= len(raw) <= _MOST:
+            self.last[name] = None
             return raw, None
-        if name not in self._last and self._load is not None:
-            self._last[name] = self._load(name)
-        last = self._last.get(name)
+        if name not in self.last and self._load is not None:
+            self.last[name] = self._load(name)
+        last = self.last.get(name)
         if last is not None and (last.superstep, last.idx) > (superstep, idx):
             return raw, None  # a sibling that began later has ended earlier; it is what others extend
         if last is not None and last.superstep < superstep and last.links < len(raw) // 16:
             found = difference(last.raw, raw)
             size = last.size + len(found)
             if 2 * len(found) <= len(raw) and size <= 2 * len(raw):
-                self._last[name] = Grown(raw, superstep, idx, last.base, last.links + 1, size)
+                self.last[name] = Grown(raw, superstep, idx, last.base, last.links + 1, size)
                 return found, last.base
-        self._last[name] = Grown(raw, superstep, idx, superstep, 1, len(raw))
+        self.last[name] = Grown(raw, superstep, idx, superstep, 1, len(raw))
         return raw, None
 
     def forget(self, name: str) -> None:
         """Let the next version be stored as a whole, because the last one was not stored."""
-        self._last[name] = None
+        self.last[name] = None
 
 
 def difference(before: bytes, now: bytes) -> bytes:

@@ -10,10 +10,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, cast
 from zlib import crc32
 
-from hypergraph import checkpointers as stores  # a serializer is loaded on first access
 from hypergraph.checkpointers.artifacts import ArtifactRef, ArtifactStore
 from hypergraph.checkpointers.clock import now
-from hypergraph.checkpointers.deltas import Added, Grown, Growth, Stands, applied, stands
+from hypergraph.checkpointers.deltas import LEAST, Added, Grown, Growth, Stands, applied, stands
 from hypergraph.checkpointers.records import (
     ANSWER,
     PAUSE,
@@ -90,7 +89,9 @@ class Encoding:
     def __getattr__(self, name: str) -> Any:  # called while a slot is empty
         if name not in ("serializer", "tag", "format"):
             raise AttributeError(name)
-        self._use(stores.JsonSerializer())
+        from hypergraph.values.serializers import JsonSerializer  # loaded on first access
+
+        self._use(JsonSerializer())
         return getattr(self, name)
 
     def varied(self, serializer: Serializer | None = None, *, artifacts: bool = True) -> Encoding:
@@ -188,6 +189,8 @@ class Encoding:
             base, tag = None, self.tag
             if added is not None:
                 base, tag = added.begin, tag + added.mark
+            elif growth is not None and len(raw) < LEAST:
+                growth.last[name] = None
             elif growth is not None:
                 raw, base = growth.patch(name, place.superstep, place.idx, raw)
                 tag = tag if base is None else tag + "~"
@@ -275,7 +278,7 @@ class Encoding:
         if payload.data is None:
             return Undecodable(f"not stored: {payload.format[1:]}")
         try:
-            if payload.is_added:
+            if payload.base is not None and payload.is_added:
                 return self._list(workflow_id, payload)
             raw = self.whole(workflow_id, payload)
             found = self.serializer.deserialize(raw)
@@ -510,7 +513,8 @@ def _facts(record: StepRecord, store_id: bytes) -> bytes:
         *(record.input_versions, record.output_versions, record.wait_versions),
         decision if decision is None or isinstance(decision, str) else list(decision),
         *(record.partial, record.cached, record.visit, record.child_workflow_id, record.retry_of),
-        record.answered_by,
+        # An answer that is not used yet is a value of its own, added after the step was sealed.
+        record.answered_by if record.answer is None else None,
     )
     return store_id + msgspec.json.encode(facts, order="deterministic")
 

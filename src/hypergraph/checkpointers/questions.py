@@ -124,6 +124,12 @@ def record_answers(
                 f"Node {question.pause.node_name!r} of workflow {workflow_id!r} also needs "
                 f"{', '.join(map(repr, missing))}. Give all of them in one call."
             )
+        if question.inner:
+            raise WorkflowError(
+                f"{given[0]!r} of workflow {workflow_id!r} is asked inside a graph that keeps no history, so "
+                "there is no step to keep the answer with. Pass it to run(), with all others of that graph.",
+                workflow_id=workflow_id,
+            )
         own = question.own(answers)
         if question.step.answer is None:
             written.append(store.encoding.answer(question.step, own, by))

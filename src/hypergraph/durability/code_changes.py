@@ -127,7 +127,7 @@ def refuse_other_rules(graph: Graph, workflow: Workflow) -> None:
         return
     raise WorkflowError(
         f"Workflow {workflow.id!r} is unfinished and was recorded by a release that scheduled loops and "
-        "gates in another way, so where it stands cannot be told. Finish it with that release, or "
+        "gates in another way, so where it stands is unknown. Finish it with that release, or "
         "run its inputs under a new workflow_id.",
         workflow_id=workflow.id,
     )

@@ -184,7 +184,7 @@ class Replay:
         """Return the values of a turn that begin something anew.
 
         What a fork is given for a name that was made inside a loop is not among them: it replaces the value,
-        and the round goes on.
+        and the round continues.
         """
         return turn.names - self._replaced(turn)
 
@@ -224,9 +224,8 @@ class Replay:
         if reached is None:
             reached = self.standing.layout.reached_from(turn.names)
         self._forget(reached)
-        layout = self.admission.layout_for(
-            {*self.given, *(name for name in self._accumulated() if name in self.sources)}
-        )
+        kept = (name for name in self._accumulated() if name in self.sources and name not in self.given)
+        layout = self.admission.layout_for(self.given, tuple(kept))
         self.standing = Standing(layout) if reached == layout.scope else self.standing.turn(layout, reached)
         for name in turn.names:
             self._write(name, None)

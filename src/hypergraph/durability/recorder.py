@@ -276,7 +276,8 @@ class WorkflowRecorder:
         graph, news = run.admission.graph, self._news(run, stored)
         outdated = outdated_nodes(graph, stored, self.options.code_change)
         refuse_given_up_answer(run, stored, asked, news, outdated)
-        if answers := {n: run.answers[n] for question in asked for n in question.keys if n in run.answers}:
+        kept = [question for question in asked if not question.inner]
+        if answers := {n: run.answers[n] for question in kept for n in question.keys if n in run.answers}:
             record_answers(self.store, stored.workflow.id, answers)
             stored = self._stored(run) or stored
         if outdated:

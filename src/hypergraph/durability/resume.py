@@ -173,7 +173,8 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
     _add_new_nodes(run, stored, outdated)
     _restore_values(run, stored, replay, store, news)
     latest = {record.node_name: record for record in current}
-    past.shift = max((record.superstep - record.round for record in current), default=0)
+    late = [record.superstep - record.retry_of for record in current if record.retry_of is not None]
+    past.shift = max(late, default=0)
     if past.remade or any(record.status is StepStatus.FAILED for record in latest.values()):
         ready = [standing.after(i, past.levels, past.first) for i in standing.copy().ready()]
         later = max(past.last + 1 - min(ready, default=past.last + 1), 0) + len(past.remade)
@@ -541,7 +542,7 @@ def refuse_late_answer(
                 raise WorkflowError(
                     f"Node {question.pause.node_name!r} of workflow {wf!r} was answered elsewhere "
                     "while this answer was on its way; it was not used. "
-                    "Look at the workflow before you go on.",
+                    "Look at the workflow before you answer again.",
                     workflow_id=wf,
                 )
         done += keys

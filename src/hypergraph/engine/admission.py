@@ -257,7 +257,7 @@ class Admission:
     layout: Layout
     course: Any = None  # the fixed schedule, once rehearsed
     flow: Any = None  # the same as a Flow, False where nothing could overlap
-    layouts: dict[frozenset[str], Layout] = field(default_factory=dict)  # by what is given
+    layouts: dict[Any, Layout] = field(default_factory=dict)  # by what is given and remembered
     versions: dict[int, Any] = field(default_factory=dict)  # what steps of a fixed course take and make
     fetch: Callable[[dict[str, Any]], dict[str, Any]] | None = None  # what a fixed schedule always delivers
     _made: frozenset[str] | None = None
@@ -278,18 +278,24 @@ class Admission:
             self._fetch_all = itemgetter(*self.returns)
         return self._fetch_all
 
-    def layout_for(self, names: Collection[str]) -> Layout:
-        """Return the layout of a run that is given other names: what a turn remembers is among them.
+    def layout_for(self, names: Collection[str], remembered: Collection[str] = ()) -> Layout:
+        """Return the layout of a run that is given other names, and of a turn that remembers some.
 
         Raises ValueError for a loop that could begin at several places.
         """
-        given = frozenset(names)
-        if given not in self.layouts:
+        key = frozenset(names), frozenset(remembered)
+        if key not in self.layouts:
             known = self.layout
-            self.layouts[given] = compile_layout(
-                known.parts, known.scope_names, given, known.entrypoints, known.uncertain, known.declared
+            self.layouts[key] = compile_layout(
+                known.parts,
+                known.scope_names,
+                names,
+                known.entrypoints,
+                known.uncertain,
+                known.declared,
+                remembered,
             )
-        return self.layouts[given]
+        return self.layouts[key]
 
     def remember_outcome(self, names: tuple[str, ...]) -> None:
         """Prepare the way to collect these values from a state."""
@@ -373,7 +379,7 @@ def _admit(
         given=plain,
         selected=selected,
         layout=layout,
-        layouts={plain: layout},
+        layouts={(plain, frozenset()): layout},
     )
 
 
@@ -384,10 +390,11 @@ def compile_layout(  # noqa: PLR0917 - as many as a layout takes
     named: Collection[str],
     uncertain: int,
     declared: bool,
+    remembered: Collection[str] = (),
 ) -> Layout:
     """Compile the structure of a graph. Raises ValueError for a loop that could begin at several places."""
     try:
-        return Layout(parts, given, active, named, uncertain, declared)
+        return Layout(parts, given, active, named, uncertain, declared, remembered)
     except Ambiguity as loop:
         raise _ambiguous(loop) from None
 

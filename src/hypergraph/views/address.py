@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 
 from hypergraph import checkpointers as stores  # each is loaded on first access
 from hypergraph.checkpointers.sqlite.listing import SqliteLists
@@ -73,6 +72,8 @@ def without_password(address: str) -> str:
     """Return an address without its password, for display; it works where the password is set elsewhere."""
     if "://" not in address:
         return _WORD.sub("", address).strip() if is_server(address) else address
+    from urllib.parse import unquote  # most addresses are paths, and `ls` must start quickly
+
     plain, mark, query = _USER.sub(r"\1@", address).partition("?")
     kept = [part for part in query.split("&") if "password" not in unquote(part.partition("=")[0]).lower()]
     return plain + mark * any(kept) + "&".join(kept)

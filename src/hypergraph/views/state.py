@@ -103,7 +103,7 @@ def conversations(store: Checkpointer, wf: str, *, limit: int) -> dict[str, Valu
     """Return the last items of each appended list, by name."""
     found = {}
     for name, payload in state_payloads(store, wf, None).items():
-        if payload.is_added:
+        if payload.base is not None and payload.is_added:
             whole = store.encoding.value(wf, payload)
             size = len(whole) if isinstance(whole, list) else 0
             if size:

@@ -236,7 +236,9 @@ class SqlBackend(Backend):
         """Take the workflow, creating it ACTIVE if there is none; see `Backend.claim`."""
         check_workflow_id(workflow_id, child=new.parent_id is not None)
         database = self.database
-        inputs, _ = encoding.inputs(workflow_id, new.inputs), encoding.store_id
+        inputs = encoding.inputs(workflow_id, new.inputs)
+        if encoding.chain.encrypts:
+            _ = encoding.store_id  # not inside of the transaction
         taken: list[Ownership] = []
 
         def work(connection: Connection) -> Ownership:

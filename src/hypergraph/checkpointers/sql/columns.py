@@ -6,7 +6,7 @@ alone: no record is built and no value is touched.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import wraps
 from types import NoneType
@@ -114,6 +114,14 @@ def check_types(columns: tuple[str, ...], row: Sequence[Any]) -> None:
         if kind not in _KINDS.get(name, _OTHER):
             raise ValueError(f"{name} is of type {getattr(kind, '__name__', kind)}")
     _seen.add(found)
+
+
+def check_rows(columns: tuple[str, ...], rows: Iterable[Sequence[Any]]) -> None:
+    """Raise ValueError unless every row holds its types, and a duration that makes sense."""
+    at = columns.index("duration_ms")
+    for row in rows:
+        check_types(columns, row)
+        check_duration(row[at])
 
 
 def check_duration(ms: float | None) -> None:

@@ -23,7 +23,7 @@ from hypergraph.checkpointers.records import (
     turns_of,
 )
 from hypergraph.checkpointers.sql import queries
-from hypergraph.checkpointers.sql.columns import STEP_COLUMNS, Row, check_duration, check_types, or_corrupt
+from hypergraph.checkpointers.sql.columns import STEP_COLUMNS, Row, check_rows, or_corrupt
 from hypergraph.checkpointers.sql.connection import Connection
 from hypergraph.checkpointers.sql.dialect import NAMES, PAYLOAD
 from hypergraph.checkpointers.sql.rows import extras_in, record_of, workflow_of
@@ -344,9 +344,7 @@ def step(
 def tallies(connection: Connection, workflow_id: str) -> list[StepTally]:
     """Return the number of steps by node, status and cached."""
     rows = connection.execute(_TALLIES, (key_of(connection, workflow_id),)).fetchall()
-    for row in rows:
-        check_types(_TALLIED, row)
-        check_duration(row[4])
+    check_rows(_TALLIED, rows)
     return [StepTally(node, StepStatus(status), bool(cached), *rest) for node, status, cached, *rest in rows]
 
 
@@ -427,9 +425,7 @@ _LISTED = ("item", "id", "status", "duration_ms")
 def items(connection: Connection, workflow_id: str) -> list[ItemOutline]:
     """Return the items of a map, in their order."""
     found = [ItemOutline(*row) for row in connection.execute(_ITEMS, (findable(workflow_id),))]
-    for item in found:
-        check_types(_LISTED, item)
-        check_duration(item.duration_ms)
+    check_rows(_LISTED, found)
     return found
 
 
@@ -441,12 +437,9 @@ def change_markers(connection: Connection, limit: int) -> dict[str, Any]:
 @or_corrupt
 def _outlined(rows: Iterable[tuple[Any, ...]]) -> list[StepOutline]:
     make, plain = StepOutline._make, (1, None, False)
-    found = []
-    for row in rows:
-        check_types(_OUTLINED, row)
-        check_duration(row[5])
-        found.append(make((*row[:8], *(_extra(row[8]) if row[8] else plain))))
-    return found
+    found = list(rows)
+    check_rows(_OUTLINED, found)
+    return [make((*row[:8], *(_extra(row[8]) if row[8] else plain))) for row in found]
 
 
 def _extra(text: str) -> tuple[int, str | None, bool]:

@@ -56,10 +56,9 @@ from hypergraph.checkpointers.sql.rows import (
     inserting,
     new_row,
     record_of,
-    step_row,
+    rows_of,
     structure,
     text,
-    value_rows,
 )
 from hypergraph.checkpointers.sqlite.migrations import OTHER, OUTPUT
 from hypergraph.checkpointers.status import WorkflowStatus
@@ -251,10 +250,11 @@ def commit(connection: Connection, unit: Commit, clock: Clock) -> None:
     ):  # it stays ours until the transaction ends
         raise taken_over(claim.workflow_id)
     for step in steps:
-        if execute(STEP, step_row(key, step)).rowcount != 1:
+        row, values = rows_of(key, step)
+        if execute(STEP, row).rowcount != 1:
             raise recorded_already(step.record)
-        if step.payloads:
-            connection.executemany(VALUE, value_rows(key, step))
+        if values:
+            connection.executemany(VALUE, values)
     if inputs:
         connection.executemany(VALUE, input_rows(key, at, inputs))
     if running is not None:
@@ -351,8 +351,9 @@ def insert(
     if new.copies:
         copy_history(connection, key, workflow_id, new)
     for step in new.steps:
-        connection.execute(STEP, step_row(key, step))
-        connection.executemany(VALUE, value_rows(key, step))
+        row, values = rows_of(key, step)
+        connection.execute(STEP, row)
+        connection.executemany(VALUE, values)
     if new.steps:
         connection.execute(COUNT_AGAIN, (key, 0))
     return int(key)
@@ -378,9 +379,10 @@ def put(connection: Connection, database: Database, step: EncodedStep, encoding:
     if connection.execute(RECORDED, place).fetchone():
         connection.execute(NO_VALUES, place)
     connection.execute(SCRAMBLED, {"key": key, "superstep": record.superstep, "idx": record.index})
-    connection.execute(PUT, step_row(key, step))
+    row, values = rows_of(key, step)
+    connection.execute(PUT, row)
     connection.execute(COUNT_AGAIN, (key, record.superstep))
-    connection.executemany(VALUE, value_rows(key, step))
+    connection.executemany(VALUE, values)
     connection.execute(_RAISE, (key,))
 
 

@@ -1,0 +1,33 @@
+"""The laws of the execution model on fresh random graphs: each run of the tests tries other ones."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+
+import pytest
+from laws.trials import tried
+
+from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer, SqliteCheckpointer
+
+pytestmark = pytest.mark.slow
+CHUNKS, SIZE = 40, 25
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_the_laws_hold_on_random_graphs(chunk: int, tmp_path: Path) -> None:
+    """To repeat a failure: `tried(SEED, calls=...)` with the seed and the calls of the message."""
+    base = secrets.randbelow(2**48)
+    fit = 0
+    for number, seed in enumerate(range(base, base + SIZE)):
+
+        def store(number: int = number) -> Checkpointer:
+            kept = number % 10 == 0
+            path = tmp_path / f"{secrets.token_hex(8)}.db"
+            return SqliteCheckpointer(path) if kept else MemoryCheckpointer()
+
+        try:
+            fit += tried(seed, calls=1, elsewhere=number % 10 == 0, stores=store)
+        except AssertionError as failure:
+            raise AssertionError(f"seed {seed}, calls=1\n{failure}") from None
+    assert fit > SIZE / 4
