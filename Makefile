@@ -12,7 +12,7 @@ RUN := .venv/bin/python
 INSTALL := PIP_DISABLE_PIP_VERSION_CHECK=1 $(RUN) -m pip install --quiet --editable
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check prove soak cluster bench bench-quick pictures clean browser
+.PHONY: help demo test check docs prove soak cluster bench bench-quick pictures clean browser
 
 help: ## list what can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile
@@ -48,6 +48,10 @@ check: .venv/.dev ## apply the format and the safe fixes, then check lint and ty
 	@$(RUN) -m ruff check --fix .
 	@echo "==> types: mypy"
 	@$(RUN) -m mypy
+
+docs: .venv/.dev ## build the site into build/site
+	@NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict --quiet
+	@echo "build/site/index.html"
 
 prove: .venv/.dev ## crash, tear, race and corrupt stored runs; print what held
 	@echo "==> proving (about twenty minutes)"

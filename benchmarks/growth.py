@@ -12,8 +12,10 @@ import json
 import os
 import signal
 import sqlite3
+import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -35,9 +37,19 @@ def reply(messages: list[Any]) -> list[Any]:
     return [*messages, message(len(messages))]
 
 
-@node(output_name="messages")
-def answer(said: dict[str, str], messages: list[Any] = ()) -> list[Any]:  # type: ignore[assignment]
-    return [*messages, said]
+@node(output_name="messages", append=True)
+def answer(said: dict[str, str]) -> dict[str, str]:
+    return said
+
+
+@node(output_name="messages", append=True)
+def note(number: int) -> dict[str, str]:
+    return message(number)
+
+
+@node(output_name=("messages", "reply"), append="messages")
+def say(number: int) -> tuple[dict[str, str], int]:
+    return message(number), number
 
 
 def chat_loop(store: SqliteCheckpointer, turns: int) -> list[Any]:
@@ -109,6 +121,34 @@ def look_back_bars(store: SqliteCheckpointer, turns: int) -> list[Bar]:
 
 def _reading(store: SqliteCheckpointer, superstep: int) -> Callable[[], Any]:
     return lambda: store.state("chat", superstep=superstep)
+
+
+# --- turns -------------------------------------------------------------------------------------------
+
+
+def turn_bars(folder: Path, turns: int = TURNS) -> list[Bar]:
+    """Measure what late turns cost against early ones where nothing takes the list, and the bytes of all."""
+    store = SqliteCheckpointer(folder / "turns.db")
+    graph, runner = Graph([say], name="turns"), SyncRunner(checkpointer=store)
+    times = []
+    for number in range(turns):
+        started = time.process_time()
+        runner.run(graph, number=number, workflow_id="chat", select="reply")
+        times.append(time.process_time() - started)
+    early, late = (statistics.median(times[at - 20 : at]) for at in (30, turns))
+    return [
+        Bar(f"turn {turns:,}, in turn 20", late / early, 1.5, late * 1e9),
+        Bar(f"bytes of {turns:,} turns, in the messages", _weight(folder, turns), 1.7),
+    ]
+
+
+def _weight(folder: Path, turns: int) -> float:
+    """Return what a file takes up in which each turn adds a message, and no more, in those messages."""
+    store = SqliteCheckpointer(folder / "messages.db")
+    graph, runner = Graph([note], name="turns"), SyncRunner(checkpointer=store)
+    for number in range(turns):
+        said = runner.run(graph, number=number, workflow_id="chat")["messages"]
+    return bytes_of(store) / json_size(said)
 
 
 # --- large values, in processes of their own ---------------------------------------------------------
@@ -211,6 +251,7 @@ def growth_bars() -> list[Bar]:
         folder = Path(name)
         bars, store = chat_bars(folder)
         bars += look_back_bars(store, TURNS)
+        bars += turn_bars(folder)
         for kind in KINDS:
             bars += large_bars(folder, kind)
     return bars

@@ -46,7 +46,7 @@ def costs(found: Found) -> str:
         ("What", "Measured", "Beside it"),
         [
             ("a bare `INSERT` and `COMMIT` of one row", _ms(bare), ""),
-            ("a node of a run on a worker, written down", _ms(cost["node"]), _times(cost["node"], bare)),
+            ("a node of a run on a worker, stored", _ms(cost["node"]), _times(cost["node"], bare)),
             ("a node as a step of DBOS", _ms(step), f"{_times(step, bare)}: that is why nodes are none"),
             (
                 "a run of one node, from submitting to its result",
@@ -56,7 +56,7 @@ def costs(found: Found) -> str:
             (
                 f"a run of one node among {found['short runs']}",
                 _ms(cost["one of many short runs"]),
-                "what is done to submit, take, begin, end and answer",
+                "the work to submit, take, begin, end and answer",
             ),
             ("bare commits a second, one client", f"{one:,.0f}", _days(one)),
             (

@@ -59,7 +59,7 @@ MACHINE_PATH = re.compile(r"(?<![\w.])/(home|root|Users|work|tmp|mnt|opt|srv)/\w
 # What views, commands and the page may import of the stores besides the public names of the package.
 STORE_HELPERS = {"query", "backend", "history", "analysis", "overview", "records", "clock", "artifacts"}
 STORE_INTERNALS = {  # the few modules that may know more
-    "views/database.py": {"errors", "sql.connection", "sql.store", "sqlite.database", "sqlite.migrations"},
+    "views/database.py": {"errors", "sql.connection", "sql.store", "sqlite.migrations", "sqlite.reading"},
     "views/export.py": {"sql.transfer"},
     "views/address.py": {"sqlite.listing"},  # lists are read without loading a store
 }

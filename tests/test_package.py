@@ -121,7 +121,7 @@ def test_the_wheel_holds_the_package_whole_and_nothing_else(made: Made) -> None:
     files = [path for path in SOURCE.rglob("*") if path.is_file() and path.suffix != ".pyc"]
     ours = {path.relative_to(SOURCE.parent).as_posix() for path in files}
     assert {name for name in made.names() if ".dist-info/" not in name} == ours
-    assert {"hypergraph/py.typed", "hypergraph/ui/static/index.html"} <= ours
+    assert {"hypergraph/py.typed", "hypergraph/ui/static/index.html", "hypergraph/cli/SKILL.md"} <= ours
 
 
 def test_the_sdist_holds_what_the_tests_need_and_no_leftovers(made: Made) -> None:
@@ -130,12 +130,17 @@ def test_the_sdist_holds_what_the_tests_need_and_no_leftovers(made: Made) -> Non
     assert {name.partition("/")[0] for name in names} == {
         *("benchmarks", "docs", "examples", "src", "tests"),
         *(
+            "AGENTS.md",
             "CHANGELOG.md",
+            "CODE_OF_CONDUCT.md",
             "CONTRIBUTING.md",
             "LICENSE",
             "Makefile",
             "README.md",
+            "SECURITY.md",
+            "mkdocs.yml",
             "pyproject.toml",
+            "requirements-dev.lock",
             "PKG-INFO",
             ".gitignore",
         ),
@@ -263,4 +268,4 @@ def test_every_extra_is_on_the_page_and_nothing_else() -> None:
 def test_the_extra_for_everything_names_every_extra_that_adds_a_feature() -> None:
     (everything,) = EXTRAS["all"]
     named = everything.removeprefix("hypergraph[").removesuffix("]").split(",")
-    assert named == [name for name in EXTRAS if name not in {"all", "dev", "cluster"}]
+    assert named == [name for name in EXTRAS if name not in {"all", "dev", "docs", "cluster"}]

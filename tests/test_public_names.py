@@ -80,7 +80,7 @@ MODULES = {
         *("WorkflowStatus", "WorkflowList", "Serializer", "JsonSerializer", "MsgpackSerializer"),
         *("PickleSerializer", "register", "Undecodable", "Codec", "ZlibCodec", "ZstdCodec", "AesGcmCodec"),
         *("CodecChain", "ArtifactRef", "ArtifactStore", "FileArtifactStore", "MemoryArtifactStore"),
-        *("ObjectArtifactStore", "PostgresCheckpointer"),
+        *("ObjectArtifactStore", "PostgresCheckpointer", "Question"),
     ],
     "hypergraph.cli": ["main"],
     "hypergraph.integrations.dbos": ["DBOSRunner", "ExecutorInUseError", "Submitted"],

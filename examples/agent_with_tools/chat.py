@@ -12,7 +12,7 @@ from shop_server import serving
 from hypergraph import AsyncRunner, Graph, NodeRetryEvent, RunResult, RunStatus, StreamingChunkEvent
 from hypergraph.checkpointers import SqliteCheckpointer, WorkflowStatus
 
-store = SqliteCheckpointer("workflows.db")
+store = SqliteCheckpointer("runs.db")
 runner = AsyncRunner(checkpointer=store)
 
 

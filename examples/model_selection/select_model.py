@@ -79,7 +79,7 @@ def main() -> None:
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(options.processes, context) if options.processes else None
     runner = SyncRunner(
-        checkpointer=SqliteCheckpointer("workflows.db"),
+        checkpointer=SqliteCheckpointer("runs.db"),
         executor={"fit_and_score": pool} if pool else None,
     )
     results = try_all(runner, options.at_most)

@@ -12,7 +12,7 @@ from hypergraph import DiskCache, Graph, MapResult, SyncRunner
 from hypergraph.checkpointers import SqliteCheckpointer
 
 HERE = Path(__file__).parent
-STORE = SqliteCheckpointer("workflows.db")
+STORE = SqliteCheckpointer("runs.db")
 
 
 def prepared() -> Graph:

@@ -168,7 +168,7 @@ def compute_cache_key(definition_hash: str, inputs: Mapping[str, Any]) -> str:
     """Return the sha256 over the hash and the pickled, sorted inputs; "" when they cannot be pickled.
 
     Equal plain values (numbers, text, bytes, None; lists, tuples, dicts and sets of them) share a key
-    in every process. Values that pickle can tell apart never do; `1`, `True` and `1.0` are three.
+    in every process. Values that pickle distinguishes never do; `1`, `True` and `1.0` are three.
     """
     content = definition_hash, sorted(inputs.items(), key=itemgetter(0))
     with suppress(Exception):

@@ -29,10 +29,24 @@ _MARKUP = str.maketrans(
 
 def escape(value: object) -> str:
     """Return the text of a value with control characters escaped, like `\\n` and `\\x1b`."""
-    text = safe_text(value)
+    text = value if type(value) is str else safe_text(value)
     if text.isascii() and text.isprintable():
         return text
     return re.sub(_UNSAFE, lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def escape_json(text: str) -> str:
+    """Return the same JSON, in which no character moves a cursor, changes colours or reorders a line."""
+    if text.isascii() and "\x7f" not in text:
+        return text
+    return re.sub(_UNSAFE, _as_json, text)
+
+
+def _as_json(found: re.Match[str]) -> str:
+    if found[0] == "\n":
+        return found[0]
+    units = found[0].encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at] << 8 | units[at + 1]:04x}" for at in range(0, len(units), 2))
 
 
 def escape_html(value: object) -> str:

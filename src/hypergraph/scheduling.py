@@ -401,15 +401,14 @@ class Layout:
         self.stirs = [0] * self.size  # nodes of a loop that a signal reaches for the first time
         for i in self._active():
             for j in self.signalled[i]:
-                k = self._entered(i, j)
-                self.stirs[i] |= 1 << j if k is None else self.loops[k].begins
+                entered = self._entered(i, j)
+                self.stirs[i] |= 1 << j if entered is None else self.loops[entered].begins
         self.calling = [
             0
         ] * self.size  # nodes of loops that a node is outside of: they wait for its beginning
         for i in self._active():
             for j in self.flows[i]:
-                k = self._entered(i, j)
-                if k is not None:
+                if self._entered(i, j) is not None:
                     self.calling[i] |= 1 << j
         self._settle_holds()
 

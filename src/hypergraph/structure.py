@@ -13,17 +13,16 @@ Links = Mapping[str, Collection[str]]
 K = TypeVar("K", str, int)
 
 
-def walk(starts: Iterable[str], links: Links, without: Collection[str] = ()) -> Iterator[str]:
-    """Yield the starts and everything that can be reached from them, not passing through `without`."""
+def walk(starts: Iterable[str], links: Links, without: Collection[str] = ()) -> Collection[str]:
+    """Return the starts and everything that can be reached from them, not passing through `without`."""
     found = {start: None for start in starts if start not in without}
-    yield from found
     stack = list(found)
     while stack:
         for name in links.get(stack.pop(), ()):
             if name not in found and name not in without:
                 found[name] = None
                 stack.append(name)
-                yield name
+    return found
 
 
 def strong_components(names: Iterable[K], links: Mapping[K, Collection[K]]) -> list[list[K]]:

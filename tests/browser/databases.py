@@ -92,6 +92,14 @@ def _plant(database: sqlite3.Connection, key: int, text: str) -> None:
     database.execute("UPDATE vals SET name = ? WHERE workflow = ? AND name = 'spoils'", (text, key))
 
 
+def write_chat(file: Path) -> None:
+    """A chat of forty turns, in which three nodes append to one list."""
+    runner = SyncRunner(checkpointer=SqliteCheckpointer(file))
+    for number in range(40):
+        given = {"messages": [{"role": "system", "content": "Be kind."}]} if number == 0 else {}
+        runner.run(graphs.agent, said=f"question {number}", workflow_id="chat", **given)
+
+
 def write_demo(file: Path) -> None:
     """What `hypergraph demo` leaves."""
     run_demo(str(file), io.StringIO())
@@ -102,6 +110,7 @@ WRITERS: dict[str, Callable[[Path], None]] = {
     "stories": write_stories,
     "hostile": write_hostile,
     "demo": write_demo,
+    "chat": write_chat,
 }
 
 

@@ -160,3 +160,28 @@ def burst(spoils: dict[str, Any]) -> None:
 
 
 hostile = Graph([harvest, burst], name=MARKUP)
+
+
+@node(output_name="messages", append=True)
+def listen(said: str) -> dict[str, str]:
+    return {"role": "user", "content": said}
+
+
+@node(output_name=("messages", "calls"), append="messages")
+def ask(messages: list[dict[str, str]]) -> tuple[dict[str, str], list[str]]:
+    last = messages[-1]
+    calls = [last["content"]] if last["role"] == "user" else []
+    return {"role": "assistant", "content": f"on {last['content']}"}, calls
+
+
+@route(targets=["act", END])
+def decide(calls: list[str]) -> Any:
+    return "act" if calls else END
+
+
+@node(output_name="messages", append=True)
+def act(calls: list[str]) -> list[dict[str, str]]:
+    return [{"role": "tool", "content": f"a page on {call}"} for call in calls]
+
+
+agent = Graph([listen, ask, decide, act], name="agent")

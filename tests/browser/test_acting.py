@@ -10,7 +10,10 @@ from support.browsing import looking_at
 from support.ui_serving import Served, serving
 
 from browser.conftest import Look
+from browser.graphs import newsletter
 from browser.panels import Panels
+from hypergraph import SyncRunner
+from hypergraph.checkpointers import SqliteCheckpointer
 
 pytestmark = pytest.mark.slow
 
@@ -122,3 +125,22 @@ def test_a_page_that_only_shows_says_so_where_something_could_be_done(look: Look
         page.get_by_role("button", name="More").click()
         for item in ("Tags", "Delete"):
             expect(page.get_by_role("menuitem", name=item)).to_have_attribute("aria-disabled", "true")
+
+
+def test_items_of_a_map_are_answered_without_their_graph(browser: Browser, tmp_path: Path) -> None:
+    database = tmp_path / "maps.db"
+    with SqliteCheckpointer(database) as store:
+        runner = SyncRunner(checkpointer=store)
+        runner.map(newsletter, topic=["tea", "milk"], map_over="topic", workflow_id="batch")
+        with serving(database) as served, looking_at(browser, served) as page:
+            Panels(page, "wf=batch")
+            page.get_by_role("button", name="answer").click()
+            dialog = page.get_by_role("dialog", name="Answer batch")
+            expect(dialog).to_contain_text("item-0/approve asks")
+            dialog.get_by_label("answer to").select_option("item-1.approved")
+            expect(dialog).to_contain_text("About milk")
+            dialog.get_by_role("button", name="true").click()
+            dialog.get_by_role("button", name="Answer", exact=True).click()
+            expect(dialog).to_have_count(0)
+        answers = {question.keys[0]: question.step.answer for question in store.questions("batch")}
+    assert answers == {"item-0.approved": None, "item-1.approved": {"approved": True}}

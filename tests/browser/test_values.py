@@ -59,3 +59,18 @@ def test_a_value_that_is_gone_says_so(look: Look) -> None:
         key = page.locator('[data-key="shelf"]')
         expect(key.locator(".problem").first).to_be_visible()
         expect(page.locator('[data-key="count"] .v-preview')).to_have_text("1900")
+
+
+def test_an_appended_list_is_a_conversation(look: Look) -> None:
+    with look("chat") as page:
+        shown = Panels(page, "wf=chat&key=messages")
+        items = inside(page.locator('[data-key="messages"]'))
+        expect(items.first).to_be_visible()
+        expect(items.nth(0).locator(".said")).to_have_text("given")  # the list began with it
+        expect(items.nth(1)).to_contain_text("user: 'question 0'")
+        expect(items.nth(1).locator(".said")).to_have_text("listen 0")
+        expect(items.nth(2).locator(".said")).to_have_text("ask 1")
+        expect(items.nth(3).locator(".said")).to_have_text("act 3")
+        items.nth(3).get_by_role("button", name="act").click()
+        expect(shown.outputs).to_contain_text("messages")
+        expect(shown.slider).to_have_value("3")

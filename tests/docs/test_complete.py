@@ -205,7 +205,7 @@ def test_every_environment_variable_that_is_read_is_in_the_reference() -> None:
 def test_every_extra_is_in_the_reference() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     listed = re.findall(r"^\| `(\w+)` \|", page("installing.md").partition("## Environment")[0], re.MULTILINE)
-    assert sorted([*listed, "dev", "cluster"]) == sorted(project["optional-dependencies"])
+    assert sorted([*listed, "dev", "docs", "cluster"]) == sorted(project["optional-dependencies"])
 
 
 @pytest.mark.parametrize("check", BUILD_CHECKS)

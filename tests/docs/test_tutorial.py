@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from support.pages import blocks_of, comparable_in_a_terminal
-from support.tutorial import NAMED, PAGE, check
+from support.tutorial import NAMED, PAGES, check
 
 TOPICS = ["ls", "show", "steps", "state order-1 --at", "why", "diff", "fork", "resume", "ui"]
 BY_TIME = "  Node  A runs  A time  B runs  B time\n  ────  ──────  ──────  ──────  ──────\n"
@@ -13,17 +13,17 @@ BY_TIME = "  Node  A runs  A time  B runs  B time\n  ────  ────�
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_every_command_of_the_tutorial_shows_what_the_page_says(tmp_path: Path) -> None:
-    check(PAGE, tmp_path)
+    check(tmp_path, *PAGES)
 
 
 def test_the_tutorial_goes_from_an_installation_to_time_travel() -> None:
-    typed = "".join(block.text for block in blocks_of(PAGE) if block.language == "bash")
+    typed = "".join(block.text for page in PAGES for block in blocks_of(page) if block.language == "bash")
     assert typed.startswith("mkdir first-steps\ncd first-steps\npython3 -m venv .venv\n")
     assert [topic for topic in TOPICS if f"hypergraph {topic}" not in typed] == []
 
 
 def test_every_file_of_the_tutorial_is_used() -> None:
-    blocks = blocks_of(PAGE)
+    blocks = [block for page in PAGES for block in blocks_of(page)]
     files = {found[1] for block in blocks if (found := NAMED.search(block.prose))}
     text = "".join(block.text for block in blocks)
     used = [Path(file).stem for file in files if file in text or f"from {Path(file).stem} import" in text]
@@ -38,7 +38,7 @@ def test_a_session_keeps_its_folder_and_its_files(tmp_path: Path) -> None:
         "```bash\nmkdir first-steps\ncd first-steps\n```\nSave `a.py`:\n```python\nprint(3)\n```\n"
         "```bash\npython3 a.py\nsh -c 'kill -9 $$'\n```\n```text\n3\nKilled\n```\n"
     )
-    check(page, tmp_path)
+    check(tmp_path, page)
 
 
 @pytest.mark.slow
@@ -55,7 +55,7 @@ def test_a_session_that_did_not_happen_is_found(text: str, complaint: str, tmp_p
     page = tmp_path / "page.md"
     page.write_text(text)
     with pytest.raises(AssertionError, match=complaint):
-        check(page, tmp_path)
+        check(tmp_path, page)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hypergraph import END, AsyncRunner, Graph, Replace, SyncRunner, interrupt, node, route
+from hypergraph import END, AsyncRunner, CheckpointPolicy, Graph, Replace, SyncRunner, interrupt, node, route
 from hypergraph.checkpointers import MemoryCheckpointer, SqliteCheckpointer
 from hypergraph.exceptions import WorkflowError
 
@@ -58,9 +58,11 @@ def said_in(*turns: str) -> list[str]:
     return found
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     CALLS.clear()
+    if request.param == "postgres":
+        return pytest.importorskip("support.postgres").store_in(tmp_path)
     return MemoryCheckpointer() if request.param == "memory" else SqliteCheckpointer(str(tmp_path / "a.db"))
 
 
@@ -174,6 +176,167 @@ def test_appenders_that_end_in_any_order_are_stored_in_graph_order(store: Any) -
         result = asyncio.run(AsyncRunner(checkpointer=store).run(graph, x=x, workflow_id="w"))
     expected = [f"{name} {x}" for x in range(3) for name in ("slow", "fast")]
     assert result["log"] == store.state("w")["log"] == expected
+
+
+def test_what_is_done_is_recorded_before_slower_siblings_are(store: Any) -> None:
+    called: list[str] = []
+    fails = True
+
+    @node(output_name="log", append=True)
+    async def slow(x: int) -> str:
+        called.append("slow")
+        for _ in range(5):
+            await asyncio.sleep(0)
+        if fails:
+            raise ConnectionError("no")
+        return "slow"
+
+    @node(output_name="log", append=True, repeatable=False)
+    async def fast(x: int) -> str:
+        called.append("fast")
+        return "fast"
+
+    graph = Graph([slow, fast], name="pair")
+    runner = AsyncRunner(checkpointer=store)
+    asyncio.run(runner.run(graph, x=1, workflow_id="w", error_handling="continue"))
+    assert store.state("w")["log"] == ["fast"]
+    fails = False
+    result = asyncio.run(runner.run(graph, workflow_id="w"))
+    assert result["log"] == store.state("w")["log"] == ["slow", "fast"]
+    assert called == ["slow", "fast", "slow"]
+
+
+def test_siblings_store_what_each_has_added(store: Any) -> None:
+    text = "".join(chr(97 + (i * i) % 26) for i in range(512))
+
+    @node(output_name="log", append=True)
+    def one(x: int) -> str:
+        return f"one {x} {text}"
+
+    @node(output_name="log", append=True)
+    def two(x: int) -> str:
+        return f"two {x} {text}"
+
+    graph = Graph([one, two], name="pair")
+    for x in range(20):
+        result = SyncRunner(checkpointer=store).run(graph, x=x, workflow_id="w")
+    (payload,) = [found for found in store.backend.read_outputs("w") if found.name == "log"]
+    sizes = [len(part.data or b"") for part in (*payload.parts, payload)]
+    assert (len(sizes), len(result["log"])) == (40, 40)
+    assert max(sizes) < 600
+    for superstep in range(20):
+        assert store.state("w", superstep=superstep)["log"] == result["log"][: 2 * superstep + 2]
+
+
+def test_a_nested_graph_that_waits_stands_where_it_belongs(run: Any, store: Any) -> None:
+    @interrupt(output_name="answer")
+    def confirm(x: int) -> str | None:
+        return None
+
+    @node(output_name="log", append=True)
+    def note(answer: str, log: list[str]) -> str:
+        return f"they said {answer}"
+
+    @node(output_name="log", append=True)
+    def side(x: int) -> str:
+        return "side"
+
+    @node(output_name=("log", "y"), append="log")
+    def first(x: int) -> tuple[str, int]:
+        return "first", x
+
+    @node(output_name="log", append=True)
+    def second(y: int) -> str:
+        return "second"
+
+    inner = Graph([confirm, note], name="inner")
+    nodes = [first, inner.as_node(), side, second]
+    graph = Graph(nodes, name="outer", edges=[("first", "second")])
+    paused = run(graph, x=1, log=["begin"], workflow_id="w")
+    assert paused["log"] == store.state("w")["log"] == ["begin", "first", "side", "second"]
+    assert paused.pause is not None
+    result = run(graph, values={paused.pause.response_key: "yes"}, workflow_id="w")
+    assert result["log"] == ["begin", "first", "they said yes", "side", "second"]
+    assert store.state("w")["log"] == result["log"]
+
+
+def test_what_is_made_again_is_not_appended_again(store: Any) -> None:
+    fails = True
+
+    @node(output_name=("log", "lock"), append="log")
+    def open_it(x: int) -> tuple[str, Any]:
+        return f"opened {x}", threading.Lock()
+
+    @node(output_name="log", append=True)
+    def use(lock: Any) -> str:
+        if fails:
+            raise ConnectionError("no")
+        return "used"
+
+    if isinstance(store, MemoryCheckpointer):
+        pytest.skip("keeps everything")
+    runner, graph = SyncRunner(checkpointer=store), Graph([open_it, use], name="locks")
+    with pytest.warns(UserWarning, match="cannot be stored"):
+        runner.run(graph, x=1, workflow_id="w", error_handling="continue")
+    fails = False
+    with pytest.warns(UserWarning, match="cannot be stored"):
+        result = runner.run(graph, workflow_id="w")
+    assert result["log"] == store.state("w")["log"] == ["opened 1", "used"]
+
+
+@pytest.mark.parametrize("policy", [{"retention": "latest"}, {"retention": "windowed", "window": 3}])
+def test_a_trimmed_workflow_keeps_its_list(tmp_path: Path, policy: dict[str, Any]) -> None:
+    @node(output_name="messages", append=True)
+    def compact(messages: list[str]) -> Replace | list[str]:
+        return Replace([f"{len(messages)} before"]) if len(messages) > 5 else []
+
+    graph, expected = Graph([listen, compact], name="short"), [[], []]
+    stores = [
+        MemoryCheckpointer(policy=CheckpointPolicy(**policy)),
+        SqliteCheckpointer(str(tmp_path / "t.db"), policy=CheckpointPolicy(**policy)),
+    ]
+    for turn in range(14):
+        for store, known in zip(stores, expected, strict=True):
+            known.append(f"said {turn}")
+            if len(known) > 5:
+                known[:] = [f"{len(known)} before"]
+            result = SyncRunner(checkpointer=store).run(graph, said=f"said {turn}", workflow_id="w")
+            assert result["messages"] == store.state("w")["messages"] == known
+
+
+def test_a_list_of_another_code_is_extended(tmp_path: Path) -> None:
+    """A node that made the list as a whole, and appends to it by now."""
+
+    def told(said: str, log: list[str]) -> list[str]:
+        return [*log, said * 50]
+
+    def appended(said: str) -> str:
+        return said * 50
+
+    store = SqliteCheckpointer(str(tmp_path / "a.db"))
+    runner = SyncRunner(checkpointer=store)
+    before = Graph([node(told, output_name="log").with_name("say")], name="g")
+    after = Graph([node(appended, output_name="log", append=True).with_name("say")], name="g")
+    for number, said in enumerate("abcdef"):
+        runner.run(before, said=said, workflow_id="w", **({} if number else {"log": []}))
+    with pytest.warns(UserWarning, match="of 'say' has changed"):
+        result = runner.run(after, said="g", workflow_id="w")
+    assert result["log"] == store.state("w")["log"] == [said * 50 for said in "abcdefg"]
+    with pytest.warns(UserWarning, match="of 'say' has changed"):
+        again = runner.run(after, said="h", workflow_id="w")
+    assert again["log"] == store.state("w")["log"] == [said * 50 for said in "abcdefgh"]
+    assert store.state("w", superstep=5)["log"] == [said * 50 for said in "abcdef"]
+
+
+def test_each_item_comes_from_the_step_that_added_it(run: Any, store: Any) -> None:
+    run(agent, said="hi", messages=["be kind"], workflow_id="w")
+    run(agent, said="and", workflow_id="w")
+    assert [(item.node, item.value) for item in store.appended("w", "messages")][:4] == [
+        (None, "be kind"),
+        ("listen", "hi"),
+        ("ask", "reply 2"),
+        ("act", "tool 3"),
+    ]
 
 
 def test_a_list_that_could_not_be_stored_is_not_begun_anew_in_silence(tmp_path: Path) -> None:

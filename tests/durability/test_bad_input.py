@@ -5,19 +5,21 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from support.durable import Bodies, bodies, durable, fail_once, pipeline, rows, store
 from support.running import On
 
-from hypergraph import Graph, MissingInputError, SyncRunner, node
+from hypergraph import END, FunctionNode, Graph, MissingInputError, RouteNode, SyncRunner, node
 from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer
 from hypergraph.exceptions import (
     CheckpointError,
     GraphChangedError,
     InvalidWorkflowIdError,
     ItemChangedError,
+    WorkflowError,
     WorkflowLockedError,
 )
 
@@ -504,3 +506,59 @@ def test_options_of_the_wrong_kind_are_refused_before_anything_is_written(
 ) -> None:
     with untouched(store, bodies), pytest.raises((TypeError, ValueError), match=next(iter(options))):
         durable.run(pipeline(bodies, 1), {"v0": 0}, workflow_id="new", **options)
+
+
+# -- turns and rules -----------------------------------------------------------------------------------------
+
+
+def test_a_first_run_may_be_called_a_new_turn(durable: On) -> None:
+    graph = Graph([FunctionNode(lambda said: f"you said {said}", "answer", "reply")], name="chat")
+    for _ in range(2):
+        result = durable.run(graph, {"said": "yes"}, workflow_id="chat", new_turn=True)
+        assert result["reply"] == "you said yes"
+    assert [step.superstep for step in durable.runner.checkpointer.steps("chat")] == [0, 1]
+
+
+def test_a_new_turn_without_values_is_refused(durable: On) -> None:
+    graph = Graph([FunctionNode(lambda said: said, "answer", "reply")], name="chat")
+    durable.run(graph, {"said": "yes"}, workflow_id="chat")
+    with pytest.raises(ValueError, match=r"new_turn=True counts the values .* and none are given"):
+        durable.run(graph, workflow_id="chat", new_turn=True)
+
+
+def counting(failing: list[Exception]) -> Graph:
+    """Return a loop that counts to two."""
+
+    def add(n: int) -> int:
+        if failing:
+            raise failing.pop()
+        return n + 1
+
+    gate = RouteNode(lambda n: END if n >= 2 else "add", ["add", END], name="gate")
+    return Graph([gate, FunctionNode(add, "add", "n")], name="counting")
+
+
+def test_unfinished_work_of_other_rules_is_refused_and_finished_work_goes_on(durable: On) -> None:
+    store = durable.runner.checkpointer
+    failing: list[Exception] = [OSError("once")]
+    graph = counting(failing)
+    with pytest.raises(OSError, match="once"):
+        durable.run(graph, {"n": 0}, workflow_id="unfinished")
+    durable.run(graph, {"n": 0}, workflow_id="finished")
+    with_other_rules(store)
+    with pytest.raises(WorkflowError, match="'unfinished' is unfinished and was recorded by a release"):
+        durable.run(graph, workflow_id="unfinished")
+    assert durable.run(graph, workflow_id="finished")["n"] == 2
+    assert durable.run(graph, {"n": 1}, workflow_id="finished")["n"] == 2
+
+
+def with_other_rules(store: Checkpointer) -> None:
+    """Let the structures in a store be those of an earlier release, which did not name its rules."""
+    backend: Any = store.backend
+    if isinstance(store, MemoryCheckpointer):
+        for row in backend._rows.values():
+            graph = {name: part for name, part in row.workflow.graph.items() if name != "rules"}
+            row.workflow = replace(row.workflow, load_graph=lambda graph=graph: graph)
+    else:
+        changed = "UPDATE structures SET graph = replace(graph, ',\"rules\":2', '')"
+        backend.database.write(lambda connection: connection.execute(changed))

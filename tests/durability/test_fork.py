@@ -1,12 +1,15 @@
-"""A fork without an id gets one, as every stored run does: nothing is lost for a forgotten argument."""
+"""Forks: their ids, and what the values mean that are given with them."""
 
 import asyncio
 from typing import Any
 
 import pytest
+from support.durable import On, durable, store
 
-from hypergraph import AsyncRunner, FunctionNode, Graph, SyncRunner
-from hypergraph.checkpointers import MemoryCheckpointer
+from hypergraph import END, AsyncRunner, FunctionNode, Graph, SyncRunner, node, route
+from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer
+
+__all__ = ["durable", "store"]  # fixtures
 
 GRAPH = Graph([FunctionNode(lambda x: x, "take", "y"), FunctionNode(lambda y: y + 1, "add", "z")])
 
@@ -48,3 +51,104 @@ def test_a_given_run_id_serves_as_the_id_of_a_fork() -> None:
 def test_a_fork_needs_a_store(way: str) -> None:
     with pytest.raises(ValueError, match=f"{way}.* needs? a runner with a checkpointer"):
         SyncRunner().run(GRAPH, **ways_to_fork(store_with_a_run())[way])
+
+
+# -- values given with a fork ------------------------------------------------------------------------------
+
+
+class Essay:
+    """A loop that writes twice, and a record of its calls."""
+
+    def __init__(self) -> None:
+        self.ran: list[tuple[Any, ...]] = []
+
+        @node(output_name="plan")
+        def sketch(goal: str, review: str = "") -> str:
+            self.ran.append(("sketch", goal, review))
+            return f"{goal}{review}"
+
+        @node(output_name="text")
+        def write(plan: str) -> str:
+            self.ran.append(("write", plan))
+            return f"<{plan}>"
+
+        @node(output_name="review")
+        def check(text: str) -> str:
+            self.ran.append(("check", text))
+            return f"!{text}"
+
+        @node(output_name="rows")
+        def count(review: str, rows: tuple[str, ...] = ()) -> tuple[str, ...]:
+            self.ran.append(("count", len(rows)))
+            return (*rows, review)
+
+        @route(targets=["sketch", END])
+        def enough(rows: tuple[str, ...]) -> Any:
+            self.ran.append(("enough", len(rows)))
+            return END if len(rows) >= 2 else "sketch"
+
+        self.graph = Graph([sketch, write, check, count, enough], name="essay")
+
+    def took(self) -> list[tuple[Any, ...]]:
+        ran, self.ran = self.ran, []
+        return ran
+
+
+SECOND_ROUND = [
+    ("count", 0),
+    ("enough", 1),
+    ("sketch", "g", "!EDIT"),
+    ("write", "g!EDIT"),
+    ("check", "<g!EDIT>"),
+    ("count", 1),
+    ("enough", 2),
+]
+
+
+@pytest.mark.parametrize("at", [1, 2])
+def test_a_value_made_inside_a_loop_is_replaced_and_the_round_goes_on(durable: On, at: int) -> None:
+    essay = Essay()
+    durable.run(essay.graph, {"goal": "g"}, workflow_id="w")
+    essay.took()
+    durable.run(essay.graph, {"text": "EDIT"}, fork_from=("w", at), workflow_id="f")
+    assert essay.took() == [("check", "EDIT"), *SECOND_ROUND]
+
+
+def test_a_fork_that_is_interrupted_after_its_edit_ends_alike(durable: On, store: Checkpointer) -> None:
+    essay = Essay()
+    durable.run(essay.graph, {"goal": "g"}, workflow_id="w")
+    whole = durable.run(essay.graph, {"text": "EDIT"}, fork_from=("w", 1), workflow_id="whole")
+    steps = [(step.superstep, step.node_name) for step in store.steps("whole")]
+    for cut in range(2, 9):
+        name = f"cut{cut}"
+        durable.run(essay.graph, fork_from=("whole", cut), workflow_id=name)
+        assert [(step.superstep, step.node_name) for step in store.steps(name)] == steps
+        assert store.state(name) == whole.values
+
+
+def test_a_value_that_is_made_again_before_it_is_used_is_warned_about(durable: On) -> None:
+    essay = Essay()
+    durable.run(essay.graph, {"goal": "g"}, workflow_id="w")
+    with pytest.warns(UserWarning, match="'text' is not used: node 'write' makes it again first"):
+        durable.run(essay.graph, {"text": "EDIT"}, fork_from=("w", 0), workflow_id="f")
+
+
+def test_a_given_input_is_news_whichever_step_had_taken_its_default(durable: On) -> None:
+    ran: list[tuple[Any, ...]] = []
+
+    @node(output_name="a")
+    def first(x: int, k: int = 1) -> int:
+        ran.append(("first", x, k))
+        return x + k
+
+    @node(output_name="b")
+    def second(a: int, k: int = 1) -> int:
+        ran.append(("second", a, k))
+        return a * k
+
+    graph = Graph([first, second], name="defaults")
+    durable.run(graph, {"x": 1}, workflow_id="w")
+    for at in (0, 1):
+        ran.clear()
+        result = durable.run(graph, {"k": 5}, fork_from=("w", at), workflow_id=f"f{at}")
+        assert (ran, result["b"]) == ([("first", 1, 5), ("second", 6, 5)], 30)

@@ -12,7 +12,7 @@ from support.running import RUNNERS, map_async, map_sync, run_async, run_sync
 from support.stored import store_at
 
 from hypergraph import END, Graph, MapResult, RunResult, RunStatus, interrupt, node, route
-from hypergraph.checkpointers import MemoryCheckpointer
+from hypergraph.checkpointers import AesGcmCodec, CheckpointPolicy, MemoryCheckpointer
 
 TOPICS = ["a", "auto", "c"]
 
@@ -243,3 +243,71 @@ def test_a_nested_question_of_a_loop_is_asked_in_every_round(
         key = "verdict" if flat else result.pauses[0].response_key
         result = run(runner, graph, {key: verdict}, **options)
     assert (result.status, result["text"]) == (RunStatus.COMPLETED, "t+++")
+
+
+def test_a_loop_that_failed_before_its_question_goes_on_after_the_answer(
+    runner: str, options: dict[str, Any]
+) -> None:
+    failures = [OSError("first"), OSError("second")]
+
+    @interrupt(output_name="verdict")
+    def judge(text: str) -> None:
+        return None
+
+    @route(targets=["revise", END])
+    def decide(verdict: str) -> Any:
+        if failures:
+            raise failures.pop()
+        return END if verdict == "fine" else "revise"
+
+    @node(output_name="text")
+    def revise(text: str, verdict: str) -> str:
+        return f"{text}+"
+
+    graph = Graph([judge, decide, revise], name="loop")
+    run(runner, graph, {"text": "t"}, **options)
+    for _ in range(2):
+        with pytest.raises(OSError, match=r"first|second"):
+            run(runner, graph, {"verdict": "more"}, **options)
+    assert run(runner, graph, {"verdict": "more"}, **options).pauses[0].value == "t+"
+    assert run(runner, graph, {"verdict": "more"}, **options).pauses[0].value == "t++"
+    assert run(runner, graph, {"verdict": "fine"}, **options)["text"] == "t++"
+
+
+@pytest.mark.parametrize("durability", ["sync", "async", "exit"])
+def test_items_are_answered_in_every_mode_of_durability(
+    desk: Desk, runner: str, tmp_path: Path, durability: str
+) -> None:
+    options = {"store": store_at(tmp_path / "runs.db", durability=durability), "workflow_id": "w"}
+    run(runner, desk.batch, {"topic": TOPICS}, **options)
+    options["store"].answer("w", "each.item-2.ok", False)
+    assert keys(run(runner, desk.batch, {}, **options)) == ["each.item-0.ok"]
+    desk.took()
+    assert run(runner, desk.batch, {"each.item-0.ok": True}, **options)["count"] == 3
+    assert desk.took() == ["count", "send on a True"]
+
+
+@pytest.mark.parametrize("granularity", ["top-level", "none"])
+def test_where_nested_graphs_keep_no_history_all_answers_are_given_in_one_call(
+    desk: Desk, runner: str, tmp_path: Path, granularity: str
+) -> None:
+    store = store_at(tmp_path / "runs.db", policy=CheckpointPolicy(granularity=granularity))
+    options = {"store": store, "workflow_id": "w"}
+    assert keys(run(runner, desk.batch, {"topic": TOPICS}, **options)) == ["each.item-0.ok", "each.item-2.ok"]
+    assert keys(run(runner, desk.batch, {"each.item-0.ok": True}, **options)) == ["each.item-2.ok"]
+    answers = {"each.item-0.ok": True, "each.item-2.ok": False}
+    assert run(runner, desk.batch, answers, **options)["sent"] == [
+        "on a: True",
+        "on auto: True",
+        "on c: False",
+    ]
+
+
+def test_answers_of_an_encrypted_store_are_not_readable_in_its_file(desk: Desk, tmp_path: Path) -> None:
+    store = store_at(tmp_path / "runs.db", codec=AesGcmCodec(b"0" * 32))
+    options = {"store": store, "workflow_id": "w"}
+    run("sync", desk.batch, {"topic": ["a"]}, **options)
+    store.answer("w", "each.item-0.ok", "a secret answer", by="ann")
+    store.close()
+    assert not any(b"secret" in file.read_bytes() for file in tmp_path.glob("runs.db*") if file.is_file())
+    assert run("sync", desk.batch, {}, **options)["sent"] == ["on a: a secret answer"]

@@ -17,6 +17,7 @@ from hypergraph import (
     HyperNode,
     IncompatibleRunnerError,
     MissingInputError,
+    RouteNode,
     SyncRunner,
     chain,
     node,
@@ -359,3 +360,23 @@ def test_each_map_item_is_checked_by_the_same_rules(map_: Run) -> None:
 def test_a_key_that_is_no_text_is_refused(run: Run, key: Any) -> None:
     with pytest.raises(TypeError, match="mapping from input names to values, got the key"):
         run(PIPE, {"a": 1, key: 2}, on_internal_override="ignore")
+
+
+def test_a_loop_without_a_beginning_is_refused_with_the_ways_to_enter_it() -> None:
+    write = FunctionNode(lambda notes: notes, "write", "draft")
+    review = FunctionNode(lambda draft: draft, "review", "notes")
+    gate = RouteNode(lambda notes: END, ["write", END], name="gate")
+    with pytest.raises(MissingInputError) as caught:
+        SyncRunner().run(Graph([write, review, gate]))
+    told = str(caught.value)
+    assert told.startswith("Nothing starts the cycle write -> review: missing draft, notes.")
+    assert "enter at 'write' with notes" in told
+    assert "enter at 'review' with draft" in told
+
+
+def test_a_gate_that_can_never_be_asked_is_reported_with_what_it_lacks() -> None:
+    write = FunctionNode(lambda topic: topic, "write", "draft")
+    gate = RouteNode(lambda draft: END, ["write", END], name="gate", default_open=False)
+    with pytest.warns(UserWarning, match=r"Nothing ran in graph 'unnamed': 'gate' lacks 'draft'"):
+        result = SyncRunner().run(Graph([write, gate]), topic="tea")
+    assert result.values == {}

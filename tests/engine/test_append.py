@@ -260,7 +260,7 @@ def test_those_that_start_late_are_added_at_their_superstep() -> None:
     assert asyncio.run(main())["log"] == ["first", "second"]
 
 
-def test_what_waits_for_a_failed_appender_is_kept() -> None:
+def test_what_a_sibling_of_a_failed_appender_adds_is_kept() -> None:
     @node(output_name="log", append=True)
     async def fails(x: int) -> str:
         await asyncio.sleep(0)
@@ -364,6 +364,58 @@ def test_an_inner_replace_replaces_outside(run: Run) -> None:
     result = run(Graph([greet, inner.as_node(), count]), {"said": "ann", "messages": ["a", "b"]})
     assert result["messages"] == ["3 messages"]
     assert result["count"] == 1
+
+
+@both
+def test_an_inner_replace_by_nothing_empties_the_list_outside(run: Run) -> None:
+    @node(output_name="messages", append=True)
+    def clear(messages: list[str]) -> Replace:
+        return Replace([])
+
+    inner = Graph([clear], name="inner")
+    result = run(Graph([greet, inner.as_node(), count]), {"said": "ann", "messages": ["a", "b"]})
+    assert (result["messages"], result["count"]) == ([], 0)
+
+
+@both
+def test_an_inner_replace_that_begins_alike_replaces_outside(run: Run) -> None:
+    @node(output_name="messages", append=True)
+    def again(messages: list[str]) -> Replace:
+        return Replace([*messages, *messages])
+
+    inner = Graph([again], name="inner")
+    result = run(Graph([greet, inner.as_node()]), {"said": "ann", "messages": ["a"]})
+    assert result["messages"] == ["a", "greetings, ann", "a", "greetings, ann"]
+
+
+@both
+def test_items_of_a_map_that_replace_replace_what_the_list_began_with(run: Run) -> None:
+    @node(output_name="messages", append=True)
+    def compact(messages: list[str], said: str) -> Any:
+        return Replace([f"{len(messages)} before {said}"]) if said == "ann" else said
+
+    each = Graph([compact], name="inner").as_node().map_over("said")
+    result = run(Graph([each, count]), {"said": ["ann", "bob"], "messages": ["a", "b"]})
+    assert result["messages"] == ["2 before ann", "bob"]
+
+
+@both
+def test_a_list_that_no_node_takes_can_be_given(run: Run) -> None:
+    assert run(Graph([greet]), {"said": "ann", "messages": ["a"]})["messages"] == ["a", "greetings, ann"]
+
+
+def test_append_is_part_of_the_definition() -> None:
+    def say(said: str) -> str:
+        return said
+
+    def pair(said: str) -> tuple[str, str]:
+        return said, said
+
+    plain, appends = (node(say, output_name="messages", append=append) for append in (False, True))
+    assert plain.definition_hash != appends.definition_hash
+    assert appends.definition_hash == appends.with_outputs(messages="log").definition_hash
+    hashes = [node(pair, output_name=("a", "b"), append=append) for append in (False, True, "a", "b")]
+    assert len({found.definition_hash for found in hashes}) == 4
 
 
 @both

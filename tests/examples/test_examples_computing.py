@@ -69,7 +69,7 @@ def test_models_are_fitted_once_also_when_a_killed_process_is_followed_by_a_pool
     assert run(folder, "killed.py") == (-9, "")
     code, said = run(folder, "select_model.py", "--processes", "2")
     assert (code, said.splitlines()[0]) == (0, "25 failed, 55 fitted, 40 restored")
-    trials = SqliteCheckpointer(folder / "workflows.db").workflows(parent="trials", limit=None)
+    trials = SqliteCheckpointer(folder / "runs.db").workflows(parent="trials", limit=None)
     fits = [step for trial in trials for step in trial.steps if step.node_name == "fit_and_score"]
     assert Counter(step.status.value for step in fits) == {"completed": 95, "failed": 25}
 
@@ -95,7 +95,7 @@ def test_an_agent_obeys_its_limit_and_its_person_and_goes_on_when_cut_off(tmp_pa
         type_("python chat.py 'Order a saddle'")
         assert "May I? place_order(part='saddle', quantity=1)" in type_("python chat.py")
         assert type_("python chat.py --no") == "One saddle costs 42.00 EUR. This was not allowed.\n"
-        messages = SqliteCheckpointer(type_.folder / "workflows.db").state("ann")["messages"]
+        messages = SqliteCheckpointer(type_.folder / "runs.db").state("ann")["messages"]
         said = [message["content"] for message in messages if message["role"] == "user"]
         assert said[2:] == ["The price of a tyre?", "Cost of a tyre", "Order a saddle"]
 
@@ -110,5 +110,5 @@ def test_an_order_of_an_agent_that_is_killed_is_placed_once(tmp_path: Path) -> N
         assert len(shop["orders"]) == 1
         assert run(folder, "chat.py", SHOP_URL=url)[0] == 0
     assert len(shop["orders"]) == 1
-    answer = SqliteCheckpointer(folder / "workflows.db").state("ann")["messages"][-1]["content"]
+    answer = SqliteCheckpointer(folder / "runs.db").state("ann")["messages"][-1]["content"]
     assert answer == "One chain costs 18.50 EUR. Order 1 is on its way."

@@ -231,7 +231,7 @@ def test_an_approval_counts_for_the_score_that_was_shown(store: Checkpointer, mo
     upgraded = Graph([read, check, later, approve, send], name="c")
     answer = partial(runner.run, upgraded, ok=True, workflow_id="w", code_change=mode)
     if mode == "keep":  # the score that was shown is kept, and sent
-        with pytest.warns(UserWarning, match="code of 'rate' has changed"):
+        with pytest.warns(UserWarning, match="code or wiring of 'rate' has changed"):
             asyncio.run(answer())
         assert sent == ["v1(t)"]
     else:  # there will be another score, which nothing has approved

@@ -102,40 +102,50 @@ def test_an_error_that_cannot_show_itself_is_survived() -> None:
     assert result._repr_html_()
 
 
-def test_repr_shows_status_id_and_a_preview_of_the_values() -> None:
-    values = {"n": 1, "text": "x" * 500, "rows": list(range(9)), "deep": {"a": [[1]]}, "m": np.zeros((2, 3))}
-    assert repr(RunResult(values, DONE, "r")) == (
-        "RunResult(completed, run_id='r', values={'n': 1, "
-        f"'text': '{'x' * 120}'... (length 500), 'rows': [0, 1, 2, 3, 4, 5, ... (9 items)], "
-        "'deep': {'a': [[...]]}, 'm': ndarray(shape=(2, 3), dtype=float64)})"
-    )
-    pause = PauseInfo("ask", "answer")
-    paused = repr(RunResult({}, PAUSED, "r", "w", pause=pause))
-    assert paused == f"RunResult(paused, run_id='r', workflow_id='w', pause={pause!r}, values={{}})"
-    assert "error=ValueError('boom')" in repr(RunResult({}, FAILED, error=ValueError("boom")))
-
-
-def test_repr_is_bounded_and_safe_under_recursion() -> None:
-    wide: dict[str, Any] = {f"k{n}": [["x" * 200] * 9] * 9 for n in range(50)}
-    wide["k0"] = wide
-    result = RunResult(wide, DONE)
-    wide["k1"] = result
+def pretty(result: RunResult) -> str:
     printed: list[str] = []
 
     class Printer:
         text = printed.append
 
     result._repr_pretty_(Printer(), cycle=False)
-    assert printed == [repr(result)]
+    return "".join(printed)
+
+
+def test_repr_shows_status_id_and_the_names_of_values() -> None:
+    assert repr(RunResult({"n": "s3cret", "m": 2}, DONE, "r")) == (
+        "RunResult(completed, run_id='r', values=['n', 'm'])"
+    )
+    pause = PauseInfo("ask", "answer", value="s3cret")
+    paused = repr(RunResult({}, PAUSED, "r", "w", pause=pause))
+    assert paused == f"RunResult(paused, run_id='r', workflow_id='w', pause={pause!r}, values=[])"
+    assert "s3cret" not in paused
+    assert "error=ValueError('boom')" in repr(RunResult({}, FAILED, error=ValueError("boom")))
+
+
+def test_a_notebook_shows_a_preview_of_the_values() -> None:
+    values = {"n": 1, "text": "x" * 500, "rows": list(range(9)), "deep": {"a": [[1]]}, "m": np.zeros((2, 3))}
+    assert pretty(RunResult(values, DONE, "r")) == (
+        "RunResult(completed, run_id='r', values={'n': 1, "
+        f"'text': '{'x' * 120}'... (length 500), 'rows': [0, 1, 2, 3, 4, 5, ... (9 items)], "
+        "'deep': {'a': [[...]]}, 'm': ndarray(shape=(2, 3), dtype=float64)})"
+    )
+
+
+def test_both_are_bounded_and_safe_under_recursion() -> None:
+    wide: dict[str, Any] = {f"k{n}": [["x" * 200] * 9] * 9 for n in range(50)}
+    wide["k0"] = wide
+    result = RunResult(wide, DONE)
+    wide["k1"] = result
+    assert len(pretty(result)) <= 4000
     assert len(repr(result)) <= 4000
 
 
 def test_a_result_among_values_is_shown_without_its_own() -> None:
     inner = RunResult({"y": 1}, FAILED, "r1", error=ValueError("boom"))
     outer = RunResult({"x": inner}, DONE, "r2")
-    shown = "RunResult(failed, run_id='r1', error=ValueError('boom'), ...)"
-    assert repr(outer) == f"RunResult(completed, run_id='r2', values={{'x': {shown}}})"
-    assert repr(inner).endswith("values={'y': 1})")
+    shown = "RunResult(failed, run_id='r1', error=ValueError('boom'), values=['y'])"
+    assert pretty(outer) == f"RunResult(completed, run_id='r2', values={{'x': {shown}}})"
 
 
 def test_html_is_static_and_escaped() -> None:

@@ -102,7 +102,14 @@ def test_values_are_in_no_log_no_repr_and_no_record_of_a_run(
     workflow = store.workflow("w")
     assert workflow is not None
     shown = [str(result.log), repr(result.log.to_dict()), str(workflow), repr(workflow.to_dict())]
-    shown += [repr(workflow.graph), str(store.workflows()), repr(store), caplog.text]
+    shown += [
+        repr(workflow.graph),
+        str(store.workflows()),
+        repr(store),
+        caplog.text,
+        repr(result),
+        str(result),
+    ]
     shown += [str(warning.message) for warning in heard]
     assert any("cannot be stored" in text for text in shown)
     for text in shown:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import socket
+import struct
 import threading
 from collections.abc import Iterator
 
@@ -41,6 +42,16 @@ def test_idle_connections_keep_no_answer_from_a_supervisor(port: int) -> None:
     assert threading.active_count() - before <= 2 * metrics.CONNECTIONS  # some are about to end
     for connection in idle:
         connection.close()
+
+
+def test_a_client_that_leaves_is_not_logged(port: int, capfd: pytest.CaptureFixture[str]) -> None:
+    reset = struct.pack("ii", 1, 0)  # to close with a reset
+    for _ in range(20):
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
+            connection.sendall(b"GET /health HTTP/1.1\r\nHost")
+    assert status(port) == 200
+    assert capfd.readouterr() == ("", "")
 
 
 def test_a_slow_request_is_ended(port: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,8 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -39,7 +40,7 @@ def called(path: Path, command: str, folder: Path) -> int:
 
 
 def seen(folder: Path) -> dict[str, str]:
-    """Return the content of the files in a folder, without SQLite's index of the log: any reader makes one."""
+    """Return the content of the files in a folder, without SQLite's index of the log: a reader makes one."""
     return {
         file.name: hashlib.sha256(file.read_bytes()).hexdigest()
         for file in folder.iterdir()
@@ -157,6 +158,14 @@ def test_statistics_that_a_user_asked_for_are_no_harm(tmp_path: Path) -> None:
 # --- time and memory ------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def thrifty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A smaller budget, so that the tests take less time."""
+    monkeypatch.setattr(reading, "_LEAST", 1_000_000)
+    monkeypatch.setattr(reading, "_PER_BYTE", 1)
+
+
+@pytest.mark.usefixtures("thrifty")
 def test_an_index_without_end_is_named_as_damage(tmp_path: Path) -> None:
     path = sent(tmp_path)
     endless(path)
@@ -167,8 +176,8 @@ def test_an_index_without_end_is_named_as_damage(tmp_path: Path) -> None:
         assert called(path, command, tmp_path) in (0, 3), command
 
 
-def test_a_question_without_end_is_cancelled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "_LEAST", 100_000)
+@pytest.mark.usefixtures("thrifty")
+def test_a_question_without_end_is_cancelled(tmp_path: Path) -> None:
     path = sent(tmp_path)
     assert main(["--db", str(path), "sql", f"{ENDLESS}"]) == 4
     endless(path)
@@ -226,15 +235,11 @@ def as_another_user(work: Callable[[], str]) -> str:
 
 
 @pytest.fixture
-def locked(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that will be read-only, and that others can reach."""
-    folder = tmp_path_factory.mktemp("media")
-    for above in folder.parents:
-        if above.owner() == folder.owner() and str(above).startswith(
-            str(tmp_path_factory.getbasetemp().parent.parent)
-        ):
-            above.chmod(0o755)
-    return folder
+def locked() -> Iterator[Path]:
+    """A folder that will be read-only, and that other users can reach."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

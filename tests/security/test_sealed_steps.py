@@ -1,11 +1,11 @@
-"""Encrypted stores whose rows were changed without the key: decisions, statuses, structure, other databases."""
+"""Encrypted stores whose rows were changed without the key: decisions, statuses, structure, origin."""
 
 from __future__ import annotations
 
 import json
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -54,10 +54,9 @@ graph = Graph([measure, decide, guard, pay, refuse], name="shop")
 
 
 @pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
+def fresh() -> None:
     called.clear()
     broken[0] = True
-    yield
 
 
 def opened(path: Path, key: bytes | None = KEY, **options: Any) -> SqliteCheckpointer:
@@ -108,6 +107,7 @@ CHANGES: dict[str, Callable[[Path], None]] = {
     "a visit": lambda path: changed_extra(path, "decide", visit=3),
     "a child": lambda path: changed_extra(path, "measure", child_workflow_id="other"),
     "a waiting name": lambda path: changed_extra(path, "measure", wait_versions={"checked": 1}),
+    "an approval": lambda path: changed_extra(path, "decide", answered_by="the boss"),
     "a mark of the cache": lambda path: change(path, "UPDATE steps SET cached = 1 WHERE node = 'decide'"),
     "a seal that is none": lambda path: changed_extra(path, "decide", seal="äö"),
 }
@@ -261,3 +261,37 @@ def test_what_others_changed_does_not_become_ours_by_copying(tmp_path: Path) -> 
         transfer.load(target, parts, name="renamed")
     source.close()
     target.close()
+
+
+# --- Postgres -------------------------------------------------------------------------------------------
+
+
+def test_postgres_seals_steps_and_binds_values_too() -> None:
+    postgres = pytest.importorskip("support.postgres")
+    dsn = postgres.server().create()
+
+    def postgres_store(schema: str) -> Any:
+        return postgres.stores.PostgresCheckpointer(dsn, schema=schema, codec=AesGcmCodec(KEY))
+
+    for schema in ("ours", "theirs"):
+        broken[0] = True
+        store = postgres_store(schema)
+        with pytest.raises(PermissionError):
+            SyncRunner(checkpointer=store).run(graph, order=1, workflow_id="w")
+        store.close()
+    broken[0] = False
+    with postgres.psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute("""UPDATE ours.steps SET extra = replace(extra, '"refuse"', '"pay"')""")
+        connection.execute(
+            "UPDATE ours.vals AS o SET data = t.data, checksum = t.checksum FROM theirs.vals AS t "
+            "WHERE o.name = 'amount' AND t.name = 'amount'"
+        )
+    store = postgres_store("ours")
+    with pytest.raises(DecryptionError, match="'decide'"):
+        SyncRunner(checkpointer=store).run(graph, order=1, workflow_id="w")
+    assert isinstance(store.state("w")["amount"], Undecodable)
+    store.close()
+    store = postgres_store("theirs")
+    assert SyncRunner(checkpointer=store).run(graph, order=1, workflow_id="w")["done"] == "refused"
+    store.close()
+    assert called == ["refuse"]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from zlib import crc32
 
@@ -370,11 +372,56 @@ def test_redaction_is_told_which_node_made_a_value(tmp_path: Path, bodies: Bodie
 def test_redaction_that_fails_stores_nothing(tmp_path: Path, bodies: Bodies) -> None:
     def fails(node: str | None, key: str, value: Any) -> Any:
         if key == "v1":
-            raise KeyError("no rule")
+            raise KeyError(f"no rule for {CANARY}")
         return value
 
     store = redacting(tmp_path, fails)
-    with pytest.warns(UserWarning, match="The value of 'v1' cannot be stored"):
+    with pytest.warns(UserWarning, match="The value of 'v1' cannot be stored") as heard:
         run(store, pipeline(bodies, size=2), v0=0)
     assert store.state("w") == {"v2": 2}
+    assert [str(warning.message).endswith("on resume. KeyError") for warning in heard] == [True]
+    assert CANARY not in str(heard[0].message)
+    assert store.steps("w")[0].lost == {"v1": "KeyError"}
     store.close()
+    assert CANARY.encode() not in on_disk(tmp_path)
+
+
+class Talkative:
+    """An object that says its content when it is read."""
+
+    @property
+    def __dict__(self) -> Any:  # type: ignore[override]
+        raise TypeError(CANARY)
+
+
+@dataclass
+class Holder:
+    part: Any
+
+
+UNSTORABLE: dict[str, Any] = {
+    "below a key": {CANARY: lambda: None},
+    "below a number": {4711_0815: [object()]},
+    "in a field": Holder({CANARY: object()}),
+    "with a property that raises": Talkative(),
+    "in a key": {(CANARY, object()): 1},
+    "as a name of an attribute": SimpleNamespace(**{CANARY: object()}),
+}
+
+
+@pytest.mark.parametrize("what", UNSTORABLE)
+@pytest.mark.parametrize("codecs", [*ENCRYPTED, "none"])
+def test_what_cannot_be_stored_is_not_quoted(tmp_path: Path, what: str, codecs: str) -> None:
+    @node(output_name="made")
+    def make(x: int) -> Any:
+        return UNSTORABLE[what]
+
+    store = opened(tmp_path, ENCRYPTED.get(codecs, []))
+    with pytest.warns(UserWarning, match="The value of 'made' cannot be stored") as heard:
+        run(store, Graph([make]), x=1)
+    reason = store.steps("w")[0].lost["made"]
+    assert "cannot store" in reason
+    store.close()
+    for text in (reason, str(heard[0].message), on_disk(tmp_path).decode("latin-1")):
+        assert CANARY not in text
+        assert "47110815" not in text

@@ -158,7 +158,7 @@ def cell(text: str) -> str:
 
 def entry(name: str, thing: Any, page: str) -> Iterator[str]:
     modules = ", ".join(f"`{module}`" for module in homes().get(name, []))
-    lead = f"From {modules}." if modules else "Calls take or return it; nobody needs to import it."
+    lead = f"From {modules}." if modules else "Calls take or return it; you do not need to import it."
     if inspect.isclass(thing) and thing.__name__ != name:
         yield f"{lead} Another name of {link(thing.__name__, page)}."
     elif inspect.isclass(thing):

@@ -4,8 +4,8 @@ A ```python block below a line that ends with "`name.py`:" is a file to save und
 ```bash block are typed one after another; a ```text block right below is what the terminal shows then, and
 without one it shows nothing. `hypergraph ui` goes on until Ctrl-C: the page it serves is asked for before.
 
-`python tests/support/tutorial.py`, part of `make pictures`, follows docs/tutorial.md and writes what the
-terminal shows into it, and what a browser shows into a picture.
+`python tests/support/tutorial.py`, part of `make pictures`, follows the first two parts of docs/tutorial in
+one session and writes what the terminal shows into them, and what a browser shows into a picture.
 """
 
 import re
@@ -13,6 +13,7 @@ import shlex
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from urllib.request import HTTPCookieProcessor, build_opener
 
@@ -20,7 +21,7 @@ from support.pages import Block, blocks_of, comparable_in_a_terminal
 from support.terminal import Terminal
 from support.wheels import ROOT, collect, offline
 
-PAGE = ROOT / "docs" / "tutorial.md"
+PAGES = [ROOT / "docs" / "tutorial" / f"{name}.md" for name in ("first-graph", "durable-runs")]
 PICTURE = ROOT / "docs" / "images" / "ui-tutorial.png"
 NAMED = re.compile(r"`([\w.]+)`:$")
 SERVING = "Press Ctrl-C to stop.\r\n"
@@ -81,9 +82,9 @@ def _typed(terminal: Terminal, line: str, visit: Callable[[str], None]) -> str:
     return shown + terminal.interrupt()
 
 
-def check(page: Path, folder: Path) -> None:
-    """Follow a page in a folder; what the terminal shows must be what the page says."""
-    blocks = blocks_of(page)
+def check(folder: Path, *pages: Path) -> None:
+    """Follow pages in a folder, in one session; what the terminal shows must be what they say."""
+    blocks = [block for page in pages for block in blocks_of(page)]
     answers = {id(block.after): block.text for block in blocks if block.language == "text"}
     for block, shown in follow(blocks, folder):
         said = answers.pop(id(block), "")
@@ -93,20 +94,23 @@ def check(page: Path, folder: Path) -> None:
     assert not answers, "there are outputs of nothing"
 
 
-def rewrite(page: Path, folder: Path) -> None:
-    """Put what the terminal shows into the page."""
-    lines = page.read_text(encoding="utf-8").splitlines()
-    blocks = blocks_of(page)
-    answers = {id(block.after): block for block in blocks if block.language == "text"}
-    for block, shown in reversed(list(follow(blocks, folder, photograph))):
-        if old := answers.get(id(block)):
-            start = old.line - 1
-            lines[start : start + len(old.text.splitlines())] = shown.rstrip("\n").splitlines()
-        elif shown:
-            print(f"line {block.line} shows something: {shown}")
-    page.write_text("\n".join(line.rstrip() for line in lines) + "\n", encoding="utf-8")
+def rewrite(folder: Path, *pages: Path) -> None:
+    """Put what the terminal shows into the pages."""
+    found = {page: blocks_of(page) for page in pages}
+    shown = {id(block): text for block, text in follow([*chain(*found.values())], folder, photograph)}
+    for page, blocks in found.items():
+        lines = page.read_text(encoding="utf-8").splitlines()
+        answers = {id(block.after): block for block in blocks if block.language == "text"}
+        for block in reversed([block for block in blocks if id(block) in shown]):
+            text = shown[id(block)]
+            if old := answers.get(id(block)):
+                start = old.line - 1
+                lines[start : start + len(old.text.splitlines())] = text.rstrip("\n").splitlines()
+            elif text:
+                print(f"line {block.line} shows something: {text}")
+        page.write_text("\n".join(line.rstrip() for line in lines) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
-        rewrite(PAGE, Path(folder))
+        rewrite(Path(folder), *PAGES)

@@ -134,11 +134,27 @@ def test_read_only_means_that_nothing_can_be_changed(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_without_a_graph_that_it_may_run_the_server_says_how_to_give_one(tmp_path: Path) -> None:
     with serving(story(tmp_path)) as server:
-        for name, more in {"fork": {}, "resume": {}, "answer": {"answer": 1, "key": "approved"}}.items():
-            answer = server.wish(name, id="review-1", **more)
+        for name in ("fork", "resume"):
+            answer = server.wish(name, id="review-1")
             assert answer.status == 409
             assert "--app" in answer.document["error"]["hint"]
         assert server.wish("tag", id="loop-1", set={"a": "b"}).status == 200
+
+
+@pytest.mark.slow
+def test_without_a_graph_an_answer_is_kept_for_the_next_run(tmp_path: Path) -> None:
+    with serving(story(tmp_path)) as server:
+        kept = server.wish("answer", id="review-1", key="approved", answer=True).document
+        assert kept["schema"] == "hypergraph.answered/1"
+        assert [(found["response_key"], found["answered"]) for found in kept["questions"]] == [
+            ("approved", True)
+        ]
+        again = server.wish("answer", id="review-1", key="approved", answer=False)
+        assert "answered already" in again.document["error"]["message"]
+        assert (
+            "does not ask"
+            in server.wish("answer", id="review-1", key="other", answer=1).document["error"]["message"]
+        )
 
 
 @pytest.mark.slow

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
+from zoneinfo import ZoneInfo
 
+import numpy
 import pandas
 import polars
 import pyarrow
@@ -11,6 +14,7 @@ import pytest
 
 from hypergraph import Graph, SyncRunner, node
 from hypergraph.checkpointers import JsonSerializer, MsgpackSerializer, SqliteCheckpointer
+from hypergraph.values import frames
 
 TIMES = pandas.date_range("2026-01-01", periods=3, tz="Europe/Berlin")
 GOOD = {
@@ -22,6 +26,31 @@ GOOD = {
         {"v": [1, 2]}, index=pandas.MultiIndex.from_tuples([("a", 1), ("b", 2)], names=["x", "y"])
     ),
     "empty": pandas.DataFrame({"a": pandas.Series([], dtype="int16")}),
+    "a frequency": pandas.DataFrame({"a": [1, 2]}, index=pandas.date_range("2026", periods=2, freq="B")),
+    "a frequency of columns": pandas.DataFrame(
+        [[1, 2]], columns=pandas.date_range("2026", periods=2, freq="D")
+    ),
+    "a frequency of spans": pandas.DataFrame(
+        {"a": [1, 2]}, index=pandas.timedelta_range("1h", periods=2, freq="h")
+    ),
+    "numbered columns": pandas.DataFrame([[0.5, 1.5], [2.5, -0.0]]),
+    "nothing": pandas.DataFrame(),
+    "utc": pandas.DataFrame(
+        {"a": pandas.to_datetime(["2026-01-01"], utc=True), "b": [1]},
+        index=pandas.date_range("2026", periods=1, tz="UTC", freq="D"),
+    ),
+    "zones": pandas.DataFrame(
+        {"a": pandas.date_range("2026", periods=1, tz=ZoneInfo("UTC")), "b": TIMES[:1]}
+    ),
+    "nullable types": pandas.DataFrame(
+        {
+            kind: pandas.array([1, None], dtype=kind)
+            for kind in ("Int8", "Float32", "boolean", "int64[pyarrow]")
+        }
+    ),
+    "an ordered category of numbers": pandas.DataFrame(
+        {"c": pandas.Categorical([2, None], categories=[3, 2, 1], ordered=True)}
+    ),
     "polars": polars.DataFrame({"a": [1, None, 3], "l": [[1], [], [2, 3]], "s": ["x", None, "z"]}),
     "pyarrow": pyarrow.table({"a": [1, None], "d": [{"x": 1}, {"x": 2}]}),
 }
@@ -29,6 +58,9 @@ BAD = {
     "mixed objects": pandas.DataFrame({"o": [1, "two", None]}),
     "own classes": pandas.DataFrame({"o": [object(), object()]}),
     "tuples become lists": pandas.DataFrame({"o": [(1, 2), (3, 4)]}),
+    "decimals of several scales": pandas.DataFrame({"d": [Decimal("1.1"), Decimal("1.10")]}),
+    "numbers of several kinds inside": pandas.DataFrame({"d": [{"x": 1}, {"x": 2.5}]}),
+    "two columns of one name": pandas.DataFrame([[1, 2]], columns=["a", "a"]),
     "column names that are no text": pandas.DataFrame({("a", 1): [1], 7: [2]}),
 }
 serializers = pytest.mark.parametrize(
@@ -39,7 +71,17 @@ serializers = pytest.mark.parametrize(
 def assert_same(found: Any, value: Any) -> None:
     assert type(found) is type(value)
     if isinstance(value, pandas.DataFrame):
-        pandas.testing.assert_frame_equal(found, value, check_exact=True, check_freq=False)
+        pandas.testing.assert_frame_equal(
+            found, value, check_exact=True, check_freq=True, check_index_type=True, check_column_type=True
+        )
+        for axis in ("index", "columns"):
+            ours, theirs = getattr(found, axis), getattr(value, axis)
+            assert getattr(ours, "freq", None) == getattr(theirs, "freq", None)
+            assert repr(getattr(ours, "tz", None)) == repr(getattr(theirs, "tz", None))
+        assert [repr(t) for t in found.dtypes] == [repr(t) for t in value.dtypes]
+        assert [repr(getattr(t, "tz", "")) for t in found.dtypes] == [
+            repr(getattr(t, "tz", "")) for t in value.dtypes
+        ]
     else:
         assert found.equals(value)
         assert found.schema == value.schema
@@ -94,3 +136,38 @@ def test_a_resumed_run_gets_its_table_back(tmp_path: Any) -> None:
     result = runner.run(graph, workflow_id="w")
     assert result["total"] == 6
     assert_same(result["table"], pandas.DataFrame({"a": range(4)}))
+
+
+@serializers
+@pytest.mark.parametrize(
+    "details",
+    [
+        {"freq": ["W", None]},
+        {"freq": ["x" * 99, None]},
+        {"freq": [1, None]},
+        {"range": [0, 10**12, 1]},
+        {"range": [0, 2, 0]},
+        {"utc": [7]},
+        {"utc": [2]},
+        {"other": 1},
+        [],
+    ],
+    ids=str,
+)
+def test_details_that_do_not_fit_are_not_applied(serializer: Any, details: Any) -> None:
+    frame = pandas.DataFrame({"a": [1, 2], "b": [3, 4]}, index=pandas.date_range("2026", periods=2))
+    tag, parts = frames.to_parts(frame) or ("", {})
+    with pytest.raises((ValueError, AttributeError, TypeError)):
+        frames.from_parts(tag, parts["of"], bytes(parts["v"].view), details)
+
+
+@serializers
+@pytest.mark.parametrize("is_writable", [True, False])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_an_array_keeps_its_order_and_its_protection(serializer: Any, order: Any, is_writable: bool) -> None:
+    array = numpy.array([[1, 2, 3], [4, 5, 6]], order=order)
+    array.flags.writeable = is_writable
+    found = serializer.deserialize(serializer.serialize(array))
+    assert (found == array).all()
+    assert found.strides == array.strides
+    assert found.flags.writeable is is_writable

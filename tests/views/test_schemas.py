@@ -1,5 +1,6 @@
 """Every answer has a schema, a place in the reference, and keeps to both."""
 
+import json
 import os
 import re
 from pathlib import Path
@@ -39,3 +40,17 @@ def test_the_reference_is_up_to_date() -> None:
     if os.environ.get("HYPERGRAPH_REGOLD"):
         PAGE.write_text(reference(), encoding="utf-8")
     assert PAGE.read_text(encoding="utf-8") == reference(), "write it anew: HYPERGRAPH_REGOLD=1"
+
+
+def test_every_document_of_a_command_has_a_schema() -> None:
+    folders = [ROOT / "src" / "hypergraph" / name for name in ("cli", "views", "demo")]
+    texts = [file.read_text(encoding="utf-8") for folder in folders for file in folder.rglob("*.py")]
+    named = {name for text in texts for name in re.findall(r'"hypergraph\.([a-z-]+)/1"', text)}
+    assert named - set(SCHEMAS) == {"export"}  # the format of a file
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_documents_call_the_same_thing_by_the_same_name(name: str) -> None:
+    fields = set(json.dumps(json_schema(name)).replace('"', " ").split())
+    odd = {"workflow_id", "node_name", "graph_name", "duration", "createdAt", "error_message"}
+    assert not odd & fields, "write workflow, node, graph, duration_ms, created_at, error"

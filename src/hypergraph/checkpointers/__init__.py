@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from hypergraph.checkpointers.memory import MemoryCheckpointer
     from hypergraph.checkpointers.policy import CheckpointPolicy
     from hypergraph.checkpointers.postgres.store import PostgresCheckpointer
+    from hypergraph.checkpointers.questions import Question
     from hypergraph.checkpointers.records import Checkpoint, StepRecord, Workflow, WorkflowList
     from hypergraph.checkpointers.sql.transfer import copy_store
     from hypergraph.checkpointers.sqlite.store import SqliteCheckpointer
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 _LAZY = {
     "Checkpoint": "hypergraph.checkpointers.records",
+    "Question": "hypergraph.checkpointers.questions",
     "CheckpointPolicy": "hypergraph.checkpointers.policy",
     "StepRecord": "hypergraph.checkpointers.records",
     "StepStatus": "hypergraph.checkpointers.status",
@@ -52,6 +54,7 @@ __all__ = [
     "CheckpointPolicy",
     # what they hold
     "Checkpoint",
+    "Question",
     "StepRecord",
     "StepStatus",
     "Workflow",

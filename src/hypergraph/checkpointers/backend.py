@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
 
 from hypergraph.checkpointers.query import Query
@@ -106,9 +107,7 @@ class Owner:
     alive: bool  # False: the process is gone, and the claim with it
 
 
-def position_of(step: StepRecord) -> Position:
-    """Return the position of a step."""
-    return step.superstep, step.index
+position_of: Callable[[StepRecord], Position] = attrgetter("superstep", "index")
 
 
 class Backend(ABC):
@@ -326,6 +325,14 @@ class Backend(ABC):
         """Return the workflows below this one, oldest first."""
         return self.find(Query(parent=workflow_id, limit=None))[0][::-1]
 
+    def read_newest(self, workflow_id: str) -> list[Payload]:
+        """Return the latest encoded value of each output, as far as it costs nothing with what it extends."""
+        return self.read_outputs(workflow_id)
+
+    def linked(self, workflow_id: str, payload: Payload) -> Payload:
+        """Return one of the payloads that `read_newest` gave with what it extends."""
+        return payload
+
     def read_output(self, workflow_id: str, name: str) -> Payload | None:
         """Return the latest encoded value of one output, with the chain that it extends."""
         found = self.read_outputs(workflow_id)
@@ -343,6 +350,13 @@ class Backend(ABC):
             )
             for alike, found in groups.items()
         ]
+
+    def last_visit(self, workflow_id: str, node: str) -> int:
+        """Return how often a node has completed, by its last completed step; 0 if it has not."""
+        done = [
+            s.visit for s in self.read_outlines(workflow_id) if s.node == node and s.status == "completed"
+        ]
+        return max(done, default=0)
 
     def last_superstep(self, workflow_id: str) -> int | None:
         """Return the highest superstep that has a step, None if there is none."""

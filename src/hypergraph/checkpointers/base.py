@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
@@ -20,7 +21,7 @@ from hypergraph.checkpointers.analysis import (
 from hypergraph.checkpointers.artifacts import ArtifactRef, ArtifactStore, SweepableStore
 from hypergraph.checkpointers.backend import Backend, Position
 from hypergraph.checkpointers.encoding import Encoding, LazyState, Redact, checked_threshold
-from hypergraph.checkpointers.history import History, Iteration, Origin
+from hypergraph.checkpointers.history import Addition, History, Iteration, Origin, additions
 from hypergraph.checkpointers.names import check_tags, check_workflow_id
 from hypergraph.checkpointers.overview import Overview, overview_of
 from hypergraph.checkpointers.policy import CheckpointPolicy
@@ -137,7 +138,8 @@ class Checkpointer:
             view.backend = backend
             return work(view)
 
-        _ = self.encoding.store_id  # not inside of the transaction
+        if self.encoding.chain.encrypts:
+            _ = self.encoding.store_id  # not inside of the transaction
         return self.backend.snapshot(read)
 
     # --- closing ------------------------------------------------------------------------------
@@ -178,8 +180,7 @@ class Checkpointer:
 
     def state(self, workflow_id: str, *, superstep: int | None = None) -> dict[str, Any]:
         """Return the values of completed steps, up to and including a superstep, by default all."""
-        found = self.backend.read_outputs(workflow_id, upto=superstep)
-        return dict(self._lazy(workflow_id, found))
+        return dict(self.lazy_state(workflow_id, superstep))
 
     async def get_state(self, workflow_id: str, *, superstep: int | None = None) -> dict[str, Any]:
         """Return the values of completed steps, up to and including a superstep, by default all."""
@@ -277,6 +278,34 @@ class Checkpointer:
         """Return the descent of a value: itself, then all it was made of, newest first, inputs last."""
         return await in_thread(self.provenance, workflow_id, name, superstep)
 
+    def appended(self, workflow_id: str, name: str, *, superstep: int | None = None) -> list[Addition]:
+        """Return the items of an appended list, each with the node and the step that added it.
+
+        The list is that after a superstep, by default the last; empty where nothing was added. Items that it
+        began with have no step.
+
+        Example:
+            >>> from hypergraph import Graph, SyncRunner, node
+            >>> from hypergraph.checkpointers import MemoryCheckpointer
+            >>> @node(output_name="messages", append=True)
+            ... def listen(said: str) -> str:
+            ...     return said
+            >>> store = MemoryCheckpointer()
+            >>> _ = SyncRunner(checkpointer=store).run(Graph([listen]), said="hello", workflow_id="chat")
+            >>> [(item.node, item.value) for item in store.appended("chat", "messages")]
+            [('listen', 'hello')]
+
+        Raises:
+            ValueError: nodes do not append to that name, or the list cannot be read.
+        """
+        return self.snapshot(lambda view: additions(view, workflow_id, name, superstep))
+
+    async def get_appended(
+        self, workflow_id: str, name: str, *, superstep: int | None = None
+    ) -> list[Addition]:
+        """Return the items of an appended list after a superstep, each with the step that added it."""
+        return await in_thread(self.appended, workflow_id, name, superstep=superstep)
+
     def iterations(self, workflow_id: str, node: str) -> list[Iteration]:
         """Return each visit of a node with its inputs, outputs and timing."""
         return self.snapshot(lambda view: History(view, workflow_id).iterations(node))
@@ -318,21 +347,26 @@ class Checkpointer:
             workflow = backend.read_workflow(workflow_id)
             if workflow is None:
                 return None
-            turns = backend.read_turns(workflow_id)
-            first, steps = 0 if since is None else since(turns), []
+            inputs, outputs = backend.read_inputs(workflow_id), backend.read_newest(workflow_id)
+            turns = _last_turn(inputs)  # mostly it began everything anew, and no other matters
+            first, steps = 0 if since is None or len(turns) == 1 else since(turns), []
             checked = self.encoding.verifying()
+            if not first and len(turns) > 1:
+                turns = backend.read_turns(workflow_id)
+                first = 0 if since is None else since(turns)
             if first:
                 before = (first - 1, _AFTER_ALL)
                 steps = backend.read_steps(workflow_id, checked, after=before, values=False)
             if not steps:
+                turns = backend.read_turns(workflow_id) if first else turns
                 first, steps = 0, backend.read_steps(workflow_id, checked, values=False)
-            inputs, outputs = backend.read_inputs(workflow_id), backend.read_outputs(workflow_id)
+            link = partial(self.backend.linked, workflow_id)
             return StoredHistory(
                 workflow,
                 steps,
                 self.encoding.versioned(workflow_id, inputs),
                 turns,
-                self._lazy(workflow_id, outputs),
+                LazyState(outputs, self.encoding, workflow_id, link),
                 is_map=not steps and bool(backend.read_items(workflow_id)),
                 first=first,
                 fence=backend.read_fence(workflow_id),
@@ -622,8 +656,10 @@ class Checkpointer:
 
     # ------------------------------------------------------------------------------------------
 
-    def _lazy(self, workflow_id: str, payloads: Iterable[Payload]) -> LazyState:
-        return LazyState(payloads, self.encoding, workflow_id)
+    def lazy_state(self, workflow_id: str, superstep: int | None = None) -> LazyState:
+        """Return the values of completed steps up to a superstep; each is decoded on demand."""
+        found = self.backend.read_outputs(workflow_id, upto=superstep)
+        return LazyState(found, self.encoding, workflow_id)
 
     def _printable(self, workflow: Workflow) -> Workflow:
         """Return the workflow with loaders for what it prints: its steps, or its items if it is a map."""
@@ -658,6 +694,14 @@ def _key_in(reference: str) -> str | None:
         return ArtifactRef.from_text(reference).key
     except CheckpointError:
         return None
+
+
+def _last_turn(inputs: Iterable[Payload]) -> list[Turn]:
+    """Return the only turn; or the turns before the last one as one, and the last one."""
+    first = Turn(0, frozenset(payload.name for payload in inputs))
+    last = max((payload.superstep for payload in inputs), default=0)
+    names = frozenset(payload.name for payload in inputs if payload.superstep == last)
+    return [first, Turn(last, names)] if last else [first]
 
 
 async def in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

@@ -1,13 +1,14 @@
-"""Deltas: a version that extends the one before it is stored as what was added."""
+"""Deltas: patches of bytes that grow, and items that are added to lists."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Any, NamedTuple
 from zlib import crc32
 
-_LEAST, _MOST = 256, 64 * 1024 * 1024  # bytes of values that are looked at
+LEAST, _MOST = 256, 64 * 1024 * 1024  # bytes of values that are looked at
 _HEADS = [(before, now) for before in range(6) for now in range(6)]  # lengths that a changed header may have
 _TAIL = 16  # bytes at the end that usually change
 _GLANCE = 32
@@ -15,6 +16,39 @@ _MISFIT = "a patch of a growing value does not fit to what it extends"
 
 # Begin and end of the piece that is kept, length of what goes before it, checksum of the result.
 _PIECE = struct.Struct(">QQII")
+
+
+class Added(NamedTuple):
+    """What a step adds to a list: the value of its output, as a store keeps it."""
+
+    items: list[Any]
+    node: int  # its index in the graph: those of one superstep stand in this order
+    late: int  # by how much its superstep is later than the one that it belongs to
+    anew: bool  # whether the list starts anew
+    begin: int  # the superstep from which on the list is stored
+
+    @property
+    def mark(self) -> str:
+        """The part of the stored format that says where the items stand."""
+        return f"&{'=' if self.anew else ''}{self.node}" + (f"-{self.late}" if self.late else "")
+
+
+class Stands(NamedTuple):
+    """Where stored items of a list stand, by what their format says."""
+
+    node: int  # the index of the node
+    late: int  # by how much their superstep is later than the one that they belong to
+    anew: bool  # whether the list starts anew
+
+
+@lru_cache(maxsize=1024)
+def stands(written: str) -> Stands | None:
+    """Return what a stored format says of items of a list, None for other values and damaged formats."""
+    _, is_added, mark = written.partition("+")[0].partition("&")
+    node, _, late = mark.rstrip("@").removeprefix("=").partition("-")
+    if not is_added or not node.isdigit() or not (late or "0").isdigit() or written.startswith("!"):
+        return None
+    return Stands(int(node), int(late or 0), mark.startswith("="))
 
 
 class Grown(NamedTuple):
@@ -33,30 +67,30 @@ class Growth:
 
     def __init__(self, load: Callable[[str], Grown | None] | None = None) -> None:
         self._load = load  # how to look up what was stored before this run
-        self._last: dict[str, Grown | None] = {}
+        self.last: dict[str, Grown | None] = {}
 
     def patch(self, name: str, superstep: int, idx: int, raw: bytes) -> tuple[bytes, int | None]:
         """Return the bytes to store: a patch and where its chain begins, or all of them."""
-        if not _LEAST <= len(raw) <= _MOST:
-            self._last[name] = None
+        if not LEAST <= len(raw) <= _MOST:
+            self.last[name] = None
             return raw, None
-        if name not in self._last and self._load is not None:
-            self._last[name] = self._load(name)
-        last = self._last.get(name)
+        if name not in self.last and self._load is not None:
+            self.last[name] = self._load(name)
+        last = self.last.get(name)
         if last is not None and (last.superstep, last.idx) > (superstep, idx):
             return raw, None  # a sibling that began later has ended earlier; it is what others extend
         if last is not None and last.superstep < superstep and last.links < len(raw) // 16:
             found = difference(last.raw, raw)
             size = last.size + len(found)
             if 2 * len(found) <= len(raw) and size <= 2 * len(raw):
-                self._last[name] = Grown(raw, superstep, idx, last.base, last.links + 1, size)
+                self.last[name] = Grown(raw, superstep, idx, last.base, last.links + 1, size)
                 return found, last.base
-        self._last[name] = Grown(raw, superstep, idx, superstep, 1, len(raw))
+        self.last[name] = Grown(raw, superstep, idx, superstep, 1, len(raw))
         return raw, None
 
     def forget(self, name: str) -> None:
         """Let the next version be stored as a whole, because the last one was not stored."""
-        self._last[name] = None
+        self.last[name] = None
 
 
 def difference(before: bytes, now: bytes) -> bytes:

@@ -6,13 +6,13 @@ import warnings
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any, Unpack
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, cast
 from zlib import crc32
 
-from hypergraph import checkpointers as stores  # a serializer is loaded on first access
 from hypergraph.checkpointers.artifacts import ArtifactRef, ArtifactStore
 from hypergraph.checkpointers.clock import now
-from hypergraph.checkpointers.deltas import Grown, Growth, applied
+from hypergraph.checkpointers.deltas import LEAST, Added, Grown, Growth, Stands, applied, stands
 from hypergraph.checkpointers.records import (
     ANSWER,
     PAUSE,
@@ -31,7 +31,7 @@ from hypergraph.checkpointers.status import StepStatus
 from hypergraph.exceptions import CheckpointError, DecryptionError
 from hypergraph.records import PauseInfo
 from hypergraph.values.codecs import CodecChain
-from hypergraph.values.undecodable import Undecodable, UnknownClassError
+from hypergraph.values.undecodable import Undecodable, UnknownClassError, public_text
 
 if TYPE_CHECKING:
     from hypergraph.values.serializers import Serializer
@@ -89,7 +89,9 @@ class Encoding:
     def __getattr__(self, name: str) -> Any:  # called while a slot is empty
         if name not in ("serializer", "tag", "format"):
             raise AttributeError(name)
-        self._use(stores.JsonSerializer())
+        from hypergraph.values.serializers import JsonSerializer  # loaded on first access
+
+        self._use(JsonSerializer())
         return getattr(self, name)
 
     def varied(self, serializer: Serializer | None = None, *, artifacts: bool = True) -> Encoding:
@@ -178,13 +180,21 @@ class Encoding:
         Raises CheckpointError when the artifact store fails.
         """
         try:
+            added = value if isinstance(value, Added) else None
+            if added is not None:
+                value = added.items
             if self.redact is not None and name not in (PAUSE, ANSWER):
                 value = self.redact(place.node, name, value)
             raw = self._serialized(name, value, place)
-            base = None
-            if growth is not None:
+            base, tag = None, self.tag
+            if added is not None:
+                base, tag = added.begin, tag + added.mark
+            elif growth is not None and len(raw) < LEAST:
+                growth.last[name] = None
+            elif growth is not None:
                 raw, base = growth.patch(name, place.superstep, place.idx, raw)
-            tag, data = self.tag if base is None else self.tag + "~", raw
+                tag = tag if base is None else tag + "~"
+            data = raw
             if self.chain.format:
                 data = self.chain.encode(
                     raw, self._identity(place.workflow_id, name, place, tag, version=version)
@@ -192,7 +202,7 @@ class Encoding:
         except CheckpointError:
             raise
         except Exception as error:
-            reason = f"{type(error).__name__}: {error}"
+            reason = public_text(error)  # the text of others may quote the value, also in an encrypted store
             where = f"workflow {place.workflow_id!r}, " + (
                 f"node {place.node!r}" if place.node else "an input"
             )
@@ -217,7 +227,7 @@ class Encoding:
                 raise
             warnings.warn(
                 f"The value of {name!r} can be stored, but not restored (workflow {place.workflow_id!r}, an "
-                f"input); pass it again on resume. {error}",
+                f"input); pass it again on resume. {public_text(error).partition(': ')[2]}",
                 stacklevel=2,
             )
             return self.serializer.without_types().serialize(value)
@@ -234,7 +244,7 @@ class Encoding:
 
     def made_whole(self, workflow_id: str, payload: Payload) -> Payload:
         """Return a payload that extends nothing any more; raises what `whole` raises."""
-        tag = payload.format.partition("+")[0].rstrip("~@")
+        tag = _tag(payload.format)
         whole = payload._replace(base=None, parts=())
         return self._again(whole, self.whole(workflow_id, payload), tag, workflow_id)
 
@@ -268,6 +278,8 @@ class Encoding:
         if payload.data is None:
             return Undecodable(f"not stored: {payload.format[1:]}")
         try:
+            if payload.base is not None and payload.is_added:
+                return self._list(workflow_id, payload)
             raw = self.whole(workflow_id, payload)
             found = self.serializer.deserialize(raw)
             if type(found) is Undecodable:
@@ -284,11 +296,49 @@ class Encoding:
         """
         if payload.base is None:
             return self._raw(workflow_id, payload)
+        if payload.is_added:
+            return self.serializer.serialize(self._list(workflow_id, payload))
         *links, last = (*payload.parts, payload)
         if not links or links[0].base is not None:
             raise ValueError("the beginning of a growing value is not stored any more")
         raw = self._raw(workflow_id, links[0])
         return applied(raw, (self._raw(workflow_id, link) for link in (*links[1:], last)))
+
+    def segments(self, workflow_id: str, payload: Payload) -> Segments:
+        """Return an appended list, and what each step has added to it.
+
+        Raises ValueError for what this store cannot read, CheckpointError for what is gone or locked away.
+        """
+        items, found = [], []
+        for row in _in_order(payload):
+            more = self._items(workflow_id, self._raw(workflow_id, row))
+            items += more
+            if row.is_added:
+                found.append((row, len(more)))
+        return Segments(items, found)
+
+    def _list(self, workflow_id: str, payload: Payload) -> list[Any]:
+        """Return an appended list, read at once where that is possible; raises what `segments` raises."""
+        raw, plain = [], {self.tag: not self.chain.format}  # formats that need no more than a checksum
+        for row in _in_order(payload):
+            written, data = row.format, row.data
+            if written not in plain:
+                is_bare = "+" not in written and not written.endswith("@")
+                plain[written] = not self.chain.format and is_bare and _tag(written) == self.tag
+            if data is None or not plain[written] or crc32(data) != row.checksum:
+                data = self._raw(workflow_id, row)
+            raw.append(data)
+        joined = self.serializer.joined(raw)
+        if joined is not None:
+            return self._items(workflow_id, joined)
+        return [item for data in raw for item in self._items(workflow_id, data)]
+
+    def _items(self, workflow_id: str, raw: bytes) -> list[Any]:
+        found = self.serializer.deserialize(raw)
+        if not isinstance(found, list | tuple):
+            reason = found.reason if isinstance(found, Undecodable) else f"it is {type(found).__name__}"
+            raise ValueError(f"a part of the list cannot be read: {reason}")
+        return list(found) if type(found) is not list else found
 
     def reads(self, workflow_id: str, payload: Payload) -> bool:
         """Say whether this store can read a value."""
@@ -300,7 +350,7 @@ class Encoding:
 
     def grown(self, workflow_id: str, payload: Payload) -> Grown | None:
         """Return what a later version can extend, None if it cannot be read."""
-        if payload.data is None or payload.format.partition("+")[0].rstrip("~@") != self.tag:
+        if payload.data is None or payload.is_added or _tag(payload.format) != self.tag:
             return None
         try:
             raw = self.whole(workflow_id, payload)
@@ -319,7 +369,8 @@ class Encoding:
         if crc32(data) != payload.checksum:
             raise ValueError("the stored bytes are damaged: their checksum does not match")
         tag, _, codecs = written.partition("+")
-        if tag.removesuffix("~") != self.tag and not self._reads(tag.removesuffix("~")):
+        plain = _tag(written)
+        if plain != self.tag and not self._reads(plain):
             raise ValueError(f"written as {tag!r}, this store reads {self.tag!r}")
         if written != payload.format:  # a reference
             data = self._artifact(data)
@@ -415,6 +466,43 @@ class Encoding:
         )
 
 
+class Segments(NamedTuple):
+    """An appended list, and what each step has added to it, in order."""
+
+    items: list[Any]
+    added: list[tuple[Payload, int]]  # how it is stored, and how many items it has
+
+
+def _in_order(payload: Payload) -> list[Payload]:
+    """Return what an appended list consists of: what it begins with, and what steps have added since.
+
+    Versions say what has been added since the list was stored as a whole, places in which order.
+    """
+    start, placed, is_anew = None, [], False
+    for row in (*payload.parts, payload):
+        found = stands(row.format) if row.base is not None else None
+        if found is None:
+            start = row if start is None or row.version > start.version else start
+        else:
+            placed.append((row.superstep - found.late, found.node, row.idx, row))  # indexes are unique
+            is_anew = is_anew or found.anew
+    placed.sort()
+    added = [place[3] for place in placed]
+    if start is not None:
+        since = start.version
+        added = [row for row in added if row.version > since]
+    begins = [n for n, row in enumerate(added) if cast(Stands, stands(row.format)).anew] if is_anew else ()
+    if begins:
+        return added[begins[-1] :]
+    return added if start is None else [start, *added]
+
+
+@lru_cache(maxsize=1024)
+def _tag(written: str) -> str:
+    """Return the serializer that wrote a format."""
+    return written.partition("+")[0].partition("&")[0].rstrip("~@")
+
+
 def _facts(record: StepRecord, store_id: bytes) -> bytes:
     """Return what a resume goes by in a step, as bytes that are the same after every way of storing it."""
     import msgspec  # only encrypted stores need it here
@@ -425,6 +513,8 @@ def _facts(record: StepRecord, store_id: bytes) -> bytes:
         *(record.input_versions, record.output_versions, record.wait_versions),
         decision if decision is None or isinstance(decision, str) else list(decision),
         *(record.partial, record.cached, record.visit, record.child_workflow_id, record.retry_of),
+        # An answer that is not used yet is a value of its own, added after the step was sealed.
+        record.answered_by if record.answer is None else None,
     )
     return store_id + msgspec.json.encode(facts, order="deterministic")
 
@@ -437,7 +527,9 @@ class LazyState(Mapping[str, Any]):
         payloads: Iterable[Payload] = (),
         encoding: Encoding | None = None,
         workflow_id: str = "",
+        link: Callable[[Payload], Payload] | None = None,  # how to find what a payload extends
     ) -> None:
+        self._link = link
         self._encoding = encoding if encoding is not None else Encoding()
         self._workflow_id = workflow_id
         self._payloads = {payload.name: payload for payload in payloads if payload.data is not None}
@@ -445,7 +537,7 @@ class LazyState(Mapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._values:
-            self._values[name] = self._encoding.value(self._workflow_id, self._payloads[name])
+            self._values[name] = self._encoding.value(self._workflow_id, self.payload(name))
         return self._values[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -458,8 +550,30 @@ class LazyState(Mapping[str, Any]):
         return name in self._payloads
 
     def payload(self, name: str) -> Payload:
-        """Return the encoded value of a name, with its size and position."""
-        return self._payloads[name]
+        """Return the encoded value of a name, with its size and position, and with what it extends."""
+        payload = self._payloads[name]
+        if self._link is not None and payload.base is not None and not payload.parts:
+            payload = self._payloads[name] = self._link(payload)
+        return payload
+
+    def begin(self, name: str) -> int:
+        """Return the superstep from which on rows of a value matter."""
+        payload = self._payloads[name]
+        return payload.superstep if payload.base is None else payload.base
+
+    def is_patch(self, name: str) -> bool:
+        """Say whether a value is stored as a patch of bytes."""
+        payload = self._payloads[name]
+        return payload.base is not None and not payload.is_added
+
+    def segments(self, name: str) -> Segments | None:
+        """Return an appended list and what each step has added, None for what is not, or cannot be read."""
+        if not self._payloads[name].is_added:
+            return None
+        try:
+            return self._encoding.segments(self._workflow_id, self.payload(name))
+        except Exception:  # as in `Encoding.value`, which says why
+            return None
 
     def before(self, earlier: Iterable[Payload]) -> LazyState:
         """Return an earlier state of the same workflow; what is in both is decoded once."""

@@ -13,6 +13,7 @@ from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.display import jsonable
 from hypergraph.scheduling import Ambiguity, Layout, Part, Standing
 from hypergraph.structure import StoredGraph, readable_graph
+from hypergraph.values.undecodable import Undecodable
 
 if TYPE_CHECKING:
     from hypergraph.checkpointers.base import Checkpointer
@@ -48,6 +49,44 @@ class Origin:
             "sources": jsonable(self.sources),
             "step": self.step.to_dict() if self.step else None,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Addition:
+    """One item of an appended list, and the step that added it."""
+
+    value: Any  # the item
+    node: str | None  # which node added it; None if the list began with it
+    superstep: int | None  # when; None if the list began with it
+    index: int | None  # of the step; None if the list began with it
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the item as JSON primitives."""
+        return {
+            "value": jsonable(self.value),
+            "node": jsonable(self.node),
+            "superstep": self.superstep,
+            "index": self.index,
+        }
+
+
+def additions(store: Checkpointer, workflow_id: str, name: str, superstep: int | None) -> list[Addition]:
+    """Return the items of an appended list with the steps that added them; see `Checkpointer.appended`."""
+    state = store.lazy_state(workflow_id, superstep)
+    if name not in state:
+        return []
+    found, value = state.segments(name), state[name]
+    if isinstance(value, Undecodable):
+        raise ValueError(f"{name!r} of workflow {workflow_id!r} cannot be read: {value.reason}")
+    if found is None:
+        raise ValueError(f"{name!r} of workflow {workflow_id!r} is not a list that nodes append to")
+    nodes = {step.idx: step.node for step in store.backend.read_outlines(workflow_id)}
+    begun = len(found.items) - sum(length for _, length in found.added)
+    made = [Addition(item, None, None, None) for item in found.items[:begun]]
+    for payload, length in found.added:
+        items = found.items[len(made) : len(made) + length]
+        made += [Addition(item, nodes.get(payload.idx), payload.superstep, payload.idx) for item in items]
+    return made
 
 
 @dataclass(frozen=True, slots=True)

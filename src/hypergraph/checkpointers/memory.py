@@ -448,7 +448,7 @@ class Row:
     def put(self, step: EncodedStep, encoding: Encoding) -> None:
         """Add a step, or replace one; values that extend those of its superstep become whole before."""
         superstep = step.record.superstep
-        for later in _with_chains(self.steps.values()):
+        for later in _with_chains(self.steps.values(), self.inputs):
             if later.record.superstep > superstep:
                 payloads = [_whole(p, self.workflow.id, encoding) for p in later.payloads]
                 self.steps[place(later)] = later._replace(payloads=payloads)
@@ -460,7 +460,7 @@ class Row:
 
     def ordered(self) -> list[EncodedStep]:
         """Return the steps in order of their index, growing values with what they extend."""
-        return sorted(_with_chains(self.steps.values()), key=lambda step: step.record.index)
+        return sorted(_with_chains(self.steps.values(), self.inputs), key=lambda step: step.record.index)
 
     def outputs(self) -> Iterator[Dated]:
         """Yield the outputs of completed steps, in order."""
@@ -476,14 +476,15 @@ class Row:
         """Drop values that no state at or after a superstep contains; what extends them becomes whole."""
         at_last = [payload for at, payload in self.outputs() if at == before]
         needed = {
-            _at(payload): _whole(payload, self.workflow.id, encoding)
+            _at(part): part if part.is_added else _whole(part, self.workflow.id, encoding)
             for payload in (*latest(self.outputs(), before), *at_last)
+            for part in (*(payload.parts if payload.is_added else ()), payload)
         }
         for at, step in list(self.steps.items()):
             if at[0] <= before:
                 kept = [_kept(payload, needed, at[0] < before) for payload in step.payloads]
                 self.steps[at] = step._replace(payloads=kept)
-        given = {_at(payload): payload for payload in latest(self.given(), before)}
+        given = {_at(payload): payload for payload in latest(self.given(), before)} | needed
         self.inputs = [(at, _kept(payload, given, at < before)) for at, payload in self.inputs]
 
 
@@ -506,12 +507,34 @@ def bare(step: EncodedStep) -> EncodedStep:
 
 
 def latest(dated: Iterable[Dated], upto: int | None) -> list[Payload]:
-    """Return the last payload of each name up to and including a superstep."""
-    return list({item.name: item for at, item in dated if upto is None or at <= upto}.values())
+    """Return the last payload of each name up to and including a superstep.
+
+    Of what was added to a list it is that of the last superstep: a step may begin after one of a later one.
+    """
+    found: dict[str, Payload] = {}
+    for at, item in dated:
+        before = found.get(item.name)
+        is_older = before is not None and before.is_added and item.is_added and before.superstep > at
+        if not is_older and (upto is None or at <= upto):
+            found[item.name] = item
+    return list(found.values())
 
 
-def _with_chains(steps: Iterable[EncodedStep]) -> Iterator[EncodedStep]:
-    """Yield the steps, growing values with what they extend: the last results of earlier supersteps."""
+def _with_chains(steps: Iterable[EncodedStep], inputs: Iterable[Dated]) -> Iterator[EncodedStep]:
+    """Yield the steps, growing values with what they extend: the last results of earlier supersteps.
+
+    Items of a list come with all that was added since it began, and with what it began with.
+    """
+    lists: dict[str, list[Payload]] = {}
+    for _, payload in sorted(inputs, key=lambda item: item[0]):
+        lists.setdefault(payload.name, []).append(payload)
+
+    def parts(payload: Payload) -> tuple[Payload, ...]:
+        if not payload.is_added:
+            return chains.get(payload.name, ())
+        first, here = payload.base or 0, payload.superstep
+        return tuple(part for part in lists.get(payload.name, ()) if first <= part.superstep <= here)
+
     chains: dict[str, tuple[Payload, ...]] = {}
     in_order = sorted(steps, key=lambda step: (step.record.superstep, step.record.index))
     for _, siblings in groupby(in_order, key=lambda step: step.record.superstep):
@@ -519,11 +542,13 @@ def _with_chains(steps: Iterable[EncodedStep]) -> Iterator[EncodedStep]:
         for step in siblings:
             yield step._replace(
                 payloads=[
-                    payload if payload.base is None else payload._replace(parts=chains.get(payload.name, ()))
+                    payload if payload.base is None else payload._replace(parts=parts(payload))
                     for payload in step.payloads
                 ]
             )
             if step.record.status is StepStatus.COMPLETED:
+                for payload in step.payloads:
+                    lists.setdefault(payload.name, []).append(payload)
                 latest.update((payload.name, payload) for payload in step.payloads)
         for name, payload in latest.items():
             chains[name] = (*(() if payload.base is None else chains.get(name, ())), payload)

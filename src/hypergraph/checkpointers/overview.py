@@ -1,4 +1,4 @@
-"""Overview of one workflow: its record, owner, first steps, counts, children, first error and pause."""
+"""Overview of one workflow: its record, owner, first steps, counts, children, first error and questions."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from hypergraph.checkpointers.backend import Owner, StepTally
 from hypergraph.checkpointers.history import History
 from hypergraph.checkpointers.query import Query
+from hypergraph.checkpointers.questions import Question
 from hypergraph.checkpointers.records import StepRecord, Workflow
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
-from hypergraph.records import PauseInfo
 
 if TYPE_CHECKING:
     from hypergraph.checkpointers.base import Checkpointer
@@ -39,7 +39,7 @@ class Overview:
     is_map: bool  # the children are items of a map
     first_error: StepRecord | None  # in the nested run or item where it happened
     child_errors: dict[str, StepRecord]  # of listed children that failed: id -> the step that failed
-    pause: PauseInfo | None  # of a PAUSED workflow; values in artifacts are not fetched
+    questions: list[Question]  # open ones, of nested runs and items too; artifacts are not fetched
     next: tuple[str, ...] | None  # nodes that would run next; None if the history is longer than LONG
     forks: list[str]  # ids, at most FORKS
 
@@ -69,7 +69,7 @@ def _overview(store: Checkpointer, workflow_id: str, steps: int) -> Overview | N
         is_map=is_map,
         first_error=_first_error(store, workflow_id, tallies),
         child_errors={child: step for child, step in errors.items() if step is not None},
-        pause=_pause(store, workflow, tallies),
+        questions=[] if workflow.status is WorkflowStatus.COMPLETED else store.questions(workflow_id),
         next=() if is_map else _next(store, workflow, tallies),
         forks=[fork.id for fork in forks],
     )
@@ -132,14 +132,6 @@ def _first_error(
         if found is not None:
             return found
     return None
-
-
-def _pause(store: Checkpointer, workflow: Workflow, tallies: Sequence[StepTally]) -> PauseInfo | None:
-    if workflow.status is not WorkflowStatus.PAUSED:
-        return None
-    paused = [tally.last for tally in tallies if tally.status is StepStatus.PAUSED]
-    step = store.step(workflow.id, max(paused)) if paused else None
-    return None if step is None else step.pause
 
 
 def _next(store: Checkpointer, workflow: Workflow, tallies: Sequence[StepTally]) -> tuple[str, ...] | None:

@@ -16,12 +16,12 @@ from hypergraph.records import PauseInfo
 if TYPE_CHECKING:
     from hypergraph.checkpointers.base import Checkpointer
 
-_UNFINISHED = frozenset({WorkflowStatus.PAUSED, WorkflowStatus.ACTIVE})
+_UNFINISHED = frozenset(WorkflowStatus) - {WorkflowStatus.COMPLETED}
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """An open question, as seen from one workflow."""
+    """An open question, as seen from one workflow; `store.questions(id)` returns them."""
 
     step: StepRecord  # that asks it: of the workflow itself, of a nested graph or of an item
     pause: PauseInfo  # what it asks; its keys lead from the workflow to the answer
@@ -124,6 +124,12 @@ def record_answers(
                 f"Node {question.pause.node_name!r} of workflow {workflow_id!r} also needs "
                 f"{', '.join(map(repr, missing))}. Give all of them in one call."
             )
+        if question.inner:
+            raise WorkflowError(
+                f"{given[0]!r} of workflow {workflow_id!r} is asked inside a graph that keeps no history, so "
+                "there is no step to keep the answer with. Pass it to run(), with all others of that graph.",
+                workflow_id=workflow_id,
+            )
         own = question.own(answers)
         if question.step.answer is None:
             written.append(store.encoding.answer(question.step, own, by))
@@ -143,7 +149,7 @@ def _refuse_unasked(
         if _is_unlike(store, known, value):
             raise answered(workflow_id, key)
         return
-    keys = [key for question in questions for key in question.keys]
+    keys = [key for question in questions if question.step.answer is None for key in question.keys]
     listed = f"It asks for: {', '.join(map(repr, keys))}." if keys else "It asks nothing."
     hint = did_you_mean(key, keys) or listed
     raise WorkflowError(f"Workflow {workflow_id!r} does not ask for {key!r}. {hint}", workflow_id=workflow_id)

@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any, NamedTuple, TypedDict, TypeVar
 
 from hypergraph.checkpointers.clock import now
+from hypergraph.checkpointers.deltas import stands
 from hypergraph.checkpointers.policy import CheckpointPolicy
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.display import Table, as_html, as_text, execution_time, first_line, jsonable, plural, run_time
@@ -376,13 +377,18 @@ class Payload(NamedTuple):
     data: bytes | None
     superstep: int = 0  # of the step that made it, or before which it was given,
     idx: int = 0  # and the index of that step; of what was given its version, as a negative number
-    base: int | None = None  # of a patch: the superstep in which its chain begins
+    base: int | None = None  # of a patch, and of items of a list: the superstep in which the chain begins
     parts: tuple[Payload, ...] = ()  # the chain before it, once it was read
 
     @property
     def is_artifact(self) -> bool:
         """Whether the data is a reference."""
         return self.format.endswith("@")
+
+    @property
+    def is_added(self) -> bool:
+        """Whether the data is what a step added to a list."""
+        return self.base is not None and stands(self.format) is not None
 
 
 def since_whole(chain: Sequence[Payload]) -> tuple[Payload, ...]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypergraph.cli.arguments import Namespace
 from hypergraph.display import Block
-from hypergraph.views.address import DEFAULT, lists_at
+from hypergraph.views.address import DEFAULT, is_server, lists_at
 from hypergraph.views.problems import USAGE, Problem
 
 if TYPE_CHECKING:
@@ -49,27 +50,47 @@ def settings() -> dict[str, Any]:
     """Return [tool.hypergraph] of pyproject.toml, empty without one; `db` may be relative to that file.
 
     Raises:
-        Problem: the file cannot be read.
+        Problem: the file cannot be read, or another user can write it.
     """
     folder = os.getcwd()
     while not os.path.isfile(path := os.path.join(folder, "pyproject.toml")):
         if folder == (folder := os.path.dirname(folder)):
             return {}
-    with open(path, "rb") as file:
-        if b"tool.hypergraph" not in file.read():  # most projects have no such table, and need no parser
-            return {}
-    found: dict[str, Any] = _parsed(path).get("tool", {}).get("hypergraph", {})
+    try:
+        with open(path, "rb") as file:
+            content, writable = file.read(), _is_of_others(os.lstat(path), os.fstat(file.fileno()))
+    except OSError as error:
+        raise Problem(USAGE, f"Cannot read {path}: {error}") from error
+    if b"tool.hypergraph" not in content:  # most projects have no such table, and need no parser
+        return {}
+    if writable:
+        raise Problem(
+            USAGE,
+            f"{path} belongs to another user, or everyone can write it: its settings are not used",
+            "Give --db or HYPERGRAPH_DB, work in another folder, or take over the file (chown, chmod o-w)",
+        )
+    found: dict[str, Any] = _parsed(path, content).get("tool", {}).get("hypergraph", {})
     database = found.get("db")
-    if isinstance(database, str) and "://" not in database:
+    if isinstance(database, str) and "://" not in database and not is_server(database):
         found["db"] = os.path.join(folder, database)
     return found
 
 
-def _parsed(path: str) -> dict[str, Any]:
+def _is_of_others(*found: os.stat_result) -> bool:
+    """Return whether a file, or the link to it, is another user's: whose settings choose a server for us."""
+    if not hasattr(os, "geteuid"):  # Windows, where a search does not leave the folders of a user
+        return False
+    trusted = {0, os.geteuid()}
+    return any(
+        each.st_uid not in trusted or (not stat.S_ISLNK(each.st_mode) and each.st_mode & stat.S_IWOTH)
+        for each in found
+    )
+
+
+def _parsed(path: str, content: bytes) -> dict[str, Any]:
     import tomllib
 
     try:
-        with open(path, "rb") as file:
-            return tomllib.load(file)
-    except (OSError, ValueError) as error:
+        return tomllib.loads(content.decode())
+    except ValueError as error:
         raise Problem(USAGE, f"Cannot read {path}: {error}") from error

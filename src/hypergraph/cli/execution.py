@@ -187,7 +187,7 @@ def _run(order: Order, store: Checkpointer | None) -> RunResult | MapResult:
 def _watchers(lines: bool) -> list[EventProcessor]:
     if sys.stderr.isatty() and importlib.util.find_spec("rich") is not None:
         return [RichProgressProcessor()]
-    return [RichProgressProcessor(force_mode="non-tty")] if lines or sys.stderr.isatty() else []
+    return [RichProgressProcessor(force_mode="non-tty")] if lines else []
 
 
 def _prints_to(quiet: bool) -> Any:
@@ -238,7 +238,7 @@ def _blocks(result: RunResult | MapResult, view: RunView, order: Order) -> Itera
     elif result.log is not None and result.log.steps:
         stats = result.log.node_stats
         looped = len(stats) < len(result.log.steps)
-        yield stats_table(stats) if looped else step_table(result.log.steps)
+        yield stats_table(stats) if looped else _supersteps(step_table(result.log.steps))
     if view["outputs"]:
         yield _outputs(view["outputs"])
     if view["error"] is not None:
@@ -248,11 +248,20 @@ def _blocks(result: RunResult | MapResult, view: RunView, order: Order) -> Itera
             yield f"Completed items are stored. To run the others: the same command with {again}"
         elif order.workflow_id:
             yield f"Completed steps are stored. Fix the cause, then resume: {order.resuming()}"
-    if view["question"] is not None:
-        asked = view["question"]
+    for asked in view["questions"][:ROWS]:
         yield f"{asked['node']} waits for an answer: {asked['type']} {asked['text']}"
         if order.workflow_id:
-            yield f"Answer: {order.resuming(*(f'{key}=...' for key in asked['keys']))}"
+            keys = [f"{key}=..." for key in asked["keys"]]
+            answering = quoted("hypergraph", "answer", order.workflow_id, *keys)
+            yield f"Answer: {answering if order.is_map else order.resuming(*keys)}"
+    if len(view["questions"]) > ROWS:
+        yield f"... and {plural(len(view['questions']) - ROWS, 'more question')}"
+
+
+def _supersteps(table: Table) -> Table:
+    """Return a table of a log in the words of the commands, where a step has an index of its own."""
+    headings = ["Superstep" if heading == "Step" else heading for heading in table.headings]
+    return table._replace(headings=tuple(headings))
 
 
 def _items(items: list[ItemView]) -> Table:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import enum
 import json
+import re
 import sys
 import typing
 from collections.abc import Collection, Iterable
@@ -64,6 +65,8 @@ def fitted(name: str, value: Any, declared: Any, *, is_text: bool) -> Any:
 def _declared(graph: Graph, name: str, mapped: Collection[str]) -> Any:
     """Return the type of an input or answer, None if the graph declares none."""
     head, dot, rest = name.partition(".")
+    if dot and re.fullmatch(r"item-\d+", head):
+        return _declared(graph, rest, ())  # an answer to one item of a map
     inner = next((node.nested_graph for node in graph.iter_nodes() if dot and node.name == head), None)
     if inner is not None:
         return _declared(inner, rest, mapped)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TextIO
 
 from hypergraph.checkpointers.clock import now
 from hypergraph.cli.call import Reply
-from hypergraph.display import Block, Table, as_text, columns, escape, execution_time, run_time
+from hypergraph.display import Block, Table, as_text, columns, escape, escape_json, execution_time, run_time
 from hypergraph.views.problems import Problem
 
 _COLOURS = {
@@ -48,7 +48,7 @@ class Screen:
             print(self._laid_out(reply))
         for number, command in enumerate(reply.next[:2]):
             lead = "     " if number else "\nnext:"
-            if database and " --db " not in command:
+            if database and not command.startswith("hypergraph --db "):
                 command = command.replace("hypergraph", quoted("hypergraph", "--db", database), 1)  # noqa: PLW2901 - the same command
             print(self._dim(f"{lead} {escape(command)}"))
 
@@ -133,7 +133,8 @@ def as_json(document: Any, indent: int | None = None) -> str:
     """Return a document as JSON text."""
     import json  # text output does not need it
 
-    return json.dumps(document, ensure_ascii=False, indent=indent, allow_nan=False)
+    # What json escapes is left: an end of a line in the result is between values.
+    return escape_json(json.dumps(document, ensure_ascii=False, indent=indent, allow_nan=False))
 
 
 def _statuses(blocks: Sequence[Block]) -> Iterator[str]:

@@ -84,6 +84,11 @@ COMMANDS = {
         DO,
         ("resume order-1", "resume order-1 approved=false", "resume @last-failed shop:orders"),
     ),
+    "answer": Command(
+        "answer open questions of a workflow, its nested runs and items",
+        DO,
+        ("answer order-1 approved=true --by ann", "answer batch item-3.approved=false"),
+    ),
     "fork": Command(
         "start a workflow from the history of another one",
         DO,
@@ -127,6 +132,7 @@ COMMANDS = {
     "completion": Command(
         "print a completion script for a shell", KEEP, ("completion bash >> ~/.bashrc", "completion fish")
     ),
+    "skill": Command("print or install instructions for coding agents", KEEP, ("skill", "skill --install -")),
     "doctor": Command("check the installation and the store", KEEP, ("doctor",)),
     "help": Command("show the help of a command", KEEP, ("help", "help resume")),
     "version": Command("print the version", KEEP, ("version", "--version")),

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from hypergraph.cli.output import duration, status
 from hypergraph.display import Table, bounded, execution_time, first_line, plural, run_time
 from hypergraph.runs.log import failed_status
-from hypergraph.views.step import PauseView, Step, StepValue
-from hypergraph.views.values import TEXT, Brief, StepRef, StoredValue
+from hypergraph.views.step import QuestionView, Step, StepValue
+from hypergraph.views.values import TEXT, Brief, Part, StepRef, StoredValue, ValueView
 from hypergraph.views.workflow import ChildCounts, NodeRow
 from hypergraph.views.workflows import WorkflowSummary
 
@@ -41,7 +41,8 @@ def step_status(step: Step) -> str:
         return failed_status(step["error"])
     if step["status"] == "completed" and (step["cached"] or step["replayed"]):
         return "cached" if step["cached"] else "skipped"
-    return step["status"] + (" (partial)" if step["partial"] else "")
+    answer = {"given": ", answered", "unused": ", answer unused"}.get(step["answer"] or "", "")
+    return step["status"] + answer + (" (partial)" if step["partial"] else "")
 
 
 def decision(step: Step) -> str:
@@ -92,6 +93,27 @@ def state_table(values: Sequence[StoredValue]) -> Table:
         "Value": [_content(value) for value in values],
     }
     return _without_empty(columns)
+
+
+def parts_table(parts: Sequence[Part], more: str = "") -> Table:
+    """Return a table with one row per item of a value, and of an appended list the steps that added them."""
+    columns: dict[str, list[object]] = {
+        "Key": [part["key"] for part in parts],
+        "Type": [part["type"] for part in parts],
+        "Size": [_size(part["size"]) for part in parts],
+        "Value": [part["text"] for part in parts],
+    }
+    if any(part["by"] for part in parts):
+        makers: dict[str, list[object]] = {"Added by": [made_by(part["by"]) for part in parts]}
+        columns = {"Key": columns.pop("Key"), **makers, **columns}
+    return Table(tuple(columns), list(zip(*columns.values(), strict=True)), more)
+
+
+def conversation_table(name: str, seen: ValueView) -> Table:
+    """Return the last items of an appended list: which step of which node added what."""
+    rows = [(part["key"], made_by(part["by"]), part["text"]) for part in seen["items"]]
+    more = f"... and {plural(seen['offset'], 'earlier item')}" if seen["offset"] else ""
+    return Table(("", "Added by", name), rows, more)
 
 
 def _without_empty(columns: dict[str, list[object]], more: str = "") -> Table:
@@ -173,11 +195,17 @@ def _of_user(traceback: str | None) -> str | None:
     return head + "".join(own) if own else traceback
 
 
-def question_lines(pause: PauseView) -> list[str]:
-    """Return the question of a paused run, and the inputs that take its answer."""
-    prompt = pause["prompt"]
-    keys = ", ".join(pause["response_keys"].values())
-    return [f"{pause['node']} waits for an answer (input {keys})", f"  {prompt['type']} {prompt['text']}"]
+def question_lines(questions: Sequence[QuestionView]) -> list[str]:
+    """Return the open questions of a run, and the keys that take their answers."""
+    lines = []
+    for question in questions[:ROWS]:
+        prompt = question["prompt"]
+        keys = ", ".join(question["response_keys"].values())
+        by = f" by {question['answered_by']}" if question["answered_by"] else ""
+        waits = f"answered{by}, resume to use it" if question["answered"] else "waits for an answer"
+        lines += [f"{question['node']} {waits} (input {keys})", f"  {prompt['type']} {prompt['text']}"]
+    left_out = len(questions) - ROWS
+    return lines + ([f"... and {plural(left_out, 'more question')}"] if left_out > 0 else [])
 
 
 def brief_text(value: Brief | None) -> str:

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from hypergraph.checkpointers.records import NewWorkflow, Workflow
+from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.durability.history import Stored
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.options import RunOptions
 from hypergraph.engine.run import Run
-from hypergraph.exceptions import GraphChangedError
+from hypergraph.exceptions import GraphChangedError, WorkflowError
 from hypergraph.graph.graph import Graph
 from hypergraph.graph.structure import structure_of
 from hypergraph.nodes.base import HyperNode
 from hypergraph.nodes.callable_node import CallableNode
-from hypergraph.nodes.signature import code_identity, sha256
+from hypergraph.nodes.signature import sha256
+from hypergraph.scheduling import bits
+from hypergraph.values.classes import forms_of
+
+RULES = 2  # of scheduling; unfinished work that was recorded under others is not continued
 
 
 def refuse_other_graph(graph: Graph, workflow: Workflow, options: RunOptions) -> None:
@@ -45,7 +50,17 @@ def refuse_other_graph(graph: Graph, workflow: Workflow, options: RunOptions) ->
 def changed_nodes(graph: Graph, stored: Stored) -> list[str]:
     """Return the nodes with recorded results whose code has changed since."""
     now, before, recorded = node_hashes(graph), stored.workflow.node_hashes, stored.finished
-    return [name for name, known in before.items() if name in recorded and now.get(name, known) != known]
+    differing = [n for n, known in before.items() if n in recorded and now.get(n, known) != known]
+    return [name for name in differing if not _makes_more(graph, stored, name)]
+
+
+def _makes_more(graph: Graph, stored: Stored, name: str) -> bool:
+    """Say whether a node differs only in that it makes more than it did: that is made when it is needed."""
+    node, known = graph.nodes[name], stored.workflow.node_hashes[name]
+    records = (r for r in stored.records if r.node_name == name and r.status is StepStatus.COMPLETED)
+    made = {output for record in records for output in record.output_versions}
+    outputs = tuple(output for output in node.data_outputs if output in made)
+    return outputs != node.data_outputs and _code_hash(node, outputs) == known
 
 
 def has_grown(graph: Graph, stored: Stored) -> bool:
@@ -66,13 +81,14 @@ def outdated_nodes(graph: Graph, stored: Stored, code_change: str) -> list[str]:
     if code_change == "error":
         shown = "\n".join(_difference(graph, stored, name) for name in changed)
         raise GraphChangedError(
-            f"Workflow {workflow_id!r}: the code of {listed} has changed since it was recorded.\n{shown}\n"
+            f"Workflow {workflow_id!r}: the code or wiring of {listed} has changed since it was recorded.\n"
+            f"{shown}\n"
             'Pass code_change="keep" to keep the recorded results, or "rerun" to run these nodes again.',
             workflow_id=workflow_id,
         )
     warnings.warn(
-        f"Workflow {workflow_id!r}: the code of {listed} has changed since it was recorded; the recorded "
-        f"{'result is' if len(changed) == 1 else 'results are'} kept. "
+        f"Workflow {workflow_id!r}: the code or wiring of {listed} has changed since it was recorded; the "
+        f"recorded {'result is' if len(changed) == 1 else 'results are'} kept. "
         f'Pass code_change="rerun" to run {"it" if len(changed) == 1 else "them"} again.',
         UserWarning,
         stacklevel=2,
@@ -84,9 +100,37 @@ def code_to_record(graph: Graph, stored: Stored, kept: Collection[str]) -> NewWo
     """Return the hashes to record, None if they are unchanged; kept results keep their old hash."""
     before = stored.workflow.node_hashes
     hashes = {n: before[n] if n in kept and n in before else now for n, now in node_hashes(graph).items()}
+    for name, now in node_hashes(graph).items():
+        if hashes[name] != now and _makes_more(graph, stored, name):
+            hashes[name] = now
     if hashes == before:
         return None
-    return NewWorkflow(graph_hash=graph.definition_hash, graph=structure_of(graph), node_hashes=hashes)
+    return NewWorkflow(graph_hash=graph.definition_hash, graph=recorded_structure(graph), node_hashes=hashes)
+
+
+def recorded_structure(graph: Graph) -> dict[str, Any]:
+    """Return the structure of a graph as it is recorded: with the version of the rules its runs follow."""
+    if "recorded" not in graph.memo:
+        graph.memo["recorded"] = {**structure_of(graph), "rules": RULES}
+    return graph.memo["recorded"]  # type: ignore[no-any-return]  # set one line above
+
+
+def refuse_other_rules(graph: Graph, workflow: Workflow) -> None:
+    """Raise WorkflowError for unfinished work whose course other rules of scheduling have decided.
+
+    Without gates and loops all rules give the same course.
+    """
+    if workflow.status is WorkflowStatus.COMPLETED or not (graph.has_cycles or graph.wiring.gates):
+        return
+    recorded = workflow.graph
+    if recorded is None or recorded.get("rules", 1) == RULES:
+        return
+    raise WorkflowError(
+        f"Workflow {workflow.id!r} is unfinished and was recorded by a release that scheduled loops and "
+        "gates in another way, so where it stands is unknown. Finish it with that release, or "
+        "run its inputs under a new workflow_id.",
+        workflow_id=workflow.id,
+    )
 
 
 def described(run: Run | MapRun, options: RunOptions) -> NewWorkflow:
@@ -95,7 +139,7 @@ def described(run: Run | MapRun, options: RunOptions) -> NewWorkflow:
     return NewWorkflow(
         graph_name=graph.name,
         graph_hash=graph.definition_hash,
-        graph=structure_of(graph),
+        graph=recorded_structure(graph),
         node_hashes=node_hashes(graph),
         parent_id=parent.workflow_id if parent is not None else None,
         parent_superstep=run.outer_superstep,
@@ -122,7 +166,7 @@ def _difference(graph: Graph, stored: Stored, name: str) -> str:
         )
         return f"-> {name}: {was} is now {is_now}"
     was, is_now = stored.workflow.node_hashes[name][:12], node_hashes(graph)[name][:12]
-    return f"-> {name}: its source has changed (hash {was} is now {is_now})"
+    return f"-> {name}: its source, or a class it names, has changed (hash {was} is now {is_now})"
 
 
 def node_hashes(graph: Graph) -> dict[str, str]:
@@ -132,9 +176,37 @@ def node_hashes(graph: Graph) -> dict[str, str]:
     return graph.memo["node_hashes"]  # type: ignore[no-any-return]  # set one line above
 
 
-def _code_hash(node: HyperNode) -> str:
+def _code_hash(node: HyperNode, outputs: Sequence[str] | None = None) -> str:
+    """Return the hash of a node, or the one it had when it made only these outputs."""
+    made = node.data_outputs if outputs is None else outputs
+    signals = node.outputs[len(node.data_outputs) :]
+    wiring = (*node.inputs, "->", *made, "and", *signals, "after", *node.wait_for)
     if isinstance(node, CallableNode):
-        return sha256(code_identity(node.func))
+        hints = [node.get_input_type(name) for name in node.inputs]
+        hints += [node.get_output_type(name) for name in made]
+        rules = map(str, getattr(node, "targets", ()))
+        return sha256(*node.code_parts, *wiring, *rules, *forms_of(h for h in hints if h is not None))
     if node.nested_graph is not None:
-        return sha256(*(f"{name}:{known}" for name, known in sorted(node_hashes(node.nested_graph).items())))
-    return node.definition_hash
+        inside = (f"{name}:{known}" for name, known in sorted(node_hashes(node.nested_graph).items()))
+        return sha256(*inside, *wiring, str(getattr(node, "map_config", None)))
+    return sha256(node.definition_hash, *wiring)
+
+
+def refuse_rerun(run: Run, stored: Stored, outdated: Collection[str]) -> None:
+    """Raise GraphChangedError if changed code leads to nodes that take what they made before.
+
+    What a node of a loop, or one that adds to a value, took at first is not there any more: to run it again
+    would continue the loop, and add a second time.
+    """
+    plan, layout = run.plan, run.admission.layout
+    reached = layout.reached_from((), [plan.index[name] for name in outdated if name in plan.index])
+    for step in (plan.steps[index] for index in bits(reached)):
+        taken = (set(step.outputs) & set(step.node.inputs)) - set(step.inward)
+        if step.name in stored.finished and (layout.home[step.index] or step.appends or taken):
+            raise GraphChangedError(
+                f"Workflow {stored.workflow.id!r} cannot run {', '.join(map(repr, outdated))} again: node "
+                f"{step.name!r} {'is in a loop' if layout.home[step.index] else 'adds to what it made'}, and "
+                "would continue from its last value. Use fork_from=... with an earlier superstep, another "
+                'workflow_id, or code_change="keep".',
+                workflow_id=stored.workflow.id,
+            )

@@ -27,6 +27,7 @@ class Origin:
     records: Sequence[StepRecord]
     inputs: dict[str, tuple[int, Any]]
     handed_over: bool
+    is_known: bool = True  # the store has the workflow, so its inputs are known
     state: dict[str, Any] = field(default_factory=dict)
 
     def beyond(self, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -72,7 +73,7 @@ def _handed_over(store: Checkpointer, history: Sequence[StepRecord]) -> Origin:
     state: dict[str, Any] = {}
     for record in history:
         state.update((record.status is StepStatus.COMPLETED and record.values) or {})
-    return Origin(source, last, history, inputs, handed_over=True, state=state)
+    return Origin(source, last, history, inputs, handed_over=True, is_known=known, state=state)
 
 
 def begin(
@@ -95,7 +96,8 @@ def begin(
         if not origin.handed_over
         else [store.encoding.encode(_copied(record, workflow_id)) for record in origin.records]
     )
-    inputs = {name: value for name, value in new.inputs.items() if name not in origin.inputs}
+    # What is given to the fork of a known workflow is news, whichever step had taken a default for it.
+    inputs = {} if source is not None and origin.is_known else dict(new.inputs)
     described = replace(
         new,
         forked_from=source,

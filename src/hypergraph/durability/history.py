@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -59,18 +60,28 @@ class ResumeState:
 
     first: int = 0  # the superstep with which its turn began
     last: int = -1  # the last superstep that has a record
+    entry: int = 0  # the superstep before which values enter that are given now
     shift: int = 0  # by how much supersteps are later than they would be without the failures so far
     next_index: int = 0
     levels: dict[int, int] = field(default_factory=dict)  # by step: the last superstep it has completed in
     versions: dict[str, int] = field(default_factory=dict)  # how often each name was written
-    visits: dict[int, int] = field(default_factory=dict)  # how often each step has completed
+    visits: dict[int, int] = field(default_factory=dict)  # how often each step has completed,
+    is_whole: bool = True  # of all steps that have ever run; else of those that were read
     remade: list[Step] = field(default_factory=list)  # what runs first, because values it made were not kept
     lost: dict[str, str] = field(default_factory=dict)  # node -> why values it made are not there
+    reopened: set[int] = field(default_factory=set)  # nested graphs of which only changed nodes run again
     waiting: dict[str, StepRecord] = field(default_factory=dict)  # open questions, by node
     rows: list[tuple[int, Step, str | None, Any]] = field(
         default_factory=list
     )  # what need not run again, its child, and what it decided
     look_up: LookUp | None = None  # how to find the run of a child
+    begins: dict[str, int] = field(default_factory=dict)  # by list: from which superstep on it is stored
+    unlisted: set[str] = field(default_factory=set)  # lists of which nothing is stored that could be extended
+
+    def round_of(self, step: Step, superstep: int) -> int | None:
+        """Return the superstep of a step had nothing failed, None if it only makes values again."""
+        is_remade = step in self.remade and superstep <= self.last + len(self.remade)
+        return None if is_remade else superstep - self.shift
 
     def raw_records(self) -> list[Any]:
         """Return what need not run again, in the form in which a run records what it does."""
@@ -84,7 +95,7 @@ class ResumeState:
     def remade_done(self, run: Run, step: Step) -> None:
         """Put what was made again into the state; the scheduler knows of it already."""
         for done, value in run.landed:
-            write(done, value, run.values)
+            write(done, value, run.values, run.lists)
         run.landed.clear()
 
 
@@ -117,6 +128,7 @@ class Replay:
         self.levels: dict[int, int] = {}
         self.visits: dict[int, int] = {}
         self.standing = Standing(admission.layout)
+        self.first = 0  # the superstep with which the turn began
 
     def run(self, turns: Sequence[Turn]) -> Standing:
         """Run through all turns and return where the last one stands."""
@@ -151,7 +163,7 @@ class Replay:
         """Return the last turn that began everything anew: what was before matters by its values only."""
         layout = self.admission.layout
         for number in range(len(turns) - 1, 0, -1):
-            if layout.reached_from(turns[number].names) == layout.scope:
+            if layout.reached_from(self.news_in(turns[number])) == layout.scope:
                 return number
         return 0
 
@@ -168,8 +180,46 @@ class Replay:
             self.levels[step.index] = record.round
             self.visits[step.index] = record.visit
 
+    def news_in(self, turn: Turn) -> frozenset[str]:
+        """Return the values of a turn that begin something anew.
+
+        What a fork is given for a name that was made inside a loop is not among them: it replaces the value,
+        and the round continues.
+        """
+        return turn.names - self._replaced(turn)
+
+    def _replaced(self, turn: Turn) -> frozenset[str]:
+        if turn.superstep not in self.stored.edited_at:
+            return frozenset()
+        home = self.admission.layout.home
+        made = {name for step in self.plan.steps if home[step.index] for name in step.outputs}
+        return frozenset(name for name in turn.names if name in made)
+
+    def _replace(self, name: str) -> None:
+        """Put another value in place of what a step of a loop has made last: its consumers take that."""
+        makers = [s for s in self.plan.steps if name in s.outputs and self.admission.layout.home[s.index]]
+        written = [w.node_name for w in self.writes.get(name, []) if w is not None and w is not EARLIER]
+        maker = next((s for s in makers if s.name in written[-1:]), makers[0])
+        if self.standing.due >> maker.index & 1:
+            warnings.warn(
+                f"The value given for {name!r} is not used: node {maker.name!r} makes it again first. "
+                "Fork from a superstep after it.",
+                UserWarning,
+                stacklevel=2,
+            )
+        self.standing.finish(maker.index, [other for other in maker.outputs if other != name])
+        self.standing.events.clear()
+
     def begin(self, turn: Turn, reached: int | None = None) -> None:
         """Begin a turn with news, or with steps that must run again."""
+        self.first = turn.superstep
+        replaced = self._replaced(turn)
+        if replaced and not (reached or turn.names - replaced):
+            for name in sorted(replaced):
+                self._replace(name)
+                self._write(name, None)
+                self.versions[name] = self.versions.get(name, 0) + 1
+            return
         self.given |= turn.names
         if reached is None:
             reached = self.standing.layout.reached_from(turn.names)
@@ -221,7 +271,8 @@ class Replay:
         for name, version in made.items():
             self._write(name, record)
             self.versions[name] = max(version, self.versions.get(name, 0))
-        self.levels[step.index] = record.superstep if record.retry_of is None else record.retry_of
+        # Not the recorded superstep: a sibling that failed, and those after it, belong to the same one.
+        self.levels[step.index] = self.standing.after(step.index, self.levels, self.first)
         self.visits[step.index] = record.visit
         if step.is_gate:
             decided = record.decision
@@ -271,6 +322,7 @@ class Stored:
     first: int = 0  # the superstep from which on there are records
     fence: int | None = None  # of the newest claim when it was read; None if that was held
     versions: Mapping[str, int] = field(default_factory=dict)  # the latest version of every output
+    edited_at: frozenset[int] = frozenset()  # supersteps before which a fork was given values
 
     @property
     def given(self) -> dict[str, int]:
@@ -333,18 +385,30 @@ def stored_in(store: Checkpointer, workflow_id: str, graph: Graph | None = None)
 
     With a graph, steps are read that a resume of this graph needs.
     """
-    found = store.read_history(workflow_id, None if graph is None else partial(_since, graph))
+    edited = edits_of(store, workflow_id) if graph is None or graph.has_cycles else frozenset()
+    found = store.read_history(workflow_id, None if graph is None else partial(_since, graph, edited))
     if found is None:
         return None
     facts = found._asdict()
-    return Stored(records=facts.pop("steps"), **facts)
+    return Stored(records=facts.pop("steps"), edited_at=edited, **facts)
 
 
-def _since(graph: Graph, turns: Sequence[Turn]) -> int:
+def edits_of(store: Checkpointer, workflow_id: str | None) -> frozenset[int]:
+    """Return the supersteps before which a fork, or one that it was forked from, was given values."""
+    found: set[int] = set()
+    while workflow_id is not None:
+        workflow = store.backend.read_workflow(workflow_id)
+        if workflow is not None and workflow.forked_at is not None:
+            found.add(workflow.forked_at + 1)
+        workflow_id = None if workflow is None else workflow.forked_from
+    return frozenset(found)
+
+
+def _since(graph: Graph, edited: Collection[int], turns: Sequence[Turn]) -> int:
     """Return the superstep of the last turn that began everything anew: earlier steps do not matter."""
     wiring = graph.wiring
     scope = set(scope_of(wiring, graph.entrypoints_config, None))
-    for turn in reversed(turns[1:]):
+    for turn in reversed([turn for turn in turns[1:] if turn.superstep not in edited]):
         takers = [node for name in turn.names for node in wiring.consumers.get(name, ()) if node in scope]
         if scope.issubset(walk(takers, wiring.ways)):
             return turn.superstep

@@ -6,16 +6,19 @@ import os
 import threading
 import time
 import traceback
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import date, datetime, timedelta
+from decimal import Decimal
 from types import MappingProxyType
 from typing import Any
+from uuid import UUID
 
 from hypergraph.checkpointers import clock
 from hypergraph.checkpointers.background import Writer
 from hypergraph.checkpointers.base import Checkpointer
-from hypergraph.checkpointers.deltas import Grown, Growth
+from hypergraph.checkpointers.deltas import Added, Grown, Growth
 from hypergraph.checkpointers.records import (
     Commit,
     EncodedStep,
@@ -27,10 +30,12 @@ from hypergraph.checkpointers.records import (
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.durability.history import ResumeState, is_other
 from hypergraph.engine.kernel import NOT_KNOWN
+from hypergraph.engine.lists import items_of
 from hypergraph.engine.plan import ABSENT, Step, inputs_of
 from hypergraph.engine.run import Run, StepOutcome
-from hypergraph.engine.scheduler import equal_outputs, results_of, write
+from hypergraph.engine.scheduler import equal_outputs, results_of
 from hypergraph.exceptions import AmbiguousStepError, CrashLoopError, WorkerLostError, safe_text
+from hypergraph.nodes.options import Replace
 from hypergraph.records import PauseInfo
 from hypergraph.runs.build import decision_text
 from hypergraph.values.undecodable import Undecodable
@@ -100,6 +105,8 @@ _EARLY = 0.005  # seconds for which a finished step may wait for others, to be c
 _IDLE = 10.0  # seconds without work after which the thread that writes late ends
 _NEVER = float("inf")
 _NOT_KEPT = "persist=False"
+_NOTHING: Any = (object(), None)
+_IMMUTABLE = frozenset((int, float, complex, bool, str, bytes, type(None), date, datetime, Decimal, UUID))
 _Versions = tuple[dict[str, int], dict[str, int], dict[str, int]]  # of inputs, outputs, awaited names
 
 
@@ -125,12 +132,13 @@ class Journal:
         self.remade: set[int] = set()  # what was made again, after which it runs as usual
         self.visits: dict[int, int] = {} if run.resumed is None else dict(run.resumed.visits)
         self.versions = (
-            dict.fromkeys(run.admission.given, 1) if run.resumed is None else dict(run.resumed.versions)
+            dict.fromkeys(run.begun, 1) if run.resumed is None else dict(run.resumed.versions)
         )  # how often each name was written
         self.waiting: dict[str, StepRecord] = {} if run.resumed is None else run.resumed.waiting
         self.numbers: dict[int, int] | None = {} if run.context.kernel.concurrent else None
         self.intents = Intents(self, claim)
         self.growth = growth_of(store, claim.workflow_id, is_new=run.resumed is None)
+        self.begins = {} if run.resumed is None else run.resumed.begins
         self.encode = store.encoding.encode
         self.outbox: deque[EncodedStep | dict[str, Any]] = deque()  # steps to write, and what a commit adds
         self.lowest: float = _NEVER  # the earliest superstep in it
@@ -139,6 +147,9 @@ class Journal:
         self.must_wait = False  # whether something has to be written before the run proceeds
         self._writing = threading.Lock()  # commits keep their order, whatever thread writes them
         self._next: Commit | None = None  # taken from the outbox, and not written yet
+        self.is_closed = False
+        self.shared = shared_names(run)  # what several calls take
+        self._handed: dict[str, tuple[Any, bytes | None]] = {}  # their objects, and what was in them before
         self._trouble: BaseException | None = None  # what went wrong while no step was there to fail
         self.superstep = -1  # of the last step
         self.waits_for_end = store.policy.durability == "exit"
@@ -149,9 +160,14 @@ class Journal:
 
     def before(self, step: Step, superstep: int) -> tuple[int, ...]:
         """Make durable what the step could take; return the indexes of the steps that became durable."""
-        if not self._is_remade(step):
+        past = self.run.resumed
+        if past is not None and not past.is_whole and step.index not in self.visits:
+            self.visits[step.index] = self.store.backend.last_visit(self.claim.workflow_id, step.name)
+        if past is not None and step.index in past.reopened:
+            past.reopened.discard(step.index)
+        elif not self._is_remade(step):
             self.visits[step.index] = self.visits.get(step.index, 0) + 1
-        if self.numbers is not None and not step.appends:  # now: steps that run together end in any order
+        if self.numbers is not None:  # now: steps that run together end in any order
             asked = self.waiting.get(step.name) if self.waiting else None
             self.numbers[step.index] = self._next_index() if asked is None else asked.index
         if self._trouble is not None:
@@ -186,6 +202,31 @@ class Journal:
         self.store.backend.write(
             self.store.encoding.commit(self.claim, inputs={name: (version, value)}, at=self.turn)
         )
+
+    def hand_out(self, step: Step) -> None:
+        """Give a call what is recorded, also if an earlier call has changed the object that it was given.
+
+        The first call gets the object itself, later ones a copy. What cannot be stored is shared.
+        """
+        values = self.run.values
+        for name in self.shared.intersection(step.node.inputs):
+            value = values.get(name)
+            if type(value) in _IMMUTABLE:
+                continue
+            handed, raw = self._handed.get(name, _NOTHING)
+            if handed is not value:
+                self._handed[name] = (value, self._form_of(value))
+            elif raw is not None:
+                fresh = self.store.encoding.serializer.deserialize(raw)
+                if not isinstance(fresh, Undecodable):
+                    values[name] = fresh
+                    self._handed[name] = (fresh, raw)
+
+    def _form_of(self, value: Any) -> bytes | None:
+        try:
+            return self.store.encoding.serializer.serialize(value)
+        except Exception:  # the warning comes from where it is stored
+            return None
 
     def asks_the_same(self, step: Step) -> bool:
         """Say whether a question that was answered is asked about the same values now.
@@ -228,7 +269,9 @@ class Journal:
         elif not step.node.persist:
             facts["lost"], facts["values"] = dict.fromkeys(made, _NOT_KEPT), {}
         else:
-            facts["values"] = made if not step.appends else self._grown(step, value)
+            facts["values"] = made if not step.appends else self._added(step, superstep, made)
+        for name in made if self._handed else ():
+            self._handed.pop(name, None)  # it is written anew, if only by changing it in place
         self._add(step, superstep, StepStatus.COMPLETED, seconds, facts, made)
         if not step.node.repeatable:
             self.outbox.append({"full": True})
@@ -297,7 +340,7 @@ class Journal:
         number = self.numbers.pop(step.index, None) if self.numbers is not None else None
         if self.waiting and (asked := self.waiting.pop(step.name, None)) is not None:
             superstep, number = asked.superstep, asked.index  # a pause is completed in place
-            facts.pop("retry_of", None)
+            facts["retry_of"] = asked.retry_of
             if asked.answer is not None and status is StepStatus.COMPLETED and step.kind == "interrupt":
                 facts["answered_by"], facts["answered_at"] = asked.answered_by, asked.answered_at
         record = _new_record(
@@ -308,28 +351,39 @@ class Journal:
             status,
             taken,
             duration_ms=None if seconds is None else seconds * 1000,
-            created_at=moment,
+            created_at=moment if seconds is None else moment - timedelta(seconds=seconds),
             completed_at=moment,
             visit=self.visits.get(step.index, 1),
             **facts,
         )
         self.superstep = superstep
         self.running.discard(step.index)
-        grows = past is not None or bool(step.appends) or (not run.fixed and self._may_repeat(step))
+        grows = past is not None or (not run.fixed and self._may_repeat(step))
         growth = self.growth if grows else None
         self.outbox.append(self.encode(record, growth, step.node.artifact))
         self.lowest = min(self.lowest, superstep)  # afterwards: another thread empties both
         if self.running and not self.waits_for_end:
             LATE.add(self)  # what is under way may take long
 
-    def _grown(self, step: Step, value: Any) -> dict[str, Any]:
-        """Return what a step made, with the whole lists that it added to: a store keeps what was added."""
-        known = {name: list(self.run.values[name]) for name in step.appends if name in self.run.values}
-        for other, result in self.run.landed:
-            if not step.appends.isdisjoint(other.appends):
-                write(other, result, known)
-        write(step, value, known)
-        return {name: known[name] for name in results_of(step, value)}
+    def _added(self, step: Step, superstep: int, results: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what a step made, of lists only what it adds; what is made again adds nothing."""
+        past, made = self.run.resumed, dict(results)
+        asked = self.waiting.get(step.name) if self.waiting else None
+        recorded = superstep if asked is None else asked.superstep
+        late = 0 if past is None else max(recorded - (superstep - past.shift), 0)
+        for name in step.appends.intersection(made):
+            result = [] if self._is_remade(step) else made[name]
+            anew = isinstance(result, Replace)
+            if anew:
+                self.begins[name] = self.turn
+            elif past is not None and name in past.unlisted and name in self.run.values:
+                made[name] = [*self.run.values[name], *items_of(result)]
+                self.begins[name] = superstep
+                self.growth.forget(name)
+                past.unlisted.discard(name)
+                continue
+            made[name] = Added(items_of(result), step.index, late, anew, self.begins.get(name, 0))
+        return made
 
     def _versions(self, step: Step, results: Mapping[str, Any]) -> _Versions:
         """Return the versions of what a step took, of what it makes, and of what it waited for.
@@ -410,6 +464,7 @@ class Journal:
         self, status: WorkflowStatus, *, full: bool, code: NewWorkflow | None = None
     ) -> tuple[int, ...]:
         """Write down how the run ended; return the indexes of the steps that became durable."""
+        self.is_closed = True
         duration = (self.run.stopped_at - self.run.started) * 1000 + self.active_time
         if self._trouble is not None:
             raise self._trouble
@@ -433,7 +488,7 @@ class LateWriter:
 
     def add(self, journal: Journal) -> None:
         """Have the steps of a journal written soon."""
-        if journal in self._journals:
+        if journal in self._journals or _EARLY == _NEVER:
             return
         with self._lock:
             self._journals.add(journal)
@@ -450,7 +505,7 @@ class LateWriter:
                         self._thread = None  # the next journal starts another
                         return
             self._wanted.clear()
-            time.sleep(_EARLY)
+            time.sleep(max(_EARLY, 0.0))
             with self._lock:
                 journals, self._journals = self._journals, set()
             for journal in journals:
@@ -467,6 +522,23 @@ def _in_child() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_in_child)
+
+
+def shared_names(run: Run) -> frozenset[str]:
+    """Return the names that several calls of a run may take: those of nodes, rounds and attempts."""
+    memo = run.admission.graph.memo
+    if "shared" not in memo:
+        takers = Counter(name for step in run.plan.steps for name in step.node.inputs)
+        again = {
+            name
+            for step in run.plan.steps
+            if run.admission.layout.home[step.index] or getattr(step.node, "retry", None) is not None
+            for name in step.node.inputs
+        }
+        memo["shared"] = frozenset(
+            again.union(n for n, count in takers.items() if count > 1) - run.plan.lists
+        )
+    return memo["shared"]  # type: ignore[no-any-return]  # put there above
 
 
 def growth_of(store: Checkpointer, workflow_id: str, *, is_new: bool) -> Growth:

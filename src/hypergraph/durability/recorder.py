@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -14,6 +15,7 @@ from hypergraph.checkpointers.names import check_workflow_id
 from hypergraph.checkpointers.questions import Question, record_answers
 from hypergraph.checkpointers.records import Claim, NewWorkflow, Ownership, Workflow, taken_over
 from hypergraph.checkpointers.status import WorkflowStatus
+from hypergraph.display import plural
 from hypergraph.durability import fork
 from hypergraph.durability.code_changes import (
     code_to_record,
@@ -21,13 +23,14 @@ from hypergraph.durability.code_changes import (
     has_grown,
     outdated_nodes,
     refuse_other_graph,
+    refuse_other_rules,
+    refuse_rerun,
 )
 from hypergraph.durability.history import Stored, active_time, produced, stored_in
 from hypergraph.durability.journal import Journal, refuse_crash_loop
 from hypergraph.durability.resume import (
     canonical,
     ended_elsewhere,
-    give_up_inside,
     given_up,
     lacks_results,
     recall,
@@ -37,8 +40,9 @@ from hypergraph.durability.resume import (
     take_up,
     without_answered,
     without_answered_items,
+    without_repeated,
 )
-from hypergraph.engine.admission import answer_names
+from hypergraph.engine.admission import answer_names, is_answer
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.options import RunOptions
 from hypergraph.engine.run import RECORD_SIZE, Run
@@ -97,10 +101,16 @@ class WorkflowRecorder:
             recorded, known = (stored.outputs, stored.inputs) if stored is not None else (set(), {})
             if stored is not None:
                 refuse_map(stored)
+                if self.options.new_turn and not given:
+                    raise ValueError(
+                        "new_turn=True counts the values that are given now as new, and none are given. Pass "
+                        "some, or leave new_turn out to resume the workflow."
+                    )
                 refuse_other_graph(graph, stored.workflow, self.options)
                 if graph.has_interrupts:
                     self.questions = self.store.questions(workflow_id)
                     given = canonical(graph, given, self.questions)
+                    given = without_repeated(self.store, stored.workflow, given, partial(is_answer, graph))
                 if given and not self.options.new_turn:
                     refuse_second_answer(graph, stored, given)
                 if given:
@@ -250,6 +260,7 @@ class WorkflowRecorder:
         stored = seen if is_current else self._stored(run)
         if stored is None:
             raise taken_over(claim.workflow_id)
+        refuse_other_rules(run.admission.graph, stored.workflow)
         asked: list[Question] = []
         if self._has_answers(run, stored) and _is_outermost(run):
             asked = self._asked(stored)
@@ -264,10 +275,12 @@ class WorkflowRecorder:
         graph, news = run.admission.graph, self._news(run, stored)
         outdated = outdated_nodes(graph, stored, self.options.code_change)
         refuse_given_up_answer(run, stored, asked, news, outdated)
-        if answers := {n: run.answers[n] for question in asked for n in question.keys if n in run.answers}:
+        kept = [question for question in asked if not question.inner]
+        if answers := {n: run.answers[n] for question in kept for n in question.keys if n in run.answers}:
             record_answers(self.store, stored.workflow.id, answers)
             stored = self._stored(run) or stored
         if outdated:
+            refuse_rerun(run, stored, outdated)
             self.reruns[run] = stored
         code = code_to_record(graph, stored, stored.finished)
         if not run.fixed:
@@ -275,16 +288,14 @@ class WorkflowRecorder:
                 run.values[name] = run.answers.pop(name)
         run.values.update({name: self.edits[name] for name in news if name in self.edits})
         given = {name: (version, run.values[name]) for name, version in news.items()}
-        left = given_up(run, stored, news, outdated)
-        if any(record.child_workflow_id is not None for record in left):
-            give_up_inside(self.store, stored.workflow.id)
+        left = given_up(run, stored, self.store, news, outdated)
         take_up(run, stored, given, outdated, self.store)
         run.journal = Journal(self.store, claim, run, self.writer, active_time=stored.active_time)
         if given or left or code is not None or stored.workflow.status is not WorkflowStatus.ACTIVE:
             active, encoding = WorkflowStatus.ACTIVE, self.store.encoding
             steps = [encoding.encode(record) for record in left]
             self.store.backend.write(
-                encoding.commit(claim, steps, inputs=given, at=run.resumed.first, status=active, code=code)
+                encoding.commit(claim, steps, inputs=given, at=run.resumed.entry, status=active, code=code)
             )
         return True
 
@@ -298,7 +309,7 @@ class WorkflowRecorder:
     def close(self, run: Run) -> tuple[int, ...]:
         """Write down how the run ended; return the indexes of the steps that became durable."""
         journal: Journal | None = run.journal
-        if journal is None:
+        if journal is None or journal.is_closed:
             return ()
         try:
             full = _is_outermost(run) or bool(run.asked)
@@ -329,9 +340,7 @@ class WorkflowRecorder:
     def _described(self, run: Run) -> NewWorkflow:
         new = described(run, self.options)
         inputs = {
-            name: value
-            for name, value in run.values.items()
-            if name in run.admission.given and not isinstance(value, Undecodable)
+            name: run.values[name] for name in run.begun if not isinstance(run.values[name], Undecodable)
         }
         if run.map_run is None:
             return replace(new, inputs=inputs, parent_id=new.parent_id or self.batch)
@@ -375,6 +384,7 @@ class MapRecorder:
             map_run.numbers = self._numbers(map_run, items)
         else:
             self._refuse_changes(map_run, items)
+            self._refuse_shorter(map_run, items)
         map_run.refuse_answers_to_no_item()
         asked: list[Question] = []
         if stored is not None and parent is None and map_run.admission.graph.has_interrupts:
@@ -450,6 +460,19 @@ class MapRecorder:
                     "or use another workflow_id.",
                     workflow_id=item.id,
                 )
+
+    @staticmethod
+    def _refuse_shorter(map_run: MapRun, items: Sequence[Workflow]) -> None:
+        """Raise ItemChangedError for a list that lacks recorded items: it would end without them."""
+        missing = sorted(n for item in items if (n := item.item or 0) >= len(map_run.items))
+        if missing:
+            listed = ", ".join(map(str, missing[:5])) + (", ..." if len(missing) > 5 else "")
+            raise ItemChangedError(
+                f"{map_run.workflow_id!r} was recorded with {max(missing) + 1} items, and now there are "
+                f"{len(map_run.items)}: {plural(len(missing), 'item')} missing ({listed}). Map the whole "
+                "list again, match items by key=..., or use another workflow_id.",
+                workflow_id=map_run.workflow_id,
+            )
 
     @staticmethod
     def _refuse_unknown(map_run: MapRun, item: Workflow, stored: Stored) -> None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
 from hypergraph.checkpointers.base import Checkpointer
+from hypergraph.checkpointers.deltas import Stands, stands
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.questions import UNKNOWN, Question, answer_at, answered, child_at, placed
-from hypergraph.checkpointers.records import NewWorkflow, StepRecord, Turn, Workflow
+from hypergraph.checkpointers.records import NewWorkflow, Payload, StepRecord, Turn, Workflow
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.durability.history import (
     EARLIER,
@@ -23,6 +24,7 @@ from hypergraph.durability.history import (
     stored_in,
 )
 from hypergraph.engine.admission import admit
+from hypergraph.engine.lists import Mark
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.plan import Step
 from hypergraph.engine.run import CallContext, Run
@@ -121,7 +123,7 @@ _LOST = Undecodable("not stored")
 _BADLY = {WorkflowStatus.FAILED: RunStatus.FAILED, WorkflowStatus.STOPPED: RunStatus.STOPPED}
 
 
-def take_up(
+def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
     run: Run,
     stored: Stored,
     news: Mapping[str, tuple[int, Any]],
@@ -136,55 +138,93 @@ def take_up(
     stored.records = grown(stored, run.admission.graph)
     replay = Replay(run.admission, stored)
     replay.run(stored.turns)
-    past = run.resumed = ResumeState(first=stored.turns[-1].superstep)
+    begun = [turn.superstep for turn in stored.turns if replay.news_in(turn)]
+    past = run.resumed = ResumeState(first=max(begun, default=0))
     past.last = max((record.superstep for record in stored.records), default=-1)
     past.next_index = max((record.index for record in stored.records), default=-1) + 1
     kept: list[StepRecord] = []  # the last records of nodes that this turn does not reach
     reached = 0
+    past.entry = past.last + 1
     if news or outdated:
-        past.first = past.last + 1
-        names = frozenset(news)
+        turn = Turn(past.entry, frozenset(news))
+        names = replay.news_in(turn)
         again = [plan.index[name] for name in outdated if name in plan.index]
         reached = run.admission.layout.reached_from(names, again)
-        replay.begin(Turn(past.first, names), reached)
+        if names or outdated:
+            past.first = past.entry
+        replay.begin(turn, reached)
+        past.reopened = _reopened(run, names, again)
         outside = {name for name, index in plan.index.items() if not reached >> index & 1}
         kept = list({r.node_name: r for r in stored.records if r.node_name in outside}.values())
     standing = replay.standing
     run.use(standing.layout, standing)
     past.look_up = partial(recalled, store, run)
     past.levels, past.visits, past.versions = replay.levels, replay.visits, dict(replay.versions)
-    known = set(past.visits)
-    if stored.first and len(known) < len(plan.steps):
-        for tally in store.backend.tally_steps(stored.workflow.id):
-            index = plan.index.get(tally.node)
-            if index is not None and index not in known and tally.status is StepStatus.COMPLETED:
-                past.visits[index] = past.visits.get(index, 0) + tally.steps
+    past.begins = {name: stored.state.begin(name) for name in plan.lists if name in stored.state}
+    past.begins |= dict.fromkeys(plan.lists.intersection(news), past.first)
+    past.unlisted = {name for name in plan.lists if _is_unlisted(stored, name)}
+    past.is_whole = not stored.first
     if any(step.kind == "graph" for step in plan.steps):
+        _count_visits(run, stored, store)
         _pass_over_given_up(run, stored, store, reached)
     for name, (version, _) in stored.inputs.items():
         past.versions[name] = max(version, past.versions.get(name, 0))
     current = [record for record in stored.records if record.superstep >= past.first]
     _add_new_nodes(run, stored, outdated)
-    _restore_values(run, stored, replay, store)
+    _restore_values(run, stored, replay, store, news)
     latest = {record.node_name: record for record in current}
+    late = [record.superstep - record.retry_of for record in current if record.retry_of is not None]
+    past.shift = max(late, default=0)
     if past.remade or any(record.status is StepStatus.FAILED for record in latest.values()):
         ready = [standing.after(i, past.levels, past.first) for i in standing.copy().ready()]
-        past.shift = max(past.last + 1 - min(ready, default=past.last + 1), 0) + len(past.remade)
-    if not (news or outdated):  # questions of earlier turns that the last one has left open
-        begun = run.admission.layout.reached_from(stored.turns[-1].names)
-        before = (r for r in stored.records if r.superstep < past.first and r.node_name in plan.index)
-        kept = list({r.node_name: r for r in before if not begun >> plan.index[r.node_name] & 1}.values())
-    latest = {**{r.node_name: r for r in kept if r.status is StepStatus.PAUSED}, **latest}
-    past.waiting = {n: r for n, r in latest.items() if r.status is StepStatus.PAUSED}
+        later = max(past.last + 1 - min(ready, default=past.last + 1), 0) + len(past.remade)
+        past.shift = max(later, past.shift)
+    past.waiting = {  # also from an earlier turn; those that this one gives up are not asked any more
+        r.node_name: r for r in stored.waiting if not reached >> plan.index.get(r.node_name, 0) & 1
+    }
     past.rows = [
-        (r.superstep, s, r.child_workflow_id, r.decision)
-        for s, r in completed(plan, [*(kept if news or outdated else ()), *current])
+        (r.superstep, s, r.child_workflow_id, r.decision) for s, r in completed(plan, [*kept, *current])
     ]
     run.records += past.raw_records()
-    for record in past.waiting.values():
-        run.answers = {**(record.answer or {}), **run.answers}
     _ask_again(run, past.waiting.values())
     return past
+
+
+def _has_gaps(stored: Stored) -> bool:
+    """Say whether steps are left to be done before recorded ones: what they add stands before theirs."""
+    return any(record.status is not StepStatus.COMPLETED for record in stored.records)
+
+
+def _mark(added: tuple[Payload, int]) -> Mark:
+    payload, length = added
+    place = stands(payload.format) or Stands(0, 0, False)  # of a list it is always there
+    return Mark((payload.superstep - place.late, place.node), length, place.anew)
+
+
+def _is_unlisted(stored: Stored, name: str) -> bool:
+    """Say whether steps cannot add to what is stored: other code made it, or the list was bound since."""
+    if name not in stored.state:
+        return name not in stored.inputs
+    return stored.state.is_patch(name)
+
+
+def _count_visits(run: Run, stored: Stored, store: Checkpointer) -> None:
+    """Count how often nested graphs have run that the records do not show."""
+    for step in run.plan.steps if stored.first else ():
+        if step.kind == "graph" and step.index not in run.resumed.visits:
+            run.resumed.visits[step.index] = store.backend.last_visit(stored.workflow.id, step.name)
+
+
+def _reopened(run: Run, news: Collection[str], again: Sequence[int]) -> set[int]:
+    """Return the nested graphs whose own run continues: their code has changed, and not what they take."""
+    steps, reached_from = run.plan.steps, run.admission.layout.reached_from
+    return {
+        index
+        for index in again
+        if steps[index].kind == "graph"
+        and steps[index].node.durability == "nested"
+        and not reached_from(news, [other for other in again if other != index]) >> index & 1
+    }
 
 
 def _pass_over_given_up(run: Run, stored: Stored, store: Checkpointer, reached: int) -> None:
@@ -208,9 +248,11 @@ def _add_new_nodes(run: Run, stored: Stored, outdated: Sequence[str]) -> None:
         run.standing.hush(sum(1 << i for i in added))
 
 
-def _ask_again(run: Run, latest: Iterable[StepRecord]) -> None:
+def _ask_again(run: Run, latest: Collection[StepRecord]) -> None:
     """Leave questions open that nothing has answered or given up: they are not asked anew."""
     standing = run.standing
+    for record in latest:
+        run.answers = {**(record.answer or {}), **run.answers}
     for record in latest:
         index = run.plan.index.get(record.node_name)
         if record.pause is None or index is None:
@@ -223,14 +265,15 @@ def _ask_again(run: Run, latest: Iterable[StepRecord]) -> None:
             run.ask(step, record.superstep, [placed(record.pause, run.trail)])
 
 
-def _restore_values(  # noqa: PLR0912 - each source of values has its own rule
-    run: Run, stored: Stored, replay: Replay, store: Checkpointer
+def _restore_values(
+    run: Run, stored: Stored, replay: Replay, store: Checkpointer, news: Collection[str]
 ) -> None:
     """Bring back what is there, as far as anything may need it, and find what must be made again."""
     standing: Standing = run.standing
     coming = standing.layout.reached_from((), [*bits(standing.due)])
     takers = [run.plan.steps[i] for i in bits(coming)]
-    needed = {*run.admission.returns, *(name for step in takers for name in _names_taken(step))}
+    needed = {*run.admission.returns, *(name for step in takers for name in step.node.inputs)}
+    needed |= run.resumed.unlisted  # a list that is only added to is not read
     known = {name for name in run.values if name in run.admission.given or name in run.admission.base}
     for name in [name for name in run.values if name not in known]:
         del run.values[name]
@@ -238,10 +281,10 @@ def _restore_values(  # noqa: PLR0912 - each source of values has its own rule
     for name, record in replay.sources.items():
         if record is None:
             value = stored.inputs[name][1] if name in stored.inputs else _UNKNOWN
-        elif record is EARLIER:
+        elif record is EARLIER and name in needed:
             value = stored.state.get(name, _UNKNOWN)
-        elif name in needed:
-            value = _made(stored, store, record, name)
+        elif record is not EARLIER and name in needed:
+            value = _made(run, stored, store, record, name)
         else:
             continue
         if value is _UNKNOWN or isinstance(value, Undecodable):
@@ -253,8 +296,7 @@ def _restore_values(  # noqa: PLR0912 - each source of values has its own rule
     for name in [n for n in run.values if n not in replay.sources and n in run.admission.made]:
         if name not in run.admission.base and name not in run.admission.given:
             del run.values[name]
-    for name in run.plan.lists.intersection(run.values):
-        run.values[name] = list(run.values[name])  # it grows in place, and the store's own must not
+    _restore_lists(run, stored, replay, needed, is_new=bool(news) and not _has_gaps(stored))
     wanted: list[tuple[Step | None, str]] = [(step, name) for step in takers for name in _names_taken(step)]
     if lacks_results(run, stored):
         wanted += [(None, name) for name in run.admission.returns]
@@ -262,14 +304,30 @@ def _restore_values(  # noqa: PLR0912 - each source of values has its own rule
     run.resumed.lost = {found.record.node_name: found.reason for found in lost.values() if found.record}
 
 
-def _made(stored: Stored, store: Checkpointer, record: StepRecord, name: str) -> Any:
+def _restore_lists(
+    run: Run, stored: Stored, replay: Replay, needed: Collection[str], *, is_new: bool
+) -> None:
+    """Give the run lists of its own, and say where stored items stand: steps may still add before them."""
+    unread = {name for name in run.plan.lists if replay.sources.get(name) is not None and name not in needed}
+    run.lists.unread = frozenset(unread)
+    for name in unread.intersection(run.values):
+        del run.values[name]
+    for name in run.plan.lists.intersection(run.values):
+        run.values[name] = list(run.values[name])  # it grows in place, and the store's own must not
+        if replay.sources.get(name) is not None and not is_new:
+            segments = stored.state.segments(name)
+            run.lists.restore(name, () if segments is None else map(_mark, segments.added))
+
+
+def _made(run: Run, stored: Stored, store: Checkpointer, record: StepRecord, name: str) -> Any:
     """Return what a step made, _UNKNOWN if it was not stored."""
     newest = next(
         r for r in reversed(stored.records) if name in r.output_versions and r.status is record.status
     )
     if name in record.lost:
         return _UNKNOWN
-    found = stored.state if newest.index == record.index else _own_values(store, record)
+    is_latest = newest.index == record.index or name in run.plan.lists
+    found = stored.state if is_latest else _own_values(store, record)
     return found.get(name, _UNKNOWN)
 
 
@@ -400,9 +458,35 @@ def without_answered(
     return left
 
 
+def without_repeated(
+    store: Checkpointer, workflow: Workflow, given: Mapping[str, Any], is_answer: Callable[[str], bool]
+) -> dict[str, Any]:
+    """Return what is given without answers that the call had given already before it was interrupted.
+
+    A question that is asked again has the same key: a call that is made again because it did not come to its
+    end does not answer it with what it has answered before.
+    """
+    if workflow.status in (WorkflowStatus.PAUSED, WorkflowStatus.COMPLETED):
+        return dict(given)
+    found = {name: answer_at(store, workflow.id, name) for name in given if is_answer(name)}
+    return {
+        name: value
+        for name, value in given.items()
+        if found.get(name, UNKNOWN) is UNKNOWN or is_other(found[name], value)
+    }
+
+
 def without_answered_items(store: Checkpointer, map_run: MapRun, asked: Sequence[Question]) -> None:
     """Take away the answers that items of a map were given before; raise WorkflowError for other ones."""
     keys = {key for question in asked for key in question.keys}
+    workflow = store.backend.read_workflow(map_run.workflow_id or "")
+    given = {f"item-{n}.{name}": v for n, found in map_run.answers.items() for name, v in found.items()}
+    if workflow is not None:
+        left = without_repeated(store, workflow, given, lambda _: True)
+        map_run.answers = {
+            n: {name: v for name, v in found.items() if f"item-{n}.{name}" in left}
+            for n, found in map_run.answers.items()
+        }
     for number, answers in map_run.answers.items():
         for name in [name for name in answers if (key := f"item-{number}.{name}") not in keys]:
             key, *path = f"item-{number}.{name}", f"item-{number}", *name.split(".")[:-1]
@@ -458,7 +542,7 @@ def refuse_late_answer(
                 raise WorkflowError(
                     f"Node {question.pause.node_name!r} of workflow {wf!r} was answered elsewhere "
                     "while this answer was on its way; it was not used. "
-                    "Look at the workflow before you go on.",
+                    "Look at the workflow before you answer again.",
                     workflow_id=wf,
                 )
         done += keys
@@ -489,11 +573,19 @@ def _indexes(run: Run, names: Iterable[str]) -> list[int]:
     return [run.plan.index[name] for name in names if name in run.plan.index]
 
 
-def given_up(run: Run, stored: Stored, news: Collection[str], outdated: Sequence[str]) -> list[StepRecord]:
-    """Return the questions that new values or code give up, as they are kept: with their unused answers."""
-    if not (news or outdated):
+def given_up(
+    run: Run, stored: Stored, store: Checkpointer, news: Collection[str], outdated: Sequence[str]
+) -> list[StepRecord]:
+    """Return the questions that new values or code give up, as they are kept: with their unused answers.
+
+    Those inside nested graphs are given up at once.
+    """
+    if not (news or outdated) or not run.plan.has_interrupts:
         return []
     reached = run.admission.layout.reached_from(news, _indexes(run, outdated))
+    nested = {run.plan.steps[i].name for i in bits(reached) if run.plan.steps[i].kind == "graph"}
+    if nested:
+        give_up_inside(store, stored.workflow.id, nested)
     return [
         replace(record, status=StepStatus.STOPPED)
         for record in stored.waiting
@@ -501,10 +593,12 @@ def given_up(run: Run, stored: Stored, news: Collection[str], outdated: Sequence
     ]
 
 
-def give_up_inside(store: Checkpointer, workflow_id: str) -> None:
-    """Give up the questions of the unfinished runs below a workflow."""
-    unfinished = frozenset({WorkflowStatus.PAUSED, WorkflowStatus.ACTIVE})
+def give_up_inside(store: Checkpointer, workflow_id: str, nodes: Collection[str] | None = None) -> None:
+    """Give up the questions of the unfinished runs below a workflow, or below some nodes of it."""
+    unfinished = frozenset(WorkflowStatus) - {WorkflowStatus.COMPLETED}
     for child in store.backend.find(Query(unfinished, parent=workflow_id, limit=None))[0]:
+        if nodes is not None and child.node_name not in nodes:
+            continue
         give_up_inside(store, child.id)
         stored = stored_in(store, child.id)
         claim = store.backend.claim(child.id, NewWorkflow(parent_id=workflow_id), store.encoding)

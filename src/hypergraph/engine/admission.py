@@ -353,7 +353,7 @@ def _admit(
     answers = frozenset(n for n in offered if n in known or ("." in n and is_answer(graph, n)))
     plain = names - answers
     request = Request(graph, spec, active, frozenset(active), names, plain.union(bound))  # A3
-    expected = {*spec.all, *_cycle_values(wiring)}
+    expected = {*spec.all, *_cycle_values(wiring), *wiring.lists}
     unexpected = [name for name in plain if name not in expected]
     internal = [n for n in unexpected if not request.scope.isdisjoint(wiring.data_producers.get(n, ()))]  # A4
     notices = check_overrides(request, internal, unexpected, policy)  # A5, A6

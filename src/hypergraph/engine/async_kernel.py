@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from heapq import heappop, heappush
+from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hypergraph.engine.kernel import Expired, is_cancellation
@@ -70,6 +73,35 @@ class AsyncKernel:
         try:
             async with limit:
                 return await call
+        except TimeoutError:
+            if limit.expired():
+                raise Expired from None
+            raise
+
+    async def within_begun(
+        self, call: Callable[[Callable[[], None]], Awaitable[T]], seconds: float | None, latest: float | None
+    ) -> T:
+        """Await a call with a timeout from when it says, from any thread, that it has begun.
+
+        Raises Expired.
+        """
+        loop, limit = asyncio.get_running_loop(), asyncio.timeout(latest)
+
+        def start() -> None:
+            when, now = limit.when(), loop.time()
+            if seconds is not None and not is_over and (when is None or now + seconds < when):
+                limit.reschedule(now + seconds)
+
+        def begun() -> None:
+            loop.call_soon_threadsafe(start)
+
+        is_over = False
+        try:
+            async with limit:
+                try:
+                    return await call(begun)
+                finally:
+                    is_over = True
         except TimeoutError:
             if limit.expired():
                 raise Expired from None
@@ -145,9 +177,9 @@ class AsyncKernel:
             tasks.start(follow(index))
         await tasks.wait()
 
-    def semaphore(self, width: int) -> asyncio.Semaphore:
-        """Return a semaphore of this width."""
-        return asyncio.Semaphore(width)
+    def turns(self, width: int) -> Turns:
+        """Return a semaphore of this width that serves by rank."""
+        return Turns(width)
 
     def signal(self) -> asyncio.Event:
         """Return an event."""
@@ -158,6 +190,42 @@ class AsyncKernel:
         for work in works:
             tasks.start(work)
         await tasks.wait()
+
+
+class Turns:
+    """A semaphore; who waits is served by rank, and among equals in order."""
+
+    def __init__(self, width: int) -> None:
+        self._free = width
+        self._waiting: list[tuple[Any, int, asyncio.Future[None]]] = []
+        self._numbers = count()
+
+    @asynccontextmanager
+    async def turn(self, rank: Any) -> AsyncIterator[None]:
+        """Wait for a turn, and take it."""
+        if self._free:
+            self._free -= 1
+        else:
+            turn = asyncio.get_running_loop().create_future()
+            heappush(self._waiting, (rank, next(self._numbers), turn))
+            try:
+                await turn
+            except asyncio.CancelledError:
+                if not turn.cancelled():
+                    self._give_on()  # it came at the last moment
+                raise
+        try:
+            yield
+        finally:
+            self._give_on()
+
+    def _give_on(self) -> None:
+        while self._waiting:
+            turn = heappop(self._waiting)[2]
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._free += 1
 
 
 def _end(sleeper: asyncio.Future[None]) -> None:

@@ -11,11 +11,10 @@ from hypergraph.engine.admission import Admission
 from hypergraph.engine.plan import Step
 from hypergraph.engine.run import Run, clock
 from hypergraph.engine.scheduler import ASKED, Stretch, Track, settle, write
-from hypergraph.scheduling import Layout, Standing, bits
+from hypergraph.scheduling import Layout, Standing
 
 Course = list[tuple[int, Step]]
 Perform = Callable[[Run, Any, int], Awaitable[None]]
-Land = Callable[[], Awaitable[None]]
 
 
 def course_of(run: Run) -> Iterable[tuple[int, Any]]:
@@ -92,7 +91,7 @@ def _follow(run: Run) -> Iterator[Sequence[tuple[int, Any]]]:
         if run.failure is not None or not stretch.batch:
             return
         superstep += stretch.length
-        stretch = track.next(stretch, landed, values)
+        stretch = track.next(stretch, landed, values, run.lists)
         landed.clear()
 
 
@@ -118,7 +117,7 @@ def _catch_up(run: Run, past: Any) -> Iterator[Sequence[tuple[int, Step]]]:
         landed, run.landed[:] = list(run.landed), []
         if run.failure is not None:
             for step, value in landed:
-                write(step, value, run.values)
+                write(step, value, run.values, run.lists)
             return
         known = {step.index: value for step, value in landed}
         for index in group:
@@ -127,7 +126,7 @@ def _catch_up(run: Run, past: Any) -> Iterator[Sequence[tuple[int, Step]]]:
             else:
                 standing.finish(index)
         for step, value in landed:
-            write(step, value, run.values)
+            write(step, value, run.values, run.lists)
 
 
 class Rounds:
@@ -219,8 +218,6 @@ class LiveFlow:
         self.shift: int = 0 if run.resumed is None else run.resumed.shift
         self.levels: dict[int, int] = {} if run.resumed is None else run.resumed.levels
         self.remade = [] if run.resumed is None else list(run.resumed.remade)
-        self.appending: dict[int, tuple[int, int]] = {}  # appenders under way: superstep and node
-        self.deferred: dict[int, tuple[Step, Land]] = {}  # those of them that wait for earlier ones
         self.tangled: list[list[int]] = []  # heads that feed each other: what they make lands together
         self.name = self.steps[0].name
 
@@ -251,12 +248,6 @@ class LiveFlow:
             return self._start()
 
         await kernel.flow(self._start(), one)
-        while self.deferred:  # what they waited for will not come
-            first = min(self.deferred, key=self.appending.__getitem__)
-            step, land = self.deferred.pop(first)
-            self.appending.pop(first)
-            await land()
-            await kernel.flow(self._start(), one)
 
     def _start(self) -> list[int]:
         """Return the steps that start now."""
@@ -275,52 +266,11 @@ class LiveFlow:
             return []
         for index in batch:
             standing.start(index)
-            if self.steps[index].appends:
-                self.appending[index] = (levels[index], index)
         for mask in self.layout.tangled:
             heads = [index for index in batch if mask >> index & 1 and not self.steps[index].is_gate]
             if len(heads) > 1:
                 self.tangled.append(heads)
         return batch
-
-    def defer(self, step: Step, land: Land) -> bool:
-        """Keep what a step adds to a list until those before it have landed; return whether it waits."""
-        if not self._comes_later(step):
-            return False
-        self.deferred[step.index] = (step, land)
-        return True
-
-    def released(self, step: Step) -> tuple[Step, Land] | None:
-        """Note that a step has landed or failed; return an appender that need not wait any more."""
-        self.appending.pop(step.index, None)
-        for index in sorted(self.deferred, key=self.appending.__getitem__):
-            if not self._comes_later(self.deferred[index][0]):
-                return self.deferred.pop(index)
-        return None
-
-    def _comes_later(self, step: Step) -> bool:
-        """Say whether an appender to the same list is under way, or may still start, at an earlier place."""
-        place = self.appending[step.index]
-        others = [s.index for s in self.steps if s is not step and not step.appends.isdisjoint(s.appends)]
-        if any(self.appending.get(other, place) < place for other in others):
-            return True
-        if self.owner.failure is not None:  # nothing starts any more
-            return False
-        standing, before = self.standing, self.layout.before
-        for index in bits((standing.running | standing.due) & ~standing.asking & ~(1 << step.index)):
-            if standing.running >> index & 1:
-                level = self.levels[index]
-            elif before[index] & standing.asking:
-                continue  # an answer may take long
-            else:
-                level = standing.after(index, self.levels, self.first)
-            if any(
-                (before[other] >> index & 1 and (level + 1, other) < place)
-                or (other == index and (level, other) < place)
-                for other in others
-            ):
-                return True
-        return False
 
     def land(self, step: Step, value: Any) -> None:
         """Take over what a step produced."""
@@ -341,8 +291,8 @@ class LiveFlow:
             for done, result in ready:
                 settle(self.standing, done, result, self.owner.values)
             for done, result in ready:
-                write(done, result, self.owner.values)
+                write(done, result, self.owner.values, self.owner.lists)
 
     def _apply(self, step: Step, value: Any) -> None:
         settle(self.standing, step, value, self.owner.values)
-        write(step, value, self.owner.values)
+        write(step, value, self.owner.values, self.owner.lists)

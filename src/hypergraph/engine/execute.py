@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from hypergraph.engine.concurrent import course_of
 from hypergraph.engine.kernel import NOT_KNOWN, Carried, Expired, PauseExecution, original
 from hypergraph.engine.plan import NO_ANSWER, Step, inputs_of, refuse_replace
-from hypergraph.engine.run import RECORD_SIZE, Run, StepOutcome, clock
+from hypergraph.engine.run import RECORD_SIZE, CallWatch, Run, StepOutcome, clock
 from hypergraph.engine.scheduler import ASKED, differs
 from hypergraph.exceptions import (
     CancellationError,
@@ -53,7 +53,14 @@ async def _kept(run: Run, recorder: WorkflowRecorder) -> None:
         if clock() >= context.halt_at:
             raise context.halt_error(run.path_of(""), was_executing=False)
     course = _closing(run, recorder) if left else _nothing()
-    await (course if context.observer is None else _observed(run, context.observer, course))
+    if context.observer is None:
+        return await course
+    try:
+        await _observed(run, context.observer, course)
+    except BaseException:
+        recorder.close(run)  # a processor may raise before the run has begun
+        raise
+    return None
 
 
 async def _opened(run: Run, recorder: WorkflowRecorder) -> bool | None:
@@ -135,6 +142,8 @@ async def _advance(run: Run) -> None:  # noqa: PLR0912, PLR0915 - the hot loop: 
                 journal.before(step, superstep)
                 if journal.must_wait:
                     await context.kernel.settle(journal.catch_up)
+                if journal.shared:
+                    journal.hand_out(step)
                 now = clock()
             try:
                 if step.arg is not None:
@@ -150,7 +159,7 @@ async def _advance(run: Run) -> None:  # noqa: PLR0912, PLR0915 - the hot loop: 
                 if step.resolve is not None:
                     value = step.resolve(value)
             except BaseException as error:
-                run.fail(step, superstep, error, clock() - now, StepOutcome())
+                run.fail(step, superstep, original(error), clock() - now, StepOutcome())
                 return await _finish_siblings(run, course, superstep)
             end = clock()
             if journal is not None:
@@ -191,12 +200,16 @@ Produce = Callable[[Run, Step, int, StepOutcome], Awaitable[Any]]
 producers: dict[str, Produce] = {}  # by kind of step; engine.nested adds "graph"
 
 
-async def perform(run: Run, step: Any, superstep: int) -> None:  # noqa: PLR0912 - one step, and its ends
+async def perform(run: Run, step: Any, superstep: int) -> None:  # noqa: PLR0912, PLR0915 - one step, and its ends
     """Perform a step: produce its value, record it, store it, emit its events."""
     if step.kind == "group":
-        return await step.run(run, superstep, perform)  # type: ignore[no-any-return]  # returns None
+        await step.run(run, superstep, perform)
+        return
     observer, journal, outcome = run.context.observer, run.journal, StepOutcome()
     saved: tuple[int, ...] = ()
+    if step.appends:
+        past = run.resumed
+        run.lists.begin(step.index, superstep if past is None else past.round_of(step, superstep))
     if journal is not None:
         saved = journal.before(step, superstep)  # first: it numbers the steps
         if journal.must_wait:
@@ -210,6 +223,8 @@ async def perform(run: Run, step: Any, superstep: int) -> None:  # noqa: PLR0912
         outcome.span_id = await observer.node_started(run, step)
     started = clock()
     try:
+        if step.kind == "graph" and journal is not None and journal.shared:
+            journal.hand_out(step)
         value = await producers[step.kind](run, step, superstep, outcome)
         duration = 0.0 if outcome.cached else clock() - started - outcome.waited
         outcome.decision = value if step.is_gate else None
@@ -220,7 +235,7 @@ async def perform(run: Run, step: Any, superstep: int) -> None:  # noqa: PLR0912
         run.land(step, ASKED)
         if observer is not None:
             await observer.interrupted(run, step, outcome.span_id, signal.pause)
-        return await _land_others(run, step)
+        return
     except BaseException as raised:
         error, duration = original(raised), clock() - started - outcome.waited
         if journal is not None and not (step.node.repeatable or outcome.called):
@@ -230,29 +245,11 @@ async def perform(run: Run, step: Any, superstep: int) -> None:  # noqa: PLR0912
         finally:
             if observer is not None:
                 await observer.node_failed(run, step, outcome.span_id, outcome.error or error)
-        return await _land_others(run, step)
-    land = partial(_land, run, step, superstep, (value, duration, outcome))
-    if step.appends and run.live is not None and run.live.defer(step, land):
-        return None
-    await land()
-    return await _land_others(run, step)
-
-
-async def _land_others(run: Run, step: Step) -> None:
-    """Land what others add to lists, as far as it had to wait for this step."""
-    if run.live is not None:
-        while (deferred := run.live.released(step)) is not None:
-            step, land = deferred
-            await land()
-
-
-async def _land(run: Run, step: Step, superstep: int, ended: tuple[Any, float, StepOutcome]) -> None:
-    """Record and store the value of a step, and emit its events."""
-    (value, duration, outcome), observer = ended, run.context.observer
-    if run.journal is not None:
-        run.journal.done(step, superstep, value, duration, outcome)
-        if run.journal.must_wait:
-            await run.context.kernel.settle(run.journal.flush)
+        return
+    if journal is not None:
+        journal.done(step, superstep, value, duration, outcome)
+        if journal.must_wait:
+            await run.context.kernel.settle(journal.flush)
     run.records += (superstep, step, duration, outcome)
     run.land(step, value)
     if observer is not None:
@@ -353,13 +350,14 @@ async def _attempt(run: Run, step: Step, superstep: int, outcome: StepOutcome, a
         run.note_attempt(step.name, attempt, deadline)
     remaining = run.context.halt_at - started if run.context.deadline is not None else None
     try:
-        result = await _result(run, step, superstep, outcome, _earlier(timeout, remaining))
+        before = outcome.waited
+        result = await _result(run, step, superstep, outcome, (timeout, remaining))
     except Expired:
         outcome.cut_off = True
         if clock() >= run.context.halt_at:
             raise run.context.halt_error(run.path_of(step.name), was_executing=True) from None
         raise NodeTimeoutError(run.path_of(step.name), timeout or 0.0) from None
-    if timeout is not None and clock() - started > timeout:
+    if timeout is not None and clock() - started - (outcome.waited - before) > timeout:
         raise NodeTimeoutError(run.path_of(step.name), timeout)
     return result
 
@@ -368,15 +366,35 @@ def _earlier(timeout: float | None, remaining: float | None) -> float | None:
     return min((seconds for seconds in (timeout, remaining) if seconds is not None), default=None)
 
 
-async def _result(run: Run, step: Step, superstep: int, outcome: StepOutcome, seconds: float | None) -> Any:
+def _begun(work: Callable[[], Awaitable[Any]], watch: CallWatch, start: Callable[[], None]) -> Awaitable[Any]:
+    watch.start = start
+    return work()
+
+
+async def _result(
+    run: Run,
+    step: Step,
+    superstep: int,
+    outcome: StepOutcome,
+    seconds: tuple[float | None, float | None],
+) -> Any:
     node, kernel = step.node, run.context.kernel
+    if run.journal is not None and run.journal.shared:
+        run.journal.hand_out(step)
+    if not step.is_async and kernel.executors is not None:
+        executor = kernel.executors.of(run, step)
+        if executor is not None:
+            watch = CallWatch(outcome)
+            work = partial(kernel.executors.call, executor, run, step, superstep, watch)
+            try:
+                return await kernel.within_begun(partial(_begun, work, watch), *seconds)
+            finally:
+                watch.ended()
     outcome.called = True
     if step.is_async:
-        if node.is_generator:
-            return await kernel.within(_collect_async(run, step, superstep), seconds)
-        return await kernel.within(step.invoke(run.values, run, superstep), seconds)
-    if kernel.executors is not None and (executor := kernel.executors.of(run, step)) is not None:
-        return await kernel.within(kernel.executors.call(executor, run, step, superstep), seconds)
+        call_async = _collect_async if node.is_generator else step.invoke
+        given = (run, step, superstep) if node.is_generator else (run.values, run, superstep)
+        return await kernel.within(call_async(*given), _earlier(*seconds))
     call = partial(_collect if node.is_generator else _invoke, run, step, superstep)
     if kernel.offload_all or getattr(node, "offload", False):
         return await kernel.offload(call)

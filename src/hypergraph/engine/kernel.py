@@ -11,7 +11,6 @@ from hypergraph.exceptions import HypergraphError, reraise
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
-    from contextlib import AbstractAsyncContextManager
 
     from hypergraph.engine.run import CallContext
     from hypergraph.executors.dispatch import NodeExecutors
@@ -42,9 +41,20 @@ class Carried(Exception):
         self.error = error
 
 
+_HIDDEN = ("coroutine raised StopIteration",)
+
+
 def original(raised: BaseException) -> BaseException:
-    """Return the exception that was originally raised."""
-    return raised.error if isinstance(raised, Carried) else raised
+    """Return the exception that was originally raised; Python hides a StopIteration of a coroutine."""
+    if isinstance(raised, Carried):
+        return raised.error
+    if (
+        type(raised) is RuntimeError
+        and raised.args == _HIDDEN
+        and isinstance(raised.__cause__, StopIteration)
+    ):
+        return raised.__cause__
+    return raised
 
 
 def pass_on(error: BaseException) -> NoReturn:
@@ -80,6 +90,17 @@ class Kernel(Protocol):
     async def within(self, call: Awaitable[Any], seconds: float | None) -> Any:
         """Await a call with a timeout. Raises Expired."""
 
+    async def within_begun(
+        self,
+        call: Callable[[Callable[[], None]], Awaitable[Any]],
+        seconds: float | None,
+        latest: float | None,
+    ) -> Any:
+        """Await a call with a timeout from when it says that it has begun; `latest` counts from now on.
+
+        Raises Expired.
+        """
+
     async def offload(self, call: Callable[[], Any]) -> Any:
         """Make a blocking call outside the event loop."""
 
@@ -100,8 +121,8 @@ class Kernel(Protocol):
     async def flow(self, starts: Sequence[int], run_one: Callable[[int], Awaitable[Sequence[int]]]) -> None:
         """Await calls; each returns the calls to start next."""
 
-    def semaphore(self, width: int) -> AbstractAsyncContextManager[Any]:
-        """Return a semaphore of this width."""
+    def turns(self, width: int) -> Any:
+        """Return a semaphore of this width, with `turn(rank)`: who waits is served by rank."""
 
     def signal(self) -> Any:
         """Return an event with `set()` and an awaitable `wait()`."""
@@ -141,6 +162,12 @@ class SyncKernel:
         """Await the call: without suspension there is no timeout."""
         return await call
 
+    async def within_begun(
+        self, call: Callable[[Callable[[], None]], Awaitable[T]], seconds: float | None, latest: float | None
+    ) -> T:
+        """Raise HypergraphError: a sync run without an executor has no calls that wait for a worker."""
+        raise HypergraphError("A sync run without an executor has no calls that wait for a worker.")
+
     async def offload(self, call: Callable[[], T]) -> T:
         """Call right here."""
         return call()
@@ -172,7 +199,7 @@ class SyncKernel:
         while waiting:
             waiting.extend(await run_one(waiting.pop(0)))
 
-    def semaphore(self, width: int) -> Any:
+    def turns(self, width: int) -> Any:
         """Raise HypergraphError: a sync run without an executor needs no semaphore."""
         raise HypergraphError("A sync run without an executor needs no semaphore.")
 

@@ -13,7 +13,6 @@ from hypergraph.engine.execute import execute, producers, report
 from hypergraph.engine.kernel import PauseExecution, pass_on
 from hypergraph.engine.plan import ABSENT, Step
 from hypergraph.engine.run import CallContext, Run, StepOutcome, clock, own_list
-from hypergraph.engine.scheduler import differs
 from hypergraph.exceptions import GraphConfigError, NodeError
 from hypergraph.nodes.names import shown
 from hypergraph.nodes.options import Replace
@@ -104,10 +103,10 @@ class MapRun:
             recorder.open_map(self)
         else:
             self.refuse_answers_to_no_item()
-        if observer is not None:
-            await observer.map_started(self)
         self.started = clock()
         try:
+            if observer is not None:
+                await observer.map_started(self)
             await self._run_items()
         finally:
             self.stopped_at = clock()
@@ -244,23 +243,20 @@ async def _nest(run: Run, step: Step, superstep: int, outcome: StepOutcome) -> A
         pass_on(child.error)
     report(child)
     found = tuple(
-        _appended([child], inner, given.get(inner, ()))
-        if name in step.appends
-        else child.values.get(inner, ABSENT)
+        _appended([child], inner) if name in step.appends else child.values.get(inner, ABSENT)
         for name, inner in zip(step.outputs, _inner_outputs(step), strict=True)
     )
     return found[0] if step.output is not None else found
 
 
-def _appended(runs: Iterable[Run | None], name: str, begun: Sequence[Any]) -> list[Any] | Replace:
+def _appended(runs: Iterable[Run | None], name: str) -> list[Any] | Replace:
     """Return what runs have added to a list, one after another; Replace if one has started it anew."""
     added: list[Any] = []
     is_anew = False
     for run in runs:
-        found = run.values.get(name, []) if run is not None and run.failure is None else []
-        starts_alike = len(found) >= len(begun) and not any(map(differs, begun, found))
-        is_anew = is_anew or (bool(found) and not starts_alike)
-        added += found[len(begun) :] if starts_alike else found
+        if run is not None and run.failure is None:
+            added += run.lists.added(run.values, name)
+            is_anew = is_anew or name in run.lists.anew
     return Replace(added) if is_anew else added
 
 
@@ -321,9 +317,8 @@ async def _nest_map(run: Run, step: Step, superstep: int, outcome: StepOutcome) 
         run.waits_in += ((step, children),)
         raise PauseExecution(*pauses)
     names = _inner_outputs(step)
-    shared = {} if not step.appends else node.map_inputs_to_params(run.graph_inputs(step))
     columns = tuple(
-        _appended(children.runs, inner, shared.get(inner, ()))
+        _appended(children.runs, inner)
         if name in step.appends
         else [_item_value(child, inner) for child in children.runs]
         for name, inner in zip(step.outputs, names, strict=True)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from hypergraph.engine.admission import Admission
 from hypergraph.engine.kernel import Kernel, is_cancellation
+from hypergraph.engine.lists import Lists
 from hypergraph.engine.options import DEFAULTS, RunOptions
 from hypergraph.engine.plan import Step, inputs_of
 from hypergraph.engine.scheduler import write
@@ -127,6 +128,31 @@ class StepOutcome:
     inner: Any = None  # a Run, or a MapRun for the items of a mapped graph
 
 
+class CallWatch:
+    """The time of one call in an executor: waiting for a worker is not part of it."""
+
+    def __init__(self, outcome: StepOutcome) -> None:
+        self.outcome = outcome
+        self.asked = clock()
+        self.began: float | None = None
+        self.spent: float | None = None  # seconds in the worker, if it tells
+        self.start: Callable[[], None] | None = None  # starts the timeout
+
+    def begin(self) -> None:
+        """Note that a worker has taken the call; may be called from any thread."""
+        self.began, self.outcome.called = clock(), True
+        if self.start is not None:
+            self.start()
+
+    def ended(self) -> None:
+        """Add the time of waiting to the outcome."""
+        now = clock()
+        if self.spent is not None:
+            self.outcome.waited += max(now - self.asked - self.spent, 0.0)
+        else:
+            self.outcome.waited += (now if self.began is None else self.began) - self.asked
+
+
 def own_list(name: str, value: Any) -> list[Any]:
     """Return a copy of the list that a run begins with. Raises TypeError for anything but a list or tuple."""
     if not isinstance(value, (list, tuple)):
@@ -156,6 +182,7 @@ class Run:
     started = stopped_at = 0.0
     answers: dict[str, Any]
     landed: list[tuple[Step, Any]]
+    lists = Lists()  # those that steps append to
     layout: Layout
     journal: Journal | None = None  # where its steps are recorded
     resumed: Any = None  # restored from stored history
@@ -172,8 +199,9 @@ class Run:
         self.records: list[Any] = []
         self.values: dict[str, Any] = {**admission.base, **given} if admission.base else dict(given)
         self.fixed = plan.fixed
-        for name in plan.lists:
-            if name in self.values:
+        if plan.lists:
+            self.lists = Lists()
+            for name in plan.lists.intersection(self.values):
                 self.values[name] = own_list(name, self.values[name])
         if not self.fixed:
             self.unfix()
@@ -278,7 +306,7 @@ class Run:
         elif not self.fixed and (step.is_gate or step.index in self.watched):
             self.landed.append((step, value))
         else:
-            write(step, value, self.values)
+            write(step, value, self.values, self.lists)
 
     def note_attempt(self, name: str, attempt: int, deadline: float | None) -> None:
         """Record the current attempt of a node and its deadline."""
@@ -423,7 +451,7 @@ class Run:
     def close(self) -> None:
         """Complete the evidence, when everything that was running has finished."""
         for step, value in () if self.fixed else self.landed:
-            write(step, value, self.values)
+            write(step, value, self.values, self.lists)
         failure, error = self.failure, self.error
         if failure is not None and error is not None:
             failure.partial_state = self.state()
@@ -432,6 +460,12 @@ class Run:
             attach_evidence(error, failure)
 
     # -- values ----------------------------------------------------------------------------------------
+
+    @property
+    def begun(self) -> list[str]:
+        """The names of what the run begins with: given values, and lists that are bound."""
+        given, lists = self.admission.given, self.plan.lists
+        return [name for name in self.values if name in given or name in lists]
 
     def state(self) -> dict[str, Any]:
         """Return the state including inputs, without values that are only bound."""

@@ -6,9 +6,9 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from hypergraph.engine.lists import Lists
 from hypergraph.engine.plan import ABSENT, Step, is_immutable
 from hypergraph.nodes.gate import END
-from hypergraph.nodes.options import Replace
 from hypergraph.scheduling import Layout, Standing
 
 _TRUTH = ("bool", "bool_")  # numpy calls its truth value bool_ or, since version 2, bool
@@ -158,7 +158,9 @@ class Track:
         stretch.length = superstep + 1
         return stretch
 
-    def next(self, stretch: Stretch, landed: list[tuple[Step, Any]], values: dict[str, Any]) -> Stretch:
+    def next(
+        self, stretch: Stretch, landed: list[tuple[Step, Any]], values: dict[str, Any], lists: Lists
+    ) -> Stretch:
         """Return what follows, and put what has landed into the state."""
         if len(landed) == 1 and landed[0][0].is_gate and type(landed[0][1]) is str:
             outcome: Hashable = landed[0][1]  # the decision of a single gate, as it mostly is
@@ -177,7 +179,7 @@ class Track:
             found = stretch.after[outcome] = self.from_(standing)
         for step, value in landed:
             if not step.is_gate:
-                write(step, value, values)
+                write(step, value, values, lists)
         return found
 
 
@@ -222,7 +224,7 @@ def results_of(step: Step, value: Any) -> dict[str, Any]:
     return {name: result for name, result in made if result is not ABSENT}
 
 
-def write(step: Step, value: Any, values: dict[str, Any]) -> None:
+def write(step: Step, value: Any, values: dict[str, Any], lists: Lists) -> None:
     """Put what a step made into the state; a list grows in place, and belongs to the run."""
     if value is ASKED:
         return
@@ -230,12 +232,10 @@ def write(step: Step, value: Any, values: dict[str, Any]) -> None:
         values.update(results_of(step, value))
         return
     for name, result in results_of(step, value).items():
-        if name not in step.appends:
-            values[name] = result
-        elif isinstance(result, Replace):
-            values[name] = list(result.items)
+        if name in step.appends:
+            lists.add(values, name, step.index, result)
         else:
-            values.setdefault(name, []).extend(result if isinstance(result, list) else (result,))
+            values[name] = result
 
 
 def _absent(step: Step, made: Mapping[str, Any]) -> list[str]:

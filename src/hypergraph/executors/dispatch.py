@@ -11,14 +11,13 @@ import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from concurrent import futures
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, nullcontext
 from types import FunctionType
 from typing import Any
 
 from hypergraph.display import did_you_mean
 from hypergraph.engine.kernel import Carried, pass_on
 from hypergraph.engine.plan import Step, inputs_of, prepare_call
-from hypergraph.engine.run import Run
+from hypergraph.engine.run import CallWatch, Run
 from hypergraph.exceptions import NotPicklableError, RemoteError, WorkerLostError, safe_text
 from hypergraph.executors.worker import (
     DONE,
@@ -30,6 +29,7 @@ from hypergraph.executors.worker import (
     call_function,
     load_function,
     pickled,
+    timed,
 )
 from hypergraph.graph.graph import Graph
 from hypergraph.nodes.callable_node import portable
@@ -177,6 +177,7 @@ def _first_unpicklable(values: Mapping[str, Any]) -> str:
 
 
 ExecutorChoice = Executor | Mapping[str, Executor]
+_NO_LIMIT = 2**62
 _INTERPRETERS: Any = getattr(futures, "InterpreterPoolExecutor", ())  # threads without shared memory
 
 
@@ -190,7 +191,11 @@ class NodeExecutors:
         self._for_all = executor if isinstance(executor, Executor) else None
         self._by_path: Mapping[str, Executor] = {} if isinstance(executor, Executor) else executor
         self._payloads: dict[str, Payload] = {}
-        self._semaphores: dict[int, Any] = {}  # by executor
+        self._limits: dict[int, Any] = {}  # by executor
+        self._timed = isinstance(graph, Graph) and _has_timeouts(graph)
+        given = [executor] if isinstance(executor, Executor) else executor.values()
+        if any(not isinstance(one, ThreadPoolExecutor) or isinstance(one, _INTERPRETERS) for one in given):
+            pickled(None)  # what is missing is told once, before the first call
         if self._by_path and isinstance(graph, Graph):  # check_graph refuses anything else
             _check_paths(self._by_path, graph)
 
@@ -200,23 +205,29 @@ class NodeExecutors:
             return self._by_path.get(run.path_of(step.name))
         return self._for_all if reason_to_stay(step.node) is None else None
 
-    async def call(self, executor: Executor, run: Run, step: Step, superstep: int) -> Any:
+    async def call(self, executor: Executor, run: Run, step: Step, superstep: int, watch: CallWatch) -> Any:
         """Call a step through an executor and return the result of its function.
+
+        Earlier items come first, so that they are finished first.
 
         Raises the exception of the function, RemoteError for one that cannot be unpickled, WorkerLostError,
         NotPicklableError, CancellationError if the run is stopped meanwhile.
         """
         if isinstance(executor, ThreadPoolExecutor) and not isinstance(executor, _INTERPRETERS):
-            result = await self._in_thread(executor, run, step, superstep)
+            async with self._turns(executor, run).turn(_rank(run)):
+                result = await self._in_thread(executor, run, step, superstep, watch)
         else:
-            result = await self._across(executor, run, step, superstep)
+            result = await self._across(executor, run, step, superstep, watch)
         if step.node.is_generator:
             for item in result:
                 run.stream(step.name, item)
         return result
 
-    async def _in_thread(self, executor: ThreadPoolExecutor, run: Run, step: Step, superstep: int) -> Any:
+    async def _in_thread(
+        self, executor: ThreadPoolExecutor, run: Run, step: Step, superstep: int, watch: CallWatch
+    ) -> Any:
         def call() -> Any:
+            watch.begin()
             try:
                 result = step.invoke(run.values, run, superstep)
                 return list(result) if step.node.is_generator else result
@@ -227,7 +238,9 @@ class NodeExecutors:
         future: Future[Any] = executor.submit(context.run, call)
         return (await _finished(run, step, future)).result()
 
-    async def _across(self, executor: Executor, run: Run, step: Step, superstep: int) -> Any:
+    async def _across(
+        self, executor: Executor, run: Run, step: Step, superstep: int, watch: CallWatch
+    ) -> Any:
         path = run.path_of(step.name)
         payload = self._payloads.get(path)
         if payload is None:
@@ -236,8 +249,9 @@ class NodeExecutors:
 
         async def send(function: Callable[..., Reply], *given: Any) -> Reply:
             try:
-                future = usable_executor(executor).submit(function, *given, os.urandom(8))
-                reply: Reply = (await _finished(run, step, future)).result()
+                future = usable_executor(executor).submit(timed, function, *given, os.urandom(8))
+                found: tuple[float, Reply] = (await _finished(run, step, future)).result()
+                watch.spent, reply = found
                 return reply
             except Exception as error:
                 lost = lost_worker_of(error, executor, path)
@@ -245,22 +259,25 @@ class NodeExecutors:
                     raise
                 raise lost from error
 
-        async with self._semaphore(executor, run):
+        async with self._turns(executor, run).turn(_rank(run)):
             arguments = payload.arguments(run, superstep)
+            watch.begin()
             reply = await payload.call(run, send, arguments, claim)
         return _result_of(reply, path, step)
 
-    def _semaphore(self, executor: Executor, run: Run) -> AbstractAsyncContextManager[Any]:
+    def _turns(self, executor: Executor, run: Run) -> Any:
         """Limit the calls in a pool to what keeps its workers busy: when it breaks, it loses all of them.
 
-        Clusters lose single calls, so they have no limit.
+        With timeouts, no call waits in the pool, where nothing tells when it begins. Clusters lose single
+        calls, so they have no limit.
         """
-        if id(executor) not in self._semaphores:
-            workers = getattr(executor, "_max_workers", None)  # process pools, including loky's
-            made = nullcontext() if workers is None else run.context.kernel.semaphore(2 * workers + 1)
-            self._semaphores[id(executor)] = made
-        found: AbstractAsyncContextManager[Any] = self._semaphores[id(executor)]
-        return found
+        if id(executor) not in self._limits:
+            workers = getattr(executor, "_max_workers", None)  # pools, including loky's
+            in_memory = isinstance(executor, ThreadPoolExecutor)
+            ahead = 0 if self._timed and not in_memory else (workers or 0) + 1
+            width = _NO_LIMIT if workers is None else workers + ahead
+            self._limits[id(executor)] = run.context.kernel.turns(width)
+        return self._limits[id(executor)]
 
 
 async def _finished(run: Run, step: Step, future: Future[Any]) -> Future[Any]:
@@ -376,6 +393,17 @@ def _check_paths(given: Iterable[str], graph: Graph) -> None:
         reason = reason_to_stay(nodes[path])
         if reason is not None:
             raise ValueError(f"executor= names {path!r}, which an executor cannot call: it {reason}.")
+
+
+def _has_timeouts(graph: Graph) -> bool:
+    return any(getattr(node, "timeout", None) is not None for _, node in _paths(graph, ""))
+
+
+def _rank(run: Run) -> tuple[int, ...]:
+    """Return the place of a run among the items around it, from the outermost."""
+    outer = run.map_run.parent if run.map_run is not None else run.parent
+    own = (run.item_index or 0,) if run.map_run is not None else ()
+    return (*(_rank(outer) if outer is not None else ()), *own)
 
 
 def _paths(graph: Graph, prefix: str) -> Iterator[tuple[str, Any]]:

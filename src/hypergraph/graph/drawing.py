@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 
 KINDS = (*NODE_KINDS, *VALUE_KINDS, "end")
+_MOST_ARROWS, _MOST_LABELS = 20_000, 1000  # a structure may come from a store that another person wrote
 _STRENGTH = ("ordering", "control", "data")
 _Types = Mapping[str, str | None] | None
 
@@ -113,6 +114,8 @@ class _Sketch:
     def join(self, sources: Iterable[str], targets: Sequence[str], kind: str, labels: Iterable[str]) -> None:
         """Draw arrows from each source to each target, merged with existing ones."""
         for source in sources:
+            if len(self.arrows) + len(targets) > _MOST_ARROWS:
+                raise ValueError(f"more than {_MOST_ARROWS} arrows")
             for target in targets:
                 _strengthen(self.arrows, source, target, kind, labels)
 
@@ -211,7 +214,7 @@ def _strengthen(
     known = arrows.get((source, target))
     if known is None or _STRENGTH.index(known["type"]) < _STRENGTH.index(kind):
         arrows[source, target] = {"source": source, "target": target, "type": kind, "labels": list(labels)}
-    elif known["type"] == kind:
+    elif known["type"] == kind and len(known["labels"]) < _MOST_LABELS:
         known["labels"] += [label for label in labels if label not in known["labels"]]
 
 

@@ -40,6 +40,9 @@ class Joint(NamedTuple):
     here: float
 
 
+_MOST_DUMMIES = 20_000  # a graph may come from a store that another person wrote, and costs time
+
+
 @dataclass(slots=True)
 class Ladder:
     """Items in ranks, and the route of every link through them."""
@@ -53,10 +56,14 @@ class Ladder:
     turned: set[int] = field(default_factory=set)  # links against the flow
     labels: dict[int, int] = field(default_factory=dict)  # link -> the dummy with its label
     anchors: dict[int, int] = field(default_factory=dict)  # end of a turned link -> the box next to it
+    dummies: int = 0
     _joined: set[tuple[int, int, float, float]] = field(default_factory=set)
 
     def add_dummy(self, rank: int, width: float, depth: float = 0.0) -> int:
-        """Add a dummy to a rank and return its number."""
+        """Add a dummy to a rank and return its number. Raises ValueError for very many."""
+        self.dummies += 1
+        if self.dummies > _MOST_DUMMIES:
+            raise ValueError("too many long arrows to arrange them")
         self.items.append(Item(width / 2, width / 2, depth, is_dummy=True))
         self.rank.append(rank)
         self.ranks[rank].append(len(self.items) - 1)
@@ -240,6 +247,7 @@ def _with_pinned(
 _PATIENCE = 4  # sweeps without improvement before giving up
 _MOST_SWEEPS = 24
 _MOST_SWAPS = 8
+_WORK = 100_000  # items that all sweeps together may move
 _MANY = 400  # pairs of arrows; swaps of busier boxes are not considered
 
 
@@ -248,7 +256,8 @@ def order(ladder: Ladder) -> None:
     _initial_order(ladder)
     best, fewest = [list(rank) for rank in ladder.ranks], crossings(ladder)
     patience = _PATIENCE
-    for sweep in range(_MOST_SWEEPS):
+    effort = max(1, _WORK // max(1, len(ladder.items)))
+    for sweep in range(min(_MOST_SWEEPS, effort)):
         if not fewest or not patience:
             break
         _sweep(ladder, down=sweep % 2 == 0)
@@ -257,7 +266,7 @@ def order(ladder: Ladder) -> None:
         if found < fewest:
             best, fewest, patience = [list(rank) for rank in ladder.ranks], found, _PATIENCE
     ladder.ranks[:] = best
-    for _ in range(_MOST_SWAPS if fewest else 0):
+    for _ in range(min(_MOST_SWAPS, effort // 2) if fewest else 0):
         if not _swap_neighbours(ladder):
             break
 

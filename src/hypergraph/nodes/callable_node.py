@@ -79,11 +79,18 @@ class CallableNode(Frozen, HyperNode):
 
     @property
     def definition_hash(self) -> str:
-        """A hash over the function's code, defaults and captured values; names are not part of it."""
+        """A hash over the function's code, defaults, captured values and `append`, not over names."""
         known = self.__dict__.get("_hash")
         if known is None:
-            known = self.__dict__["_hash"] = sha256(code_identity(self.func), self._captured)
+            known = self.__dict__["_hash"] = sha256(*self.code_parts, self._captured)
         return str(known)
+
+    @property
+    def code_parts(self) -> tuple[str, ...]:
+        """The part of the definition that is the same in every process: code, and which outputs append."""
+        appended = [str(number) for number, name in enumerate(self.data_outputs) if name in self.append]
+        code = code_identity(self.func)
+        return (code, f"append {' '.join(appended)}") if appended else (code,)
 
     @cached_property
     def data_outputs(self) -> tuple[str, ...]:

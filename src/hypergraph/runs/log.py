@@ -144,6 +144,11 @@ class MapLog:
         return tuple(record for item in self.items for record in item.errors)
 
     @property
+    def timing(self) -> dict[str, float]:
+        """The milliseconds of each node over all items."""
+        return {name: stats.total_ms for name, stats in self.node_stats.items()}
+
+    @property
     def node_stats(self) -> dict[str, NodeStats]:
         """The statistics of each node over all items."""
         return add_up(step for item in self.items for step in item.steps)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,7 +24,6 @@ from hypergraph.runs.log import MapLog, RunLog, tally
 
 _FIELDS = ("values", "status", "run_id", "workflow_id", "error", "pause", "log", "failure", "nested")
 _MAX_VALUES = 50
-_repr_state = threading.local()
 
 
 def error_text(error: BaseException | None) -> str | None:
@@ -137,24 +135,16 @@ class RunResult:
         }
 
     def __repr__(self) -> str:
-        extras = {"workflow_id": self.workflow_id, "error": self.error, "pause": self.pause}
-        shown = [f"{name}={preview(value)}" for name, value in extras.items() if value is not None]
-        parts = (self.status.value, f"run_id={preview(self.run_id)}", *shown, self._values_text())
-        return bounded(f"RunResult({', '.join(parts)})")
-
-    def _values_text(self) -> str:
-        # A result inside the values of another one is shown without values: the depth limit would start anew,
-        # and a result that contains itself would recurse forever.
-        if getattr(_repr_state, "busy", False):
-            return "..."
-        _repr_state.busy = True
-        try:
-            return f"values={preview(self.values, depth=3)}"
-        finally:
-            _repr_state.busy = False
+        return self._text(list(self.values))  # names only: a repr gets into logs and tracebacks
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        printer.text(repr(self))
+        printer.text(self._text(self.values))
+
+    def _text(self, values: object) -> str:
+        given = {"workflow_id": self.workflow_id, "error": self.error, "pause": self.pause}
+        shown = [f"{name}={preview(value)}" for name, value in given.items() if value is not None]
+        parts = (self.status.value, f"run_id={preview(self.run_id)}", *shown)
+        return bounded(f"RunResult({', '.join(parts)}, values={preview(values, depth=3)})")
 
     def _repr_html_(self) -> str:
         names = list(self.values)

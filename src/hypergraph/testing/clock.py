@@ -32,7 +32,7 @@ class FakeClock:
 
     @property
     def time(self) -> datetime:
-        """The time it shows. To look at it does not move it."""
+        """The time it shows; reading it does not move it."""
         return self._time
 
     def jump(self, span: Span) -> None:

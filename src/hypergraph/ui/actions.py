@@ -22,8 +22,9 @@ from hypergraph.exceptions import CheckpointError
 from hypergraph.views.export import imported
 from hypergraph.views.lookup import require_workflow
 from hypergraph.views.problems import REFUSED, USAGE, Problem, without_python_options
+from hypergraph.views.step import question_view
 from hypergraph.views.workflow import workflow as workflow_of
-from hypergraph.views.writes import Deleted, Imported, Tags
+from hypergraph.views.writes import Answered, Deleted, Imported, Tags
 
 RUNS = 4  # graphs that run at once
 _PATIENCE = 10.0  # seconds to wait for a run to start
@@ -39,7 +40,7 @@ class Started(TypedDict):
     id: str
 
 
-Done = Started | Tags | Deleted | Imported
+Done = Started | Answered | Tags | Deleted | Imported
 
 
 class Fork(msgspec.Struct, forbid_unknown_fields=True):
@@ -138,6 +139,8 @@ class Actions:
             return Deleted(schema="hypergraph.deleted/1", ids=[jsonable(action.id)], deleted=count)
         if isinstance(action, Fork):
             return self._fork(found, action)
+        if isinstance(action, Answer) and not self._can_run(found):
+            return self._keep_answer(action)
         if found.parent_id is not None:
             raise Problem(REFUSED, f"{action.id!r} is part of {found.parent_id!r}: resume that one")
         values = self._answered(found, action) if isinstance(action, Answer) else action.values
@@ -161,6 +164,24 @@ class Actions:
         if self.store.backend.read_workflow(name) is not None:
             raise Problem(REFUSED, f"Workflow {name!r} already exists", "A fork needs a new id")
         return self._run(graph, action.values, workflow_id=name, fork_from=(action.id, action.at))
+
+    def _can_run(self, found: Workflow) -> bool:
+        """Say whether an answer can resume the workflow at once: parts of others, and maps, wait for code."""
+        is_known = found.graph_name in self.graphs or (found.graph_name is None and len(self.graphs) == 1)
+        return is_known and found.parent_id is None and found.step_count > 0
+
+    def _keep_answer(self, action: Answer) -> Answered:
+        key = action.key or next(iter(self._answered(require_workflow(self.store, action.id), action)))
+        try:
+            self.store.answer(action.id, key, action.answer)
+        except (ValueError, TypeError) as error:
+            raise Problem(USAGE, str(error)) from error
+        return {
+            "schema": "hypergraph.answered/1",
+            "id": jsonable(action.id),
+            "answered": [jsonable(key)],
+            "questions": [question_view(question) for question in self.store.questions(action.id)],
+        }
 
     def _answered(self, found: Workflow, action: Answer) -> dict[str, Any]:
         pause = workflow_of(self.store, action.id)["pause"]

@@ -17,14 +17,14 @@ from hypergraph.checkpointers import Checkpointer, StepRecord, StepStatus, Workf
 from hypergraph.checkpointers.clock import now
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import Payload
-from hypergraph.display import escape_html, iso, jsonable, plural
+from hypergraph.display import escape_html, escape_json, iso, jsonable, plural
 from hypergraph.ui.assets import FOLDER, asset
 from hypergraph.values.undecodable import Undecodable
 from hypergraph.views.graph import graph
 from hypergraph.views.items import items
 from hypergraph.views.lookup import require_workflow
 from hypergraph.views.problems import Problem
-from hypergraph.views.step import pause_view
+from hypergraph.views.step import pause_view, shown_step
 from hypergraph.views.steps import columns
 from hypergraph.views.timeline import timeline
 from hypergraph.views.values import NOT_FETCHED, content_of, describe, is_at_hand, part_at, short_text
@@ -267,6 +267,10 @@ class _Table:
             "traceback": jsonable(step.traceback),
             "attempt_errors": jsonable(list(step.attempt_errors)),
             "pause": None if step.pause is None else pause_view(step.pause),
+            "answer": shown_step(step)["answer"],
+            "given_answer": None if step.answer is None else describe(step.answer),
+            "answered_by": jsonable(step.answered_by),
+            "answered_at": jsonable(step.answered_at),
             "retry_of": step.retry_of,
             "partial": step.partial,
         }
@@ -348,9 +352,9 @@ def page(store: Checkpointer, workflow_id: str) -> bytes:
 
 def inert(text: str) -> str:
     """Return the same JSON, escaped for a script element: nothing in it can end the element."""
-    for character in "<>&\u2028\u2029":
+    for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
-    return text
+    return escape_json(text)
 
 
 def _policy(number: str) -> str:

@@ -1,7 +1,7 @@
 """numpy arrays and scalars as dtype, shape and raw bytes.
 
-numpy is imported only to rebuild a stored array. Memory layout is not kept: arrays come back writable, in C
-order.
+numpy is imported only to rebuild a stored array. Fortran order and write protection are kept; views with gaps
+come back in C order.
 """
 
 from __future__ import annotations
@@ -33,14 +33,17 @@ def to_parts(value: Any) -> tuple[str, Parts] | None:
     exact = _DTYPE.fullmatch(dtype.str) and numpy.dtype(dtype.str) == dtype
     if type(value) is numpy.ndarray:
         if exact:
-            flat = numpy.ascontiguousarray(value).reshape(-1).view("u1")
-            return "ndarray", {"dtype": dtype.str, "shape": list(value.shape), "v": Blob(memoryview(flat))}
+            by_columns = value.flags.f_contiguous and not value.flags.c_contiguous
+            flat = numpy.ascontiguousarray(value.T if by_columns else value).reshape(-1).view("u1")
+            parts: Parts = {"dtype": dtype.str, "shape": list(value.shape), "v": Blob(memoryview(flat))}
+            layout = ("F" if by_columns else "") + ("" if value.flags.writeable else "R")
+            return "ndarray", {**parts, "layout": layout} if layout else parts
     elif exact and numpy.dtype(dtype.str).type is type(value):
         return "npscalar", {"dtype": dtype.str, "v": value.tobytes()}
     raise TypeError(f"its dtype {dtype} is not plain memory")
 
 
-def from_parts(tag: str, dtype: Any, v: object, shape: object = ()) -> Any:
+def from_parts(tag: str, dtype: Any, v: object, shape: object = (), layout: object = "") -> Any:
     """Return the array or scalar of these parts. Raises ValueError, TypeError, or ImportError."""
     if not _DTYPE.fullmatch(checked(dtype, str)):
         raise ValueError(f"the dtype {dtype!r} is not plain memory")
@@ -55,5 +58,9 @@ def from_parts(tag: str, dtype: Any, v: object, shape: object = ()) -> Any:
     data = checked(v, bytes)
     if any(size < 0 for size in sizes) or math.prod(sizes) * kind.itemsize != len(data):
         raise ValueError("its shape does not fit its bytes")
-    array = numpy.ndarray(sizes, kind, bytearray(data))
+    if checked(layout, str) not in ("", "F", "R", "FR"):
+        raise ValueError(f"unknown layout {layout!r}")
+    array = numpy.ndarray(sizes, kind, bytearray(data), order="F" if "F" in checked(layout, str) else "C")
+    if "R" in checked(layout, str):
+        array.flags.writeable = False
     return array if tag == "ndarray" else array[()]

@@ -234,9 +234,25 @@ def _field_annotations(cls: type[Any]) -> Iterable[Any]:
         return ()
 
 
+def forms_of(annotations: Iterable[Any]) -> list[str]:
+    """Return the names and fields of the classes in annotations, and of the classes of their fields."""
+    waiting = [cls for annotation in annotations for cls in _classes_in(annotation)]
+    found: dict[type[Any], str] = {}
+    while waiting:
+        cls = waiting.pop()
+        if cls not in found:
+            hints = _field_annotations(cls)
+            parts = cls.__members__ if issubclass(cls, enum.Enum) else getattr(cls, "__annotations__", ())
+            found[cls] = f"{name_of(cls)}({', '.join(parts)})"
+            waiting += [inner for hint in hints for inner in _classes_in(hint)]
+    return sorted(found.values())
+
+
 def line_for(name: str) -> str:
     """Return the line of code that makes a class of stored data known."""
     module, _, qualname = name.partition(":")
+    if not all(part.isidentifier() for part in f"{module}.{qualname}".replace("<locals>", "x").split(".")):
+        return "register(...) with this class"  # stored data may hold any text
     is_local = module == "__main__" or "<" in qualname
     first = qualname.partition(".")[0]
     return f"register({qualname})" if is_local else f"from {module} import {first}; register({qualname})"
@@ -393,7 +409,12 @@ class Classes:
         return self._named.get(name) or self._scope.find(name) or self._subclass(name)
 
     def _subclass(self, name: str) -> type[Any] | None:
-        """Return the class of this name if it is derived from a known one: an annotation allows it."""
+        """Return the class of this name if it is derived from a known one: an annotation allows it.
+
+        A class that a function defines is not there before that function is called.
+        """
+        if "<locals>" in name:
+            return None
         waiting: list[type[Any]] = list(self._named.values())
         seen = set(waiting)
         while waiting:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import struct
 import sys
+from datetime import UTC
+from decimal import Decimal
 from typing import Any
 
 from hypergraph.values.libraries import installed
@@ -15,6 +17,7 @@ from hypergraph.values.limits import memory_for
 from hypergraph.values.tags import Blob, Parts, checked
 
 NAMES = frozenset({"frame"})
+_LONGEST = 64  # characters of a frequency
 _SAFE = (14, 0, 1)  # earlier releases of pyarrow can be made to run code by the data they read
 
 
@@ -30,22 +33,74 @@ def to_parts(value: Any) -> tuple[str, Parts] | None:
         raise TypeError("its attrs would be lost; clear them, or return them as a separate output")
     try:
         data = _to_arrow(kind, value)
-        same = _is_same(kind, value, _from_arrow(kind, data))
+        parts: Parts = {"of": kind, "v": Blob(data)}
+        if kind == "pandas" and (details := _details(value)):
+            parts["details"] = details
+        same = _is_same(kind, value, _with_details(_from_arrow(kind, data), parts.get("details")))
     except ImportError:
         raise
     except Exception as error:
         raise TypeError(f"Arrow cannot store it: {error}") from error
     if not same:
         raise TypeError("Arrow would change it")
-    return "frame", {"of": kind, "v": Blob(data)}
+    return "frame", parts
 
 
-def from_parts(tag: str, of: object, v: object) -> Any:
+def from_parts(tag: str, of: object, v: object, details: object = None) -> Any:
     """Return the table of these parts. Raises ValueError, or ImportError without the library."""
     kind = checked(of, str)
     if kind not in ("pandas", "polars", "pyarrow"):
         raise ValueError(f"unknown kind of table {kind!r}")
-    return _from_arrow(kind, checked(v, bytes))
+    if details is not None and kind != "pandas":
+        raise ValueError("only data frames of pandas have details")
+    return _with_details(_from_arrow(kind, checked(v, bytes)), details)
+
+
+def _details(frame: Any) -> Parts:
+    """Return what Arrow does not keep of a pandas data frame: frequencies, a range of columns, UTC."""
+    axes = (frame.index, frame.columns)
+    details: Parts = {}
+    freqs = [getattr(getattr(axis, "freq", None), "freqstr", None) for axis in axes]
+    if any(freqs) and not any(type(axis).__name__ == "PeriodIndex" for axis in axes):
+        details["freq"] = freqs
+    if type(frame.columns).__name__ == "RangeIndex":
+        details["range"] = [frame.columns.start, frame.columns.stop, frame.columns.step]
+    zones = [getattr(axis, "tz", None) for axis in axes] + [getattr(t, "tz", None) for t in frame.dtypes]
+    utc = [number for number, zone in enumerate(zones) if zone is UTC]
+    if utc:
+        details["utc"] = utc  # 0 is the index, 1 the columns, the others are columns one by one
+    return details
+
+
+def _with_details(frame: Any, details: object) -> Any:
+    """Return the data frame with what Arrow did not keep. Raises ValueError for details that do not fit."""
+    if details is None:
+        return frame
+    found = checked(details, dict)
+    if not found.keys() <= {"freq", "range", "utc"}:
+        raise ValueError("unknown details of a data frame")
+    for number in checked(found.get("utc", []), list):
+        if not 0 <= checked(number, int) < 2 + len(frame.columns):
+            raise ValueError("a time zone of no column")
+        if number == 0:
+            frame.index = frame.index.tz_convert(UTC)
+        elif number == 1:
+            frame.columns = frame.columns.tz_convert(UTC)
+        else:
+            frame.isetitem(number - 2, frame.iloc[:, number - 2].dt.tz_convert(UTC))
+    pandas = installed("pandas")
+    if "range" in found:
+        start, stop, step = (checked(number, int) for number in checked(found["range"], list))
+        if len(range(start, stop, step)) != len(frame.columns):
+            raise ValueError("a range of other columns")
+        frame.columns = pandas.RangeIndex(start, stop, step, name=frame.columns.name)
+    freqs = checked(found.get("freq", [None, None]), list)
+    for axis, text in zip((frame.index, frame.columns), freqs, strict=True):
+        if text is not None:
+            if len(checked(text, str)) > _LONGEST:
+                raise ValueError("a frequency of no date range")
+            axis.freq = pandas.tseries.frequencies.to_offset(text)
+    return frame
 
 
 def _classes() -> dict[str, Any]:
@@ -90,7 +145,17 @@ def _from_arrow(kind: str, data: bytes | memoryview) -> Any:
     if kind == "pyarrow":
         return table
     _check_memory(arrow, table, len(data))
-    return table.to_pandas() if kind == "pandas" else installed("polars").from_arrow(table)
+    return table.to_pandas() if kind == "pandas" else _to_polars(table)
+
+
+def _to_polars(table: Any) -> Any:
+    polars = installed("polars")
+    try:
+        return polars.from_arrow(table)
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # of Rust, where polars expects no such data
+            raise
+        raise ValueError(f"polars cannot read it: {error}") from None
 
 
 _CELL, _OBJECT = 8, 128  # bytes of memory of a number, and of a Python object
@@ -160,12 +225,33 @@ def _is_same(kind: str, value: Any, copy: Any) -> bool:
         return bool(value.schema == copy.schema and value.equals(copy, null_equal=True))
     pandas = sys.modules["pandas"]
     try:
-        pandas.testing.assert_frame_equal(value, copy, check_exact=True, check_freq=False)
+        pandas.testing.assert_frame_equal(
+            value, copy, check_exact=True, check_freq=True, check_index_type=True, check_column_type=True
+        )
     except AssertionError:
         return False
-    return all(
-        type(a) is type(b)
-        for column in value.columns
-        if value[column].dtype == object
-        for a, b in zip(value[column], copy[column], strict=True)
+    return _axes_of(value) == _axes_of(copy) and all(
+        _is_same_cell(a, b)
+        for number, kind in enumerate(value.dtypes)
+        if kind == object  # noqa: E721 - a dtype
+        for a, b in zip(value.iloc[:, number], copy.iloc[:, number], strict=True)
     )
+
+
+def _axes_of(frame: Any) -> list[Any]:
+    """Return what a comparison of data frames leaves out: frequencies, and the kinds of time zones."""
+    axes = (frame.index, frame.columns)
+    zones = [getattr(axis, "tz", None) for axis in axes] + [getattr(t, "tz", None) for t in frame.dtypes]
+    return [*(getattr(axis, "freq", None) for axis in axes), *((type(zone), str(zone)) for zone in zones)]
+
+
+def _is_same_cell(a: Any, b: Any) -> bool:
+    if type(a) is not type(b):
+        return False
+    if type(a) is dict:
+        return list(a) == list(b) and all(map(_is_same_cell, a.values(), b.values()))
+    if type(a) in (list, tuple):
+        return len(a) == len(b) and all(map(_is_same_cell, a, b))
+    if type(a) is Decimal:
+        return bool(a.as_tuple() == b.as_tuple())
+    return bool(a == b) or bool(a != a and b != b)  # noqa: PLR0124 - NaN and NaT differ from themselves

@@ -11,14 +11,17 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Iterable
 from typing import Any
 
+from hypergraph.values.undecodable import with_public_text
+
 MAX_SIZE = 1024**3  # bytes of one decoded value, unless a codec has its own limit
 
 LONGEST_TEXT = 500  # characters of the reason why a value cannot be read
 _LEAST, _TIMES = 64 * 1024 * 1024, 32  # bytes of memory for a value: some, and so many times its size
-_LIST, _DICT = 72, 208  # bytes of memory that a list and a mapping take at least, with the reference to it
+# Bytes of memory that a container takes, with the reference to it: a list or an empty one, and a mapping.
+_EMPTY, _DICT = 72, 208
 SMALL = 256 * 1024  # bytes of a value that cannot reach the limit
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)  # one that does not end goes on to the end
-_LISTS, _DICTS = bytes([*range(0x90, 0xA0), 0xDC, 0xDD]), bytes([*range(0x80, 0x90), 0xDE, 0xDF])
+_EMPTIES, _DICTS = bytes([0x80, *range(0x90, 0xA0), 0xDC, 0xDD]), bytes([*range(0x81, 0x90), 0xDE, 0xDF])
 _FEW = 100  # elements that may all have the same hash
 _SAME_HASH = 32  # elements of one hash: comparing each with each takes long
 
@@ -38,14 +41,15 @@ def check_json(data: bytes) -> None:
 
 
 def _json_cost(data: bytes) -> int:
-    return data.count(b"{") * _DICT + data.count(b"[") * _LIST
+    empty = data.count(b"{}")
+    return (data.count(b"{") - empty) * _DICT + (data.count(b"[") + empty) * _EMPTY
 
 
 def check_msgpack(data: bytes) -> None:
     """Raise ValueError if the containers in MessagePack would take too much memory."""
     size = len(data)
-    lists, dicts = size - len(data.translate(None, _LISTS)), size - len(data.translate(None, _DICTS))
-    if lists * _LIST + dicts * _DICT > memory_for(size) and _msgpack_cost(data) > memory_for(size):
+    empty, dicts = size - len(data.translate(None, _EMPTIES)), size - len(data.translate(None, _DICTS))
+    if empty * _EMPTY + dicts * _DICT > memory_for(size) and _msgpack_cost(data) > memory_for(size):
         raise _too_many(size)
 
 
@@ -69,8 +73,8 @@ def _msgpack_cost(data: bytes) -> int:
             continue
         if kind in _DICTS:
             cost += _DICT
-        elif kind in _LISTS:
-            cost += _LIST
+        elif kind in _EMPTIES:
+            cost += _EMPTY
         if 0xA0 <= kind <= 0xBF:
             place += kind - 0xA0
         elif kind in _LENGTHS:
@@ -106,7 +110,8 @@ def check_size(codec: Any, size: int) -> None:
     limit = getattr(codec, "max_size", MAX_SIZE)
     if size > limit:
         name = type(codec).__name__
-        raise ValueError(
+        text = (
             f"A value is larger than the {limit} bytes that {name} allows; "
             f"raise the limit with {name}(max_size=...)"
         )
+        raise with_public_text(ValueError(text), text)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import pickle
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Self
 
 import msgspec
@@ -18,7 +18,7 @@ import msgspec
 from hypergraph.values.classes import REGISTERED, Classes, register
 from hypergraph.values.limits import LONGEST_TEXT, SMALL, check_json, check_msgpack
 from hypergraph.values.trees import PLAIN, SHORT, Reader, Writer, is_plain
-from hypergraph.values.undecodable import Undecodable
+from hypergraph.values.undecodable import Undecodable, with_public_text
 
 __all__ = ["JsonSerializer", "MsgpackSerializer", "PickleSerializer", "Serializer", "Undecodable", "register"]
 
@@ -45,6 +45,10 @@ class Serializer(ABC):
     @abstractmethod
     def deserialize(self, data: bytes) -> Any:
         """Return the value of these bytes, or an `Undecodable` with the reason."""
+
+    def joined(self, lists: Sequence[bytes]) -> bytes | None:
+        """Return several stored lists as one, None if they have to be read one by one."""
+        return None
 
     def with_types(self, annotations: Iterable[Any], functions: Iterable[Any] = ()) -> Serializer:
         """Return a serializer for the classes that these annotations and functions name.
@@ -100,7 +104,8 @@ class _TreeSerializer(Serializer):
             raise self._refused(value, "nested too deep") from None
 
     def _refused(self, value: Any, reason: object) -> TypeError:
-        return TypeError(f"{type(self).__name__} cannot store {type(value).__name__}: {reason}")
+        text = f"{type(self).__name__} cannot store {type(value).__name__}: {reason}"
+        return with_public_text(TypeError(text), text)
 
     def deserialize(self, data: bytes) -> Any:
         """Return the value of these bytes, or an `Undecodable` with the reason and the readable part."""
@@ -135,6 +140,9 @@ class _TreeSerializer(Serializer):
         return other
 
 
+_OPEN, _CLOSE = b"[]"
+
+
 class JsonSerializer(_TreeSerializer):
     """Store values as JSON: plain data stays readable, other types are tagged.
 
@@ -156,6 +164,13 @@ class JsonSerializer(_TreeSerializer):
 
     def __init__(self, *, lossy: bool = False) -> None:
         self._lossy = lossy
+
+    def joined(self, lists: Sequence[bytes]) -> bytes | None:
+        """Return several stored lists as one, None if one of them is not a list."""
+        parts = [data[1:-1] for data in lists if len(data) > 2 and data[0] == _OPEN and data[-1] == _CLOSE]
+        if len(parts) + lists.count(b"[]") != len(lists):
+            return None
+        return b"[" + b",".join(parts) + b"]"
 
     def __repr__(self) -> str:
         return "JsonSerializer(lossy=True)" if self._lossy else "JsonSerializer()"
@@ -197,7 +212,8 @@ class PickleSerializer(Serializer):
         try:
             return pickle.dumps(value, protocol=5)
         except Exception as error:  # __reduce__ can raise anything
-            raise TypeError(f"PickleSerializer cannot store {type(value).__qualname__}: {error}") from error
+            text = f"PickleSerializer cannot store {type(value).__qualname__}"
+            raise with_public_text(TypeError(f"{text}: {error}"), text) from error
 
     def deserialize(self, data: bytes) -> Any:
         """Return the value of these bytes, or an `Undecodable` with the reason."""

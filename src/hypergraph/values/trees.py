@@ -20,7 +20,7 @@ from hypergraph.values import arrays, frames, tags
 from hypergraph.values.classes import Classes, kind_of, line_for, name_of
 from hypergraph.values.limits import LONGEST_TEXT, check_hashes
 from hypergraph.values.tags import HIGHEST, LOWEST
-from hypergraph.values.undecodable import Undecodable, UnknownClassError
+from hypergraph.values.undecodable import Undecodable, UnknownClassError, with_public_text
 
 MARK = "$"
 MAX_DEPTH = 100  # a tree is at most twice as deep; reading it is recursive and has to fit on the stack
@@ -80,19 +80,24 @@ def _is_uniform(items: list[Any], native: frozenset[type]) -> bool:
 # --- writing -------------------------------------------------------------------------------------
 
 
-def path_of(where: Where) -> str:
-    """Return the path of a part as a Python expression, like `value["a"][0]`."""
+def path_of(where: Where, *, keys: bool = True) -> str:
+    """Return the path of a part as a Python expression, like `value["a"][0]`; keys can be left out."""
     steps: list[str] = []
     while where is not None:
         where, step = where
-        steps.append(f".{step[:_LONGEST_STEP]}" if type(step) is _Attribute else f"[{_shown(step)}]")
+        steps.append(f".{step[:_LONGEST_STEP]}" if type(step) is _Attribute else f"[{_shown(step, keys)}]")
     return "value" + "".join(reversed(steps))
 
 
-def _shown(step: object) -> str:
+def _shown(step: object, keys: bool) -> str:
+    if not keys:
+        return "..."
     if type(step) is str and len(step) > _LONGEST_STEP:
         return repr(step[:_LONGEST_STEP] + "…")
     return repr(step) if type(step) in (str, int, bool, NoneType) else f"<{type(step).__name__}>"
+
+
+_PLAIN_DATA = "return plain data instead, or make its class a dataclass"
 
 
 class _Attribute(str):
@@ -120,7 +125,7 @@ class Writer:
         kind = type(value)
         if depth > MAX_DEPTH:
             reason = f"it is nested deeper than {MAX_DEPTH} levels, or contains itself"
-            raise TypeError(self._message(value, where, reason))
+            raise self._refused(TypeError, value, where, reason, reason)
         if kind is list:
             return [self.write(item, (where, index), depth + 1) for index, item in enumerate(value)]
         if kind is dict:
@@ -144,7 +149,7 @@ class Writer:
         try:
             check_hashes(value)
         except ValueError as error:
-            raise TypeError(self._message(value, where, str(error))) from None
+            raise self._refused(TypeError, value, where, str(error)) from None
         keys = [self.write(key, (where, key), depth + 1) for key in value]
         return {MARK: "dict", "v": [part for pair in zip(keys, written, strict=True) for part in pair]}
 
@@ -157,8 +162,10 @@ class Writer:
             own = type(error) in (TypeError, UnknownClassError)
             reason = str(error) if own else f"its content cannot be read: {error!r}"
             if not self._lossy:
-                refusal = UnknownClassError if type(error) is UnknownClassError else TypeError
-                raise refusal(self._message(value, where, reason)) from error
+                is_unknown = type(error) is UnknownClassError
+                refusal = UnknownClassError if is_unknown else TypeError
+                public = reason if is_unknown or reason == _PLAIN_DATA else ""
+                raise self._refused(refusal, value, where, reason, public) from error
             return self.write(safe_text(value), where, depth)
         return self._tagged(tag, parts, where, depth)
 
@@ -183,10 +190,17 @@ class Writer:
             tree["v"].sort(key=self._encode)  # the order of a set differs between processes
         return tree
 
-    def _message(self, value: object, where: Where, reason: str) -> str:
+    def _refused(
+        self, error: type[TypeError], value: object, where: Where, reason: str, public: str = ""
+    ) -> TypeError:
+        """Return the error for a part of a value; `public` is the reason if it quotes nothing of it."""
         kind = type(value)
-        place = "" if where is None else f" at {path_of(where)}"
-        return f"{self._owner} cannot store {kind.__module__}.{kind.__qualname__}{place}: {reason}"
+        start = f"{self._owner} cannot store {kind.__module__}.{kind.__qualname__}"
+        full, short = (
+            ("", "") if where is None else (f" at {path_of(where)}", f" at {path_of(where, keys=False)}")
+        )
+        text = f"{start}{short}" + (f": {public}" if public else "")
+        return with_public_text(error(f"{start}{full}: {reason}"), text)
 
 
 def _to_parts(value: Any) -> tuple[str, tags.Parts]:
@@ -200,7 +214,7 @@ def _to_parts(value: Any) -> tuple[str, tags.Parts]:
     for base in kind.__mro__[1:]:
         if base in tags.BY_TYPE or base in (list, dict):
             raise TypeError(f"a subclass of {base.__name__} would come back as a plain {base.__name__}")
-    raise TypeError("return plain data instead, or make its class a dataclass")
+    raise TypeError(_PLAIN_DATA)
 
 
 def _is_utf8(text: str) -> bool:

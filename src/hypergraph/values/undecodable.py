@@ -3,7 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
+
+Error = TypeVar("Error", bound=Exception)
+_PUBLIC = "without_content"  # the attribute of an error that says why a value was not stored
+
+
+def with_public_text(error: Error, text: str) -> Error:
+    """Return the error with a text that quotes nothing of the value, for stores and logs."""
+    setattr(error, _PUBLIC, text)
+    return error
+
+
+def public_text(error: Exception) -> str:
+    """Return the name of the error, with a text only where that quotes nothing of a value."""
+    text: str | None = getattr(error, _PUBLIC, None)
+    return type(error).__name__ + ("" if text is None else f": {text}")
 
 
 class UnknownClassError(TypeError):

@@ -1,4 +1,4 @@
-"""Addresses of databases: SQLite files and Postgres URLs."""
+"""Addresses of databases: SQLite files, URLs and keywords of Postgres."""
 
 from __future__ import annotations
 
@@ -16,10 +16,18 @@ if TYPE_CHECKING:
 
 
 DEFAULT = "runs.db"
-_POSTGRES = ("postgres://", "postgresql://")
-_PASSWORD = re.compile(r"(?<=[?&])(?:ssl)?password=[^&]*(?:&|$)")
-_PASSWORD_BEFORE = re.compile(r"^(postgres(?:ql)?://[^:@/?]*):.*@")
-_SCHEMA = re.compile(r"(?<=[?&])schema=([^&]*)(?:&|$)")
+_SERVER = re.compile(r"\s*postgres(?:ql)?(?:\+\w+)?://", re.IGNORECASE)  # also as SQLAlchemy writes it
+_KEYWORDS = re.compile(  # "host=... dbname=...", and whatever else names a password
+    r"\s*(?:host|hostaddr|port|dbname|user|service|sslmode|application_name|options)\s*=|.*password\s*=",
+    re.IGNORECASE | re.DOTALL,
+)
+_USER = re.compile(
+    r"^(\s*[A-Za-z][\w+.-]*://[^:@/?#]*):.*@", re.DOTALL
+)  # a password may contain any of these
+_WORD = re.compile(
+    r"\s*\b\w*password\s*=\s*(?:'(?:[^'\\]|\\.)*'?|(?:[^\s\\]|\\.)*)", re.IGNORECASE | re.DOTALL
+)
+_SCHEMA = re.compile(r"(?<=[?&])schema=([^&]*)(?:&|$)|(?:^|\s+)schema=(\S+)")
 
 
 def file_of(address: str, *, must_exist: bool = True) -> str:
@@ -30,7 +38,7 @@ def file_of(address: str, *, must_exist: bool = True) -> str:
     """
     path = address.removeprefix("sqlite:///")
     scheme, separator, _ = path.partition("://")
-    if separator and scheme.isalnum():
+    if separator and re.fullmatch(r"[\w+.-]+", scheme):
         raise Problem(
             USAGE, f"Unsupported address {scheme}://; give the path of a SQLite file, or postgresql://..."
         )
@@ -49,19 +57,26 @@ def _missing(path: str) -> Problem:
     hint = "Give another with --db or HYPERGRAPH_DB, or create one to try: hypergraph demo"
     if near:
         hint = "Databases in this folder, to be given with --db or HYPERGRAPH_DB:"
-    return Problem(STORE, f"Database not found: {path}", hint, [os.path.join(folder, name) for name in near])
+    found = [os.path.join(folder, name) for name in near]
+    return Problem(STORE, f"Database not found: {without_password(path)}", hint, found)
 
 
 def is_server(address: str) -> bool:
-    """Return whether an address is that of a database on a server."""
-    return address.startswith(_POSTGRES)
+    """Return whether an address is that of a database on a server: a URL, or keywords as of libpq."""
+    if "://" in address:
+        return _SERVER.match(address) is not None
+    return _KEYWORDS.match(address) is not None and not os.path.exists(address)
 
 
 def without_password(address: str) -> str:
     """Return an address without its password, for display; it works where the password is set elsewhere."""
-    if not is_server(address):
-        return address
-    return _PASSWORD.sub("", _PASSWORD_BEFORE.sub(r"\1@", address)).rstrip("?&")
+    if "://" not in address:
+        return _WORD.sub("", address).strip() if is_server(address) else address
+    from urllib.parse import unquote  # most addresses are paths, and `ls` must start quickly
+
+    plain, mark, query = _USER.sub(r"\1@", address).partition("?")
+    kept = [part for part in query.split("&") if "password" not in unquote(part.partition("=")[0]).lower()]
+    return plain + mark * any(kept) + "&".join(kept)
 
 
 def server_at(address: str, *, must_exist: bool = True) -> Checkpointer:
@@ -71,9 +86,10 @@ def server_at(address: str, *, must_exist: bool = True) -> Checkpointer:
         Problem: there is no store in it, the address is invalid, or the driver is not installed.
     """
     named = _SCHEMA.search(address)
-    options: dict[str, Any] = {"schema": named[1]} if named else {}
+    options: dict[str, Any] = {"schema": named[1] or named[2] or ""} if named else {}
+    plain = _SERVER.sub("postgresql://", _SCHEMA.sub("", address), count=1).rstrip("?&")
     try:
-        store = stores.PostgresCheckpointer(_SCHEMA.sub("", address).rstrip("?&"), **options)
+        store = stores.PostgresCheckpointer(plain, **options)
     except (ImportError, ValueError) as error:
         raise Problem(USAGE, str(error)) from error
     if must_exist and not store.backend.exists():

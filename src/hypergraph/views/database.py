@@ -14,15 +14,16 @@ from hypergraph.checkpointers import ArtifactRef, Checkpointer
 from hypergraph.checkpointers.errors import translated
 from hypergraph.checkpointers.sql.connection import Connection
 from hypergraph.checkpointers.sql.store import SqlCheckpointer
-from hypergraph.checkpointers.sqlite import reading
 from hypergraph.checkpointers.sqlite.migrations import INPUT, OUTPUT
+from hypergraph.checkpointers.sqlite.reading import Connection as Reader
+from hypergraph.checkpointers.sqlite.reading import inspector_at
 from hypergraph.display import jsonable
 from hypergraph.exceptions import CheckpointError
 from hypergraph.views.problems import USAGE, Problem
 
 SqlStore: TypeAlias = SqlCheckpointer
 Tables: TypeAlias = Connection
-FileConnection: TypeAlias = reading.Connection
+FileConnection: TypeAlias = Reader
 
 VALUE_KIND = f"CASE t.kind WHEN {OUTPUT} THEN 'output' WHEN {INPUT} THEN 'input' ELSE 'other' END"  # of vals
 _COUNTS = "SELECT status, count(*) FROM workflows WHERE parent_id IS NULL GROUP BY status ORDER BY status"
@@ -83,7 +84,7 @@ def file_of_store(store: SqlStore) -> str | None:
 @contextmanager
 def opened_file(path: str) -> Iterator[FileConnection]:
     """Yield a read-only connection to a SQLite file, closed afterwards. Raises CheckpointError."""
-    with closing(reading.inspector_at(path)) as connection:
+    with closing(inspector_at(path)) as connection:
         yield connection
 
 

@@ -28,8 +28,8 @@ _MOST = 10_000  # waiting runs that are counted
 _OURS = "name LIKE 'hypergraph.%'"
 _THERE = """
 SELECT EXISTS (SELECT FROM pg_class JOIN pg_namespace AS n ON n.oid = relnamespace
-    WHERE nspname = 'dbos' AND relname = 'workflow_status' AND has_schema_privilege(n.oid, 'USAGE')
-    AND has_table_privilege(pg_class.oid, 'SELECT'))
+    WHERE nspname = 'dbos' AND relname = 'workflow_status' AND relkind = 'r'
+    AND has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(pg_class.oid, 'SELECT'))
 """
 _VERSION = "SELECT max(version) FROM dbos.dbos_migrations"
 _TAKEN = f"""

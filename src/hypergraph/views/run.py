@@ -59,7 +59,8 @@ class RunView(TypedDict):
     duration_ms: float
     outputs: list[Output]
     error: Failure | None
-    question: Question | None
+    question: Question | None  # the first one
+    questions: list[Question]
     log: dict[str, Any]
     items: NotRequired[list[ItemView]]  # of a map
 
@@ -76,6 +77,7 @@ def run_view(result: RunResult, graph: str | None) -> RunView:
         "outputs": _outputs(result),
         "error": _failure(result),
         "question": None if result.pause is None else _question(result.pause),
+        "questions": [_question(pause) for pause in result.pauses],
         "log": log.to_dict() if log is not None else {},
     }
 
@@ -99,7 +101,8 @@ def map_view(result: MapResult, graph: str | None, workflow_id: str | None) -> R
         "duration_ms": result.total_duration_ms,
         "outputs": [],
         "error": next((item["error"] for item in items if item["error"] is not None), None),
-        "question": None,
+        "question": None if result.pause is None else _question(result.pause),
+        "questions": [_question(pause) for pause in result.pauses],
         "log": result.log.to_dict(),
         "items": items,
     }
@@ -136,7 +139,7 @@ def _failure(result: RunResult) -> Failure | None:
 def _question(pause: PauseInfo) -> Question:
     seen = describe(pause.value if pause.values is None else pause.values, limit=None, characters=None)
     return {
-        "node": jsonable(".".join((*pause.path, pause.node_name))),
+        "node": jsonable(pause.node_name),
         "keys": [jsonable(key) for key in pause.response_keys.values()],
         "type": seen["type"],
         "text": seen["text"],

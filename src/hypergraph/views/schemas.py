@@ -28,13 +28,24 @@ from hypergraph.views.state import SavedValue, StateView
 from hypergraph.views.stats import StatsView
 from hypergraph.views.step import StepDetail
 from hypergraph.views.steps import ColumnsView, StepPage
+from hypergraph.views.texts import CompletionScript, DemoRun, HelpText, SchemaList, SkillText, Stopped
 from hypergraph.views.timeline import TimelineView
 from hypergraph.views.values import ValueView
 from hypergraph.views.watch import FollowedItem, FollowedStep
 from hypergraph.views.why import WhyView
 from hypergraph.views.workflow import TreeView, WorkflowDetail
 from hypergraph.views.workflows import WorkflowPage
-from hypergraph.views.writes import Cancelled, Collected, Deleted, Forked, Imported, Pruned, Tags, Written
+from hypergraph.views.writes import (
+    Answered,
+    Cancelled,
+    Collected,
+    Deleted,
+    Forked,
+    Imported,
+    Pruned,
+    Tags,
+    Written,
+)
 
 VERSION = 1  # of all documents so far
 
@@ -63,6 +74,7 @@ SCHEMAS: dict[str, type] = {
     "graph": GraphView,
     "run": RunView,
     "fork": Forked,
+    "answered": Answered,
     "tags": Tags,
     "cancelled": Cancelled,
     "deleted": Deleted,
@@ -77,6 +89,12 @@ SCHEMAS: dict[str, type] = {
     "recovered": RecoveredView,
     "doctor": HealthView,
     "version": VersionView,
+    "demo": DemoRun,
+    "help": HelpText,
+    "skill": SkillText,
+    "completion": CompletionScript,
+    "schemas": SchemaList,
+    "stopped": Stopped,
 }
 
 

@@ -302,16 +302,21 @@ _COMMANDS = re.compile(
 )
 # Numbers of the tables and functions that the server parsed. A name that looks like one only adds to them.
 _NUMBERS = """
-SELECT m[1] = 'relid' AS is_table, m[2]::oid AS number FROM pg_rewrite,
-    regexp_matches(ev_action::text, ':(relid|funcid|opfuncid|aggfnoid|winfnoid) (\\d+)', 'g') AS m
+SELECT m[1] = 'relid' AS is_table, m[1] ~ 'type' AS is_type, m[2]::oid AS number FROM pg_rewrite,
+    regexp_matches(ev_action::text,
+        ':(relid|funcid|opfuncid|aggfnoid|winfnoid|resulttype|consttype) (\\d+)', 'g') AS m
 WHERE ev_class = 'pg_temp.asked'::regclass
 """
 # Allowed are functions of the server that compute; not those that read files, settings, tables or sessions,
 # wait, lock, or execute a text.
 _FORBIDDEN = f"""
 WITH used AS ({_NUMBERS})
-SELECT CASE WHEN is_table THEN number::regclass::text ELSE proname || '()' END
-FROM used LEFT JOIN pg_proc ON NOT is_table AND pg_proc.oid = number WHERE number <> 0 AND CASE
+SELECT CASE WHEN is_table THEN number::regclass::text WHEN is_type THEN 'type ' || number::regtype::text
+    ELSE proname || '()' END
+FROM used LEFT JOIN pg_proc ON NOT is_table AND NOT is_type AND pg_proc.oid = number
+WHERE number <> 0 AND CASE
+    WHEN is_type THEN EXISTS (SELECT FROM pg_type WHERE oid = number AND (
+        typnamespace <> 'pg_catalog'::regnamespace OR typtype = 'd'))
     WHEN is_table THEN NOT EXISTS (
         SELECT FROM pg_class WHERE oid = number AND relnamespace = pg_my_temp_schema())
     WHEN pronamespace IS DISTINCT FROM 'pg_catalog'::regnamespace THEN true
@@ -321,6 +326,9 @@ FROM used LEFT JOIN pg_proc ON NOT is_table AND pg_proc.oid = number WHERE numbe
     ELSE false END
 LIMIT 1
 """  # noqa: S608 - fixed texts
+_ANY_KIND = """
+SELECT set_config(name, '', true) FROM pg_settings WHERE name = 'restrict_nonsystem_relation_kind'
+"""
 _LIMITS = "SELECT set_config('statement_timeout', ?, true), set_config('search_path', 'pg_catalog', true)"
 _WRITE_STATES = frozenset({"0A000", "42501"})  # not allowed in a subquery, insufficient privilege
 _TRANSACTION = "25"  # the transaction is read-only
@@ -363,6 +371,7 @@ def _make_views(connection: Any) -> None:
     """
     try:
         connection.execute("SET TRANSACTION READ WRITE")  # temporary views are written, too
+        connection.execute(_ANY_KIND)
         (schema,) = connection.execute("SELECT quote_ident(current_schema())").fetchone()
         connection.execute(_LIMITS, (f"{SECONDS}s",))
         for view in VIEWS:

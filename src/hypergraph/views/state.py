@@ -7,12 +7,21 @@ from typing import Any, TypedDict
 
 from hypergraph.checkpointers import Checkpointer, StepStatus, Workflow, WorkflowStatus
 from hypergraph.checkpointers.backend import StepTally
-from hypergraph.checkpointers.history import History
+from hypergraph.checkpointers.history import History, additions
 from hypergraph.checkpointers.records import Payload
 from hypergraph.display import jsonable
 from hypergraph.views.lookup import last_superstep, require_workflow
 from hypergraph.views.problems import NOT_FOUND, Problem
-from hypergraph.views.values import CHARACTERS, ITEMS, Makers, StoredValue, ValueView, describe, stored_value
+from hypergraph.views.values import (
+    CHARACTERS,
+    ITEMS,
+    Makers,
+    StoredValue,
+    ValueView,
+    describe,
+    speech,
+    stored_value,
+)
 
 _LONG = 20_000  # steps; to find the next nodes takes all of them
 _CLOSE = 5  # names that an error suggests
@@ -69,21 +78,51 @@ def value(
 ) -> ValueView:
     """Return one value of the state, or a part of it; see `values.describe`.
 
+    Items of an appended list come with the steps that added them.
+
     Raises:
         Problem: the workflow, superstep, value or part does not exist; close names are listed.
     """
-    found = raw_value(store, wf, key, at=at)
-    return describe(found, path=path, offset=offset, limit=limit, characters=characters)
+    payload = _payload(store, wf, key, at)
+    found = store.encoding.value(wf, payload)
+    view = describe(found, path=path, offset=offset, limit=limit, characters=characters)
+    if payload.is_added and not path and isinstance(found, list):
+        added = additions(store, wf, key, at)[offset:]
+        for part, item in zip(view["items"], added, strict=False):
+            part["text"] = speech(item.value) or part["text"]
+            if item.node is not None and item.index is not None and item.superstep is not None:
+                part["by"] = {
+                    "index": item.index,
+                    "node": jsonable(item.node),
+                    "superstep": item.superstep,
+                }
+    return view
+
+
+def conversations(store: Checkpointer, wf: str, *, limit: int) -> dict[str, ValueView]:
+    """Return the last items of each appended list, by name."""
+    found = {}
+    for name, payload in state_payloads(store, wf, None).items():
+        if payload.base is not None and payload.is_added:
+            whole = store.encoding.value(wf, payload)
+            size = len(whole) if isinstance(whole, list) else 0
+            if size:
+                found[name] = value(store, wf, name, offset=max(0, size - limit), limit=limit)
+    return found
 
 
 def raw_value(store: Checkpointer, wf: str, key: str, *, at: int | None = None) -> Any:
     """Return one value of the state itself, from an artifact if it is in one; raises what `value` does."""
+    return store.encoding.value(wf, _payload(store, wf, key, at))
+
+
+def _payload(store: Checkpointer, wf: str, key: str, at: int | None) -> Payload:
     require_workflow(store, wf)
     payloads = state_payloads(store, wf, at)
     if key not in payloads:
         last_superstep(store, wf, at)
         raise _unknown(key, payloads, wf, at)
-    return store.encoding.value(wf, payloads[key])
+    return payloads[key]
 
 
 def state_payloads(store: Checkpointer, wf: str, at: int | None) -> Mapping[str, Payload]:

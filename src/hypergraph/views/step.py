@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any, NotRequired, TypedDict
 
-from hypergraph.checkpointers import Checkpointer, StepRecord
+from hypergraph.checkpointers import Checkpointer, Question, StepRecord, StepStatus
 from hypergraph.checkpointers.history import History
 from hypergraph.checkpointers.records import Payload
 from hypergraph.display import bounded, closest, iso, jsonable
@@ -51,6 +51,16 @@ class PauseView(TypedDict):
     prompt: ValueView  # shown with the question
 
 
+class QuestionView(PauseView):
+    """An open question of a workflow, or of a nested run or item."""
+
+    workflow: str  # that asks: the workflow itself, or a part of it
+    step: int  # index of the step in that workflow
+    answered: bool  # an answer was given; the next run uses it
+    answered_by: str | None
+    answered_at: str | None
+
+
 class Step(TypedDict):
     """One execution of one node."""
 
@@ -70,6 +80,7 @@ class Step(TypedDict):
     error_type: str | None
     child: str | None  # the workflow of a nested graph
     partial: bool
+    answer: str | None  # to its question: "given" and not used yet, "used", or "unused" for good
     outputs: NotRequired[list[StepValue]]  # if values were asked for
     traceback: NotRequired[str | None]  # if failures were asked for
 
@@ -84,6 +95,9 @@ class StepDetail(Step):
     output_versions: dict[str, int]
     attempt_errors: list[str]  # of earlier attempts
     pause: PauseView | None
+    given_answer: ValueView | None  # to its question, as long as it is not used
+    answered_by: str | None
+    answered_at: str | None
     retry_of: int | None  # the superstep that it retries, if something failed there before
 
 
@@ -107,6 +121,7 @@ def shown_step(step: StepRecord, *, failure: bool = False) -> Step:
         "error_type": jsonable(step.error_type),
         "child": jsonable(step.child_workflow_id),
         "partial": step.partial,
+        "answer": _answer(step),
     }
     if failure:
         shown["error"], shown["traceback"] = jsonable(step.error or ""), jsonable(step.traceback)
@@ -150,7 +165,29 @@ def step(
         "output_versions": jsonable(found.output_versions),
         "attempt_errors": jsonable(found.attempt_errors),
         "pause": None if found.pause is None else pause_view(found.pause, limits),
+        "given_answer": None if found.answer is None else describe(found.answer, **limits),
+        "answered_by": jsonable(found.answered_by),
+        "answered_at": jsonable(found.answered_at),
         "retry_of": found.retry_of,
+    }
+
+
+def _answer(step: StepRecord) -> str | None:
+    if step.answer is not None:
+        return "given" if step.status is StepStatus.PAUSED else "unused"
+    return "used" if step.answered_at is not None else None
+
+
+def question_view(question: Question) -> QuestionView:
+    """Return an open question as answers show it."""
+    step = question.step
+    return {
+        **pause_view(question.pause),
+        "workflow": jsonable(step.workflow_id),
+        "step": step.index,
+        "answered": step.answer is not None,
+        "answered_by": jsonable(step.answered_by),
+        "answered_at": jsonable(step.answered_at),
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
@@ -107,9 +108,8 @@ def item_of(store: Checkpointer, wf: str, item: int) -> str:
         raise Problem(
             AMBIGUOUS, f"{wf!r} has several items {item}", "Give the id of one of them", inner[:_FEW]
         )
-    raise Problem(
-        NOT_FOUND, f"{wf!r} has no item {item}", f"To list its children: hypergraph ls --parent {wf}"
-    )
+    listing = f"hypergraph ls --parent {shlex.quote(wf)}"
+    raise Problem(NOT_FOUND, f"{wf!r} has no item {item}", f"To list its children: {listing}")
 
 
 def _walk(store: Checkpointer, wf: str, after: Position, last: int | None) -> Iterator[StepOutline]:

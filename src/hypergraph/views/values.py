@@ -163,6 +163,7 @@ class Part(TypedDict):
     type: str
     size: int | None
     text: str
+    by: StepRef | None  # the step that added it to a list; null for all other items
 
 
 class ValueView(TypedDict):
@@ -235,6 +236,19 @@ def kind_of(value: Any) -> str:
 def short_text(value: Any) -> str:
     """Return a value in one line, escaped; objects of unknown classes by their fields."""
     return bounded(preview(value, opened=_readable), TEXT)
+
+
+def speech(message: Any) -> str | None:
+    """Return what a message says in one line, after the role of its speaker; None for other values."""
+    parts = content_of(_opened(message)[0])
+    if parts is None or not parts.named:
+        return None
+    found = {str(key): item for key, item in islice(parts.pairs(), ITEMS)}
+    said = next((found[key] for key in ("content", "text") if isinstance(found.get(key), str)), None)
+    role = found.get("role")
+    if said is None or not isinstance(role, str):
+        return None
+    return bounded(f"{short_text(role)[1:-1]}: {short_text(said)}", TEXT)
 
 
 def size_of(value: Any) -> int | None:
@@ -313,6 +327,7 @@ def _part(path: str, key: object, item: Any) -> Part:
         "type": kind_of(item),
         "size": size_of(found),
         "text": short_text(found),
+        "by": None,
     }
 
 

@@ -10,11 +10,12 @@ from hypergraph.checkpointers.backend import StepTally
 from hypergraph.checkpointers.overview import Overview, some_children
 from hypergraph.display import jsonable
 from hypergraph.views.lookup import missing_workflow, require_workflow
-from hypergraph.views.step import PauseView, Step, pause_view, shown_step
+from hypergraph.views.step import PauseView, QuestionView, Step, pause_view, question_view, shown_step
 from hypergraph.views.workflows import WorkflowSummary, workflow_summary
 
 _DEEPEST = 50  # levels of a tree
 _MOST = 1000  # rows of a tree
+_QUESTIONS = 200  # listed
 
 
 class NodeRow(TypedDict):
@@ -44,7 +45,8 @@ class WorkflowDetail(WorkflowSummary):
     counts: dict[str, int]  # steps by status
     nodes: list[NodeRow]  # in order of first execution; of a map those of its items, unless they are too many
     first_error: Step | None  # with its traceback; in the nested run or item where it happened
-    pause: PauseView | None
+    pause: PauseView | None  # the first question without an answer
+    questions: list[QuestionView]  # all open ones, with their paths from this workflow
     children: ChildCounts
     next: list[str] | None  # nodes that would run next; null if the history is too long to find out
     forks: list[str]
@@ -93,7 +95,8 @@ def workflow_view(found: Overview) -> WorkflowDetail:
         "counts": _by_status(found.tallies),
         "nodes": list(_node_rows(found.tallies or found.item_tallies)),
         "first_error": None if found.first_error is None else shown_step(found.first_error, failure=True),
-        "pause": None if found.pause is None else pause_view(found.pause),
+        "pause": next((pause_view(q.pause) for q in found.questions if q.step.answer is None), None),
+        "questions": [question_view(question) for question in found.questions[:_QUESTIONS]],
         "children": {
             "total": sum(found.child_counts.values()),
             "by_status": found.child_counts,

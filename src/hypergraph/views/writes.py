@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TypedDict
 
+from hypergraph.views.step import QuestionView
 from hypergraph.views.workflows import WorkflowSummary
 
 
@@ -13,6 +14,15 @@ class Tags(TypedDict):
     schema: str  # hypergraph.tags/1
     id: str
     tags: dict[str, str]
+
+
+class Answered(TypedDict):
+    """Answers that were given, and the questions of the workflow after that."""
+
+    schema: str  # hypergraph.answered/1
+    id: str
+    answered: list[str]  # keys
+    questions: list[QuestionView]  # those with an answer too, as long as no run has used it
 
 
 class Deleted(TypedDict):

@@ -41,6 +41,23 @@ def test_a_paused_run_says_how_to_answer_and_takes_the_answer(shop: RunCli) -> N
     shop.golden("resume-answered", "resume", "q", "approved=false")
 
 
+def test_items_of_a_map_are_answered_by_path_and_used_by_the_next_run(shop: RunCli) -> None:
+    mapped = ("shop:asks", "n=[3, 4]", "--map-over", "n")
+    shop.golden("run-paused-map", "run", *mapped, "--id", "m")
+    keys = [found["response_key"] for found in shop.json("show", "m")["questions"]]
+    assert keys == ["item-0.approved", "item-1.approved"]
+    shop.golden("answer-item", "answer", "m", "item-1.approved=True", "--by", "ann")
+    shop.golden("answer-twice", "answer", "m", "item-1.approved=False", code=4)
+    shop.golden("answer-no-item", "answer", "m", "item-7.approved=True", code=4)
+    shop.golden("answer-nothing", "answer", "m", code=2)
+    shop("answer", "m/item-0", "approved=False")
+    found = shop.json("resume", "m", *mapped)
+    assert [item["status"] for item in found["items"]] == ["completed", "completed"]
+    assert shop.json("show", "m")["questions"] == []
+    step = shop.json("step", "m/item-1", "1")
+    assert (step["answer"], step["answered_by"]) == ("used", "ann")
+
+
 def test_a_map_lists_failed_items_first_and_is_run_again_for_the_rest(shop: RunCli) -> None:
     words = (
         "run",
@@ -106,7 +123,7 @@ def test_values_are_json_with_pairs_over_them(shop: RunCli) -> None:
     given = {"input": b'{"n": 4}', "cwd": shop.folder, "env": ENVIRONMENT}
     said = subprocess.run(command, check=True, capture_output=True, **given)
     assert json.loads(said.stdout)["outputs"][0]["value"] == 8
-    assert not os.path.exists(os.path.join(shop.folder, "workflows.db"))
+    assert not os.path.exists(os.path.join(shop.folder, "runs.db"))
 
 
 def test_what_is_no_literal_is_text_and_prints_of_nodes_stay_out_of_json(shop: RunCli) -> None:
@@ -273,3 +290,19 @@ def test_a_paused_workflow_is_cancelled(shop: RunCli) -> None:
 def test_progress_is_printed_in_lines_if_wanted(shop: RunCli) -> None:
     said = shop("run", "shop:math", "n=3", "--progress")
     assert "▶ twice started" in said.err
+
+
+def test_errors_stats_show_and_graph_agree_about_a_resolved_error(shop: RunCli) -> None:
+    shop("run", "shop:math", "n=-8", "--id", "neg", code=1)
+    assert shop.json("errors")["failures"] == 1
+    (Path(shop.folder) / "fixed").touch()
+    shop("resume", "neg")
+    assert shop.json("errors")["failures"] == 0
+    every = shop.json("errors", "--all")
+    (stats,) = (item for item in shop.json("stats")["items"] if item["node"] == "root")
+    (shown,) = (node for node in shop.json("show", "neg")["nodes"] if node["node"] == "root")
+    drawn = shop.json("graph", "neg")["overlay"]["root"]
+    assert every["failures"] == round(stats["error_rate"] * stats["count"]) == shown["errors"] == 1
+    assert stats["count"] == shown["runs"] == drawn["runs"] == 2
+    assert shop.json("ls")["items"][0]["steps"] == 3
+    assert "First error (resolved): neg, step 1, root" in shop("show", "neg").out

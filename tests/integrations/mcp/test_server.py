@@ -32,7 +32,8 @@ ANY = {  # what every tool that looks can be asked, and what the answer is
     "lineage": ({"workflow_id": "good"}, "lineage"),
     "search": ({"text": "page yours"}, "search"),
 }
-WRITING = {"tag_workflow", "delete_workflow", "fork_workflow", "resume_workflow", "answer_pause"}
+EDITING = {"tag_workflow", "answer_question", "delete_workflow"}
+WRITING = EDITING | {"fork_workflow", "resume_workflow", "answer_pause"}
 pytestmark = pytest.mark.slow  # a server takes a second to start
 
 
@@ -241,7 +242,7 @@ def test_only_graphs_that_were_given_are_run(writing: Agent) -> None:
 
 def test_without_a_graph_nothing_can_be_run(database: Path) -> None:
     with agent(database, "--allow-writes") as keeping:
-        assert set(keeping.tools()) == set(ANY) | {"tag_workflow", "delete_workflow"}
+        assert set(keeping.tools()) == set(ANY) | EDITING
 
 
 def test_a_database_that_comes_later_is_found_and_none_is_made_by_asking(

@@ -73,7 +73,7 @@ class ArtifactRef:
 
 @runtime_checkable
 class ArtifactStore(Protocol):
-    """Keep large values; each method raises StoreError when the store itself is in trouble."""
+    """Keep large values; each method raises StoreError when the store itself fails."""
 
     def put(self, data: Data, *, content_type: str) -> ArtifactRef:
         """Return a reference once the data is durable; `ArtifactRef.of` says what `content_type` is."""

@@ -196,10 +196,11 @@ class FileArtifactStore:
     """
 
     storage = "file"  # its kind, in references
+    root: str  # the folder, as an absolute path
 
     def __init__(self, root: str | os.PathLike[str], *, clock: Clock = time.time, link: bool = True) -> None:
         path = os.path.abspath(os.fspath(root))  # a later chdir must not move the store
-        self.root = os.path.realpath(path) if link else path
+        self.root = os.path.realpath(path) if link else path  # the folder
         self._clock = clock
         self._synced: set[str] = set()  # folders whose own names are on disk
 

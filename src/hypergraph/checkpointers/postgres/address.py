@@ -52,6 +52,11 @@ def address_of(dsn: str, schema: str) -> Address:
         raise ValueError(
             'not an address of a Postgres database; write "postgresql://user@host/database"'
         ) from None
+    authority, _, path = dsn.partition("://")[2].partition("?")[0].partition("/")
+    if authority.count("@") > 1 or "@" in path:  # a part of the password would be taken for a name, and shown
+        raise ValueError(
+            "the password in the address contains @ or /: write %40 or %2F instead, or set PGPASSWORD"
+        )
     secret = str(given.get("password") or "")
     whole = {**_DEFAULTS, **given}
     settings = tuple((theirs, str(whole[ours])) for ours, theirs in _BOTH_SIDES.items())

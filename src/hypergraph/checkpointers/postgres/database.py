@@ -22,6 +22,7 @@ from hypergraph.checkpointers.postgres.dialect import Connection
 from hypergraph.checkpointers.postgres.driver import ADAPTERS, Driver, TransactionStatus, is_ready, psycopg
 from hypergraph.checkpointers.postgres.errors import BAD_ROW, CLASHES, TROUBLE, is_lost, translated
 from hypergraph.checkpointers.postgres.migrations import applied, check_server, migrate
+from hypergraph.checkpointers.postgres.objects import check_objects
 from hypergraph.checkpointers.records import Commit
 from hypergraph.checkpointers.sql import writes
 from hypergraph.checkpointers.sql.columns import EPOCH, MICROSECOND
@@ -252,6 +253,7 @@ def connect(address: Address, settings: Mapping[str, str]) -> Driver:
         address.conninfo, autocommit=True, cursor_factory=psycopg.RawCursor, context=ADAPTERS
     )
     try:
+        check_objects(driver, address.schema, address.shown)
         wanted = {"search_path": _quoted(address.schema), **settings}
         calls = ", ".join(f"set_config(${2 * n + 1}, ${2 * n + 2}, false)" for n in range(len(wanted)))
         driver.execute(f"SELECT {calls}", [part for pair in wanted.items() for part in pair])

@@ -29,7 +29,7 @@ WHERE nspname = current_schema() AND relname = 'migrations'
 """
 _LOWER = "lower({} COLLATE {})"
 
-_TABLES = """
+TABLES = """
 CREATE TABLE workflows (
     key BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, id TEXT COLLATE "C" NOT NULL UNIQUE,
     status TEXT COLLATE "C" NOT NULL, graph_name TEXT COLLATE "C", graph_hash TEXT, structure BYTEA,
@@ -69,7 +69,7 @@ TYPES = {  # of columns of steps and values, for commits; all others are BIGINT
     "cached": "boolean",
     "data": "bytea",
 }
-_TALLYING = f"""
+TALLYING = f"""
 CREATE FUNCTION tally() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
     IF TG_OP <> 'INSERT' AND OLD.parent_id IS NULL THEN
         INSERT INTO {{schema}}.tallies VALUES (OLD.status, coalesce('=' || OLD.graph_name, ''), -1);
@@ -89,7 +89,7 @@ CREATE TRIGGER changed AFTER UPDATE OF status, graph_name ON workflows FOR EACH 
     WHEN ((OLD.status, OLD.graph_name) IS DISTINCT FROM (NEW.status, NEW.graph_name))
     EXECUTE FUNCTION tally();
 """  # noqa: S608 - a fixed number
-_MEASURING = f"""
+MEASURING = f"""
 CREATE FUNCTION measure() RETURNS trigger LANGUAGE plpgsql AS $$ DECLARE
     before BIGINT := 0; known BIGINT := 0;
 BEGIN
@@ -120,18 +120,22 @@ CREATE FUNCTION contains(found text, part text) RETURNS boolean LANGUAGE sql IMM
     SELECT position({part} IN {found}) > 0
 $$;
 """
-_COLLATIONS = """
+COLLATIONS = ("pg_c_utf8", "und-x-icu", "default")  # lower case of all languages, if the server has them
+_COLLATION = """
 SELECT collname FROM pg_collation WHERE collname IN ('pg_c_utf8', 'und-x-icu') ORDER BY collname LIMIT 1
 """
 
 
+def functions(collation: str) -> str:
+    """Return the statements that create the functions, which compare texts by a collation."""
+    return _FUNCTIONS.format(**{name: _LOWER.format(name, f'"{collation}"') for name in ("part", "found")})
+
+
 def _create_tables(connection: psycopg.Connection[Any], schema: str) -> None:
-    found = connection.execute(_COLLATIONS).fetchone()  # lower case of all languages, whatever the database's
-    collation = f'"{found[0]}"' if found else '"default"'
-    lower = {name: _LOWER.format(name, collation) for name in ("part", "found")}
-    for part in (_TABLES, _TALLYING.format(schema=schema), _MEASURING.format(schema=schema)):
+    found = connection.execute(_COLLATION).fetchone()
+    for part in (TABLES, TALLYING.format(schema=schema), MEASURING.format(schema=schema)):
         connection.execute(part)
-    connection.execute(_FUNCTIONS.format(**lower))
+    connection.execute(functions(found[0] if found else COLLATIONS[-1]))
 
 
 MIGRATIONS = (_create_tables,)

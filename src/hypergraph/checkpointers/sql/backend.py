@@ -39,7 +39,7 @@ from hypergraph.checkpointers.records import (
     taken_over,
 )
 from hypergraph.checkpointers.sql import reads, writes
-from hypergraph.checkpointers.sql.columns import EPOCH, time_of
+from hypergraph.checkpointers.sql.columns import EPOCH, NONSENSE, corrupt, or_corrupt, time_of
 from hypergraph.checkpointers.sql.connection import Connection, Database
 from hypergraph.checkpointers.sql.writes import recode, reseal
 from hypergraph.checkpointers.sqlite.migrations import INPUT, OUTPUT
@@ -88,9 +88,12 @@ class SqlBackend(Backend):
         return self.database.read(read)
 
     def _read(self, read: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        if self._connection is not None:
-            return read(self._connection, *args, **kwargs)
-        return self.database.read(lambda connection: read(connection, *args, **kwargs))
+        try:
+            if self._connection is not None:
+                return read(self._connection, *args, **kwargs)
+            return self.database.read(lambda connection: read(connection, *args, **kwargs))
+        except NONSENSE as error:
+            raise corrupt(error) from error
 
     def read_workflow(self, workflow_id: str) -> Workflow | None:
         """Return the workflow, None if there is none."""
@@ -104,12 +107,14 @@ class SqlBackend(Backend):
     def read_owners(self, workflow_ids: Iterable[str]) -> dict[str, Owner]:
         """Return the processes that hold claims on these workflows; those without an owner are left out."""
         rows = self._read(reads.owners, workflow_ids)
-        return {
-            workflow_id: Owner(
-                row[2], row[3].partition(" ")[0], time_of(row[4]) or EPOCH, self._lives(*row[:4])
-            )
-            for workflow_id, row in rows.items()
-        }
+        return {workflow_id: self._owner(*row) for workflow_id, row in rows.items()}
+
+    @or_corrupt
+    def _owner(self, key: int, fence: int, pid: int, address: str, since: int | None) -> Owner:
+        lives = self._lives(key, fence, pid, address)
+        if type(pid) is not int:
+            raise ValueError(f"a process of type {type(pid).__name__}")
+        return Owner(pid, address.partition(" ")[0], time_of(since) or EPOCH, lives)
 
     def _lives(self, key: int, fence: int, pid: int, address: str) -> bool:
         try:
@@ -148,6 +153,10 @@ class SqlBackend(Backend):
     def last_superstep(self, workflow_id: str) -> int | None:
         """Return the highest superstep that has a step, None if there is none."""
         return self._read(reads.last_superstep, workflow_id)
+
+    def last_visit(self, workflow_id: str, node: str) -> int:
+        """Return how often a node has completed; steps since it did are passed over, from the last one."""
+        return self._read(reads.last_visit, workflow_id, node)
 
     def tally_steps(self, workflow_id: str) -> list[StepTally]:
         """Return how the steps of each node ended; see `Backend.tally_steps`."""
@@ -193,6 +202,14 @@ class SqlBackend(Backend):
         """Return the nodes of the first superstep after this one, in order of their index."""
         return self._read(reads.following, workflow_id, superstep)
 
+    def read_newest(self, workflow_id: str) -> list[Payload]:
+        """Return the latest encoded value of each output, without what it extends."""
+        return self._read(reads.payloads, workflow_id, OUTPUT, None, chains=False)
+
+    def linked(self, workflow_id: str, payload: Payload) -> Payload:
+        """Return a payload with what it extends."""
+        return self._read(reads.with_chain, workflow_id, payload)
+
     def read_output(self, workflow_id: str, name: str) -> Payload | None:
         """Return the latest encoded value of an output, with the chain that it extends."""
         return self._read(reads.newest, workflow_id, name)
@@ -219,7 +236,9 @@ class SqlBackend(Backend):
         """Take the workflow, creating it ACTIVE if there is none; see `Backend.claim`."""
         check_workflow_id(workflow_id, child=new.parent_id is not None)
         database = self.database
-        inputs, _ = encoding.inputs(workflow_id, new.inputs), encoding.store_id
+        inputs = encoding.inputs(workflow_id, new.inputs)
+        if encoding.chain.encrypts:
+            _ = encoding.store_id  # not inside of the transaction
         taken: list[Ownership] = []
 
         def work(connection: Connection) -> Ownership:
@@ -334,7 +353,10 @@ class SqlBackend(Backend):
 
     def inspect(self, work: Callable[[Connection], T]) -> T:
         """Return what `work` reads from the tables as they are; nothing is created or migrated."""
-        return self.database.read(work)
+        try:
+            return self.database.read(work)
+        except NONSENSE as error:
+            raise corrupt(error) from error
 
     @abstractmethod
     def schema_versions(self) -> tuple[int, int]:

@@ -6,9 +6,10 @@ alone: no record is built and no value is touched.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import wraps
+from types import NoneType
 from typing import Any, ParamSpec, TypeVar
 
 from hypergraph.exceptions import StoreCorruptError
@@ -19,12 +20,15 @@ T = TypeVar("T")
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
+_LONGEST = 1e13  # milliseconds
+_SHOWN = 300  # characters of what is wrong with a row
 
 WORKFLOW_COLUMNS = (
     *("id", "status", "graph_name", "created_at", "completed_at", "graph_hash", "parent_id", "forked_from"),
     *("forked_at", "tags", "duration_ms", "parent_superstep", "node_name", "visit", "item", "fingerprint"),
     "crashes",
 )
+_SUMMARY = (*WORKFLOW_COLUMNS, "step_count")
 NEW_COLUMNS = (  # of a workflow that begins
     *("id", "status", "created_at", "fence", "owner_pid", "owner_host", "owner_since", "graph_name"),
     *("graph_hash", "structure", "parent_id", "parent_superstep", "node_name", "visit", "item"),
@@ -61,6 +65,19 @@ def time_of(stored: int | None) -> datetime | None:
     return None if stored is None else EPOCH + stored * MICROSECOND
 
 
+# Errors of code that takes a row for what it should be; ValueError may also be one of the caller's.
+NONSENSE = (TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
+
+
+def corrupt(error: Exception) -> StoreCorruptError:
+    """Return the error for a row that makes no sense."""
+    text = f"{type(error).__name__}: {error}"
+    return StoreCorruptError(
+        f"A row of the store makes no sense ({text[:_SHOWN]}); restore it from a backup, or delete the "
+        "workflow."
+    )
+
+
 def or_corrupt(build: Callable[P, T]) -> Callable[P, T]:
     """Turn errors in a row into StoreCorruptError."""
 
@@ -68,27 +85,72 @@ def or_corrupt(build: Callable[P, T]) -> Callable[P, T]:
     def read(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return build(*args, **kwargs)
-        except (ValueError, TypeError, KeyError) as error:
-            raise StoreCorruptError(
-                f"A row of the store makes no sense ({type(error).__name__}: {error}); restore it from "
-                "a backup, or delete the workflow."
-            ) from error
+        except (ValueError, *NONSENSE) as error:
+            raise corrupt(error) from error
 
     return read
 
 
+_INTS = ("created_at", "superstep", "idx", "attempt", "visit", "step_count", "workflow")
+_INTS_OR_NONE = ("completed_at", "forked_at", "parent_superstep", "item")
+_TEXTS = ("id", "status", "node", "versions")
+_KINDS: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(_INTS, (int,)),
+    **dict.fromkeys(_INTS_OR_NONE, (int, NoneType)),
+    **dict.fromkeys(_TEXTS, (str,)),
+    "cached": (int, bool),
+    "duration_ms": (float, int, NoneType),
+}
+_OTHER = (str, NoneType)
+_seen: set[tuple[object, ...]] = set()  # types of rows that are right: there are few combinations
+
+
+def check_types(columns: tuple[str, ...], row: Sequence[Any]) -> None:
+    """Raise ValueError unless every column holds its type: SQLite stores anything anywhere."""
+    found = (len(columns), *map(type, row))
+    if found in _seen:
+        return
+    for name, kind in zip(columns, found[1:], strict=True):
+        if kind not in _KINDS.get(name, _OTHER):
+            raise ValueError(f"{name} is of type {getattr(kind, '__name__', kind)}")
+    _seen.add(found)
+
+
+def check_rows(columns: tuple[str, ...], rows: Iterable[Sequence[Any]]) -> None:
+    """Raise ValueError unless every row holds its types, and a duration that makes sense."""
+    at = columns.index("duration_ms")
+    for row in rows:
+        check_types(columns, row)
+        check_duration(row[at])
+
+
+def check_duration(ms: float | None) -> None:
+    """Raise ValueError for a duration of more than a few centuries, or without end."""
+    if ms is not None and not -_LONGEST < ms < _LONGEST:
+        raise ValueError(f"a duration of {ms}")
+
+
 def fields_of(row: Sequence[Any]) -> dict[str, Any]:
     """Return the fields of a workflow by name, from WORKFLOW_COLUMNS and the number of its steps."""
+    check_types(_SUMMARY, row)
     *columns, step_count = row
     fields = dict(zip(WORKFLOW_COLUMNS, columns, strict=True))
-    for name in ("tags", "crashes"):
-        fields[name] = _parsed(fields[name]) if fields[name] else {}
+    check_duration(fields["duration_ms"])
+    for name, kind in (("tags", str), ("crashes", int)):
+        fields[name] = _parsed(fields[name], kind) if fields[name] else {}
     for name in ("created_at", "completed_at"):
         fields[name] = time_of(fields[name])
     return {**fields, "step_count": step_count}
 
 
-def _parsed(text: str) -> Any:
+def _parsed(text: str, kind: type) -> Any:
     import json  # most workflows have neither tags nor crashes
 
-    return json.loads(text)
+    return mapping_of(json.loads(text), kind)
+
+
+def mapping_of(found: Any, kind: type) -> Any:
+    """Return a mapping whose values have this type. Raises ValueError for anything else."""
+    if type(found) is not dict or not set(map(type, found.values())) <= {kind}:
+        raise ValueError(f"not a mapping to {kind.__name__}")
+    return found

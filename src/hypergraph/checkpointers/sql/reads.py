@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from operator import index
+from types import NoneType
 from typing import Any
 
 from hypergraph.checkpointers.backend import ItemOutline, Position, StepOutline, StepTally, position_of
@@ -21,10 +23,10 @@ from hypergraph.checkpointers.records import (
     turns_of,
 )
 from hypergraph.checkpointers.sql import queries
-from hypergraph.checkpointers.sql.columns import STEP_COLUMNS, Row, or_corrupt
+from hypergraph.checkpointers.sql.columns import STEP_COLUMNS, Row, check_rows, or_corrupt
 from hypergraph.checkpointers.sql.connection import Connection
 from hypergraph.checkpointers.sql.dialect import NAMES, PAYLOAD
-from hypergraph.checkpointers.sql.rows import parsed, record_of, workflow_of
+from hypergraph.checkpointers.sql.rows import extras_in, record_of, workflow_of
 from hypergraph.checkpointers.sqlite.migrations import INPUT, OTHER, OUTPUT
 from hypergraph.checkpointers.status import StepStatus
 
@@ -50,6 +52,10 @@ _CHAIN = f"""
 SELECT {PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = :kind AND v.name = :name
 AND v.superstep >= :base AND v.superstep < :superstep ORDER BY v.superstep, v.idx
 """  # noqa: S608 - fixed names
+_LIST = f"""
+SELECT {PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = :kind AND v.name = :name
+AND v.superstep >= :base AND v.superstep <= :superstep ORDER BY v.superstep, v.idx
+"""  # noqa: S608 - fixed names
 _NEXT = f"""
 SELECT {PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = :kind AND v.name = :name
 AND v.base IS NOT NULL AND v.superstep = (SELECT min(superstep) FROM vals
@@ -67,6 +73,11 @@ _TALLIES = """
 SELECT node, status, cached, count(*), coalesce(sum(duration_ms), 0.0), min(idx), max(idx), max(superstep)
 FROM steps WHERE workflow = ? GROUP BY node, status, cached ORDER BY min(idx)
 """
+_VISIT = f"""
+SELECT extra FROM steps WHERE workflow = ? AND node = ? AND status = '{StepStatus.COMPLETED.value}'
+ORDER BY superstep DESC LIMIT 1
+"""  # noqa: S608 - fixed names
+_TALLIED = ("node", "status", "cached", "step_count", "duration_ms", "idx", "idx", "superstep")
 _FOLLOWING = """
 SELECT node FROM steps WHERE workflow = :key AND superstep = (
     SELECT min(superstep) FROM steps WHERE workflow = :key AND superstep > :after)
@@ -93,7 +104,7 @@ def findable(workflow_id: str) -> str | None:
 def key_of(connection: Connection, workflow_id: str) -> int | None:
     """Return the key of a workflow, None if there is none."""
     row = connection.execute(_KEY, (findable(workflow_id),)).fetchone()
-    return None if row is None else int(row[0])
+    return None if row is None else index(row[0])
 
 
 def turns(connection: Connection, workflow_id: str) -> list[Turn]:
@@ -108,7 +119,7 @@ def turns(connection: Connection, workflow_id: str) -> list[Turn]:
 def locked_key(connection: Connection, workflow_id: str) -> int | None:
     """Return the key of a workflow, to which nothing is committed before this transaction ends."""
     row = connection.execute(connection.dialect.key, (workflow_id,)).fetchone()
-    return None if row is None else int(row[0])
+    return None if row is None else index(row[0])
 
 
 def workflow(connection: Connection, workflow_id: str) -> Workflow | None:
@@ -122,7 +133,7 @@ def fence(connection: Connection, workflow_id: str) -> int | None:
     row = connection.execute(
         "SELECT fence FROM workflows WHERE id = ? AND owner_pid IS NULL", (findable(workflow_id),)
     ).fetchone()
-    return None if row is None else int(row[0])
+    return None if row is None else index(row[0])
 
 
 def owners(connection: Connection, workflow_ids: Iterable[str]) -> dict[str, Row]:
@@ -147,7 +158,15 @@ def graph(connection: Connection, workflow_id: str) -> dict[str, Any] | None:
         "SELECT graph FROM structures JOIN workflows ON digest = structure WHERE id = ?",
         (findable(workflow_id),),
     ).fetchone()
-    return json.loads(row[0]) if row and row[0] else None
+    return _graph_in(row[0]) if row and row[0] else None
+
+
+@or_corrupt
+def _graph_in(text: str) -> dict[str, Any]:
+    found = json.loads(text)
+    if type(found) is not dict:
+        raise ValueError("a graph that is not a mapping")
+    return found
 
 
 def page(connection: Connection, query: Query) -> tuple[list[Workflow], int, str | None]:
@@ -156,21 +175,47 @@ def page(connection: Connection, query: Query) -> tuple[list[Workflow], int, str
     return [workflow_of(row) for row in rows], total, cursor
 
 
-def payloads(connection: Connection, workflow_id: str, kind: int, upto: int | None) -> list[Payload]:
-    """Return the newest payload of each name, pauses left out."""
+def payloads(
+    connection: Connection, workflow_id: str, kind: int, upto: int | None, *, chains: bool = True
+) -> list[Payload]:
+    """Return the newest payload of each name, pauses left out, with or without what it extends."""
     found = connection.execute(_KEY, (findable(workflow_id),)).fetchone()
     if found is None:
         return []
     bounds = {"key": found[0], "kind": kind, "upto": _LAST if upto is None else upto}
     statement = _FOLD if found[1] and kind == OUTPUT else connection.dialect.state
     rows = connection.execute(statement, bounds).fetchall()
-    return [linked(connection, found[0], kind, payload_of(kind, row)) for row in rows if row[0]]
+    newest = [payload_of(kind, row) for row in rows if row[0]]
+    return [linked(connection, found[0], kind, payload) for payload in newest] if chains else newest
 
 
 def payload_of(kind: int, row: Sequence[Any]) -> Payload:
     """Return the payload of a row; the index of an input is negative."""
-    payload = Payload(*row)
+    payload = _payload(row)
     return payload._replace(idx=-payload.idx) if kind == INPUT else payload
+
+
+_right: set[tuple[type, ...]] = set()  # types of rows that are right
+_PAYLOAD_KINDS = ((str,), (int,), (str,), (int,), (bytes, NoneType), (int,), (int,), (int, NoneType))
+_FORMAT, _DATA, _BASE = 2, 4, 7  # columns of which a value that makes no sense concerns that value only
+DAMAGED = "a damaged row"  # the format of such a value
+
+
+def _payload(row: Sequence[Any]) -> Payload:
+    """Return the payload of a row; raises TypeError if it cannot be told whose value it is."""
+    found = tuple(map(type, row))
+    if found in _right:
+        return Payload(*row)
+    wrong = [
+        place for place, kinds in enumerate(_PAYLOAD_KINDS) if found[place] not in kinds and place != _BASE
+    ]
+    if not wrong:
+        if found[_BASE] in _PAYLOAD_KINDS[_BASE]:
+            _right.add(found)
+        return Payload(*row)
+    if {*wrong} <= {_FORMAT, _DATA}:
+        return Payload(*row)._replace(format=DAMAGED, data=b"", checksum=0, base=None)
+    raise TypeError("a value whose place is not a number")
 
 
 def linked(connection: Connection, key: int, kind: int, payload: Payload) -> Payload:
@@ -178,8 +223,20 @@ def linked(connection: Connection, key: int, kind: int, payload: Payload) -> Pay
     if payload.base is None:
         return payload
     where = {"key": key, "kind": kind, **payload._asdict()}
-    before = [Payload(*row) for row in connection.execute(_CHAIN, where)]
+    if payload.is_added:
+        given = [payload_of(INPUT, row) for row in connection.execute(_LIST, {**where, "kind": INPUT})]
+        added = list(map(_payload, connection.execute(_LIST, where)))
+        here = (payload.superstep, payload.idx)
+        while added and (added[-1].superstep, added[-1].idx) >= here:  # itself, and siblings
+            added.pop()
+        return payload._replace(parts=(*given, *added))
+    before = [_payload(row) for row in connection.execute(_CHAIN, where)]
     return payload._replace(parts=since_whole(before))
+
+
+def with_chain(connection: Connection, workflow_id: str, payload: Payload) -> Payload:
+    """Return a payload of an output with the chain that it extends."""
+    return linked(connection, key_of(connection, workflow_id) or 0, OUTPUT, payload)
 
 
 def all_payloads(connection: Connection, key: int) -> list[tuple[int, Payload]]:
@@ -192,7 +249,7 @@ def extending(connection: Connection, key: int, name: str, superstep: int) -> li
     """Return the payloads of an output that extend what was stored at a superstep."""
     where = {"key": key, "kind": OUTPUT, "name": name, "superstep": superstep}
     rows = connection.execute(_NEXT, where).fetchall()
-    return [linked(connection, key, OUTPUT, Payload(*row)) for row in rows]
+    return [linked(connection, key, OUTPUT, _payload(row)) for row in rows]
 
 
 def newest(connection: Connection, workflow_id: str, name: str) -> Payload | None:
@@ -201,7 +258,7 @@ def newest(connection: Connection, workflow_id: str, name: str) -> Payload | Non
     if found is None or found[1]:
         return None
     row = connection.execute(_NEWEST, {"key": found[0], "kind": OUTPUT, "name": name}).fetchone()
-    return None if row is None else linked(connection, found[0], OUTPUT, Payload(*row))
+    return None if row is None else linked(connection, found[0], OUTPUT, _payload(row))
 
 
 def steps(
@@ -220,14 +277,14 @@ def steps(
     only = "" if node is None else " AND node = :node"
     only += "" if since is None else " AND superstep >= :since"
     rows: list[Row] = connection.execute(_STEPS + only, given).fetchall()
-    rows.sort(key=lambda row: int(row[3]))
+    rows.sort(key=lambda row: index(row[3]))
     contents = (_PAYLOADS if upto is None else _EARLIER) + only.replace("AND ", "AND v.")
     if not values:  # pauses and gaps belong to the record, with values and without
         contents += f" AND (v.data IS NULL OR v.name IN ('{PAUSE}', '{ANSWER}'))"
     found: dict[tuple[int, str], list[tuple[int, Payload]]] = defaultdict(list)
     for kind in (OUTPUT, OTHER):  # inputs belong to no step
         for of_node, *rest in connection.execute(contents, {**given, "kind": kind}).fetchall():
-            payload = Payload(*rest)
+            payload = _payload(rest)
             if values:
                 payload = linked(connection, key, kind, payload)
             found[payload.superstep, of_node].append((kind, payload))
@@ -283,9 +340,11 @@ def step(
     return steps(connection, workflow_id, encoding, upto=at, node=node, values=values, since=at)
 
 
+@or_corrupt
 def tallies(connection: Connection, workflow_id: str) -> list[StepTally]:
     """Return the number of steps by node, status and cached."""
     rows = connection.execute(_TALLIES, (key_of(connection, workflow_id),)).fetchall()
+    check_rows(_TALLIED, rows)
     return [StepTally(node, StepStatus(status), bool(cached), *rest) for node, status, cached, *rest in rows]
 
 
@@ -298,11 +357,17 @@ def find_ids(connection: Connection, prefix: str, parent: str | None, limit: int
     return [workflow_id for (workflow_id,) in found]
 
 
+def last_visit(connection: Connection, workflow_id: str, node: str) -> int:
+    """Return how often a node has completed, by its last completed step; 0 if it has not."""
+    row = connection.execute(_VISIT, (key_of(connection, workflow_id), node)).fetchone()
+    return 0 if row is None else int(json.loads(row[0] or "{}").get("visit", 1))
+
+
 def last_superstep(connection: Connection, workflow_id: str) -> int | None:
     """Return the highest superstep that has a step; one seek."""
     key = key_of(connection, workflow_id)
     (found,) = connection.execute("SELECT max(superstep) FROM steps WHERE workflow = ?", (key,)).fetchone()
-    return None if found is None else int(found)
+    return None if found is None else index(found)
 
 
 def following(connection: Connection, workflow_id: str, superstep: int) -> list[str]:
@@ -325,6 +390,7 @@ SELECT superstep, idx, node, status, coalesce(completed_at, created_at), duratio
 FROM steps WHERE workflow = :key AND superstep >= :since AND (superstep > :since OR idx > :after)
 ORDER BY superstep, idx LIMIT :limit
 """
+_OUTLINED = ("superstep", "idx", "node", "status", "created_at", "duration_ms", "cached", "attempt", "extra")
 _ITEMS = """
 SELECT item, id, status, duration_ms FROM workflows WHERE parent_id = ? AND item IS NOT NULL ORDER BY item
 """
@@ -352,9 +418,15 @@ def outlines(
     return _outlined(connection.execute(_OUTLINES, bounds).fetchall())
 
 
+_LISTED = ("item", "id", "status", "duration_ms")
+
+
+@or_corrupt
 def items(connection: Connection, workflow_id: str) -> list[ItemOutline]:
     """Return the items of a map, in their order."""
-    return [ItemOutline(*row) for row in connection.execute(_ITEMS, (findable(workflow_id),))]
+    found = [ItemOutline(*row) for row in connection.execute(_ITEMS, (findable(workflow_id),))]
+    check_rows(_LISTED, found)
+    return found
 
 
 def change_markers(connection: Connection, limit: int) -> dict[str, Any]:
@@ -365,9 +437,11 @@ def change_markers(connection: Connection, limit: int) -> dict[str, Any]:
 @or_corrupt
 def _outlined(rows: Iterable[tuple[Any, ...]]) -> list[StepOutline]:
     make, plain = StepOutline._make, (1, None, False)
-    return [make((*row[:8], *(_extra(row[8]) if row[8] else plain))) for row in rows]
+    found = list(rows)
+    check_rows(_OUTLINED, found)
+    return [make((*row[:8], *(_extra(row[8]) if row[8] else plain))) for row in found]
 
 
 def _extra(text: str) -> tuple[int, str | None, bool]:
-    found = parsed(text)
+    found = extras_in(text)
     return found.get("visit", 1), found.get("child_workflow_id"), found.get("replayed", False)

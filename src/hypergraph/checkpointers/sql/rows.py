@@ -31,10 +31,12 @@ from hypergraph.checkpointers.sql.columns import (
     VALUE_COLUMNS,
     VALUE_KEY,
     Row,
+    check_duration,
+    check_types,
     fields_of,
+    mapping_of,
     micros,
     or_corrupt,
-    time_of,
 )
 from hypergraph.checkpointers.sqlite.migrations import INPUT, OTHER, OUTPUT
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
@@ -110,7 +112,10 @@ def new_row(workflow_id: str, new: NewWorkflow, time: datetime, digest: bytes | 
 def workflow_of(row: Row) -> Workflow:
     """Return the workflow of a row: WORKFLOW_COLUMNS, the number of its steps, its node hashes."""
     *columns, node_hashes = row
-    return Workflow(**fields_of(columns), node_hashes=json.loads(node_hashes or "{}"))
+    hashes = json.loads(node_hashes) if node_hashes else {}
+    if type(hashes) is not dict or not {*map(type, hashes.values())} <= {str}:
+        raise ValueError("not a mapping to str")
+    return Workflow(**fields_of(columns), node_hashes=hashes)
 
 
 def step_row(key: int, step: EncodedStep) -> Row:
@@ -125,7 +130,7 @@ def step_row(key: int, step: EncodedStep) -> Row:
         record.index,
         record.status._value_,  # the property `value` costs several times as much
         created,
-        created if completed_at is created_at else micros(completed_at),
+        None if completed_at is None else (completed_at - EPOCH) // MICROSECOND,
         *_numbers(record),
         *(texts if texts == _NO_TEXTS else map(text, texts)),
         _encoded((record.input_versions, record.output_versions)),
@@ -161,6 +166,11 @@ def copied_extra(extra: str | None, origin: str, workflow_id: str) -> str:
     return _dumps(found)
 
 
+def rows_of(key: int, step: EncodedStep) -> tuple[Row, list[Row]]:
+    """Return the row of a step, and those of its values."""
+    return step_row(key, step), value_rows(key, step)
+
+
 def value_rows(key: int, step: EncodedStep) -> list[Row]:
     """Return the rows of a step's values, by VALUE_COLUMNS."""
     record = step.record
@@ -184,11 +194,16 @@ def record_of(
     workflow_id: str, row: Row, payloads: Sequence[Payload], encoding: Encoding, *, values: bool
 ) -> StepRecord:
     """Return the step of a row, by STEP_COLUMNS, with what its payloads hold; see `or_corrupt`."""
+    if (kinds := tuple(map(type, row))) not in _sound:
+        check_types(STEP_COLUMNS, row)
+        _sound.add(kinds)
     _, superstep, node, index, status, created, completed, *stored, versions, extra = row
-    input_versions, output_versions = parsed(versions)
+    input_versions, output_versions = _versions_in(versions)
     own = dict(zip(_STORED, stored, strict=True))
+    if (duration := own["duration_ms"]) is not None and not 0 <= duration < _LONG:
+        check_duration(duration)
     own["cached"] = bool(own["cached"])  # a number in SQLite
-    more: dict[str, Any] = parsed(extra) if extra else {}
+    more: dict[str, Any] = extras_in(extra) if extra else {}
     has_values, seal = not more.pop("no_values", False), more.pop("seal", None)
     if isinstance(more.get("decision"), list):
         more["decision"] = Decision(more["decision"])
@@ -200,7 +215,7 @@ def record_of(
     record = _new_record(
         *(workflow_id, superstep, node, index, _STATUSES[status], input_versions),
         created_at=began,
-        completed_at=began if completed == created else time_of(completed),
+        completed_at=None if completed is None else EPOCH + completed * MICROSECOND,
         output_versions=output_versions,
         **own,
         **more,
@@ -208,6 +223,43 @@ def record_of(
     if encoding.verifies:
         encoding.verify(record, seal)
     return record  # type: ignore[no-any-return]  # a StepRecord
+
+
+_sound: set[tuple[type, ...]] = set()  # types of rows that are right: there are few combinations
+_LONG = 1e9  # milliseconds that are no reason to look closer
+
+
+def _versions_in(text: str) -> list[dict[str, int]]:
+    """Return the versions of what a step took, and made. Raises ValueError for anything else."""
+    found = parsed(text)
+    for versions in found:
+        if type(versions) is not dict or not {*map(type, versions.values())} <= {int}:
+            raise ValueError("not a mapping to int")
+    return found  # type: ignore[no-any-return]  # two of them, else they cannot be unpacked
+
+
+_EXTRA_KINDS: dict[str, tuple[type, ...]] = {
+    "decision": (str, list),
+    "wait_versions": (dict,),
+    "visit": (int,),
+    "retry_of": (int,),
+    "attempt_errors": (list,),
+    **dict.fromkeys(("child_workflow_id", "traceback", "answered_by", "answered_at", "seal"), (str,)),
+    **dict.fromkeys(("partial", "replayed", "no_values"), (bool,)),
+}
+
+
+def extras_in(text: str) -> dict[str, Any]:
+    """Return the fields of a step that most steps do not have. Raises ValueError for what is none of them."""
+    found = parsed(text)
+    for name, value in found.items():
+        if type(value) not in _EXTRA_KINDS.get(name, ()):
+            raise ValueError(f"{name} is of type {type(value).__name__}")
+        if type(value) is list and not set(map(type, value)) <= {str}:
+            raise ValueError(f"{name} is not a list of texts")
+        if type(value) is dict:
+            mapping_of(value, int)
+    return found  # type: ignore[no-any-return]  # its items were read
 
 
 def parsed(text: str) -> Any:
@@ -266,6 +318,11 @@ STATUS = (
 TAKE = (
     "UPDATE workflows SET fence = ?, owner_pid = ?, owner_host = ?, owner_since = ?, crashes = ? "
     "WHERE key = ?"
+)
+PROGRESS = (  # nodes that an owner has announced and completed
+    "SELECT DISTINCT intents.node FROM intents JOIN steps ON steps.workflow = intents.workflow AND "
+    "steps.superstep = intents.superstep AND steps.node = intents.node "
+    "WHERE intents.workflow = ? AND intents.fence = ? AND steps.status = 'completed'"
 )
 OPEN_INTENTS = (
     "SELECT superstep, node, fence FROM intents WHERE workflow = ? AND NOT EXISTS (SELECT 1 FROM steps WHERE "

@@ -58,7 +58,7 @@ def copy_store(
         source: A store in a database.
         target: Another one, of the same or another kind.
         ids: The workflows to copy.
-        skip_existing: Copy only what is missing, as after an interruption.
+        skip_existing: Copy only missing workflows, as after an interruption.
 
     Raises:
         WorkflowNotFoundError: there is no such workflow.
@@ -242,6 +242,7 @@ _LOADED = (*WORKFLOW_COLUMNS, "scrambled", "structure", "fence")
 _ADD = f"{inserting('workflows', _LOADED)} ON CONFLICT (id) DO NOTHING RETURNING key"
 
 
+@or_corrupt
 def dump(store: Checkpointer, workflow_id: str, *, children: bool = True) -> list[Part]:
     """Return a workflow with its children, as of one moment; artifacts that are gone are left out.
 
@@ -249,7 +250,7 @@ def dump(store: Checkpointer, workflow_id: str, *, children: bool = True) -> lis
         CheckpointError: the store fails, or a row makes no sense.
     """
     database = _in_database(store).database
-    parts = database.read(lambda connection: list(_tree(connection, workflow_id, children)))
+    parts = database.read(lambda connection: list(_tree(connection, workflow_id, children, set())))
     if any(map(_is_bound, parts)):
         parts[0] = msgspec.structs.replace(cast(WorkflowPart, parts[0]), store=store.backend.store_id())
     return [*parts, *_artifacts(store.encoding, parts)]
@@ -262,7 +263,10 @@ def _is_bound(part: Part) -> bool:
     return isinstance(part, ValuePart) and "+aesgcm/" in part.format
 
 
-def _tree(connection: Connection, workflow_id: str, children: bool) -> Iterator[Part]:
+def _tree(connection: Connection, workflow_id: str, children: bool, seen: set[str]) -> Iterator[Part]:
+    if workflow_id in seen:
+        return  # a damaged store may have circles
+    seen.add(workflow_id)
     row = connection.execute(_WORKFLOW, (workflow_id,)).fetchone()
     if row is None:
         return
@@ -278,7 +282,7 @@ def _tree(connection: Connection, workflow_id: str, children: bool) -> Iterator[
     for superstep, node in connection.execute(_INTENTS, (key,)):
         yield AnnouncedPart(superstep=superstep, node=node)
     for (child,) in connection.execute(_CHILDREN, (workflow_id,)).fetchall() if children else ():
-        yield from _tree(connection, child, children)
+        yield from _tree(connection, child, children, seen)
 
 
 @or_corrupt

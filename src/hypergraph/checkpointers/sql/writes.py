@@ -42,6 +42,7 @@ from hypergraph.checkpointers.sql.rows import (
     NEW,
     NO_VALUES,
     OPEN_INTENTS,
+    PROGRESS,
     PUT,
     RECORDED,
     SCRAMBLED,
@@ -55,10 +56,9 @@ from hypergraph.checkpointers.sql.rows import (
     inserting,
     new_row,
     record_of,
-    step_row,
+    rows_of,
     structure,
     text,
-    value_rows,
 )
 from hypergraph.checkpointers.sqlite.migrations import OTHER, OUTPUT
 from hypergraph.checkpointers.status import WorkflowStatus
@@ -207,6 +207,9 @@ def _take(connection: Connection, database: Database, workflow_id: str, row: Row
     crashed = pid is not None and status == WorkflowStatus.ACTIVE.value
     counts = {} if force else json.loads(crashes or "{}")
     if crashed and not force:
+        if counts:  # a node that has completed since its last crash is not in a loop of crashes
+            for (node,) in connection.execute(PROGRESS, (key, fence)).fetchall():
+                counts.pop(node, None)
         blamed = {node for _, node, announced_by in announced if announced_by == fence}
         for node in blamed or {""}:  # "": no node was announced
             counts[node] = counts.get(node, 0) + 1
@@ -247,10 +250,11 @@ def commit(connection: Connection, unit: Commit, clock: Clock) -> None:
     ):  # it stays ours until the transaction ends
         raise taken_over(claim.workflow_id)
     for step in steps:
-        if execute(STEP, step_row(key, step)).rowcount != 1:
+        row, values = rows_of(key, step)
+        if execute(STEP, row).rowcount != 1:
             raise recorded_already(step.record)
-        if step.payloads:
-            connection.executemany(VALUE, value_rows(key, step))
+        if values:
+            connection.executemany(VALUE, values)
     if inputs:
         connection.executemany(VALUE, input_rows(key, at, inputs))
     if running is not None:
@@ -347,8 +351,9 @@ def insert(
     if new.copies:
         copy_history(connection, key, workflow_id, new)
     for step in new.steps:
-        connection.execute(STEP, step_row(key, step))
-        connection.executemany(VALUE, value_rows(key, step))
+        row, values = rows_of(key, step)
+        connection.execute(STEP, row)
+        connection.executemany(VALUE, values)
     if new.steps:
         connection.execute(COUNT_AGAIN, (key, 0))
     return int(key)
@@ -374,9 +379,10 @@ def put(connection: Connection, database: Database, step: EncodedStep, encoding:
     if connection.execute(RECORDED, place).fetchone():
         connection.execute(NO_VALUES, place)
     connection.execute(SCRAMBLED, {"key": key, "superstep": record.superstep, "idx": record.index})
-    connection.execute(PUT, step_row(key, step))
+    row, values = rows_of(key, step)
+    connection.execute(PUT, row)
     connection.execute(COUNT_AGAIN, (key, record.superstep))
-    connection.executemany(VALUE, value_rows(key, step))
+    connection.executemany(VALUE, values)
     connection.execute(_RAISE, (key,))
 
 
@@ -412,16 +418,18 @@ _PARTS = (
     ("intents", "superstep, node"),
 )
 
-# A value goes if a newer one of its name counts already at the first superstep that is kept.
-_TRIM = f"""
-UPDATE vals SET data = NULL, checksum = 0, format = '{DROPPED}', base = NULL
-WHERE workflow = :key AND superstep < :before AND data IS NOT NULL AND name NOT IN ('{PAUSE}', '{ANSWER}')
+# A value goes if a newer one of its name counts already at the first superstep that is kept,
+_DROP = f"UPDATE vals SET data = NULL, checksum = 0, format = '{DROPPED}', base = NULL WHERE workflow = :key"  # noqa: S608 - fixed names
+_TRIM = f"""{_DROP} AND superstep < :before AND data IS NOT NULL
+AND name NOT IN ('{PAUSE}', '{ANSWER}') AND NOT (%s)
 AND (kind = {OTHER} OR EXISTS (
     SELECT 1 FROM vals AS newer
     WHERE newer.workflow = vals.workflow AND newer.kind = vals.kind AND newer.name = vals.name
     AND newer.superstep <= :before
     AND (newer.superstep, newer.idx, newer.node) > (vals.superstep, vals.idx, vals.node)))
 """  # noqa: S608 - fixed names
+# and what was added to a list if the list has begun anew since.
+_OF_LIST = f"kind = {OUTPUT} AND name = :name{{0}} AND superstep >= :begin{{0}}"
 
 
 def delete(database: Database, workflow_ids: Iterable[str]) -> int:
@@ -482,15 +490,26 @@ def trim(connection: Connection, workflow_id: str, encoding: Encoding, before: i
     Where that cannot be read, with this key or serializer, everything stays.
     """
     key = reads.locked_key(connection, workflow_id)
-    found = reads.payloads(connection, workflow_id, OUTPUT, before) if key is not None else []
-    growing = [payload for payload in found if payload.base is not None]
-    if key is None or not all(encoding.reads(workflow_id, payload) for payload in growing):
+    if key is None:
+        return
+    found = reads.payloads(connection, workflow_id, OUTPUT, before, chains=False)
+    lists = [payload for payload in found if payload.is_added]
+    growing = [
+        reads.linked(connection, key, OUTPUT, payload)
+        for payload in found
+        if payload.base is not None and payload not in lists
+    ]
+    if not all(encoding.reads(workflow_id, payload) for payload in growing):
         return
     for payload in growing:
         make_whole(connection, key, workflow_id, encoding, payload)
     if fault_points.hook is not None:
         fault_points.point("trim.made_whole")
-    connection.execute(_TRIM, {"key": key, "before": before})
+    kept = " OR ".join(_OF_LIST.format(number) for number in range(len(lists)))
+    bounds: dict[str, object] = {"key": key, "before": before}
+    for number, payload in enumerate(lists):
+        bounds |= {f"name{number}": payload.name, f"begin{number}": payload.base}
+    connection.execute(_TRIM % (kept or "false"), bounds)
 
 
 def copy_artifacts(

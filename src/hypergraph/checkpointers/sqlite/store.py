@@ -18,6 +18,7 @@ from hypergraph.checkpointers.errors import translated
 from hypergraph.checkpointers.policy import CheckpointPolicy, Durability, Retention
 from hypergraph.checkpointers.records import Commit
 from hypergraph.checkpointers.sql.backend import SqlBackend
+from hypergraph.checkpointers.sql.columns import NONSENSE, corrupt
 from hypergraph.checkpointers.sql.store import SqlCheckpointer
 from hypergraph.checkpointers.sql.writes import copy_artifacts
 from hypergraph.checkpointers.sqlite.database import Database, Locked, database_at
@@ -57,7 +58,7 @@ class SqliteCheckpointer(SqlCheckpointer):
 
     Example:
         >>> from hypergraph.checkpointers import SqliteCheckpointer
-        >>> store = SqliteCheckpointer("runs.db")
+        >>> store = SqliteCheckpointer(":memory:")  # or the path of a file, like "runs.db"
         >>> store.state("order-1")
         {}
     """
@@ -169,6 +170,8 @@ class SqliteBackend(SqlBackend):
                 if connection.interrupted(error):
                     raise KeyboardInterrupt from error
                 raise translated(error, self.location) from error
+            except NONSENSE as error:
+                raise corrupt(error) from error
 
     def schema_versions(self) -> tuple[int, int]:
         """Return the version of the tables, 0 without any, and the one this release writes."""

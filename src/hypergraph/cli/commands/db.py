@@ -9,7 +9,7 @@ from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import quoted
 from hypergraph.display import Table, jsonable, plural
 from hypergraph.exceptions import CheckpointError
-from hypergraph.views.address import without_password
+from hypergraph.views.address import is_server, without_password
 from hypergraph.views.check import check
 from hypergraph.views.database import MigratedView, RecoveredView, database, schema_versions, sql_only
 from hypergraph.views.problems import REFUSED, Problem
@@ -76,8 +76,8 @@ def db_recover(call: Call) -> Reply:
 
 
 def db_migrate(call: Call) -> Reply:
-    """Update a store to the schema of this release."""
-    store = sql_only(store_at(call.address))
+    """Update a store to the schema of this release; on a server, create it if it is missing."""
+    store = sql_only(store_at(call.address, create=is_server(call.address)))
     path, before = store.backend.location, schema_versions(store).found
     store.backend.open()
     store.close()

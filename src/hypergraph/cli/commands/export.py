@@ -10,7 +10,7 @@ from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import quoted
 from hypergraph.cli.stores import WF, asked
-from hypergraph.display import jsonable
+from hypergraph.display import escape_json, jsonable
 from hypergraph.ui.export import page
 from hypergraph.views.export import exported
 from hypergraph.views.problems import REFUSED, STORE, USAGE, Problem
@@ -39,7 +39,10 @@ def export(call: Call) -> Reply:
     if kind == "html":
         pieces: Iterable[bytes] = [page(store, workflow_id)]
     else:
-        pieces = exported(store, workflow_id, lines=kind == "jsonl")
+        pieces = (
+            escape_json(piece.decode()).encode()
+            for piece in exported(store, workflow_id, lines=kind == "jsonl")
+        )
     size = _write(given.output, pieces, given.force)
     document: Written = {
         "schema": "hypergraph.written/1",
@@ -67,7 +70,7 @@ def _ending(path: str) -> str:
 def _write(path: str, pieces: Iterable[bytes], overwrite: bool) -> int:
     """Write the pieces to a file that only its owner can read, and return the number of bytes."""
     if path == "-":
-        return sum(sys.stdout.buffer.write(piece) for piece in pieces)
+        return sum(map(sys.stdout.buffer.write, pieces))
     flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if overwrite else os.O_EXCL)
     content = list(pieces)  # a failed export leaves no file
     try:

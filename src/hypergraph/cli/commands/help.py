@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.main import command_of, manual, options_of, overview
+from hypergraph.views.texts import HelpText
 
 help_options = (Option("COMMAND", "the command; default: list all commands", many=True),)
 
@@ -16,4 +17,5 @@ def help(call: Call) -> Reply:
     text = overview() if name is None else manual(name, options_of(name))
     if not (call.options.json or call.options.jsonl):
         print(text)
-    return Reply({"schema": "hypergraph.help/1", "text": text})
+    document: HelpText = {"schema": "hypergraph.help/1", "text": text}
+    return Reply(document)

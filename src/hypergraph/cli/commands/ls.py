@@ -7,7 +7,7 @@ from typing import cast
 from hypergraph.checkpointers.query import FILTERS
 from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
-from hypergraph.cli.output import duration, status, when
+from hypergraph.cli.output import duration, quoted, status, when
 from hypergraph.cli.registry import module_of
 from hypergraph.display import Table, plural
 from hypergraph.views.workflows import WorkflowPage, workflows
@@ -61,4 +61,7 @@ def _next(page: WorkflowPage) -> list[str]:
         return ["hypergraph demo"]
     first = page["items"][0]["id"]
     more = page["next_cursor"]
-    return [f"hypergraph show {first}", *([f"hypergraph ls --cursor {more}"] if more else [])]
+    return [
+        quoted("hypergraph", "show", first),
+        *([quoted("hypergraph", "ls", "--cursor", more)] if more else []),
+    ]

@@ -10,13 +10,23 @@ from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import duration, quoted, status, when
 from hypergraph.cli.stores import APP, WF, answer
-from hypergraph.cli.tables import ROWS, children_table, error_lines, node_table, question_lines, step_table
+from hypergraph.cli.tables import (
+    ROWS,
+    children_table,
+    conversation_table,
+    error_lines,
+    node_table,
+    question_lines,
+    step_table,
+)
 from hypergraph.display import Block, plural
 from hypergraph.runs.log import failed_status
 from hypergraph.views.errors import FailurePage, failures
-from hypergraph.views.step import shown_step
+from hypergraph.views.state import conversations
+from hypergraph.views.step import PauseView, shown_step
 from hypergraph.views.workflow import TreeView, WorkflowDetail, overview, tree, workflow_view
 
+_SAID = 8  # last items of an appended list; `state --key` shows all of them
 _TRACE = 12  # lines of a traceback; `step` shows all of them
 
 show_options = (
@@ -34,7 +44,13 @@ def show(call: Call) -> Reply:
         return _failures(answer(call, failures))
     read = answer(call, overview, steps=ROWS)
     found = workflow_view(read)
-    return Reply(found, lambda: _blocks(read, found), header_of(found), _next(found))
+
+    def blocks() -> Iterator[Block]:
+        yield from _blocks(read, found)
+        for name, seen in answer(call, conversations, limit=_SAID).items():
+            yield conversation_table(name, seen)
+
+    return Reply(found, blocks, header_of(found), _next(found))
 
 
 def header_of(found: WorkflowDetail) -> list[str]:
@@ -69,8 +85,8 @@ def _blocks(read: Overview, found: WorkflowDetail) -> Iterator[Block]:
             yield f"First error (resolved): {first}"
         else:
             yield [f"First error: {first}", *trace]
-    if found["pause"] is not None:
-        yield question_lines(found["pause"])
+    if found["questions"]:
+        yield question_lines(found["questions"])
 
 
 def _is_resolved(read: Overview, found: WorkflowDetail) -> bool:
@@ -103,13 +119,19 @@ def _next(found: WorkflowDetail) -> list[str]:
     if error is not None and found["status"] in ("failed", "partial"):
         first = quoted("hypergraph", "step", error["workflow"], error["index"])
         return [first, quoted("hypergraph", "state", error["workflow"])]
+    if found["pause"] is not None:
+        return [f"{quoted('hypergraph', 'answer', wf)} {_keys(found['pause'])}", _resume(found)]
     if found["children"]["is_map"] and found["children"]["items"]:
         return [quoted("hypergraph", "show", found["children"]["items"][0]["id"])]
-    if found["pause"] is not None:
-        return [f"{_resume(found)} {found['pause']['response_key']}=..."]
+    if found["questions"]:
+        return [_resume(found)]
     if found["alive"] is False:
         return [_resume(found), quoted("hypergraph", "state", wf)]
     return [quoted("hypergraph", "state", wf), quoted("hypergraph", "steps", wf, "--values")]
+
+
+def _keys(pause: PauseView) -> str:
+    return quoted(*(f"{key}=..." for key in pause["response_keys"].values()))
 
 
 def _resume(found: WorkflowDetail) -> str:

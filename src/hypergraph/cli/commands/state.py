@@ -10,10 +10,10 @@ from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import as_json, quoted
 from hypergraph.cli.stores import WF, answer, asked
-from hypergraph.cli.tables import ROWS, state_table
-from hypergraph.display import Block, Table, jsonable, plural
+from hypergraph.cli.tables import ROWS, parts_table, state_table
+from hypergraph.display import Block, jsonable, plural
 from hypergraph.views.problems import REFUSED, USAGE, Problem
-from hypergraph.views.state import SavedValue, StateView, raw_value
+from hypergraph.views.state import SavedValue, StateView, raw_value, value
 from hypergraph.views.state import state as state_of
 from hypergraph.views.values import TEXT, Part, ValueView, describe, part_at, steps_of
 
@@ -51,14 +51,13 @@ def state(call: Call) -> Reply:
         found = answer(call, state_of, at=given.at, values=not given.keys_only)
         return Reply(found, lambda: _list(found), _header(found), _after_list(found))
     store, wf = asked(call)
-    value = raw_value(store, wf, key, at=given.at)
     if given.output:
-        return _write(part_at(value, path), given.output, given.force)
+        return _write(part_at(raw_value(store, wf, key, at=given.at), path), given.output, given.force)
     machine = given.json or given.jsonl
     limits: dict[str, Any] = {"limit": given.limit or ROWS, "characters": given.limit or TEXT}
     if machine:
         limits = {"limit": None, "characters": None}
-    seen = describe(value, path=path, offset=given.offset, **limits)
+    seen = value(store, wf, key, at=given.at, path=path, offset=given.offset, **limits)
     following = _after_value(seen, wf, key, given.at)
     return Reply(seen, lambda: _value(seen), _value_header(seen, key), following)
 
@@ -101,11 +100,10 @@ def _value(seen: ValueView) -> Iterator[Block]:
     if seen["problem"] is not None:
         yield f"problem: {seen['problem']}"
     if seen["items"]:
-        rows = [(part["key"], part["type"], _of(part["size"]), part["text"]) for part in seen["items"]]
         following = _following(seen)
         left_out = 0 if following is None else (seen["size"] or 0) - following
         more = f"... and {plural(left_out, 'more item')}" if left_out else ""
-        yield Table(("Key", "Type", "Size", "Value"), rows, more)
+        yield parts_table(seen["items"], more)
     elif isinstance(seen["value"], str):
         yield seen["value"].split("\n")
         if seen["next_offset"] is not None:
@@ -120,10 +118,6 @@ def _following(seen: ValueView) -> int | None:
         return seen["next_offset"]
     end = seen["offset"] + len(seen["items"])
     return end if end < (seen["size"] or 0) else None
-
-
-def _of(size: int | None) -> str:
-    return "" if size is None else str(size)
 
 
 def _after_value(seen: ValueView, wf: str, key: str, at: int | None) -> list[str]:

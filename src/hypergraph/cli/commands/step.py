@@ -8,7 +8,7 @@ from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import quoted, when
 from hypergraph.cli.stores import WF, answer
-from hypergraph.cli.tables import decision, question_lines, step_status, step_values, trace_lines, typed
+from hypergraph.cli.tables import decision, step_status, step_values, trace_lines, typed
 from hypergraph.display import Block, execution_time, first_line
 from hypergraph.views.step import StepDetail
 from hypergraph.views.step import step as one_step
@@ -37,6 +37,10 @@ def _blocks(found: StepDetail) -> Iterator[Block]:
     facts = [f"superstep {found['superstep']}{visits}{attempts}, started {when(found['started_at'])}"]
     facts += [f"decision: {decision(found)}"] if found["decision"] is not None else []
     facts += [f"run: {found['child']}"] if found["child"] else []
+    if found["answer"] is not None:
+        by = f" by {found['answered_by']}" if found["answered_by"] else ""
+        given = "" if found["given_answer"] is None else f": {found['given_answer']['text']}"
+        facts.append(f"answer {found['answer']}{by}, {when(found['answered_at'])}{given}")
     yield facts
     if found["inputs"]:
         yield step_values("Input", found["inputs"])
@@ -46,7 +50,9 @@ def _blocks(found: StepDetail) -> Iterator[Block]:
     if found["error"] is not None:
         yield [typed(found["error_type"], found["error"]), *trace_lines(found.get("traceback"))]
     if found["pause"] is not None:
-        yield question_lines(found["pause"])
+        asked, prompt = found["pause"], found["pause"]["prompt"]
+        keys = ", ".join(asked["response_keys"].values())
+        yield [f"{asked['node']} asks for {keys}", f"  {prompt['type']} {prompt['text']}"]
 
 
 def _next(found: StepDetail) -> list[str]:

@@ -12,6 +12,7 @@ from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import say
 from hypergraph.cli.targets import object_at
+from hypergraph.views.address import is_server, without_password
 from hypergraph.views.problems import STORE, USAGE, Problem
 
 
@@ -56,9 +57,11 @@ worker_options = (
 def worker(call: Call) -> Reply:
     """Run submitted workflows until SIGTERM or SIGINT; a second signal ends at once."""
     given = call.options
-    if not call.address.startswith(("postgresql://", "postgres://")):
+    if not is_server(call.address):
         hint = "Give --db postgresql://user@host/database, or set HYPERGRAPH_DB"
-        raise Problem(STORE, f"A worker needs a Postgres database, not {call.address}", hint)
+        raise Problem(
+            STORE, f"A worker needs a Postgres database, not {without_password(call.address)}", hint
+        )
     try:
         runner_class = integrations.DBOSRunner
     except ImportError as error:
@@ -93,4 +96,6 @@ def _work(found: Any, executor_id: str) -> Reply:
     say(f"worker {executor_id} (pid {os.getpid()}) is ready; {found.address}/health and /metrics")
     found.wait()
     found.stop()
-    return Reply({"executor_id": executor_id, "left": True}, code=1 if found.has_lost_its_id else 0)
+    return Reply(
+        {"schema": "hypergraph.stopped/1", "executor_id": executor_id}, code=1 if found.has_lost_its_id else 0
+    )

@@ -5,6 +5,8 @@ Clients and workers share it. The tables of DBOS are created on first use. Only 
 
 from __future__ import annotations
 
+import logging
+import re
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable
@@ -23,6 +25,21 @@ from hypergraph.exceptions import CheckpointError, StoreUnavailableError
 VERSION = "hypergraph"  # one for all: the store decides which code may resume a run (`code_change`), not DBOS
 WORKER_CONCURRENCY = 10  # default limit of runs per queue and worker; a store opens as many connections
 _BARE = {"load_input": False, "load_output": False}
+
+
+_SSL_PASSWORD = re.compile(r"(sslpassword['\"]?\s*[=:]\s*['\"]?)[^&\s'\"]+", re.IGNORECASE)
+
+
+def _without_ssl_password(record: logging.LogRecord) -> bool:
+    """Hide the password of a client key: DBOS logs its addresses, without `password` alone."""
+    shown = record.getMessage()
+    hidden = _SSL_PASSWORD.sub(r"\1***", shown)
+    if hidden != shown:
+        record.msg, record.args = hidden, ()
+    return True
+
+
+logging.getLogger("dbos").addFilter(_without_ssl_password)
 
 
 def session_address(dsn: str, session: str) -> str:

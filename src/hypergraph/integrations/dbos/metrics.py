@@ -107,6 +107,9 @@ class _Server(ThreadingHTTPServer):
             self._opened.pop(request, None)
         super().shutdown_request(request)
 
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Log nothing: a client that leaves must not fill the log."""
+
     def _end(self, request: Any) -> None:
         with self._guard:
             self._opened.pop(request, None)

@@ -43,6 +43,23 @@ class EditTools:
             raise Problem(USAGE, "Pass tags to set, or names to remove")
         return {"schema": "hypergraph.tags/1", "workflow": wf, "tags": store.backend.set_tags(wf, changes)}
 
+    def answer_question(
+        self,
+        workflow_id: Wf,
+        answers: Annotated[
+            dict[str, Any],
+            Field(description='Answers by key, as `questions` of show_workflow: {"item-3.approved": true}'),
+        ],
+        by: Annotated[str | None, Field(description="Who gives the answers")] = None,
+    ) -> Answer:
+        """Answer open questions of a workflow, its nested runs and items. Nothing runs before a resume."""
+        store, wf = self._source.known(workflow_id)
+        try:
+            store.answer_all(wf, answers, by=by)
+        except (ValueError, TypeError) as error:
+            raise Problem(USAGE, str(error)) from error
+        return workflow(store, wf)
+
     def delete_workflow(
         self, workflow_id: Annotated[str, Field(description="The whole id, not a prefix or @last")]
     ) -> Answer:
@@ -103,7 +120,10 @@ class RunTools:
             str | None, Field(description="The name of the answer; by default that of show_workflow")
         ] = None,
     ) -> Answer:
-        """Answer the question of a paused workflow and resume it. See `pause` of show_workflow first."""
+        """Answer the question of a paused workflow and resume it. See `questions` of show_workflow first.
+
+        To answer items of a map, or several questions at once, use answer_question.
+        """
         store, wf = self._source.known(workflow_id)
         pause = workflow(store, wf)["pause"]
         if pause is None:

@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 import threading
 
+import pytest
+
 from hypergraph import PauseInfo
 from hypergraph.checkpointers import Checkpointer, StepStatus, WorkflowStatus
 from hypergraph.checkpointers.backend import START, StepOutline
+from hypergraph.checkpointers.records import NewWorkflow
+from hypergraph.exceptions import WorkflowError
 from hypergraph.testing.conformance.samples import commit, opened, recorded, step
 
 
@@ -129,7 +133,41 @@ class OverviewTests:
         store.backend.release(claim)
         paused = store.read_overview("w")
         assert paused is not None
-        assert (paused.owner, paused.pause, paused.next) == (None, pause, ("ask",))
+        assert (paused.owner, paused.next) == (None, ("ask",))
+        assert [question.pause for question in paused.questions] == [pause]
+
+    def test_a_question_takes_one_answer_and_all_of_several_or_none(self, store: Checkpointer) -> None:
+        first, second = PauseInfo("ask", "answer", value="?"), PauseInfo("sign", "name", value=1)
+        claim = opened(store)
+        paused = StepStatus.PAUSED
+        commit(
+            store,
+            claim,
+            step(0, "ask", status=paused, pause=first),
+            step(0, "sign", index=1, status=paused, pause=second),
+        )
+        store.answer("w", "answer", [1, {"two": 2}], by="ann")  # also while a process owns the workflow
+        asked = {question.step.node_name: question.step for question in store.questions("w")}
+        assert (asked["ask"].answer, asked["ask"].answered_by) == ({"answer": [1, {"two": 2}]}, "ann")
+        assert (asked["ask"].status, asked["ask"].pause, asked["sign"].answer) == (paused, first, None)
+        again = [store.encoding.answer(asked[name], {"answer": 3}, None) for name in ("sign", "ask")]
+        with pytest.raises(WorkflowError, match="answered already"):
+            store.backend.put_answers(again)
+        assert [question.step.answer for question in store.questions("w")] == [asked["ask"].answer, None]
+        store.backend.write(store.encoding.commit(claim, status=WorkflowStatus.PAUSED))
+        store.backend.release(claim)
+        assert store.state("w") == {}
+        claim = store.backend.claim("w", NewWorkflow(), store.encoding)
+        commit(
+            store,
+            claim,
+            step(0, "ask", {"answer": 5}, answered_by="ann", answered_at="2026-01-02T00:00:00+00:00"),
+        )
+        found = store.steps("w", node="ask")[0]
+        assert (found.values, found.answer, found.answered_by) == ({"answer": 5}, None, "ann")
+        with pytest.raises(WorkflowError, match="does not ask any more"):
+            store.backend.put_answers([store.encoding.answer(found, {"answer": 6}, None)])
+        store.backend.release(claim)
 
     def test_a_snapshot_does_not_see_what_is_written_meanwhile(self, store: Checkpointer) -> None:
         recorded(store, step(0, values={"x": 1}))

@@ -82,8 +82,9 @@ function Menu({ workflow }) {
 /** @param {{workflow: any, superstep: number}} props */
 export function WorkflowActions({ workflow, superstep }) {
   const props = { workflow, superstep, last: lastSuperstep.value };
-  const unfinished = workflow.status !== "completed" && !workflow.children.is_map && !workflow.parent;
-  const next = workflow.status === "paused" ? ["answer", AnswerDialog] : ["resume", ResumeDialog];
+  const asks = workflow.pause !== null;
+  const unfinished = asks || (workflow.status !== "completed" && !workflow.children.is_map && !workflow.parent);
+  const next = asks ? ["answer", AnswerDialog] : ["resume", ResumeDialog];
   return html`<${Menu} workflow=${workflow} />
     ${unfinished && html`<${ActionButton} label=${next[0]} why=${whyNot(String(next[0]), workflow)} onClick=${() => openDialog(next[1], props)} />`}
     <${ActionButton} label=${workflow.steps ? `fork from superstep ${superstep}` : "fork"} kind="primary" why=${whyNot("fork", workflow)} onClick=${() => openDialog(ForkDialog, props)} />`;

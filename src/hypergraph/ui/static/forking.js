@@ -7,7 +7,7 @@ import { Dialog } from "hg/dialogs.js";
 import { ValueEdits, areReady, problemOf, valuesOf } from "hg/editing.js";
 import { plain } from "hg/format.js";
 import { openWorkflow } from "hg/store.js";
-import { graphOf } from "hg/wishes.js";
+import { graphOf, whyNoRun } from "hg/wishes.js";
 
 /** @param {{workflow: any, superstep: number, last: number}} props */
 export function ForkDialog({ workflow, superstep, last }) {
@@ -52,9 +52,11 @@ function KeyChoice({ keys, chosen, onChoose }) {
 
 /** @param {{workflow: any}} props */
 export function AnswerDialog({ workflow }) {
-  const { pause } = workflow;
-  const keys = /** @type {string[]} */ (Object.values(pause.response_keys ?? {}));
-  const [key, setKey] = useState(pause.response_key);
+  const open = /** @type {any[]} */ (workflow.questions.filter((/** @type {any} */ question) => !question.answered));
+  const keys = /** @type {string[]} */ (open.flatMap((question) => Object.values(question.response_keys)));
+  const [key, setKey] = useState(workflow.pause.response_key);
+  const pause = open.find((question) => Object.values(question.response_keys).includes(key)) ?? workflow.pause;
+  const runs = !whyNoRun(workflow) && !workflow.parent;
   const [text, setText] = useState("");
   const [isText, setIsText] = useState(false);
   const problem = isText ? null : problemOf(text);
@@ -63,7 +65,7 @@ export function AnswerDialog({ workflow }) {
     return () => openWorkflow(workflow.id);
   };
   const quick = (/** @type {string} */ value) => html`<button type="button" onClick=${() => { setIsText(false); setText(value); }}>${value}</button>`;
-  return html`<${Dialog} title="Answer ${plain(workflow.id)}" submit="Answer and resume" ready=${problem === null} onSubmit=${answer}>
+  return html`<${Dialog} title="Answer ${plain(workflow.id)}" submit=${runs ? "Answer and resume" : "Answer"} ready=${problem === null} onSubmit=${answer}>
     <p><span class="mono">${plain(pause.node)}</span> asks${pause.reason && pause.reason !== "interrupt" ? `: ${plain(pause.reason)}` : ""}</p>
     <pre class="prompt" tabindex="0">${plain(typeof pause.prompt.value === "string" ? pause.prompt.value : pause.prompt.text)}</pre>
     <${KeyChoice} keys=${keys} chosen=${key} onChoose=${setKey} />

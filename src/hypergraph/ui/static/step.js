@@ -60,14 +60,19 @@ function Facts({ data }) {
     decision !== null && ["decided", `→ ${cut(decision, 80)}`],
     data.retry_of !== null && ["repeats superstep", data.retry_of],
     data.partial && ["stopped midway", "its outputs so far are kept"],
+    data.given_answer && ["answer", cut(data.given_answer.text, 80)],
+    data.answered_at && ["answered", [data.answered_by && cut(data.answered_by, 40), data.answered_at].filter(Boolean).join(", ")],
   ].filter(Boolean);
   return html`<dl class="facts">${facts.map((fact) => html`<div><dt>${/** @type {any} */ (fact)[0]}</dt><dd>${/** @type {any} */ (fact)[1]}</dd></div>`)}
     ${child && html`<div><dt>nested run</dt><dd><a href=${child}>${cut(data.child, 60)}</a></dd></div>`}</dl>`;
 }
 
-/** @param {{pause: any}} props */
-function Pause({ pause }) {
-  return html`<section class="pause" aria-label="Waiting"><p><b>Waits for an answer</b> under <span class="mono">${plain(pause.response_key)}</span>${pause.reason ? `: ${plain(pause.reason)}` : ""}</p>
+const ASKED = { given: "Answered, not used yet,", unused: "Given up, its answer is unused,", used: "Answered", open: "Waits for an answer" };
+
+/** @param {{pause: any, answer: "given" | "unused" | "used" | null, status: string}} props */
+function Pause({ pause, answer, status }) {
+  const how = answer ? ASKED[answer] : status === "paused" ? ASKED.open : "Given up";
+  return html`<section class="pause" aria-label="Waiting"><p><b>${how}</b> under <span class="mono">${plain(pause.response_key)}</span>${pause.reason ? `: ${plain(pause.reason)}` : ""}</p>
     <pre>${plain(pause.prompt.text)}</pre></section>`;
 }
 
@@ -87,7 +92,7 @@ export function Step() {
     <header class="step-head"><h3 class="node-name">${cut(data.node, 60)}</h3><${Badge} status=${shown} small />
       ${data.workflow !== selection.workflow.value ? html`<a class="note mono" href=${format({ view: "workflow", params: { wf: data.workflow, step: String(data.index), tab: "step" } })}>in ${cut(data.workflow, 48)}</a>` : null}</header>
     <${Trouble} data=${data} />
-    ${data.pause ? html`<${Pause} pause=${data.pause} />` : null}
+    ${data.pause ? html`<${Pause} pause=${data.pause} answer=${data.answer} status=${data.status} />` : null}
     <${Values} title="inputs" values=${data.inputs} run=${data.workflow} index=${data.index} side="input" />
     <${Values} title="outputs" values=${data.outputs} run=${data.workflow} index=${data.index} side="output" />
     ${data.traceback ? html`<${Traceback} text=${data.traceback} />` : null}

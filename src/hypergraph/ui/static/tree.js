@@ -4,6 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { html } from "hg/html.js";
 import { get, isStale } from "hg/api.js";
 import { cut, plain, plural, sizeOf } from "hg/format.js";
+import { selectStep } from "hg/moves.js";
 
 /** @typedef {{id: string, key: string, at?: number | null, step?: number, side?: string}} Place */
 
@@ -54,6 +55,16 @@ function Text({ views }) {
   return html`<pre class="v-text long">${plain(views.map((view) => view.value).join(""))}</pre>`;
 }
 
+/** Return which step of which node added an item to a list. @param {Place} place @param {any} part */
+function addedBy(place, part) {
+  if (!part.by) return html`<span class="said">given</span>`;
+  const go = (/** @type {Event} */ event) => {
+    event.stopPropagation();
+    selectStep(place.id, part.by.index);
+  };
+  return html`<span class="said"><button type="button" class="link" onClick=${go} title="the step that added it">${cut(part.by.node, 18)}</button> ${part.by.superstep}</span>`;
+}
+
 /** @param {{place: Place, path: string, level: number}} props */
 function Inside({ place, path, level }) {
   const { views, error, more } = usePages(place, path, true);
@@ -61,9 +72,10 @@ function Inside({ place, path, level }) {
   const last = views.at(-1);
   if (!last) return html`<div class="leaf soft">…</div>`;
   const items = views.flatMap((view) => view.items);
+  const isConversation = items.some((part) => part.by);
   const left = last.size !== null && last.next_offset !== null ? last.size - last.next_offset : 0;
   return html`${last.problem && html`<div class="leaf problem">${plain(last.problem)}</div>`}
-    ${items.map((part) => html`<${Branch} key=${part.path} name=${part.key} part=${part} place=${place} path=${part.path} level=${level} />`)}
+    ${items.map((part) => html`<${Branch} key=${part.path} name=${part.key} part=${part} place=${place} path=${part.path} level=${level} lead=${isConversation ? addedBy(place, part) : null} />`)}
     ${!items.length && typeof last.value === "string" ? html`<${Text} views=${views} />` : null}
     ${!items.length && typeof last.value !== "string" ? html`<div class="leaf">${cut(last.text, 400)}</div>` : null}
     ${last.next_offset !== null && html`<button type="button" class="link leaf" onClick=${more}>show more of ${plural(left, items.length ? "item" : "char")}</button>`}`;
@@ -71,9 +83,9 @@ function Inside({ place, path, level }) {
 
 /**
  * One line of a tree, with what is inside when it is open.
- * @param {{name: string, part: any, place: Place, path: string, level: number, note?: any, about?: any, chosen?: boolean, open?: boolean, onOpen?: (open: boolean) => void}} props
+ * @param {{name: string, part: any, place: Place, path: string, level: number, note?: any, lead?: any, about?: any, chosen?: boolean, open?: boolean, onOpen?: (open: boolean) => void}} props
  */
-export function Branch({ name, part, place, path, level, note, about, chosen = false, open: given, onOpen }) {
+export function Branch({ name, part, place, path, level, note, lead, about, chosen = false, open: given, onOpen }) {
   const [own, setOwn] = useState(false);
   const open = given ?? own;
   const flip = (/** @type {boolean} */ wanted) => (onOpen ? onOpen(wanted) : setOwn(wanted));
@@ -92,7 +104,7 @@ export function Branch({ name, part, place, path, level, note, about, chosen = f
   return html`<div class="branch ${chosen ? "chosen" : ""}" role="treeitem" tabindex=${level === 1 ? 0 : -1} aria-level=${level} aria-expanded=${opens ? open : undefined} aria-selected=${chosen} onKeyDown=${keys}>
     <div class="line" onClick=${() => flip(!open)}>
       <span class="fold" aria-hidden="true">${opens ? (open ? "▾" : "▸") : ""}</span><span class="v-key">${cut(name, 60)}</span>
-      <span class="v-type">${describe(part)}</span>
+      <span class="v-type">${lead ?? describe(part)}</span>
       <span class="v-preview ${kindOf(part.type)}">${cut(part.problem ?? text, 160)}</span>${note}
     </div>
     ${open ? about : null}

@@ -3,7 +3,7 @@
 import { about } from "hg/store.js";
 import { plain } from "hg/format.js";
 
-const RUNS = new Set(["fork", "resume", "answer"]); // wishes that run a graph
+const RUNS = new Set(["fork", "resume"]); // wishes that run a graph; an answer is kept if none can
 
 /** Return why nothing can be changed here, null if it can. */
 export function whyNoChange() {
@@ -14,7 +14,7 @@ export function whyNoChange() {
 }
 
 /** @param {any} workflow */
-function whyNoRun(workflow) {
+export function whyNoRun(workflow) {
   const graphs = /** @type {string[]} */ (about.value?.graphs ?? []);
   if (!graphs.length) return "The server has no graph to run. Start it with hypergraph ui --app module:attribute";
   if (workflow.children.is_map) return "This is a map: resume it from code; completed items are kept";
@@ -33,8 +33,7 @@ function whyNoResume({ parent, status }) {
 }
 
 /** @param {any} workflow */
-function whyNoAnswer({ parent, pause }) {
-  if (parent) return `It is a part of ${plain(parent)}: answer there`;
+function whyNoAnswer({ pause }) {
   return pause ? null : "The workflow does not wait for an answer";
 }
 

@@ -1,0 +1,128 @@
+"""Rows that are damaged or were changed by another person: named, never a traceback and never a hang."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+from proofs.commands import READING, look, whole
+
+from hypergraph import SyncRunner
+from hypergraph.checkpointers import SqliteCheckpointer
+from hypergraph.cli import main
+from hypergraph.exceptions import StoreCorruptError
+from hypergraph.graph.drawing import draw
+from hypergraph.graph.picture import plain_boxes
+from hypergraph.layout import arrange
+from hypergraph.views.lineage import lineage
+from security.files import GRAPH, sent
+
+
+def changed(path: Path, statement: str, *values: Any) -> SqliteCheckpointer:
+    connection = sqlite3.connect(path)
+    connection.execute(statement, values)
+    connection.commit()
+    connection.close()
+    return SqliteCheckpointer(path)
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        *(("tags", value) for value in ("{", "[]", '{"a": 1}', "[" * 5000, b"\xff")),
+        *(("duration_ms", value) for value in ("x", float("inf"), 2**62)),
+        *(("created_at", value) for value in ("x", 2**62, -(2**62), b"")),
+        *(("status", "bogus"), ("visit", "x"), ("crashes", "[1]"), ("parent_superstep", 1.5)),
+    ],
+)
+def test_a_list_names_a_row_that_makes_no_sense(tmp_path: Path, column: str, value: Any) -> None:
+    store = changed(sent(tmp_path, 2), f"UPDATE workflows SET {column} = ? WHERE id = 'w1'", value)
+    with pytest.raises(StoreCorruptError, match="A row of the store makes no sense") as caught:
+        store.workflows()
+    assert len(str(caught.value)) < 600
+    if column != "status":
+        assert main(["--db", store.backend.location, "ls"]) == 3
+
+
+def circle(path: Path) -> SqliteCheckpointer:
+    """Return a store in which eight workflows are children of each other."""
+    store = changed(path, "UPDATE workflows SET parent_id = 'w0', item = NULL")
+    return changed(Path(store.backend.location), "UPDATE workflows SET forked_from = id")
+
+
+def test_workflows_that_are_their_own_parents_are_listed_once(tmp_path: Path) -> None:
+    store = circle(sent(tmp_path, 8))
+    found = lineage(store, "w0")
+    assert sorted(item["id"] for item in found["items"]) == [f"w{n}" for n in range(8)]
+    for command in READING:
+        words = command.format(wf="w0").split()
+        if words[0] in ("show", "errors", "timeline", "lineage", "graph"):
+            assert main(["--db", store.backend.location, *words]) in (0, 1, 3), command
+
+
+def test_a_fork_of_a_circle_ends(tmp_path: Path) -> None:
+    store = circle(sent(tmp_path, 3))
+    result = SyncRunner(checkpointer=store).run(GRAPH, fork_from=("w0", None), workflow_id="fork")
+    assert result["y"] == 0
+
+
+def test_every_command_on_a_damaged_page_ends_with_a_code() -> None:
+    size = len(whole()["w.db"])
+
+    def noise(path: Path) -> None:
+        data = bytearray(path.read_bytes())
+        for place in range(4096 + 7, size, 1021):
+            data[place] ^= 0x55
+        path.write_bytes(data)
+
+    assert [said for said in look("noise everywhere", noise, "done") if said[1]] == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs modes")
+def test_a_value_is_written_to_a_file_of_its_owner_alone(tmp_path: Path) -> None:
+    path, before = sent(tmp_path), os.umask(0)
+    try:
+        out = tmp_path / "value.json"
+        assert main(["--db", str(path), "state", "w0", "--key", "y", "--out", str(out)]) == 0
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(out.stat().st_mode) == 0o600
+
+
+# --- stored graphs --------------------------------------------------------------------------------
+
+
+def structure(count: int, *inputs: int) -> dict[str, Any]:
+    """Return a stored graph in which every node takes what the nodes so many places before it make."""
+    about = {"kind": "function", "emit": [], "wait_for": [], "hidden": False, "optional": [], "types": {}}
+    taken = {n: [(n - back) % count for back in inputs] for n in range(count)}
+    nodes = [
+        {**about, "name": f"n{n}", "inputs": [f"v{m}" for m in taken[n]], "outputs": [f"v{n}"]}
+        for n in range(count)
+    ]
+    edges = [
+        {"source": f"n{m}", "target": f"n{n}", "type": "data", "values": [f"v{m}"]}
+        for n in range(count)
+        for m in taken[n]
+    ]
+    given = {"required": [], "optional": [], "bound": [], "entrypoints": {}}
+    return {"version": 1, "name": "g", "nodes": nodes, "edges": edges, "inputs": given}
+
+
+def test_a_graph_that_takes_long_to_draw_is_refused() -> None:
+    with pytest.raises(ValueError, match="too many long arrows"):
+        arrange(plain_boxes(draw(structure(1200, 1, 57, 311, 733))))
+    same = structure(300, 1)
+    for each in same["nodes"]:
+        each["inputs"], each["outputs"] = ["v"], ["v"]
+    with pytest.raises(ValueError, match="more than 20000 arrows"):
+        draw({**same, "edges": []})
+
+
+def test_large_graphs_of_a_usual_form_are_drawn() -> None:
+    drawn = arrange(plain_boxes(draw(structure(1000, 1))))
+    assert len(drawn["boxes"]) == 1000
