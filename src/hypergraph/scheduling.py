@@ -569,7 +569,8 @@ class _Places:
         loop.unaided = _mask(i for i in opened if i not in self.outside or self.layout.named >> i & 1)
         heads = self._starts(begins)
         called = {i for i in self.outside if self._is_able(i, set())}
-        loop.cut = _mask(heads or called or begins or self.outside) or 1 << self.component[0]
+        controlled = {i for i in self.component if self.layout.controllers[i]}
+        loop.cut = _mask(heads or called or begins or controlled) or 1 << self.component[0]
         loop.gated = bool(heads)
 
     def _starts(self, begins: set[int]) -> set[int]:
@@ -872,9 +873,9 @@ class Standing:
         self.held[loop.index] = chosen & ~heads & loop.cut
         for i in bits(chosen & ~loop.cut):  # chosen with a head of this loop: they start rounds of inner ones
             inner = [k for k in layout.home[i] if layout.loops[k].cut >> i & 1]
-            self.held[inner[-1]] |= 1 << i
-        if loop.kept:
-            self.placed |= heads & loop.cut
+            if inner:
+                self.held[inner[-1]] |= 1 << i
+        self.placed |= heads & loop.cut
         self.events.append((loop.index, True))
         if loop.signals:
             self.have &= ~(loop.signals & ~loop.kept)
@@ -992,7 +993,10 @@ class Standing:
         loop = layout.loops[number]
         concerned = loop.members
         for gate in loop.gates:
-            concerned |= self.decisions.pop(gate, 0)
+            decided = self.decisions.pop(gate, 0)
+            if stays := decided & self.placed & ~loop.members:  # a round around this loop has begun with them
+                self.decisions[gate] = stays
+            concerned |= decided & ~stays
         self.owed &= ~concerned | _union(self.decisions.values())
         self.ended &= ~loop.members
         self.entered &= ~loop.members

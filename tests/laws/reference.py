@@ -347,8 +347,9 @@ class Interpreter:
         for n in members:
             self.decided.pop(n, None)
             self.asked.pop(n, None)
-        self.tokens = {(g, t): s for (g, t), s in self.tokens.items() if g not in members}
         self.loops = {c: loop for c, loop in self.loops.items() if not c <= members}
+        begun = {n for loop in self.loops.values() for n in loop.places} - members  # with a round around it
+        self.tokens = {(g, t): s for (g, t), s in self.tokens.items() if g not in members or t in begun}
 
     # ---------------------------------------------------------------- structure
 
