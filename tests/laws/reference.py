@@ -48,8 +48,8 @@ D11 Of several nodes that make an awaited name one is enough. If its edge is cut
     the end of the round) the name counts if it was made since the head last ran. A node that awaits a name of
     its loop is no beginning, unless it is named: an entry point needs no awaited names for its first run.
 D12 A loop without heads (no gate of it chooses within it) is a cycle without a gate, wherever it is nested.
-    It begins at the first node in graph order that has what it needs and that no gate controls, and goes
-    round at this node; at the nodes that gates outside control, if some of them have what they need (`gate ->
+    It begins at the first node in graph order that has what it needs, that no gate controls and that is none
+    itself, if there is one, and goes round at this node; at the nodes that gates outside control, if some of them have what they need (`gate ->
     a`, a feeds b, b feeds a: a goes before b). Equality is looked at only on the edges back into these nodes
     ("Equal values do not stop a round").
 D13 An appended list that has no item yet is an empty list for those who take it, like a default.
@@ -453,7 +453,9 @@ class Interpreter:
             able = {n for n in members if has_all(n)}
         free = {n for n in able if not self.gates[n]}
         if not any(inner_gates.values()):  # D12
-            return frozenset(sorted(free or able, key=self.order.__getitem__)[:1])
+            others = {n for n in free if self.parts[n].kind != "gate"} or able
+            places = (free or able) if members & around else others
+            return frozenset(sorted(places, key=self.order.__getitem__)[:1])
         if members & set(around):
             opened = members & set(around) & may_open
             unlock(opened and opened | needed())
