@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from laws.compare import FEATURES, Unfit, check
 from support.random_graphs import KINDS, LIMIT, UNDONE, Case, outcome_of, random_case, shown
 from support.running import run_async, run_sync, trace
 
@@ -28,24 +27,7 @@ def drawn_case(seed: int, *kinds: str) -> Case:
     return case
 
 
-# -- the rules ------------------------------------------------------------------------------------------
-
-
-FLAT = [feature for feature in FEATURES if feature != "nested"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("runner", ["sync", "async"])
-def test_the_engine_does_what_the_laws_say(runner: str) -> None:
-    """`python -m laws.compare FIRST LAST` compares other graphs, nested ones too."""
-    compared = 0
-    for seed in range(400):
-        try:
-            assert check(seed, FLAT, [runner]) is None
-        except (Unfit, SyntaxError):  # a graph that is refused when it is built
-            continue
-        compared += 1
-    assert compared > 200
+# -- the runners ---------------------------------------------------------------------------------------
 
 
 @given(seeds)

@@ -116,7 +116,7 @@ def check_case(case: Case, runners: Iterable[str] = RUNNERS, executor: Any = Non
     return None
 
 
-def _compare(
+def _compare(  # noqa: PLR0917 - a case, and what is known of it
     case: Case,
     runner: str,
     runs: list[tuple[dict[str, Any], Outcome]],

@@ -45,13 +45,13 @@ D9  Re-entry within a turn drops decisions and END, not values (L3: what a round
 D10 A decision opens every node that shares a loop with a gate of its own for one run (the letter of R5), also
     the branches of D2. It stays open until that run, even if the gate decides anew before.
 D11 Of several nodes that make an awaited name one is enough. If its edge is cut (a head waits for a node at
-    the end of the round) the name counts if it was made since the head last ran. A node that awaits a name of its loop is no beginning, unless it is named:
-    a named entry point needs no awaited names for its first run.
+    the end of the round) the name counts if it was made since the head last ran. A node that awaits a name of
+    its loop is no beginning, unless it is named: an entry point needs no awaited names for its first run.
 D12 A loop without heads (no gate of it chooses within it) is a cycle without a gate, wherever it is nested.
-    It begins at the first node in graph order that has what it needs and that no gate controls, and goes
-    round at this node; at the nodes that gates outside control, if some of them have what they need (`gate ->
-    a`, a feeds b, b feeds a: a goes before b). Equality is looked at only on the edges back into these nodes ("Equal values
-    do not stop a round").
+    It begins at the first node in graph order that has what it needs, that no gate controls and that is none
+    itself, if there is one, and goes round at this node; at the nodes that gates outside control, if some of them have what they need (`gate ->
+    a`, a feeds b, b feeds a: a goes before b). Equality is looked at only on the edges back into these nodes
+    ("Equal values do not stop a round").
 D13 An appended list that has no item yet is an empty list for those who take it, like a default.
 D14 Values of two producers: the latest write counts, in one superstep the later one in graph order. A turn
     takes away what nodes in D wrote; an older write of a node outside of D is there again, as in a fresh run.
@@ -453,7 +453,9 @@ class Interpreter:
             able = {n for n in members if has_all(n)}
         free = {n for n in able if not self.gates[n]}
         if not any(inner_gates.values()):  # D12
-            return frozenset(sorted(free or able, key=self.order.__getitem__)[:1])
+            others = {n for n in free if self.parts[n].kind != "gate"} or able
+            places = (free or able) if members & around else others
+            return frozenset(sorted(places, key=self.order.__getitem__)[:1])
         if members & set(around):
             opened = members & set(around) & may_open
             unlock(opened and opened | needed())
@@ -484,7 +486,7 @@ class Interpreter:
         return frozenset(alone or able)
 
     def _is_one_place(self, places: set[str], edges: set[Edge]) -> bool:
-        """D5: do rounds begin at the same heads whichever begins, and does none overwrite what another makes?"""
+        """D5: do rounds begin at the same heads whichever begins, and does none overwrite another's name?"""
         made = [x for n in places for x in self.parts[n].outputs if x not in self.lists]
         heads = {frozenset(self._heads({n}, edges)) for n in places}
         return len(heads) < 2 and len(made) == len(set(made))
@@ -493,7 +495,7 @@ class Interpreter:
         return {x for x, writes in self.written.items() if any(n == GIVEN for n, _ in writes)}
 
     def _outside(self, n: str, x: str, members: frozenset[str], counts: bool = True) -> bool:
-        """Does an input come from outside of a loop: made there, given (if that counts), bound or by default?"""
+        """Does an input come from outside of a loop: made there, given if that counts, bound, by default?"""
         made = any(e[1] == n and e[3] == x and e[2] == "data" and e[0] not in members for e in self.edges)
         given = counts and x in self._handed()
         return made or given or x in self.net.bound or x in self.parts[n].defaults or x in self.lists
@@ -602,7 +604,7 @@ class Interpreter:
         return self._when(e) >= self.last.get(target, -1)
 
     def _when(self, e: Edge) -> int:
-        """The superstep in which the source of an edge last sent something: what it did not make is not sent."""
+        """The superstep in which the source of an edge last sent something; what it did not make is not."""
         return self.made.get((e[0], e[3]), -1) if e[2] == "data" else self.last.get(e[0], -1)
 
     def _arrived(self, e: Edge, level: Level) -> bool:
