@@ -236,8 +236,8 @@ def _pass_over_given_up(run: Run, stored: Stored, store: Checkpointer, reached: 
         if index is not None:
             turns = [turn.superstep for turn in stored.turns if layout.reached_from(turn.names) >> index & 1]
             begun = past.first if reached >> index & 1 else max(turns, default=0)
-            over = child.visit if (child.parent_superstep or 0) < begun else child.visit - 1
-            past.visits[index] = max(over, past.visits.get(index, 0))
+            if (child.parent_superstep or 0) < begun:
+                past.visits[index] = max(child.visit, past.visits.get(index, 0))
 
 
 def _add_new_nodes(run: Run, stored: Stored, outdated: Sequence[str]) -> None:
