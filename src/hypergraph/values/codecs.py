@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import re
 import threading
@@ -278,6 +277,8 @@ class CodecChain:
 
 
 def _digest(facts: bytes) -> bytes:
+    import hashlib  # only encrypted stores need it, and it takes long to load
+
     return hashlib.blake2b(facts, digest_size=24).digest()
 
 

@@ -34,7 +34,15 @@ from hypergraph.checkpointers.records import (
     unknown,
 )
 from hypergraph.checkpointers.sql import reads
-from hypergraph.checkpointers.sql.columns import EPOCH, STEP_COLUMNS, VALUE_COLUMNS, Row, micros, time_of
+from hypergraph.checkpointers.sql.columns import (
+    EPOCH,
+    MICROSECOND,
+    STEP_COLUMNS,
+    VALUE_COLUMNS,
+    Row,
+    micros,
+    time_of,
+)
 from hypergraph.checkpointers.sql.connection import Connection, Database, Locks
 from hypergraph.checkpointers.sql.rows import (
     COUNT_AGAIN,
@@ -217,7 +225,7 @@ def _take(connection: Connection, database: Database, workflow_id: str, row: Row
     locks.hold(key, fence)
     try:
         blame = json.dumps(counts) if counts else None
-        owner = (fence, os.getpid(), locks.address, micros(database.now()))
+        owner = (fence, os.getpid(), locks.address, (database.now() - EPOCH) // MICROSECOND)
         connection.execute(TAKE, (*owner, blame, key))
         found = reads.workflow(connection, workflow_id)
     except BaseException:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hypergraph.checkpointers import StepStatus
+from hypergraph.checkpointers import Checkpointer, StepStatus
 from hypergraph.checkpointers.overview import Overview
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
@@ -24,6 +24,7 @@ from hypergraph.runs.log import failed_status
 from hypergraph.views.errors import FailurePage, failures
 from hypergraph.views.state import conversations
 from hypergraph.views.step import PauseView, shown_step
+from hypergraph.views.values import ValueView
 from hypergraph.views.workflow import TreeView, WorkflowDetail, overview, tree, workflow_view
 
 _SAID = 8  # last items of an appended list; `state --key` shows all of them
@@ -42,15 +43,19 @@ def show(call: Call) -> Reply:
         return _tree(answer(call, tree))
     if call.options.errors:
         return _failures(answer(call, failures))
-    read = answer(call, overview, steps=ROWS)
+    read, said = answer(call, _glance)
     found = workflow_view(read)
 
     def blocks() -> Iterator[Block]:
         yield from _blocks(read, found)
-        for name, seen in answer(call, conversations, limit=_SAID).items():
+        for name, seen in said.items():
             yield conversation_table(name, seen)
 
     return Reply(found, blocks, header_of(found), _next(found))
+
+
+def _glance(store: Checkpointer, wf: str) -> tuple[Overview, dict[str, ValueView]]:
+    return overview(store, wf, steps=ROWS), conversations(store, wf, limit=_SAID)
 
 
 def header_of(found: WorkflowDetail) -> list[str]:
