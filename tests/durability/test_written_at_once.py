@@ -20,8 +20,7 @@ MODES = pytest.mark.parametrize("durability", ["sync", "async"])
 
 def stored(path: Path) -> list[str]:
     """Return the nodes that another reader of the file sees."""
-    with SqliteCheckpointer(path) as store:
-        return [step.node_name for step in store.steps("w")]
+    return [step.node_name for step in SqliteCheckpointer(path).steps("w")]
 
 
 def waits_for(path: Path, name: str) -> bool:

@@ -12,7 +12,6 @@ from support.running import On, on
 from hypergraph import (
     Graph,
     GraphConfigError,
-    IncompatibleRunnerError,
     MapResult,
     MissingInputError,
     NodeError,
@@ -113,13 +112,13 @@ def test_names_to_map_over_must_be_given(on: On) -> None:
         on.map(ADD, {"x": [1]})
 
 
-def test_a_graph_with_interrupts_cannot_be_mapped(on: On) -> None:
+def test_each_item_asks_for_itself(on: On) -> None:
     @interrupt(output_name="answer")
     def ask(x: int) -> None:
         return None
 
-    with pytest.raises(IncompatibleRunnerError, match="InterruptNode"):
-        on.map(Graph([ask]), {"x": [1]}, map_over="x")
+    result = on.map(Graph([ask]), {"x": [1, 2]}, map_over="x")
+    assert [pause.response_key for pause in result.pauses] == ["item-0.answer", "item-1.answer"]
 
 
 # -- clones --------------------------------------------------------------------------------------------

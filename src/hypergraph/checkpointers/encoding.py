@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, cast
 from zlib import crc32
 
+from hypergraph import values  # a serializer is loaded on first access
 from hypergraph.checkpointers.artifacts import ArtifactRef, ArtifactStore
 from hypergraph.checkpointers.clock import now
 from hypergraph.checkpointers.deltas import LEAST, Added, Grown, Growth, Stands, applied, stands
@@ -89,9 +90,7 @@ class Encoding:
     def __getattr__(self, name: str) -> Any:  # called while a slot is empty
         if name not in ("serializer", "tag", "format"):
             raise AttributeError(name)
-        from hypergraph.values.serializers import JsonSerializer  # loaded on first access
-
-        self._use(JsonSerializer())
+        self._use(values.JsonSerializer())
         return getattr(self, name)
 
     def varied(self, serializer: Serializer | None = None, *, artifacts: bool = True) -> Encoding:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from time import perf_counter
@@ -364,6 +365,7 @@ class MapRecorder:
         self.fresh: set[MapRun] = set()
         self.active_time: dict[MapRun, float] = {}  # milliseconds that maps have worked before
         self.keys: dict[MapRun, list[str]] = {}
+        self.others: dict[MapRun, set[WorkflowStatus]] = {}  # of items that are not among those given
 
     def open(self, map_run: MapRun) -> None:
         """Start or resume the history of a map; items of one that completed are looked up, not run."""
@@ -384,7 +386,9 @@ class MapRecorder:
             map_run.numbers = self._numbers(map_run, items)
         else:
             self._refuse_changes(map_run, items)
-            self._refuse_shorter(map_run, items)
+            self._tell_missing(map_run, items)
+        numbers = {map_run.number_of(index) for index in range(len(map_run.items))}
+        self.others[map_run] = {item.status for item in items if item.item not in numbers}
         map_run.refuse_answers_to_no_item()
         asked: list[Question] = []
         if stored is not None and parent is None and map_run.admission.graph.has_interrupts:
@@ -431,7 +435,10 @@ class MapRecorder:
             outermost = map_run.parent is None
             self.store.backend.write(
                 self.store.encoding.commit(
-                    claim, status=_status(map_run), duration_ms=duration, full=outermost
+                    claim,
+                    status=_status(map_run, self.others.pop(map_run, set())),
+                    duration_ms=duration,
+                    full=outermost,
                 )
             )
         finally:
@@ -462,16 +469,17 @@ class MapRecorder:
                 )
 
     @staticmethod
-    def _refuse_shorter(map_run: MapRun, items: Sequence[Workflow]) -> None:
-        """Raise ItemChangedError for a list that lacks recorded items: it would end without them."""
+    def _tell_missing(map_run: MapRun, items: Sequence[Workflow]) -> None:
+        """Warn of a list that lacks recorded items: the map ends without them."""
         missing = sorted(n for item in items if (n := item.item or 0) >= len(map_run.items))
         if missing:
             listed = ", ".join(map(str, missing[:5])) + (", ..." if len(missing) > 5 else "")
-            raise ItemChangedError(
+            warnings.warn(
                 f"{map_run.workflow_id!r} was recorded with {max(missing) + 1} items, and now there are "
                 f"{len(map_run.items)}: {plural(len(missing), 'item')} missing ({listed}). Map the whole "
-                "list again, match items by key=..., or use another workflow_id.",
-                workflow_id=map_run.workflow_id,
+                "list to complete it.",
+                UserWarning,
+                stacklevel=2,
             )
 
     @staticmethod
@@ -550,8 +558,10 @@ def _key(key: Any, index: int, item: dict[str, Any]) -> str:
     return str(found)
 
 
-def _status(map_run: MapRun) -> WorkflowStatus:
+def _status(map_run: MapRun, others: Collection[WorkflowStatus]) -> WorkflowStatus:
+    """Return how a map ended; recorded items that this call did not name count as they are."""
     found = {run.status for run in map_run.runs if run is not None}
+    found |= {RunStatus.STOPPED if one is WorkflowStatus.ACTIVE else RunStatus(one.value) for one in others}
     asks = RunStatus.PAUSED in found and None not in map_run.runs and RunStatus.STOPPED not in found
     if RunStatus.FAILED in found and not (asks and map_run.keep_going):
         return WorkflowStatus.PARTIAL if RunStatus.COMPLETED in found else WorkflowStatus.FAILED

@@ -327,7 +327,8 @@ WHERE number <> 0 AND CASE
 LIMIT 1
 """  # noqa: S608 - fixed texts
 _ANY_KIND = """
-SELECT set_config(name, '', true) FROM pg_settings WHERE name = 'restrict_nonsystem_relation_kind'
+SELECT CASE WHEN current_setting('restrict_nonsystem_relation_kind', true) IS NOT NULL
+    THEN set_config('restrict_nonsystem_relation_kind', '', true) END
 """
 _LIMITS = "SELECT set_config('statement_timeout', ?, true), set_config('search_path', 'pg_catalog', true)"
 _WRITE_STATES = frozenset({"0A000", "42501"})  # not allowed in a subquery, insufficient privilege

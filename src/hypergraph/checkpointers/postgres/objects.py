@@ -53,22 +53,45 @@ UNION ALL SELECT 'operator ' || oprname::text
     FROM home JOIN pg_operator ON oprnamespace = home.oid WHERE oprowner NOT IN (SELECT oid FROM trusted)
 LIMIT 1
 """
-# Servers of today refuse to read what is not a table, also if it becomes one after the check.
-_RESTRICT = """
-SELECT set_config(name, 'view, foreign-table', false) FROM pg_settings
-WHERE name = 'restrict_nonsystem_relation_kind'
+# Most stores are of the role itself, which is seen at once.
+_IS_FOREIGN = """
+WITH home AS (SELECT oid FROM pg_namespace WHERE nspname = $1),
+    trusted AS (SELECT oid FROM pg_roles WHERE rolsuper OR rolname = current_user)
+SELECT EXISTS (SELECT FROM pg_class WHERE relname = ANY ($2) AND relnamespace = (SELECT oid FROM home)
+        AND relowner NOT IN (SELECT oid FROM trusted))
+    OR EXISTS (SELECT FROM pg_proc WHERE pronamespace = (SELECT oid FROM home)
+        AND proowner NOT IN (SELECT oid FROM trusted))
+    OR EXISTS (SELECT FROM pg_operator WHERE oprnamespace = (SELECT oid FROM home)
+        AND oprowner NOT IN (SELECT oid FROM trusted)), EXISTS (SELECT FROM home)
 """
+# Servers of today refuse to read what is not a table, also if a view takes the place of one after the check.
+_SETTINGS = """
+SELECT pg_catalog.set_config('search_path', 'pg_catalog', false),
+    CASE WHEN pg_catalog.current_setting('restrict_nonsystem_relation_kind', true) IS NOT NULL
+    THEN pg_catalog.set_config('restrict_nonsystem_relation_kind', 'view, foreign-table', false) END
+"""
+_own: set[tuple[str, ...]] = set()  # stores of which trusted roles own everything, as this process found
 
 
 def check_objects(connection: psycopg.Connection[Any], schema: str, location: str) -> None:
     """Let only tables be read that are as a release makes them, or that a trusted role owns.
 
-    Until a caller sets another, the search path is that of the server's own names.
+    Trusted stores are checked once per process: the first query on a connection takes long. Until a caller
+    sets another, the search path is that of the server's own names.
 
     Raises:
         StoreCorruptError: another role owns something in the schema that no release makes.
     """
-    connection.execute("SELECT pg_catalog.set_config('search_path', 'pg_catalog', false)")
+    connection.execute(_SETTINGS)
+    about = connection.info
+    store = (about.host, str(about.port), about.dbname, about.user, schema)
+    if store in _own:
+        return
+    is_foreign, exists = connection.execute(_IS_FOREIGN, [schema, _TABLES]).fetchone() or (True, False)
+    if not is_foreign:
+        if exists:
+            _own.add(store)
+        return
     given = [schema, _TABLES, _PREDICATES, _sources(schema)]
     foreign = connection.execute(_FOREIGN, given).fetchone()
     if foreign is not None:
@@ -78,7 +101,6 @@ def check_objects(connection: psycopg.Connection[Any], schema: str, location: st
             "remove it.",
             location=location,
         )
-    connection.execute(_RESTRICT)
 
 
 @lru_cache(maxsize=16)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from itertools import starmap
 from operator import index
 from types import NoneType
 from typing import Any
@@ -52,9 +53,14 @@ _CHAIN = f"""
 SELECT {PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = :kind AND v.name = :name
 AND v.superstep >= :base AND v.superstep < :superstep ORDER BY v.superstep, v.idx
 """  # noqa: S608 - fixed names
-_LIST = f"""
-SELECT {PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = :kind AND v.name = :name
-AND v.superstep >= :base AND v.superstep <= :superstep ORDER BY v.superstep, v.idx
+_GIVEN = f"""
+SELECT {PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = {INPUT} AND v.name = :name
+AND v.superstep >= :base AND v.superstep <= :superstep
+"""  # noqa: S608 - fixed names
+_ADDED = f"""
+SELECT {PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = {OUTPUT} AND v.name = :name
+AND v.superstep >= :base AND v.superstep <= :superstep AND (v.superstep < :superstep OR v.idx < :idx)
+ORDER BY v.superstep, v.idx
 """  # noqa: S608 - fixed names
 _NEXT = f"""
 SELECT {PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = :kind AND v.name = :name
@@ -224,11 +230,9 @@ def linked(connection: Connection, key: int, kind: int, payload: Payload) -> Pay
         return payload
     where = {"key": key, "kind": kind, **payload._asdict()}
     if payload.is_added:
-        given = [payload_of(INPUT, row) for row in connection.execute(_LIST, {**where, "kind": INPUT})]
-        added = list(map(_payload, connection.execute(_LIST, where)))
-        here = (payload.superstep, payload.idx)
-        while added and (added[-1].superstep, added[-1].idx) >= here:  # itself, and siblings
-            added.pop()
+        given = [payload_of(INPUT, row) for row in connection.execute(_GIVEN, where)]
+        # Most of what a long list takes is here: a damaged row is found when it is decoded.
+        added = starmap(Payload, connection.execute(_ADDED, where).fetchall())
         return payload._replace(parts=(*given, *added))
     before = [_payload(row) for row in connection.execute(_CHAIN, where)]
     return payload._replace(parts=since_whole(before))
