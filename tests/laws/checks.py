@@ -153,7 +153,7 @@ def order_matters(net: Net, steps: Sequence[Sequence[str]]) -> bool:
         if not nx.is_directed_acyclic_graph(inner):
             heads = {t for targets in gates_in(net, loop).values() for t in targets}
             inner.remove_nodes_from(heads)
-            if not heads or not nx.is_directed_acyclic_graph(inner):
+            if len(heads) != 1 or not nx.is_directed_acyclic_graph(inner):  # a cycle beside the gates
                 return True
     makes = {p.name: set(p.outputs) for p in net.parts}
     return any(makes[a] & makes[b] for step in steps for a in step for b in step if a < b)
@@ -189,7 +189,7 @@ def reached(net: Net, names: Iterable[str]) -> set[str]:
 def remembered(net: Net, ever: Iterable[str]) -> set[str]:
     """Names that a turn remembers: appended lists, names once given, accumulators."""
     lists = {x for p in net.parts for x in p.append}
-    accumulators = {x for p in net.parts for x in p.outputs if x in p.inputs}
+    accumulators = {x for p in net.parts for x in p.outputs if x in p.inputs and x not in p.entries}
     return (lists | accumulators | set(ever)) - {x for p in net.parts if p.kind == "ask" for x in p.outputs}
 
 

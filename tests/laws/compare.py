@@ -211,6 +211,8 @@ def run_once(  # noqa: PLR0917 - one call of a case
             if "with_entrypoint" in str(error):
                 return None, "refused"
             raise Unfit(str(error)) from error
+    if result.status is RunStatus.FAILED and isinstance(result.error, MissingInputError):
+        raise Unfit(str(result.error))  # of an inner graph
     if result.status is RunStatus.FAILED and isinstance(result.error, InfiniteLoopError):
         return result, "infinite"
     if result.status is RunStatus.FAILED and "with_entrypoint" in str(result.error):
