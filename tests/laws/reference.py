@@ -47,11 +47,11 @@ D10 A decision opens every node that shares a loop with a gate of its own for on
 D11 Of several nodes that make an awaited name one is enough. If its edge is cut (a head waits for a node at
     the end of the round) the name counts if it was made since the head last ran. A node that awaits a name of
     its loop is no beginning, unless it is named: an entry point needs no awaited names for its first run.
-D12 A loop without heads (no gate of it chooses within it) is a cycle without a gate, wherever it is
-    nested. It begins at the first node in graph order that has what it needs, that no gate controls and
-    that is none itself, if there is one, and goes round at this node; at the nodes that gates outside
-    control, if some of them have what they need (`gate -> a`, a feeds b, b feeds a: a goes before b).
-    Equality is looked at only on the edges back into these nodes ("Equal values do not stop a round").
+D12 A loop without heads (no gate of it chooses within it) is a cycle without a gate, wherever it is nested.
+    It begins at the first node in graph order that has what it needs, that no gate controls and that is none
+    itself, if there is one, and goes round at this node; at the nodes that gates outside control, if some of
+    them have what they need (`gate -> a`, a feeds b, b feeds a: a goes before b). Equality is looked at only
+    on the edges back into these nodes ("Equal values do not stop a round").
 D13 An appended list that has no item yet is an empty list for those who take it, like a default.
 D14 Values of two producers: the latest write counts, in one superstep the later one in graph order. A turn
     takes away what nodes in D wrote; an older write of a node outside of D is there again, as in a fresh run.
