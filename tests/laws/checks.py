@@ -208,7 +208,9 @@ def turn_is_a_fresh_run(net: Net, turns: Sequence[dict[str, Any]], limit: int) -
             made = {x for p in net.parts if p.name in anew for x in p.outputs}
             others = {x for p in net.parts if p.name not in anew for x in p.outputs}
             kept = remembered(net, last)
-            if kept & others:  # a fresh run would go on with these, too
+            taken = {x for p in net.parts if p.name not in anew for x in p.inputs}
+            # A fresh run would go on with the one, and what the turn leaves alone has taken the other before.
+            if kept & (others | (made & taken)):
                 return
             handed = {x: values[x] for x in kept & made if x in values and x not in given}
             run_again = Interpreter(net, limit)
