@@ -138,7 +138,7 @@ def turn_bars(folder: Path, turns: int = TURNS) -> list[Bar]:
     early, late = (statistics.median(times[at - 20 : at]) for at in (30, turns))
     return [
         Bar(f"turn {turns:,}, in turn 20", late / early, 1.5, late * 1e9),
-        Bar(f"bytes of {turns:,} turns, in the messages", _weight(folder, turns), 1.7),
+        Bar(f"bytes of {turns:,} turns, in the messages", _weight(folder, turns), 1.5),
     ]
 
 
