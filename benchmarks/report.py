@@ -20,7 +20,7 @@ _METHOD = """\
 processes build their cases, check that the answer is right, warm up, and wait. Then all of them take turns:
 one slice of a case here, one slice of the same case there, forwards and backwards, so that a machine that
 slows down does so for all of them. A slice lasts 2 ms or one call, whichever is longer. The best of up to 15
-slices counts; "spread" tells how far the middle one is above it, and a spread of more than half says that
+slices counts; "spread" shows how far the middle one is above it, and a spread of more than half says that
 the machine was busy. Right before each slice the same process times a bare call of a function that adds
 one: "bare calls" is the best slice in that unit, which is what carries over to other machines. "×" is the
 time against that of hypergraph. Files of stores are on the same disk, each library with its own defaults. A

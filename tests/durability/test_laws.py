@@ -75,6 +75,11 @@ def steps_of(store: Checkpointer, workflow_id: str) -> list[tuple[int, str, Any]
     return [(s.superstep, s.node_name, s.decision) for s in found if s.status is StepStatus.COMPLETED]
 
 
+def calls_in(steps: list[tuple[int, str, Any]]) -> list[tuple[str, Any]]:
+    """Return nodes and decisions; what was interrupted may have a later superstep than without."""
+    return sorted(((name, decision) for _, name, decision in steps), key=str)
+
+
 def uninterrupted(case: Case, on: type) -> tuple[RunResult, list[tuple[int, str, Any]]]:
     store = MemoryCheckpointer()
     result = on(checkpointer=store).run(
@@ -104,7 +109,7 @@ def check_interrupted(seed: int, at: frozenset[int], kind: str, runner: str) -> 
     with made_store(kind) as store:
         result = run_to_the_end(graph, case, ON[runner](checkpointer=store), KeyboardInterrupt)
         assert result.values == expected.values
-        assert sorted(steps_of(store, "w"), key=str) == sorted(steps, key=str)
+        assert calls_in(steps_of(store, "w")) == calls_in(steps)
         if runner == "sync":  # async siblings of an interrupted body are cancelled without a row
             assert fuse.finished == Counter(name for _, name, _ in steps)
 
