@@ -279,9 +279,10 @@ class Encoding:
         try:
             if payload.base is not None and payload.is_added:
                 return self._list(workflow_id, payload)
-            raw = self.whole(workflow_id, payload)
-            found = self.serializer.deserialize(raw)
+            # The bytes are not kept meanwhile: they may be as large as the value.
+            found = self.serializer.deserialize(self.whole(workflow_id, payload))
             if type(found) is Undecodable:
+                raw = self.whole(workflow_id, payload)
                 found.stored_as(raw, self.serializer.without_types().serialize)
             return found
         except Exception as error:  # rows may hold anything, codecs and serializers may raise anything
