@@ -101,7 +101,7 @@ def test_a_library_that_is_not_installed_is_not_taken_from_the_folder(
 ) -> None:
     (tmp_path / "absent_library.py").write_text("raise SystemError('imported')")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if os.path.isabs(path)])
     monkeypatch.setattr(libraries, "_added", set())
     libraries.search_last(str(tmp_path))
     assert sys.path[-1] == str(tmp_path)
