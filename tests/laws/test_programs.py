@@ -447,3 +447,28 @@ def test_heads_that_append_to_one_list_do_not_see_each_others_items(call: Call) 
             result = call(graph, workflow_id=f"w{breaks}")
         runs.append((list(taken), result.values["items"]))
     assert runs[0] == runs[1]
+
+
+def test_the_same_answer_again_resumes_a_call_that_failed_after_a_later_question(call: Call) -> None:
+    down = [True]
+
+    @interrupt(output_name="name")
+    def ask(round: int) -> str | None:
+        return "known" if round == 1 else None
+
+    @node(output_name="round")
+    def greet(name: str, round: int) -> int:
+        if down and round == 1:
+            down.clear()
+            raise OSError("the line is down")
+        return round + 1
+
+    @route(targets=["ask", END])
+    def more(round: int) -> Any:
+        return "ask" if round < 2 else END
+
+    graph = Graph([ask, greet, more], name="greeting").with_entrypoint("ask")
+    assert call(graph, round=0, workflow_id="w").status is RunStatus.PAUSED
+    assert call(graph, name="Ada", workflow_id="w", error_handling="continue").status is RunStatus.FAILED
+    result = call(graph, name="Ada", workflow_id="w")
+    assert (result.status, result["round"]) == (RunStatus.COMPLETED, 2)

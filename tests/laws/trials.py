@@ -102,8 +102,7 @@ def _broken_at(case: Case, runs: Runs, runner: str, broken: int, stores: Stores)
             if len(failed) > before:
                 if ended != "failed":
                     return f"run {number + 1} {ended} although a call failed"
-                given = values if values in case.turns else {}  # answers were taken
-                result, ended = run_once(graph, runner, store, given, number, case, again=True)
+                result, ended = run_once(graph, runner, store, values, number, case, again=True)
             if ended != out.ended:
                 return f"run {number + 1} {ended}, and {out.ended} without a failure: {result.error}"
             if key(made) != key(out.calls):

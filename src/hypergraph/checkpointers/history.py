@@ -282,7 +282,9 @@ def ready_nodes(graph: StoredGraph, steps: Sequence[StepRecord], turns: Sequence
         return ()
     standing, last = found.past.standing, max((step.superstep for step in steps), default=-1)
     supersteps, first = found.past.supersteps, turns[-1].superstep
-    ready = {index: supersteps.of(standing, index, first) for index in standing.ready()}
+    batch = standing.ready()
+    supersteps.begin(standing)
+    ready = {index: supersteps.of(standing, index, first) for index in batch}
     first = min(ready.values(), default=0)
     late = [index for index, superstep in ready.items() if superstep == first and first <= last]
     return tuple(standing.layout.parts[index].name for index in late or ready)
@@ -365,6 +367,6 @@ class _Progress:
             names = decided if isinstance(decided, list) else () if decided is None else (decided,)
             targets = layout.targets[index]
             chosen = [targets[name] for name in names if name in targets]
-            return [Done(index, step.round, chosen, _END in names)]
+            return [Done(index, step.superstep, chosen, _END in names)]
         absent = [name for name in layout.parts[index].makes if name not in made]
-        return [Done(index, step.round, absent=absent, equal=equal)]
+        return [Done(index, step.superstep, absent=absent, equal=equal)]

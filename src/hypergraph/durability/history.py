@@ -335,9 +335,9 @@ class Replay:
             decided = record.decision
             names = decided if isinstance(decided, list) else () if decided is None else (decided,)
             chosen = tuple(step.target_index[name] for name in names if name in step.target_index)
-            return Done(step.index, record.round, chosen, "END" in names)
+            return Done(step.index, record.superstep, chosen, "END" in names)
         absent = tuple(name for name in step.outputs if name not in made)
-        return Done(step.index, record.round, absent=absent, equal=equal)
+        return Done(step.index, record.superstep, absent=absent, equal=equal)
 
 
 def active_time(workflow: Workflow, parts: Iterable[StepRecord | Workflow]) -> float:

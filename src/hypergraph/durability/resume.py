@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.deltas import Stands, stands
 from hypergraph.checkpointers.query import Query
-from hypergraph.checkpointers.questions import UNKNOWN, Question, answer_at, answered, child_at, placed
+from hypergraph.checkpointers.questions import UNKNOWN, Question, answer_at, answered, child_at, placed, was_answered
 from hypergraph.checkpointers.records import NewWorkflow, Payload, StepRecord, Turn, Workflow
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.durability.history import (
@@ -178,7 +178,10 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
     late = [record.superstep - record.retry_of for record in current if record.retry_of is not None]
     past.shift = max(late, default=0)
     if past.remade or any(record.status is StepStatus.FAILED for record in latest.values()):
-        ready = [past.levels.of(standing, i, past.first) for i in standing.copy().ready()]
+        next_ones = standing.copy()
+        batch = next_ones.ready()
+        past.levels.begin(next_ones)
+        ready = [past.levels.of(next_ones, i, past.first) for i in batch]
         later = max(past.last + 1 - min(ready, default=past.last + 1), 0) + len(past.remade)
         past.shift = max(later, past.shift)
     past.waiting = {  # also from an earlier turn; those that this one gives up are not asked any more
@@ -492,11 +495,10 @@ def without_repeated(
     """
     if workflow.status in (WorkflowStatus.PAUSED, WorkflowStatus.COMPLETED):
         return dict(given)
-    found = {name: answer_at(store, workflow.id, name) for name in given if is_answer(name)}
     return {
         name: value
         for name, value in given.items()
-        if found.get(name, UNKNOWN) is UNKNOWN or is_other(found[name], value)
+        if not (is_answer(name) and was_answered(store, workflow.id, name, value))
     }
 
 
