@@ -10,7 +10,15 @@ from typing import Any, NamedTuple
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.deltas import Stands, stands
 from hypergraph.checkpointers.query import Query
-from hypergraph.checkpointers.questions import UNKNOWN, Question, answer_at, answered, child_at, placed, was_answered
+from hypergraph.checkpointers.questions import (
+    UNKNOWN,
+    Question,
+    answer_at,
+    answered,
+    child_at,
+    placed,
+    was_answered,
+)
 from hypergraph.checkpointers.records import NewWorkflow, Payload, StepRecord, Turn, Workflow
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.durability.history import (
