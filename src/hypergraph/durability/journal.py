@@ -102,6 +102,7 @@ def refuse_crash_loop(claim: Ownership, store: Checkpointer) -> None:
 _new_record = fast_constructor(StepRecord, checks=False)
 _clock = time.perf_counter
 _EARLY = 0.005  # seconds for which a finished step may wait for others, to be committed together
+_LOOKS = 100  # for finished steps, before the thread that writes late waits to be called
 _IDLE = 10.0  # seconds without work after which the thread that writes late ends
 _NEVER = float("inf")
 _NOT_KEPT = "persist=False"
@@ -475,7 +476,8 @@ class Journal:
 class LateWriter:
     """The thread that writes finished steps while their siblings run, a few milliseconds after they ended.
 
-    A function that blocks, also one that blocks an event loop, does not keep it from writing.
+    A function that blocks, also one that blocks an event loop, does not keep it from writing. It looks every
+    few milliseconds for a while after it was needed: waking it at every run would cost more than a commit.
     """
 
     def __init__(self) -> None:
@@ -483,6 +485,7 @@ class LateWriter:
         self._wanted = threading.Event()
         self._journals: set[Journal] = set()
         self._thread: threading.Thread | None = None
+        self._sleeps = False  # whether it looks at the journals only when `_wanted` is set
 
     def add(self, journal: Journal) -> None:
         """Have the steps of a journal written soon."""
@@ -491,23 +494,29 @@ class LateWriter:
         with self._lock:
             self._journals.add(journal)
             if self._thread is None:
+                self._sleeps = False
                 self._thread = threading.Thread(target=self._work, name="hypergraph-late", daemon=True)
                 self._thread.start()
-        self._wanted.set()
+            elif self._sleeps:
+                self._sleeps = False
+                self._wanted.set()
 
     def _work(self) -> None:
+        looks = 0  # since there was something to write
         while True:
-            if not self._wanted.wait(_IDLE):
+            time.sleep(min(max(_EARLY, 0.0), 1.0))
+            with self._lock:
+                journals, self._journals = self._journals, set()
+                looks = 0 if journals else looks + 1
+                self._sleeps = looks > _LOOKS
+                self._wanted.clear()
+            for journal in journals:
+                journal.flush_late()
+            if self._sleeps and not self._wanted.wait(_IDLE):
                 with self._lock:
                     if not self._journals:
                         self._thread = None  # the next journal starts another
                         return
-            self._wanted.clear()
-            time.sleep(max(_EARLY, 0.0))
-            with self._lock:
-                journals, self._journals = self._journals, set()
-            for journal in journals:
-                journal.flush_late()
 
 
 LATE = LateWriter()
