@@ -72,6 +72,13 @@ class PostgresBackend(SqlBackend):
         """Return the seconds by which the server's clock is ahead of this machine's."""
         return (self.database.now() - now()).total_seconds()
 
+    def _lives(self, key: int, fence: int, pid: int, address: str) -> bool:
+        self.database.open_session()
+        try:
+            return self.database.locks.is_shown(key, fence, address)
+        except Exception as error:
+            raise self.database.translated(error) from error
+
     def find(self, query: Query) -> Page:
         """Return the workflows asked for, newest first, the number of all, and the next cursor."""
         return super().find(asked(query))
