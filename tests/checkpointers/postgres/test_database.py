@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections import Counter
@@ -14,7 +15,7 @@ import pytest
 from support.cutting import Line
 from support.postgres import Server, dsn_in, psycopg, server, store_in
 
-from hypergraph import FunctionNode, Graph, SyncRunner
+from hypergraph import AsyncRunner, FunctionNode, Graph, SyncRunner
 from hypergraph.checkpointers import PostgresCheckpointer, WorkflowStatus
 from hypergraph.checkpointers.postgres.database import _FOR_WRITING, Database
 from hypergraph.checkpointers.records import NewWorkflow
@@ -191,6 +192,32 @@ def test_a_claim_whose_session_was_lost_does_not_wait_for_itself(tmp_path: Path)
     with pytest.raises(WorkflowLockedError):
         opened(store)  # the row is locked while the owner is looked for
     commit(store, claim, step(0))
+
+
+def test_a_locked_row_holds_up_no_other_async_run(tmp_path: Path) -> None:
+    async def one(x: int) -> int:
+        return x + 1
+
+    graph = Graph([FunctionNode(one, output_name="y")], name="g")
+    store = store_in(tmp_path)
+    store.backend.create("locked", NewWorkflow(), store.encoding)
+
+    async def both() -> list[str]:
+        runner, ended = AsyncRunner(checkpointer=store), []
+
+        async def run(workflow_id: str) -> None:
+            await runner.run(graph, {"x": 1}, workflow_id=workflow_id)
+            ended.append(workflow_id)
+
+        with psycopg.connect(dsn_in(tmp_path)) as other:
+            other.execute("SELECT 1 FROM hypergraph.workflows WHERE id = 'locked' FOR UPDATE")
+            waits = asyncio.create_task(run("locked"))
+            for number in range(10):
+                await run(f"free-{number}")
+        await waits
+        return ended
+
+    assert asyncio.run(both()) == [*(f"free-{number}" for number in range(10)), "locked"]
 
 
 def test_a_write_does_not_wait_forever_for_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

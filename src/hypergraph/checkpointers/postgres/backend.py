@@ -88,6 +88,14 @@ class PostgresBackend(SqlBackend):
         self._check_held(commit.claim)
         self.database.commit(commit)
 
+    def try_write(self, commit: Commit) -> bool:
+        """Return False: every commit waits for the server."""
+        return False
+
+    def is_locked(self) -> bool:
+        """Return True: every statement waits for the server, and a row may be locked."""
+        return True
+
     def write_all(self, commits: Sequence[Commit]) -> list[CheckpointError | None]:
         """Make commits durable in one transaction, in which each stands or falls by itself."""
         database = self.database
