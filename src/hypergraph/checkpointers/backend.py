@@ -167,12 +167,12 @@ class Backend(ABC):
         """
 
     def try_write(self, commit: Commit) -> bool:
-        """Make one commit durable, as `write` does, but return False where it would wait for a lock."""
+        """Make one commit durable, as `write` does, but return False where it would have to wait."""
         self.write(commit)
         return True
 
     def is_locked(self) -> bool:
-        """Return whether a write would have to wait for a lock now."""
+        """Return whether a read or write would have to wait now, for a lock or for the answer of a server."""
         return False
 
     @abstractmethod
