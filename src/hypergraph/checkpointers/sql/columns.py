@@ -21,6 +21,7 @@ T = TypeVar("T")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 _LONGEST = 1e13  # milliseconds
+_LONG = 200_000  # characters of a text that may take much memory
 _SHOWN = 300  # characters of what is wrong with a row
 
 WORKFLOW_COLUMNS = (
@@ -146,7 +147,16 @@ def fields_of(row: Sequence[Any]) -> dict[str, Any]:
 def _parsed(text: str, kind: type) -> Any:
     import json  # most workflows have neither tags nor crashes
 
+    check_length(text)
     return mapping_of(json.loads(text), kind)
+
+
+def check_length(text: str) -> None:
+    """Raise ValueError if reading a JSON text would take too much memory."""
+    if len(text) > _LONG:
+        from hypergraph.values.limits import check_text  # most texts are short
+
+        check_text(text)
 
 
 def mapping_of(found: Any, kind: type) -> Any:
