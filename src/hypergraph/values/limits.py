@@ -33,22 +33,12 @@ def memory_for(size: int) -> int:
 
 def check_json(data: bytes) -> None:
     """Raise ValueError if the containers in a JSON text would take too much memory."""
-    if _is_above(memory_for(len(data)), data):
-        raise _too_many(len(data))
-
-
-def check_text(text: str) -> None:
-    """Raise ValueError if a JSON text of a row would take too much memory, in two copies: read, and shown."""
-    size = len(text)
-    if size > SMALL and _is_above(memory_for(size) // 2, text.encode("utf-8", "replace")):
-        raise _too_many(size)
-
-
-def _is_above(limit: int, data: bytes) -> bool:
+    size = len(data)
     cost = _json_cost(data)
-    if cost > limit:  # some of it may be text inside of strings
+    if cost > memory_for(size):  # some of it may be text inside of strings
         cost -= sum(_json_cost(found[0]) for found in _STRING.finditer(data))
-    return cost > limit
+    if cost > memory_for(size):
+        raise _too_many(size)
 
 
 def _json_cost(data: bytes) -> int:
