@@ -184,7 +184,8 @@ def test_a_question_without_end_is_cancelled(tmp_path: Path) -> None:
     assert main(["--db", str(path), "sql", "SELECT count(*) FROM workflows"]) == 4
 
 
-def test_an_interrupt_ends_a_read_at_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("words", ["ls --tag n=7", "db check", "stats"])
+def test_an_interrupt_ends_a_read_at_once(tmp_path: Path, words: str) -> None:
     path = sent(tmp_path)
     endless(path)
     code = (
@@ -201,7 +202,7 @@ def test_an_interrupt_ends_a_read_at_once(tmp_path: Path) -> None:
         "reading.Budget.__call__ = told\n"
         "sys.exit(main(sys.argv[1:]))\n"
     )
-    command = [sys.executable, "-c", code, "--db", str(path), "ls", "--tag", "n=7"]
+    command = [sys.executable, "-c", code, "--db", str(path), *words.split()]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "reading\n"
