@@ -330,7 +330,7 @@ class Connections:
 
     def translated(self, error: Exception, location: str | None = None) -> CheckpointError:
         """Return our error for one of the driver's."""
-        return translated(error, location or self.path, self.address.secret)
+        return translated(error, location or self.path, self.address.secrets)
 
     def forget(self) -> None:
         """Start over in the child of a fork, without touching what belongs to the parent."""

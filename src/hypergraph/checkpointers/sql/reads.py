@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import starmap
@@ -27,7 +26,7 @@ from hypergraph.checkpointers.sql import queries
 from hypergraph.checkpointers.sql.columns import STEP_COLUMNS, Row, check_rows, or_corrupt
 from hypergraph.checkpointers.sql.connection import Connection
 from hypergraph.checkpointers.sql.dialect import NAMES, PAYLOAD
-from hypergraph.checkpointers.sql.rows import extras_in, record_of, workflow_of
+from hypergraph.checkpointers.sql.rows import extras_in, parsed, record_of, workflow_of
 from hypergraph.checkpointers.sqlite.migrations import INPUT, OTHER, OUTPUT
 from hypergraph.checkpointers.status import StepStatus
 
@@ -169,7 +168,7 @@ def graph(connection: Connection, workflow_id: str) -> dict[str, Any] | None:
 
 @or_corrupt
 def _graph_in(text: str) -> dict[str, Any]:
-    found = json.loads(text)
+    found = parsed(text)
     if type(found) is not dict:
         raise ValueError("a graph that is not a mapping")
     return found
@@ -364,7 +363,7 @@ def find_ids(connection: Connection, prefix: str, parent: str | None, limit: int
 def last_visit(connection: Connection, workflow_id: str, node: str) -> int:
     """Return how often a node has completed, by its last completed step; 0 if it has not."""
     row = connection.execute(_VISIT, (key_of(connection, workflow_id), node)).fetchone()
-    return 0 if row is None else int(json.loads(row[0] or "{}").get("visit", 1))
+    return 0 if row is None else int(parsed(row[0] or "{}").get("visit", 1))
 
 
 def last_superstep(connection: Connection, workflow_id: str) -> int | None:
