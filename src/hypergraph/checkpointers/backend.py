@@ -77,6 +77,7 @@ class StepOutline(NamedTuple):
     visit: int = 1
     child: str | None = None  # the workflow of a nested graph
     replayed: bool = False
+    decision: str | list[str] | None = None  # the targets that a gate chose
 
     @classmethod
     def of(cls, step: StepRecord) -> StepOutline:
@@ -84,7 +85,7 @@ class StepOutline(NamedTuple):
         return cls(
             *(step.superstep, step.index, step.node_name, step.status.value),
             *(micros(step.completed_at or step.created_at) or 0, step.duration_ms, step.cached, step.attempt),
-            *(step.visit, step.child_workflow_id, step.replayed),
+            *(step.visit, step.child_workflow_id, step.replayed, step.decision),
         )
 
 

@@ -439,12 +439,15 @@ def change_markers(connection: Connection, limit: int) -> dict[str, Any]:
 
 @or_corrupt
 def _outlined(rows: Iterable[tuple[Any, ...]]) -> list[StepOutline]:
-    make, plain = StepOutline._make, (1, None, False)
+    make, plain = StepOutline._make, (1, None, False, None)
     found = list(rows)
     check_rows(_OUTLINED, found)
     return [make((*row[:8], *(_extra(row[8]) if row[8] else plain))) for row in found]
 
 
-def _extra(text: str) -> tuple[int, str | None, bool]:
+def _extra(text: str) -> tuple[int, str | None, bool, str | list[str] | None]:
     found = extras_in(text)
-    return found.get("visit", 1), found.get("child_workflow_id"), found.get("replayed", False)
+    return (
+        *(found.get("visit", 1), found.get("child_workflow_id")),
+        *(found.get("replayed", False), found.get("decision")),
+    )
