@@ -7,7 +7,7 @@ import threading
 import time
 import traceback
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -34,7 +34,13 @@ from hypergraph.engine.lists import items_of
 from hypergraph.engine.plan import ABSENT, Step, inputs_of
 from hypergraph.engine.run import Run, StepOutcome
 from hypergraph.engine.scheduler import equal_outputs, results_of
-from hypergraph.exceptions import AmbiguousStepError, CrashLoopError, WorkerLostError, safe_text
+from hypergraph.exceptions import (
+    AmbiguousStepError,
+    CheckpointError,
+    CrashLoopError,
+    WorkerLostError,
+    safe_text,
+)
 from hypergraph.nodes.options import Replace
 from hypergraph.records import PauseInfo
 from hypergraph.runs.build import decision_text
@@ -121,9 +127,13 @@ class Journal:
         writer: Writer | None,
         *,
         active_time: float = 0.0,
+        tolerate: Callable[..., bool] | None = None,
+        is_detached: bool = False,
     ) -> None:
         self.store = store
         self.claim = claim
+        self.tolerate = tolerate  # whether the run continues after an error of the store, which it reports
+        self.is_detached = is_detached  # the store cannot be written: nothing is recorded
         self.run = run
         self.writer = writer
         self.active_time = active_time  # milliseconds that the workflow has worked before
@@ -153,7 +163,7 @@ class Journal:
         self._trouble: BaseException | None = None  # what went wrong while no step was there to fail
         self.superstep = -1  # of the last step
         self.waits_for_end = store.policy.durability == "exit"
-        self.silent = store.policy.granularity == "none"
+        self.silent = is_detached or store.policy.granularity == "none"
         self.saved: deque[int] = deque()  # steps that have become durable and were not reported yet
         self.on_their_way: tuple[int, ...] = ()  # steps given to the writer
         self.last_commit = _clock()
@@ -199,9 +209,17 @@ class Journal:
 
     def taken(self, name: str, version: int, value: Any) -> None:
         """Record an answer that was taken as an input, among those that came with this turn."""
-        self.store.backend.write(
-            self.store.encoding.commit(self.claim, inputs={name: (version, value)}, at=self.turn)
-        )
+        self.put(self.store.encoding.commit(self.claim, inputs={name: (version, value)}, at=self.turn))
+
+    def put(self, commit: Commit) -> None:
+        """Write a commit now; what a best-effort store cannot write is tried once more at the end."""
+        if self.is_detached:
+            return
+        if self.tolerate is None:
+            self.store.backend.write(commit)
+            return
+        self.outbox.extend(commit.steps)
+        self.flush(inputs=commit.inputs, at=commit.at, status=commit.status, code=commit.code)
 
     def hand_out(self, step: Step) -> None:
         """Give a call what is recorded, also if an earlier call has changed the object that it was given.
@@ -360,10 +378,19 @@ class Journal:
         self.running.discard(step.index)
         grows = past is not None or (not run.fixed and self._may_repeat(step))
         growth = self.growth if grows else None
-        self.outbox.append(self.encode(record, growth, step.node.artifact))
+        self.outbox.append(self._encoded(record, growth, step.node.artifact))
         self.lowest = min(self.lowest, superstep)  # afterwards: another thread empties both
         if self.running and not self.waits_for_end:
             LATE.add(self)  # what is under way may take long
+
+    def _encoded(self, record: StepRecord, growth: Growth | None, artifact: bool | None) -> EncodedStep:
+        """Return a step with its values as bytes; without them where the place for large values fails."""
+        try:
+            return self.encode(record, growth, artifact)
+        except CheckpointError as error:
+            if self.tolerate is None or not self.tolerate(error, of_value=True):
+                raise
+            return self.encode(replace(record, values={}, lost=dict.fromkeys(record.values or (), str(error))))
 
     def _added(self, step: Step, superstep: int, results: Mapping[str, Any]) -> dict[str, Any]:
         """Return what a step made, of lists only what it adds; what is made again adds nothing."""
@@ -446,7 +473,10 @@ class Journal:
                         return False
                     self.saved += indexes
                 self._next = None
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, CheckpointError) and self.tolerate is not None and self.tolerate(error):
+                self.waits_for_end, self.intents.wary = True, False  # what is left is tried once more then
+                return True
             self._next = None  # it is not tried again
             raise
         finally:
@@ -468,6 +498,8 @@ class Journal:
         duration = (self.run.stopped_at - self.run.started) * 1000 + self.active_time
         if self._trouble is not None:
             raise self._trouble
+        if self.is_detached:
+            return ()
         self.flush(status=status, duration_ms=duration, full=full, code=code)
         if self.writer is not None:
             self.writer.drain(self.claim)
