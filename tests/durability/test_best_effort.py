@@ -12,7 +12,12 @@ from support.durable import Bodies, bodies, fail_once, pipeline, rows
 from support.running import RUNNERS, On, OnAsync, OnSync
 
 from hypergraph import Graph, node
-from hypergraph.checkpointers import CheckpointPolicy, FileArtifactStore, MemoryCheckpointer, SqliteCheckpointer
+from hypergraph.checkpointers import (
+    CheckpointPolicy,
+    FileArtifactStore,
+    MemoryCheckpointer,
+    SqliteCheckpointer,
+)
 from hypergraph.exceptions import OwnershipLostError, StoreFullError, StoreUnavailableError
 
 __all__ = ["bodies"]  # fixtures
@@ -62,8 +67,6 @@ def reports(call: Callable[[], Any]) -> tuple[Any, list[str]]:
         return call(), [str(w.message) for w in caught]
 
 
-
-
 def test_a_store_that_fails_midway_is_reported_once_and_the_run_ends(
     on: On, bodies: Bodies, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -83,14 +86,16 @@ def test_a_store_that_fails_midway_is_reported_once_and_the_run_ends(
     result, told = reports(lambda: on.run(graph, {"v0": 0}, workflow_id="w"))
     assert result["v8"] == 8
     (text,) = told
-    assert "StoreFullError: no space left" in text and "best-effort" in text
+    assert "StoreFullError: no space left" in text
+    assert "best-effort" in text
     assert disk.tries <= 4  # once when it is found, and at the end; not once for every step
     disk.is_full = False
     disks.clear()
     kept = [name for _, name, _ in rows(on.runner.checkpointer, "w")]
     assert kept in ([], ["s1"])  # a beginning of the history, without holes
     again, told = reports(lambda: on.run(graph, {"v0": 0}, workflow_id="w"))
-    assert again["v8"] == 8 and told == []
+    assert again["v8"] == 8
+    assert told == []
     assert on.runner.checkpointer.workflow("w").status.value == "completed"
 
 
@@ -115,7 +120,8 @@ def test_what_could_not_be_written_is_written_at_the_end(
 
     graph = Graph([full, between, free])
     result, told = reports(lambda: on.run(graph, {"a": 1}, workflow_id="w"))
-    assert result["d"] == 4 and len(told) == 1
+    assert result["d"] == 4
+    assert len(told) == 1
     assert rows(on.runner.checkpointer, "w") == [
         (0, "full", "completed"),
         (1, "between", "completed"),
@@ -132,11 +138,13 @@ def test_a_run_that_cannot_be_recorded_at_all_runs(
     graph = pipeline(bodies)
     for options in ({}, {"workflow_id": "w"}):
         result, told = reports(lambda options=options: on.run(graph, {"v0": 0}, **options))
-        assert result["v5"] == 5 and len(told) == 1
+        assert result["v5"] == 5
+        assert len(told) == 1
     found, told = reports(
         lambda: on.map(graph, {"v0": [0, 1]}, map_over="v0", workflow_id="batch", error_handling="continue")
     )
-    assert [item["v5"] for item in found] == [5, 6] and len(told) == 1
+    assert [item["v5"] for item in found] == [5, 6]
+    assert len(told) == 1
     assert on.runner.checkpointer.workflows() == []
 
 
@@ -150,12 +158,14 @@ def test_a_stored_run_continues_where_it_stopped_though_the_store_cannot_be_writ
     disk = Disk(on, monkeypatch, ("claim", "write"))
     disk.is_full = True
     result, told = reports(lambda: on.run(graph, workflow_id="w"))
-    assert result["v5"] == 5 and len(told) == 1
+    assert result["v5"] == 5
+    assert len(told) == 1
     assert bodies.take() == ["s3", "s4", "s5"]
     assert rows(on.runner.checkpointer, "w") == before
     disk.is_full = False
     result, told = reports(lambda: on.run(graph, workflow_id="w"))
-    assert result["v5"] == 5 and told == []
+    assert result["v5"] == 5
+    assert told == []
     assert bodies.take() == ["s3", "s4", "s5"]
 
 
@@ -175,7 +185,8 @@ def test_nested_graphs_and_their_maps_run_too(
 
     inner = Graph([double], name="inner").as_node().with_inputs(x="xs").map_over("xs")
     result, told = reports(lambda: on.run(Graph([make, inner]), {"n": 3}, workflow_id="w"))
-    assert result["y"] == [0, 2, 4] and len(told) == 1
+    assert result["y"] == [0, 2, 4]
+    assert len(told) == 1
     disk.is_full = False
     again, _ = reports(lambda: on.run(Graph([make, inner]), {"n": 3}, workflow_id="w"))
     assert again["y"] == [0, 2, 4]
@@ -188,7 +199,9 @@ def test_a_database_that_cannot_be_opened_does_not_stop_a_run(
     graph = pipeline(bodies)
     for options in ({}, {"workflow_id": "w"}):
         result, told = reports(lambda options=options: on.run(graph, {"v0": 0}, **options))
-        assert result["v5"] == 5 and len(told) == 1 and "StoreUnavailableError" in told[0]
+        assert result["v5"] == 5
+        assert len(told) == 1
+        assert "StoreUnavailableError" in told[0]
     with pytest.raises(StoreUnavailableError):  # there is nothing that it could start from
         on.run(graph, {"v0": 0}, fork_from=("w", None))
 
@@ -214,10 +227,14 @@ def test_a_large_value_without_a_place_is_lost_and_the_rest_is_kept(
     def measure(text: str) -> int:
         return len(text)
 
-    result, told = reports(lambda: kind(checkpointer=store).run(Graph([large, measure]), n=999, workflow_id="w"))
-    assert result["size"] == 999 and len(told) == 1
+    result, told = reports(
+        lambda: kind(checkpointer=store).run(Graph([large, measure]), n=999, workflow_id="w")
+    )
+    assert result["size"] == 999
+    assert len(told) == 1
     first, second = store.steps("w")
-    assert "no space left" in first.lost["text"] and second.values == {"size": 999}
+    assert "no space left" in first.lost["text"]
+    assert second.values == {"size": 999}
 
 
 def test_another_owner_still_stops_the_run(on: On, bodies: Bodies) -> None:
@@ -246,5 +263,5 @@ def test_nodes_that_must_not_be_repeated_are_refused(on: On) -> None:
         return a
 
     for graph in (Graph([once]), Graph([Graph([once], name="inner").as_node()])):
-        with pytest.raises(ValueError, match="'once' must not be repeated.*best-effort"):
+        with pytest.raises(ValueError, match=r"'once' must not be repeated.*best-effort"):
             on.run(graph, {"a": 1})

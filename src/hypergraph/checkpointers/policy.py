@@ -27,9 +27,8 @@ class CheckpointPolicy:
         ValueError: a name is unknown, or window and ttl do not fit the rest.
     """
 
-    # Write each step at once, in the background, or all at the end ("exit"); "best-effort" writes at once, and a
-    # run continues when the store fails.
-    durability: Durability = "sync"
+    # "best-effort" writes at once too, and a run continues when the store fails.
+    durability: Durability = "sync"  # write each step at once, in the background, or all at the end ("exit")
     retention: Retention = "full"  # keep the values of all supersteps, the latest, or a window
     window: int | None = None  # how many supersteps a window has
     ttl: timedelta | float | None = None  # a number counts seconds

@@ -111,6 +111,9 @@ _EARLY = 0.005  # seconds for which a finished step may wait for others, to be c
 _IDLE = 10.0  # seconds without work after which the thread that writes late ends
 _NEVER = float("inf")
 _NOT_KEPT = "persist=False"
+_NO_WAIT = 0.001  # seconds; less is the time that passes between two lines
+_CODES = ("code", "status_code", "errno")  # attributes that are not in the dictionary of every error
+_DEEP, _LARGE = 4, 4000  # levels and characters of the attributes of an error that are kept
 _NOTHING: Any = (object(), None)
 _IMMUTABLE = frozenset((int, float, complex, bool, str, bytes, type(None), date, datetime, Decimal, UUID))
 _Versions = tuple[dict[str, int], dict[str, int], dict[str, int]]  # of inputs, outputs, awaited names
@@ -233,16 +236,16 @@ class Journal:
                 continue
             handed, raw = self._handed.get(name, _NOTHING)
             if handed is not value:
-                self._handed[name] = (value, self._form_of(value))
+                self._handed[name] = (value, self._form_of(name, value))
             elif raw is not None:
-                fresh = self.store.encoding.serializer.deserialize(raw)
+                fresh = self.store.encoding.serializer_of(name).deserialize(raw)
                 if not isinstance(fresh, Undecodable):
                     values[name] = fresh
                     self._handed[name] = (fresh, raw)
 
-    def _form_of(self, value: Any) -> bytes | None:
+    def _form_of(self, name: str, value: Any) -> bytes | None:
         try:
-            return self.store.encoding.serializer.serialize(value)
+            return self.store.encoding.serializer_of(name).serialize(value)
         except Exception:  # the warning comes from where it is stored
             return None
 
@@ -310,6 +313,7 @@ class Journal:
         facts["error_type"] = f"{kind.__module__}.{kind.__qualname__}"
         if error is not None:
             facts["traceback"] = "".join(traceback.format_exception(error))
+            facts["error_attributes"] = plain_attributes(error)
         self._add(step, superstep, StepStatus.FAILED, seconds, facts)
 
     def not_called(self, step: Step, superstep: int, error: BaseException) -> None:
@@ -390,7 +394,9 @@ class Journal:
         except CheckpointError as error:
             if self.tolerate is None or not self.tolerate(error, of_value=True):
                 raise
-            return self.encode(replace(record, values={}, lost=dict.fromkeys(record.values or (), str(error))))
+            return self.encode(
+                replace(record, values={}, lost=dict.fromkeys(record.values or (), str(error)))
+            )
 
     def _added(self, step: Step, superstep: int, results: Mapping[str, Any]) -> dict[str, Any]:
         """Return what a step made, of lists only what it adds; what is made again adds nothing."""
@@ -605,4 +611,27 @@ def _uncommon(outcome: StepOutcome) -> dict[str, Any]:
         facts["attempt"], facts["attempt_errors"] = outcome.attempts, outcome.failed_attempts
     if outcome.inner is not None and outcome.inner.workflow_id is not None:
         facts["child_workflow_id"] = outcome.inner.workflow_id
+    if outcome.waited > _NO_WAIT:
+        facts["waited_ms"] = outcome.waited * 1000
     return facts
+
+
+def plain_attributes(error: BaseException) -> dict[str, Any]:
+    """Return the public attributes of an error that are plain data and small, such as its code."""
+    found: dict[str, Any] = {}
+    for name in (*getattr(error, "__dict__", ()), *_CODES):
+        try:
+            value = getattr(error, name, None)
+            if value is not None and not name.startswith("_") and _is_plain(value, _DEEP):
+                found[name] = value
+        except Exception:  # noqa: S112 - a property of the user's class
+            continue
+    return found if len(repr(found)) <= _LARGE else {}
+
+
+def _is_plain(value: Any, depth: int) -> bool:
+    if type(value) in (list, tuple):
+        return depth > 0 and all(_is_plain(item, depth - 1) for item in value)
+    if type(value) is dict:
+        return depth > 0 and all(type(k) is str and _is_plain(v, depth - 1) for k, v in value.items())
+    return type(value) in (str, int, float, bool, type(None))

@@ -56,7 +56,6 @@ from hypergraph.exceptions import (
 )
 from hypergraph.graph.graph import Graph
 from hypergraph.records import RunStatus
-from hypergraph.values.graphs import with_types_of
 from hypergraph.values.undecodable import Undecodable
 
 _SLOW = 0.002  # seconds for one commit; a hop to another thread takes a twentieth of it
@@ -72,7 +71,7 @@ class WorkflowRecorder:
         self._has_reported = False
         if self.is_lenient:
             _refuse_unsafe(graph)
-        self.store = store.view(serializer=with_types_of(store.encoding.serializer, graph))
+        self.store = store.view(graph=graph)
         self.options = options
         self.writer = Writer.of(store.backend) if store.policy.durability == "async" else None
         self.maps = MapRecorder(self.store, options)
@@ -204,7 +203,9 @@ class WorkflowRecorder:
                 raise
             return self._unrecorded(run, stored)
         if claim.existing is None:
-            run.journal = Journal(self.store, claim, run, self.writer, tolerate=self.tolerate if self.is_lenient else None)
+            run.journal = Journal(
+                self.store, claim, run, self.writer, tolerate=self.tolerate if self.is_lenient else None
+            )
             return True
         try:
             return self._go_on(run, claim, stored)
@@ -303,9 +304,7 @@ class WorkflowRecorder:
         again = self.named if self.options.new_turn and _is_outermost(run) else ()
         return stored.news(given, self.edits if _is_outermost(run) else (), again)
 
-    def _go_on(
-        self, run: Run, claim: Ownership, seen: Stored | None, *, is_detached: bool = False
-    ) -> bool:
+    def _go_on(self, run: Run, claim: Ownership, seen: Stored | None, *, is_detached: bool = False) -> bool:
         """Put a run where the claimed workflow stopped; return whether there is anything left to do.
 
         What was seen before the claim may miss what another owner, who held the workflow then, wrote later.
@@ -332,7 +331,9 @@ class WorkflowRecorder:
         outdated = outdated_nodes(graph, stored, self.options.code_change)
         refuse_given_up_answer(run, stored, asked, news, outdated)
         kept = [question for question in asked if not question.inner]
-        if not is_detached and (answers := {n: run.answers[n] for question in kept for n in question.keys if n in run.answers}):
+        if not is_detached and (
+            answers := {n: run.answers[n] for question in kept for n in question.keys if n in run.answers}
+        ):
             record_answers(self.store, stored.workflow.id, answers)
             stored = self._stored(run) or stored
         if outdated:

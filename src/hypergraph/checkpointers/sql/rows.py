@@ -112,9 +112,7 @@ def new_row(workflow_id: str, new: NewWorkflow, time: datetime, digest: bytes | 
 def workflow_of(row: Row) -> Workflow:
     """Return the workflow of a row: WORKFLOW_COLUMNS, the number of its steps, its node hashes."""
     *columns, node_hashes = row
-    hashes = json.loads(node_hashes) if node_hashes else {}
-    if type(hashes) is not dict or not {*map(type, hashes.values())} <= {str}:
-        raise ValueError("not a mapping to str")
+    hashes = mapping_of(json.loads(node_hashes), str) if node_hashes else {}
     return Workflow(**fields_of(columns), node_hashes=hashes)
 
 
@@ -198,7 +196,7 @@ def record_of(
         check_types(STEP_COLUMNS, row)
         _sound.add(kinds)
     _, superstep, node, index, status, created, completed, *stored, versions, extra = row
-    input_versions, output_versions = _versions_in(versions)
+    input_versions, output_versions = [mapping_of(found, int) for found in parsed(versions)]
     own = dict(zip(_STORED, stored, strict=True))
     if (duration := own["duration_ms"]) is not None and not 0 <= duration < _LONG:
         check_duration(duration)
@@ -229,21 +227,13 @@ _sound: set[tuple[type, ...]] = set()  # types of rows that are right: there are
 _LONG = 1e9  # milliseconds that are no reason to look closer
 
 
-def _versions_in(text: str) -> list[dict[str, int]]:
-    """Return the versions of what a step took, and made. Raises ValueError for anything else."""
-    found = parsed(text)
-    for versions in found:
-        if type(versions) is not dict or not {*map(type, versions.values())} <= {int}:
-            raise ValueError("not a mapping to int")
-    return found  # type: ignore[no-any-return]  # two of them, else they cannot be unpacked
-
-
 _EXTRA_KINDS: dict[str, tuple[type, ...]] = {
     "decision": (str, list),
     "wait_versions": (dict,),
     "visit": (int,),
     "retry_of": (int,),
     "attempt_errors": (list,),
+    "waited_ms": (float, int),
     **dict.fromkeys(("child_workflow_id", "traceback", "answered_by", "answered_at", "seal"), (str,)),
     **dict.fromkeys(("partial", "replayed", "no_values"), (bool,)),
 }
