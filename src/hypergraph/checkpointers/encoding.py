@@ -209,22 +209,23 @@ class Encoding:
         Raises CheckpointError when the artifact store fails.
         """
         try:
-            added = value if isinstance(value, Added) else None
-            if added is not None:
-                value = added.items
-            if self.redact is not None and name not in APART:
-                value = self.redact(place.node, name, value)
-            raw = self._serialized(name, value, place)
-            base, own = None, self.tag
+            base, tag, serializer = None, self.tag, self.serializer
             if self.by_name:
                 serializer = self.serializer_of(name)
-                own = f"{serializer.id}/{serializer.version}"
-            tag = own
-            if added is not None:
-                base, tag = added.begin, tag + added.mark
-            elif growth is not None and len(raw) < LEAST:
+                tag = f"{serializer.id}/{serializer.version}"
+            if type(value) is Added:
+                base, tag, value = value.begin, tag + value.mark, value.items
+            if self.redact is not None and name not in APART:
+                value = self.redact(place.node, name, value)
+            try:
+                raw = serializer.serialize(value)
+            except UnknownClassError as error:
+                raw = self._for_comparison(name, value, place, error)
+            if growth is None or base is not None:
+                pass
+            elif len(raw) < LEAST:
                 growth.last[name] = None
-            elif growth is not None:
+            else:
                 raw, base = growth.patch(name, place.superstep, place.idx, raw)
                 tag = tag if base is None else tag + "~"
             data = raw
@@ -251,20 +252,16 @@ class Encoding:
         is_small = place.artifact is None and len(data) <= self.threshold
         return payload if is_small else self._placed(payload, place)
 
-    def _serialized(self, name: str, value: Any, place: Place) -> bytes:
-        """Return the value as bytes; warn of an input of an unknown class, stored for comparison only."""
-        serializer = self.serializer_of(name)
-        try:
-            return serializer.serialize(value)
-        except UnknownClassError as error:
-            if place.node or name == PAUSE:
-                raise
-            warnings.warn(
-                f"The value of {name!r} can be stored, but not restored (workflow {place.workflow_id!r}, an "
-                f"input); pass it again on resume. {public_text(error).partition(': ')[2]}",
-                stacklevel=2,
-            )
-            return serializer.without_types().serialize(value)
+    def _for_comparison(self, name: str, value: Any, place: Place, error: UnknownClassError) -> bytes:
+        """Return an input of an unknown class as bytes, with a warning: it can be compared, not restored."""
+        if place.node or name == PAUSE:
+            raise error
+        warnings.warn(
+            f"The value of {name!r} can be stored, but not restored (workflow {place.workflow_id!r}, an "
+            f"input); pass it again on resume. {public_text(error).partition(': ')[2]}",
+            stacklevel=2,
+        )
+        return self.serializer_of(name).without_types().serialize(value)
 
     def _placed(self, payload: Payload, place: Place) -> Payload:
         """Return the payload with its checksum; data too large for a row is put elsewhere and referred to."""
