@@ -45,6 +45,7 @@ STEP_TEXTS = ("error", "error_type")
 STEP_EXTRAS = (
     *("decision", "wait_versions", "visit", "child_workflow_id", "traceback", "attempt_errors", "partial"),
     *("replayed", "retry_of", "answered_by", "answered_at"),
+    "waited_ms",
 )
 STEP_KEY = ("workflow", "superstep", "node")
 STEP_COLUMNS = (

@@ -13,8 +13,7 @@ from hypergraph.checkpointers.backend import ItemOutline, Position, StepOutline,
 from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import (
-    ANSWER,
-    PAUSE,
+    APART,
     Payload,
     StepRecord,
     Turn,
@@ -283,7 +282,7 @@ def steps(
     rows.sort(key=lambda row: index(row[3]))
     contents = (_PAYLOADS if upto is None else _EARLIER) + only.replace("AND ", "AND v.")
     if not values:  # pauses and gaps belong to the record, with values and without
-        contents += f" AND (v.data IS NULL OR v.name IN ('{PAUSE}', '{ANSWER}'))"
+        contents += f" AND (v.data IS NULL OR v.name IN {APART})"
     found: dict[tuple[int, str], list[tuple[int, Payload]]] = defaultdict(list)
     for kind in (OUTPUT, OTHER):  # inputs belong to no step
         for of_node, *rest in connection.execute(contents, {**given, "kind": kind}).fetchall():

@@ -219,11 +219,7 @@ _LONG = 1e9  # milliseconds that are no reason to look closer
 
 def versions_in(text: str) -> list[dict[str, int]]:
     """Return the versions of what a step took, and made. Raises ValueError for anything else."""
-    found = parsed(text)
-    for versions in found:
-        if type(versions) is not dict or not {*map(type, versions.values())} <= {int}:
-            raise ValueError("not a mapping to int")
-    return found  # type: ignore[no-any-return]  # two of them, else they cannot be unpacked
+    return [mapping_of(versions, int) for versions in parsed(text)]
 
 
 _EXTRA_KINDS: dict[str, tuple[type, ...]] = {
@@ -232,6 +228,7 @@ _EXTRA_KINDS: dict[str, tuple[type, ...]] = {
     "visit": (int,),
     "retry_of": (int,),
     "attempt_errors": (list,),
+    "waited_ms": (float, int),
     **dict.fromkeys(("child_workflow_id", "traceback", "answered_by", "answered_at", "seal"), (str,)),
     **dict.fromkeys(("partial", "replayed", "no_values"), (bool,)),
 }

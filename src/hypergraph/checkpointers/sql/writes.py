@@ -14,9 +14,9 @@ from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.names import changed, moved
 from hypergraph.checkpointers.records import (
     ANSWER,
+    APART,
     DROPPED,
     FINISHED,
-    PAUSE,
     Commit,
     EncodedAnswer,
     EncodedStep,
@@ -430,7 +430,7 @@ _PARTS = (
 # A value goes if a newer one of its name counts already at the first superstep that is kept,
 _DROP = f"UPDATE vals SET data = NULL, checksum = 0, format = '{DROPPED}', base = NULL WHERE workflow = :key"  # noqa: S608 - fixed names
 _TRIM = f"""{_DROP} AND superstep < :before AND data IS NOT NULL
-AND name NOT IN ('{PAUSE}', '{ANSWER}') AND NOT (%s)
+AND name NOT IN {APART} AND NOT (%s)
 AND (kind = {OTHER} OR EXISTS (
     SELECT 1 FROM vals AS newer
     WHERE newer.workflow = vals.workflow AND newer.kind = vals.kind AND newer.name = vals.name

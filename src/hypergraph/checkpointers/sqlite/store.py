@@ -6,7 +6,7 @@ import os
 import shutil
 import sqlite3
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -45,7 +45,8 @@ class SqliteCheckpointer(SqlCheckpointer):
         durability: A shortcut for a policy with this durability.
         retention: A shortcut for a policy with this retention.
         policy: When steps are written and how long they are kept; CheckpointPolicy() by default.
-        serializer: Turns values into bytes; JsonSerializer() by default.
+        serializer: Turns values into bytes; JsonSerializer() by default. A dict has serializers by the
+            names of values, and under "*" that of all others.
         codec: Compresses or encrypts these bytes: one codec, or several in order.
         artifact_store: The place for large values; a folder beside the file by default.
         artifact_threshold: Encoded bytes above which a value is large; 128 KiB by default.
@@ -74,7 +75,7 @@ class SqliteCheckpointer(SqlCheckpointer):
         durability: Durability | None = None,
         retention: Retention | None = None,
         policy: CheckpointPolicy | None = None,
-        serializer: Serializer | None = None,
+        serializer: Serializer | Mapping[str, Serializer] | None = None,
         codec: Codec | Sequence[Codec] | CodecChain | None = None,
         artifact_store: ArtifactStore | None = None,
         artifact_threshold: int | None = None,
