@@ -18,7 +18,7 @@ import pytest
 
 import hypergraph.durability.journal
 from hypergraph import END, AsyncRunner, Graph, SyncRunner, interrupt, node, route
-from hypergraph.checkpointers import clock
+from hypergraph import clock
 from hypergraph.engine import concurrent, execute, nested, run
 from hypergraph.views.stores import store_at
 from support.cli import ENVIRONMENT, Cli

@@ -387,6 +387,7 @@ class Checkpointer:
         parent: str | None = None,
         tag: str | Mapping[str, str] | Iterable[str] | None = None,
         where: str | None = None,
+        due: bool = False,
         limit: int | None = 100,
         cursor: str | None = None,
     ) -> WorkflowList:
@@ -400,6 +401,7 @@ class Checkpointer:
             parent: The children of this workflow; without it, workflows that have no parent.
             tag: "key=value", several of these, or a dict.
             where: Conditions, as in "node:embed duration > 1s" or "duration > 5m".
+            due: Only those with a question whose deadline has passed, or a timer whose time has come.
             limit: At most this many; None for all.
             cursor: The `next_cursor` of the page before.
 
@@ -414,6 +416,7 @@ class Checkpointer:
             parent=parent,
             tag=tag,
             where=where,
+            due=due,
             limit=limit,
             cursor=cursor,
         )
@@ -430,6 +433,7 @@ class Checkpointer:
         parent: str | None = None,
         tag: str | Mapping[str, str] | Iterable[str] | None = None,
         where: str | None = None,
+        due: bool = False,
         limit: int | None = 100,
         cursor: str | None = None,
     ) -> WorkflowList:
@@ -443,6 +447,7 @@ class Checkpointer:
             parent: The children of this workflow; without it, workflows that have no parent.
             tag: "key=value", several of these, or a dict.
             where: Conditions, as in "node:embed duration > 1s" or "duration > 5m".
+            due: Only those with a question whose deadline has passed, or a timer whose time has come.
             limit: At most this many; None for all.
             cursor: The `next_cursor` of the page before.
 
@@ -458,6 +463,7 @@ class Checkpointer:
             parent=parent,
             tag=tag,
             where=where,
+            due=due,
             limit=limit,
             cursor=cursor,
         )
@@ -560,7 +566,8 @@ class Checkpointer:
 
         Raises:
             WorkflowNotFoundError: there is no such workflow.
-            WorkflowError: it does not ask this, or has been answered already; the text says what it asks.
+            WorkflowError: it does not ask this, has been answered already, or its deadline has passed.
+            InvalidAnswerError: the value is not of the type that the question asks for.
             ValueError: the question needs several answers at once; see `answer_all`.
             TypeError: the value cannot be stored.
 

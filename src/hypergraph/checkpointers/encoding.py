@@ -6,13 +6,14 @@ import warnings
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
+from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, cast
 from zlib import crc32
 
 from hypergraph import values  # a serializer is loaded on first access
 from hypergraph.checkpointers.artifacts import ArtifactRef, ArtifactStore
-from hypergraph.checkpointers.clock import now
+from hypergraph.clock import now
 from hypergraph.checkpointers.deltas import LEAST, Added, Grown, Growth, Stands, applied, stands
 from hypergraph.checkpointers.records import (
     ANSWER,
@@ -414,6 +415,7 @@ class Encoding:
     def _pause(self, place: Place, record: StepRecord, pause: PauseInfo) -> Payload:
         shown = pause if self.redact is None else redacted_pause(self.redact, record, pause)
         parts = {name: getattr(shown, name) for name in _PAUSE_FIELDS}
+        parts["due"] = None if shown.due is None else shown.due.isoformat()  # readable beside unknown classes
         payload = self.payload(PAUSE, 0, parts, place)
         if payload.data is None:  # the run waits for its answer all the same; what it showed is gone
             payload = self.payload(PAUSE, 0, {**parts, "value": None, "values": None}, place)
@@ -447,7 +449,10 @@ class Encoding:
         parts = found.data if isinstance(found, Undecodable) else found
         if not isinstance(parts, Mapping):
             return PauseInfo(node, "", value=found)
-        return PauseInfo(**{name: parts[name] for name in _PAUSE_FIELDS if name in parts})
+        fields = {name: parts[name] for name in _PAUSE_FIELDS if name in parts}
+        if fields.get("due") is not None:
+            fields["due"] = datetime.fromisoformat(fields["due"])
+        return PauseInfo(**fields)
 
     def _identity(
         self,

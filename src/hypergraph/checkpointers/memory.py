@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar
 
 from hypergraph.checkpointers.backend import START, Backend, Owner, Page, Position, StepOutline, position_of
 from hypergraph.checkpointers.base import Checkpointer
-from hypergraph.checkpointers.clock import now
+from hypergraph.clock import now
 from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.names import changed, check_workflow_id, moved
 from hypergraph.checkpointers.policy import CheckpointPolicy
@@ -132,7 +132,7 @@ class MemoryBackend(Backend):
             if commit.code is not None:
                 row.describe(commit.code)
             if commit.status is not None:
-                row.set_status(commit.status)
+                row.set_status(commit.status, commit.due)
             if commit.duration_ms is not None:
                 row.workflow = replace(row.workflow, duration_ms=commit.duration_ms)
 
@@ -438,10 +438,11 @@ class Row:
         if self.owner_since is not None:
             raise locked(self.workflow.id, os.getpid(), HOST, self.owner_since)
 
-    def set_status(self, status: WorkflowStatus) -> None:
-        """Change the status."""
+    def set_status(self, status: WorkflowStatus, due: datetime | None = None) -> None:
+        """Change the status; what is due stays so while it is worked on."""
         ended = now() if status in FINISHED else None
-        self.workflow = replace(self.workflow, status=status, completed_at=ended)
+        due = self.workflow.due if status is WorkflowStatus.ACTIVE else due
+        self.workflow = replace(self.workflow, status=status, completed_at=ended, due=due)
         if status is WorkflowStatus.COMPLETED:
             self.intents.clear()
 

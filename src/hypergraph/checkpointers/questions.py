@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from hypergraph.answers import check
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import StepRecord, Workflow
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
+from hypergraph.clock import now
 from hypergraph.display import did_you_mean
 from hypergraph.exceptions import WorkflowError
 from hypergraph.records import PauseInfo
@@ -16,6 +19,7 @@ from hypergraph.records import PauseInfo
 if TYPE_CHECKING:
     from hypergraph.checkpointers.base import Checkpointer
 
+_NEAR = timedelta(seconds=60)  # a timer that is due so soon is waited for in the process
 _UNFINISHED = frozenset(WorkflowStatus) - {WorkflowStatus.COMPLETED}
 
 
@@ -33,6 +37,11 @@ class Question:
         return tuple(self.pause.response_keys.values())
 
     @property
+    def is_ripe(self) -> bool:
+        """Whether a run has something to do here: it has an answer, its deadline or its time has come."""
+        return self.step.answer is not None or is_due(self.pause)
+
+    @property
     def head(self) -> str:
         """The node of the workflow that asks, or inside which it is asked."""
         return self.pause.path[0] if self.pause.path else self.step.node_name
@@ -41,6 +50,18 @@ class Question:
         """Return the answers to it under the names that the workflow of its step knows."""
         keys = self.pause.response_keys.items()
         return {".".join((*self.inner, name)): answers[key] for name, key in keys if key in answers}
+
+
+def is_due(pause: PauseInfo) -> bool:
+    """Say whether a deadline has passed, or a timer is so near that the process can wait for it."""
+    if pause.due is None:
+        return False
+    return pause.due <= now() + (_NEAR if pause.reason == "timer" else timedelta(0))
+
+
+def next_due(pauses: Iterable[PauseInfo]) -> datetime | None:
+    """Return the first deadline or time of a timer."""
+    return min((pause.due for pause in pauses if pause.due is not None), default=None)
 
 
 def open_questions(store: Checkpointer, workflow_id: str) -> list[Question]:
@@ -107,6 +128,7 @@ def record_answers(
 
     Raises:
         WorkflowError: there is no such question, or it has another answer.
+        InvalidAnswerError: an answer is not of the type that the question asks for.
         ValueError: the question needs several answers at once.
         TypeError: a value cannot be stored.
     """
@@ -130,13 +152,29 @@ def record_answers(
                 "there is no step to keep the answer with. Pass it to run(), with all others of that graph.",
                 workflow_id=workflow_id,
             )
-        own = question.own(answers)
+        own, schemas = question.own(answers), question.pause.schemas or {}
+        if question.step.answer is None:
+            _refuse_late(workflow_id, question, given[0])
+        for name, key in question.pause.response_keys.items():
+            check(key, answers[key], schemas.get(name))
         if question.step.answer is None:
             written.append(store.encoding.answer(question.step, own, by))
         elif any(_is_unlike(store, question.step.answer.get(n), value) for n, value in own.items()):
             raise answered(workflow_id, given[0])
     if written:
         store.backend.put_answers(written)
+
+
+def _refuse_late(workflow_id: str, question: Question, key: str) -> None:
+    """Raise WorkflowError for an answer after the deadline; a timer may be answered at any time."""
+    pause = question.pause
+    if pause.reason != "timer" and pause.due is not None and pause.due <= now():
+        otherwise = "the run fails" if pause.default is None else f"{pause.default} is the answer"
+        raise WorkflowError(
+            f"{key!r} of workflow {workflow_id!r} had to be answered by {pause.due:%Y-%m-%d %H:%M:%S} UTC; "
+            f"{otherwise} when the workflow is run again.",
+            workflow_id=workflow_id,
+        )
 
 
 def _refuse_unasked(

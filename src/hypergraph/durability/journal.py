@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
-from hypergraph.checkpointers import clock
+from hypergraph import clock
 from hypergraph.checkpointers.background import Writer
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.deltas import Added, Grown, Growth
@@ -34,7 +34,13 @@ from hypergraph.engine.lists import items_of
 from hypergraph.engine.plan import ABSENT, Step, inputs_of
 from hypergraph.engine.run import Run, StepOutcome
 from hypergraph.engine.scheduler import equal_outputs, results_of
-from hypergraph.exceptions import AmbiguousStepError, CrashLoopError, WorkerLostError, safe_text
+from hypergraph.exceptions import (
+    AmbiguousStepError,
+    CrashLoopError,
+    WorkerLostError,
+    WorkflowError,
+    safe_text,
+)
 from hypergraph.nodes.options import Replace
 from hypergraph.records import PauseInfo
 from hypergraph.runs.build import decision_text
@@ -244,12 +250,30 @@ class Journal:
             for name, value in before.items()
         ):
             return True
-        del self.waiting[step.name]
+        self.gave_up(step)
+        return False
+
+    def gave_up(self, step: Step) -> bool:
+        """Keep a question and its answer in the history as unused; return whether there was one."""
+        asked = self.waiting.pop(step.name, None)
+        if asked is None:
+            return False
         if self.numbers is not None:
             self.numbers[step.index] = self._next_index()
         self.outbox.append(self.encode(replace(asked, status=StepStatus.STOPPED)))
         self.lowest = min(self.lowest, asked.superstep)
-        return False
+        return True
+
+    def expire(self, step: Step) -> Mapping[str, Any]:
+        """Close a question whose deadline has passed to later answers; return one that was quicker."""
+        asked = self.waiting[step.name]
+        if asked.answer is None:
+            try:
+                self.store.backend.put_answers([self.store.encoding.answer(asked, {}, None)])
+            except WorkflowError:
+                found = self.store.step(asked.workflow_id, asked.index)
+                asked = self.waiting[step.name] = asked if found is None else found
+        return asked.answer or {}
 
     def known_result(self, step: Step, superstep: int) -> Any:
         """Return what a call that must not be repeated has returned, if that is known; else NOT_KNOWN."""
@@ -341,7 +365,7 @@ class Journal:
         if self.waiting and (asked := self.waiting.pop(step.name, None)) is not None:
             superstep, number = asked.superstep, asked.index  # a pause is completed in place
             facts["retry_of"] = asked.retry_of
-            if asked.answer is not None and status is StepStatus.COMPLETED and step.kind == "interrupt":
+            if asked.answer and status is StepStatus.COMPLETED and step.kind == "interrupt":
                 facts["answered_by"], facts["answered_at"] = asked.answered_by, asked.answered_at
         record = _new_record(
             self.claim.workflow_id,
@@ -461,14 +485,19 @@ class Journal:
             self._trouble = error
 
     def close(
-        self, status: WorkflowStatus, *, full: bool, code: NewWorkflow | None = None
+        self,
+        status: WorkflowStatus,
+        *,
+        full: bool,
+        code: NewWorkflow | None = None,
+        due: datetime | None = None,
     ) -> tuple[int, ...]:
         """Write down how the run ended; return the indexes of the steps that became durable."""
         self.is_closed = True
         duration = (self.run.stopped_at - self.run.started) * 1000 + self.active_time
         if self._trouble is not None:
             raise self._trouble
-        self.flush(status=status, duration_ms=duration, full=full, code=code)
+        self.flush(status=status, duration_ms=duration, full=full, code=code, due=due)
         if self.writer is not None:
             self.writer.drain(self.claim)
         return (*self._reported(), *self.on_their_way)
@@ -569,6 +598,8 @@ def _uncommon(outcome: StepOutcome) -> dict[str, Any]:
     facts: dict[str, Any] = {}
     if outcome.cached:
         facts["cached"] = True
+    if outcome.expired:
+        facts["expired"] = True
     if outcome.attempts > 1:
         facts["attempt"], facts["attempt_errors"] = outcome.attempts, outcome.failed_attempts
     if outcome.inner is not None and outcome.inner.workflow_id is not None:

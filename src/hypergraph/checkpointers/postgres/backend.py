@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from hypergraph.checkpointers.backend import Page
 from hypergraph.checkpointers.base import Checkpointer
-from hypergraph.checkpointers.clock import now
+from hypergraph.clock import now
 from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.postgres.address import address_of
 from hypergraph.checkpointers.postgres.database import Database, database_at

@@ -150,6 +150,7 @@ class WorkflowPart(_Part, tag="workflow"):
     forked_at: _Count | None = None
     tags: dict[str, str] = {}
     crashes: _Versions = {}
+    due: datetime | None = None
     scrambled: bool = False  # steps were put in another order than that of supersteps
     store: bytes | None = None  # of the root, if it is encrypted: the id of the store that it is bound to
 
@@ -291,7 +292,7 @@ def _workflow_part(row: Sequence[Any]) -> WorkflowPart:
     fields = dict(zip(WORKFLOW_COLUMNS, columns, strict=True))
     for name in ("tags", "crashes"):
         fields[name] = json.loads(fields[name] or "{}")
-    for name in ("created_at", "completed_at"):
+    for name in ("created_at", "completed_at", "due"):
         fields[name] = time_of(fields[name])
     fields["graph"] = json.loads(graph or "null")
     fields["node_hashes"] = json.loads(hashes or "{}")
@@ -436,6 +437,7 @@ def _add_workflow(
         "status": part.status.value,
         "created_at": micros(part.created_at),
         "completed_at": micros(part.completed_at),
+        "due": micros(part.due),
         "tags": json.dumps(part.tags) if part.tags else None,
         "crashes": json.dumps(part.crashes) if part.crashes else None,
         "scrambled": int(part.scrambled),

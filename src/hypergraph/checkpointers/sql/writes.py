@@ -250,7 +250,7 @@ def release(connection: Connection, claim: Ownership) -> None:
 
 def commit(connection: Connection, unit: Commit, clock: Clock) -> None:
     """Write one unit."""
-    claim, steps, inputs, at, status, duration, _, running, code = unit
+    claim, steps, inputs, at, status, duration, _, running, code, due = unit
     key, fence = claim.key, claim.fence
     execute = connection.execute
     if (
@@ -278,7 +278,7 @@ def commit(connection: Connection, unit: Commit, clock: Clock) -> None:
             (code.graph_hash, kept.digest, key),
         )
     if status is not None:
-        set_status(connection, key, status, duration, clock)
+        set_status(connection, key, status, duration, clock, due)
     elif duration is not None:
         connection.execute("UPDATE workflows SET duration_ms = ? WHERE key = ?", (duration, key))
 
@@ -307,12 +307,17 @@ def commit_inside(connection: Connection, unit: Commit, database: Database) -> C
     return None
 
 
-def set_status(
-    connection: Connection, key: int, status: WorkflowStatus, duration: float | None, clock: Clock
+def set_status(  # noqa: PLR0917 - the columns that go with a status
+    connection: Connection,
+    key: int,
+    status: WorkflowStatus,
+    duration: float | None,
+    clock: Clock,
+    due: datetime | None = None,
 ) -> None:
     """Change the status; a workflow that completed has its crashes reset."""
     ended = micros(clock()) if status in FINISHED else None
-    changes = {"status": status.value, "ended": ended, "duration": duration, "key": key}
+    changes = {"status": status.value, "ended": ended, "duration": duration, "due": micros(due), "key": key}
     connection.execute(STATUS, changes)
     if status is WorkflowStatus.COMPLETED:
         connection.execute("DELETE FROM intents WHERE workflow = ?", (key,))

@@ -13,7 +13,7 @@ from time import monotonic, sleep
 from typing import TypeVar
 
 from hypergraph.checkpointers import fault_points
-from hypergraph.checkpointers.clock import now
+from hypergraph.clock import now
 from hypergraph.checkpointers.errors import BAD_ROW, translated
 from hypergraph.checkpointers.os_fork import watch
 from hypergraph.checkpointers.sqlite.locks import LockFile
