@@ -38,6 +38,7 @@ MAY_WAIT = {
     "runners/async_.py",  # the runner that has an event loop
     "runners/sync_on_loop.py",  # the one that has none, while executors work for it
     "cli/execution.py",  # a command that runs a graph waits for it
+    "cli/due.py",  # and so does one that watches timers
     "demo/approve.py",  # an example of use: it awaits what users await
     "demo/story.py",
     "ui/actions.py",  # the server of the page: it runs graphs on a loop of their own,

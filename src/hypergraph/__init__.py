@@ -76,8 +76,8 @@ if TYPE_CHECKING:
 # The public names of each module.
 _NAMES = {
     "nodes": (
-        "node route ifelse interrupt pause_until pause_for HyperNode FunctionNode GraphNode GateNode RouteNode "
-        "IfElseNode InterruptNode TimerNode END NodeContext Replace RetryPolicy"
+        "node route ifelse interrupt pause_until pause_for HyperNode FunctionNode GraphNode GateNode "
+        "RouteNode IfElseNode InterruptNode TimerNode END NodeContext Replace RetryPolicy"
     ),
     "graph": "Graph chain InputSpec",
     "runners": "BaseRunner SyncRunner AsyncRunner ErrorHandling",

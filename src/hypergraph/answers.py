@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 import json
+import math
 import re
 import types
 import typing
@@ -68,6 +69,7 @@ def schema_of(declared: Any) -> Schema | None:
         return None
     from msgspec import inspect
 
+    found: Schema | None
     try:
         found = _schema(inspect.type_info(wanted), _DEEPEST)
     except Exception:  # a class that nothing is known of: any answer is left to the graph
@@ -83,7 +85,7 @@ def without_none(declared: Any) -> Any:
     return typing.Union[tuple(members)] if members else None  # noqa: UP007 - made at run time
 
 
-def _schema(info: Any, depth: int) -> Schema:  # noqa: PLR0911, PLR0912 - one line for each kind of type
+def _schema(info: Any, depth: int) -> Schema:  # noqa: PLR0912 - one line for each kind of type
     kind = type(info).__name__
     if depth == 0:
         return {}
@@ -146,7 +148,7 @@ def _of_fields(info: Any, depth: int) -> Schema:
     }
 
 
-def _of_model(kind: Any) -> Schema | None:
+def _of_model(kind: Any) -> Any:
     """Return the schema of a pydantic model with its definitions put in place."""
     describe = getattr(kind, "model_json_schema", None)
     if describe is None:
@@ -186,6 +188,8 @@ def check(key: str, value: Any, schema: Schema | None) -> None:
 
 def plain(value: Any) -> Any:
     """Return a value as JSON has it: fields of objects by name, members of an Enum as their values."""
+    if value is None or (isinstance(value, (str, int, float)) and not isinstance(value, enum.Enum)):
+        return value
     import msgspec  # loaded on first use: most graphs ask nothing
 
     try:
@@ -201,7 +205,7 @@ def _dumped(value: Any) -> Any:
     return dump(mode="json")
 
 
-def _problems(value: Any, schema: Schema, place: str) -> Iterator[tuple[str, str]]:  # noqa: PLR0912 - a rule each
+def _problems(value: Any, schema: Schema, place: str) -> Iterator[tuple[str, str]]:
     shown = preview(value)
     choices = schema.get("anyOf") or schema.get("oneOf")
     if choices:
@@ -253,7 +257,7 @@ def _wrong_text(value: str, schema: Schema, shown: str) -> Iterator[str]:
 
 
 def _wrong_number(value: float, schema: Schema, shown: str) -> Iterator[str]:
-    if value != value or value in (float("inf"), float("-inf")):
+    if not math.isfinite(value):
         yield f"must be a finite number, not {shown}"
     if "minimum" in schema and value < schema["minimum"]:
         yield f"must be at least {schema['minimum']}, not {shown}"
@@ -357,12 +361,14 @@ def converted(key: str, value: Any, declared: Any) -> Any:
         InvalidAnswerError: it does not fit.
     """
     wanted = without_none(declared)
-    if wanted is None or isinstance(wanted, str) or (isinstance(wanted, type) and type(value) is wanted):
+    if wanted is None or isinstance(wanted, str):
         return value
     schema = schema_of(declared)
     if schema is None:
         return value
     check(key, value, schema)
+    if isinstance(wanted, type) and type(value) is wanted:
+        return value
     import msgspec  # as above
 
     validate = getattr(wanted, "model_validate", None)

@@ -26,7 +26,7 @@ from hypergraph.checkpointers.names import check_tags, check_workflow_id
 from hypergraph.checkpointers.overview import Overview, overview_of
 from hypergraph.checkpointers.policy import CheckpointPolicy
 from hypergraph.checkpointers.query import Moment, Query, Status, checked_limit, moment, parse
-from hypergraph.checkpointers.questions import Question, open_questions, record_answers
+from hypergraph.checkpointers.questions import Question, due_runs, open_questions, record_answers
 from hypergraph.checkpointers.records import (
     FINISHED,
     Checkpoint,
@@ -316,6 +316,13 @@ class Checkpointer:
         A question with `step.answer` has been answered, and is used when the workflow is run again.
         """
         return open_questions(self, workflow_id)
+
+    def due_runs(self, graph: str | None = None) -> list[Workflow]:
+        """Return what to run because a deadline has passed or a timer is due, oldest first.
+
+        These are workflows, and items of maps, which can be run by themselves under their own ids.
+        """
+        return due_runs(self, graph)
 
     async def list_questions(self, workflow_id: str) -> list[Question]:
         """Return the open questions of a workflow, those of its nested graphs and items included."""

@@ -13,7 +13,6 @@ from zlib import crc32
 
 from hypergraph import values  # a serializer is loaded on first access
 from hypergraph.checkpointers.artifacts import ArtifactRef, ArtifactStore
-from hypergraph.clock import now
 from hypergraph.checkpointers.deltas import LEAST, Added, Grown, Growth, Stands, applied, stands
 from hypergraph.checkpointers.records import (
     ANSWER,
@@ -30,6 +29,7 @@ from hypergraph.checkpointers.records import (
     owned,
 )
 from hypergraph.checkpointers.status import StepStatus
+from hypergraph.clock import now
 from hypergraph.exceptions import CheckpointError, DecryptionError
 from hypergraph.records import PauseInfo
 from hypergraph.values.codecs import CodecChain
@@ -157,7 +157,7 @@ class Encoding:
         payloads, versions, lost = [], record.output_versions, record.lost
         if record.status is not StepStatus.COMPLETED:
             growth = None  # only results are extended
-        if record.values or lost or record.pause is not None:
+        if record.values or lost or record.pause is not None or record.answer is not None:
             place = Place(record.workflow_id, record.superstep, record.index, record.node_name, artifact)
             for name, value in (record.values or {}).items():
                 if name not in lost:

@@ -13,7 +13,6 @@ from typing import Any, Self, TypeVar
 
 from hypergraph.checkpointers.backend import START, Backend, Owner, Page, Position, StepOutline, position_of
 from hypergraph.checkpointers.base import Checkpointer
-from hypergraph.clock import now
 from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.names import changed, check_workflow_id, moved
 from hypergraph.checkpointers.policy import CheckpointPolicy
@@ -44,6 +43,7 @@ from hypergraph.checkpointers.records import (
 )
 from hypergraph.checkpointers.sqlite.locks import HOST
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
+from hypergraph.clock import now
 from hypergraph.display import plural
 from hypergraph.values.graphs import Graphs
 
@@ -162,6 +162,17 @@ class MemoryBackend(Backend):
             row.set_status(status)
             row.fence += 1
             self._keep_limit()
+
+    def settle_map(self, workflow_id: str) -> None:
+        """Bring a paused map up to date after one of its items ran by itself."""
+        with self._lock:
+            row = self._rows.get(workflow_id)
+            if row is None or row.owner_since is not None or row.workflow.status is not WorkflowStatus.PAUSED:
+                return
+            items = [each.workflow for each in self._rows.values() if each.workflow.parent_id == workflow_id]
+            is_over = all(item.status is WorkflowStatus.COMPLETED for item in items)
+            due = min((item.due for item in items if item.due is not None), default=None)
+            row.set_status(WorkflowStatus.COMPLETED if is_over else WorkflowStatus.PAUSED, due)
 
     def set_tags(self, workflow_id: str, changes: Mapping[str, str | None]) -> dict[str, str]:
         """Set tags of a workflow, remove those under None, and return what it has then."""

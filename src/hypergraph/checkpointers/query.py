@@ -10,8 +10,8 @@ from enum import Enum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hypergraph.clock import now
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
+from hypergraph.clock import now
 from hypergraph.display import did_you_mean
 
 if TYPE_CHECKING:

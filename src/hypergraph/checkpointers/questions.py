@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from hypergraph.checkpointers.base import Checkpointer
 
 _NEAR = timedelta(seconds=60)  # a timer that is due so soon is waited for in the process
+_ITEM = re.compile(r"item-(0|[1-9][0-9]*)")
 _UNFINISHED = frozenset(WorkflowStatus) - {WorkflowStatus.COMPLETED}
 
 
@@ -64,20 +66,64 @@ def next_due(pauses: Iterable[PauseInfo]) -> datetime | None:
     return min((pause.due for pause in pauses if pause.due is not None), default=None)
 
 
-def open_questions(store: Checkpointer, workflow_id: str) -> list[Question]:
-    """Return the open questions of a workflow, of one moment; none if there is no such workflow."""
+def due_runs(store: Checkpointer, graph: str | None = None) -> list[Workflow]:
+    """Return what is to be run because a deadline has passed or a timer is due: workflows, or items of maps.
+
+    An item can be run by itself, so that the list of its map is not needed.
+    """
+    found = store.backend.find(Query(graph=graph, limit=None, due=now()))[0][::-1]
+    runs: list[Workflow] = []
+    for workflow in found:
+        items = [] if workflow.step_count else due_items(store, workflow.id)
+        runs += items or [workflow]
+    return runs
+
+
+def due_items(store: Checkpointer, workflow_id: str) -> list[Workflow]:
+    """Return the items of a map whose deadline or time has come."""
+    return store.backend.find(Query(parent=workflow_id, limit=None, due=now()))[0][::-1]
+
+
+def open_questions(
+    store: Checkpointer, workflow_id: str, keys: Iterable[str] | None = None
+) -> list[Question]:
+    """Return the open questions of a workflow, of one moment; none if there is no such workflow.
+
+    With `keys`, those of other items of a map are left out.
+    """
 
     def read(view: Checkpointer) -> list[Question]:
         workflow = view.backend.read_workflow(workflow_id)
-        return [] if workflow is None else list(_questions(view, workflow, ()))
+        wanted = None if keys is None else _heads(keys)
+        return [] if workflow is None else list(_questions(view, workflow, (), wanted))
 
     return store.snapshot(read)
 
 
-def _questions(store: Checkpointer, workflow: Workflow, path: tuple[str, ...]) -> Iterator[Question]:
+def _heads(keys: Iterable[str]) -> set[str] | None:
+    """Return the items that keys are about, None if one is about anything else."""
+    heads = {key.partition(".")[0] for key in keys if isinstance(key, str)}
+    return heads if heads and all(_ITEM.fullmatch(head) for head in heads) else None
+
+
+def _below(store: Checkpointer, workflow: Workflow, items: Collection[str] | None) -> list[Workflow]:
+    """Return the unfinished runs below a workflow, or the items of a map that are asked for."""
+    if items is not None and not workflow.step_count:
+        named = [store.backend.read_workflow(f"{workflow.id}/{item}") for item in sorted(items)]
+        return [child for child in named if child is not None and child.status in _UNFINISHED]
+    found, _, _ = store.backend.find(Query(_UNFINISHED, parent=workflow.id, limit=None))
+    return found
+
+
+def _questions(
+    store: Checkpointer,
+    workflow: Workflow,
+    path: tuple[str, ...],
+    items: Collection[str] | None = None,
+) -> Iterator[Question]:
     if workflow.status is WorkflowStatus.COMPLETED:
         return
-    found, _, _ = store.backend.find(Query(_UNFINISHED, parent=workflow.id, limit=None))
+    found = _below(store, workflow, items)
     below = sorted(found, key=lambda child: (child.parent_superstep or 0, child.item or 0, child.id))
     for step in _asking(store, workflow.id):
         inside = [child for child in below if child.node_name == step.node_name and child.item is None]
@@ -132,10 +178,10 @@ def record_answers(
         ValueError: the question needs several answers at once.
         TypeError: a value cannot be stored.
     """
-    questions = open_questions(store, workflow_id)
+    questions = open_questions(store, workflow_id, answers)
     for key in answers:
         if not any(key in question.keys for question in questions):
-            _refuse_unasked(store, workflow_id, (key, answers[key]), questions)
+            _refuse_unasked(store, workflow_id, (key, answers[key]), open_questions(store, workflow_id))
     written = []
     for question in questions:
         given = [key for key in question.keys if key in answers]

@@ -10,10 +10,10 @@ from functools import wraps
 from itertools import islice
 from typing import Any, NamedTuple, TypedDict, TypeVar
 
-from hypergraph.clock import now
 from hypergraph.checkpointers.deltas import stands
 from hypergraph.checkpointers.policy import CheckpointPolicy
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
+from hypergraph.clock import now
 from hypergraph.display import Table, as_html, as_text, execution_time, first_line, jsonable, plural, run_time
 from hypergraph.exceptions import (
     CheckpointError,

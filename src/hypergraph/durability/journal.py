@@ -250,19 +250,12 @@ class Journal:
             for name, value in before.items()
         ):
             return True
-        self.gave_up(step)
-        return False
-
-    def gave_up(self, step: Step) -> bool:
-        """Keep a question and its answer in the history as unused; return whether there was one."""
-        asked = self.waiting.pop(step.name, None)
-        if asked is None:
-            return False
+        del self.waiting[step.name]
         if self.numbers is not None:
             self.numbers[step.index] = self._next_index()
         self.outbox.append(self.encode(replace(asked, status=StepStatus.STOPPED)))
         self.lowest = min(self.lowest, asked.superstep)
-        return True
+        return False
 
     def expire(self, step: Step) -> Mapping[str, Any]:
         """Close a question whose deadline has passed to later answers; return one that was quicker."""
@@ -365,7 +358,9 @@ class Journal:
         if self.waiting and (asked := self.waiting.pop(step.name, None)) is not None:
             superstep, number = asked.superstep, asked.index  # a pause is completed in place
             facts["retry_of"] = asked.retry_of
-            if asked.answer and status is StepStatus.COMPLETED and step.kind == "interrupt":
+            if asked.answer and status is not StepStatus.PAUSED and step.kind == "interrupt":
+                if status is StepStatus.FAILED:
+                    facts["answer"] = asked.answer  # it was not of the type that the code asks for by now
                 facts["answered_by"], facts["answered_at"] = asked.answered_by, asked.answered_at
         record = _new_record(
             self.claim.workflow_id,

@@ -324,6 +324,8 @@ class WorkflowRecorder:
         finally:
             self.store.backend.release(journal.claim)
             self.store.backend.retain(journal.claim.workflow_id, self.store.policy, self.store.encoding)
+            if self.batch is not None and _is_outermost(run):
+                self.store.backend.settle_map(self.batch)
 
     def _code_since(self, run: Run) -> NewWorkflow | None:
         """Return the code to record after nodes ran again."""

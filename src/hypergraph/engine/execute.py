@@ -20,7 +20,6 @@ from hypergraph.engine.scheduler import ASKED, differs
 from hypergraph.exceptions import (
     CancellationError,
     CheckpointError,
-    InvalidAnswerError,
     NodeTimeoutError,
     NotPicklableError,
     QuestionExpiredError,
@@ -441,9 +440,9 @@ async def _ask(run: Run, step: Step, superstep: int, outcome: StepOutcome) -> An
     outputs = step.outputs
     if all(name in run.answers for name in outputs):
         answers = tuple(run.answers.pop(name) for name in outputs)
-        fitting = _as_declared(run, step, answers)
-        if fitting is not None and (run.journal is None or run.journal.asks_the_same(step)):
-            return fitting[0] if step.output is not None else fitting
+        if run.journal is None or run.journal.asks_the_same(step):
+            answers = step.node.as_answers(answers)
+            return answers[0] if step.output is not None else answers
     before = _asked_before(run, step)
     if isinstance(step.node, TimerNode):
         return await _wait(run, step, superstep, outcome, before)
@@ -454,18 +453,6 @@ async def _ask(run: Run, step: Step, superstep: int, outcome: StepOutcome) -> An
     if answer is not NO_ANSWER:
         return answer
     raise PauseExecution(_question(run, step, before))
-
-
-def _as_declared(run: Run, step: Step, answers: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """Return answers as the types that the question asks for today; None if a stored one does not fit."""
-    try:
-        return step.node.as_answers(answers)  # type: ignore[no-any-return]  # of an InterruptNode
-    except InvalidAnswerError as error:
-        if run.journal is None or not run.journal.gave_up(step):
-            raise
-        text = f"The answer to node {run.path_of(step.name)!r} was not used, and it asks again: {error}"
-        warnings.warn(text, UserWarning, stacklevel=2)
-        return None
 
 
 def _asked_before(run: Run, step: Step) -> PauseInfo | None:
@@ -518,7 +505,7 @@ async def _wait(
         if clock() >= context.halt_at:
             raise context.halt_error(run.path_of(step.name), was_executing=True)
     outcome.waited += clock() - started
-    return due  # type: ignore[no-any-return]  # of a TimerNode
+    return due
 
 
 async def _handle(run: Run, step: Step, superstep: int, outcome: StepOutcome) -> Any:

@@ -7,7 +7,7 @@ from datetime import timedelta
 from functools import cached_property
 from typing import Any, Self
 
-from hypergraph.answers import Schema, converted, schema_of
+from hypergraph.answers import Schema, converted, schema_of, without_none
 from hypergraph.nodes.function import FunctionNode
 from hypergraph.nodes.names import Names, as_names, got
 from hypergraph.nodes.signature import MISSING
@@ -85,9 +85,8 @@ class InterruptNode(FunctionNode):
     @cached_property
     def answer_types(self) -> dict[str, Any]:
         """The declared type of each answer, as far as there is one."""
-        if self.answer is MISSING:
-            return self.output_annotation
-        return self._output_types(self.answer)
+        declared = self.signature.hints.get("return") if self.answer is MISSING else self.answer
+        return self._output_types(without_none(declared))
 
     @cached_property
     def answer_schemas(self) -> dict[str, Schema]:

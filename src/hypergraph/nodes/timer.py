@@ -35,9 +35,7 @@ class TimerNode(InterruptNode):
         wait_for: Names = None,
         hide: bool = False,
     ) -> None:
-        super().__init__(
-            source, name, output_name, answer=datetime, emit=emit, wait_for=wait_for, hide=hide
-        )
+        super().__init__(source, name, output_name, answer=datetime, emit=emit, wait_for=wait_for, hide=hide)
         if len(self.data_outputs) != 1:
             raise ValueError(f"Timer {self.name!r} has one output, the moment at which it is due.")
         self.__dict__.update(relative=relative, hold=_checked_hold(hold))

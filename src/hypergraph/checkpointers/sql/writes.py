@@ -334,6 +334,11 @@ def change_status(
     connection.execute(_RAISE, (key,))
 
 
+def settle_map(connection: Connection, workflow_id: str, clock: Clock) -> None:
+    """Complete a paused map without owner whose items have completed; else note when it is due next."""
+    connection.execute(_SETTLE, {"id": workflow_id, "ended": micros(clock())})
+
+
 def set_tags(connection: Connection, workflow_id: str, changes: Mapping[str, str | None]) -> dict[str, str]:
     """Set and remove tags; return those that the workflow has then."""
     row = connection.execute(connection.dialect.tags, (workflow_id,)).fetchone()
@@ -420,6 +425,16 @@ def create(
     insert(connection, workflow_id, new, time, inputs)
 
 
+_OPEN = (
+    "EXISTS (SELECT 1 FROM workflows AS item WHERE item.parent_id = :id "
+    "AND item.status IN ('active', 'failed', 'paused', 'stopped', 'partial'))"
+)
+_SETTLE = (
+    f"UPDATE workflows SET due = (SELECT min(item.due) FROM workflows AS item WHERE item.parent_id = :id), "  # noqa: S608 - fixed names
+    f"status = CASE WHEN {_OPEN} THEN status ELSE 'completed' END, "
+    f"completed_at = CASE WHEN {_OPEN} THEN completed_at ELSE :ended END "
+    "WHERE id = :id AND status = 'paused' AND owner_pid IS NULL"
+)
 _STILL_PAUSED = (
     "UPDATE steps SET status = status WHERE workflow = ? AND superstep = ? AND node = ? AND status = 'paused'"
 )
