@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
-from hypergraph.checkpointers import clock
+from hypergraph import clock
 from hypergraph.checkpointers.background import Writer
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.deltas import Added, Grown, Growth
@@ -39,6 +39,7 @@ from hypergraph.exceptions import (
     CheckpointError,
     CrashLoopError,
     WorkerLostError,
+    WorkflowError,
     safe_text,
 )
 from hypergraph.nodes.options import Replace
@@ -273,6 +274,17 @@ class Journal:
         self.lowest = min(self.lowest, asked.superstep)
         return False
 
+    def expire(self, step: Step) -> Mapping[str, Any]:
+        """Close a question whose deadline has passed to later answers; return one that was quicker."""
+        asked = self.waiting[step.name]
+        if asked.answer is None:
+            try:
+                self.store.backend.put_answers([self.store.encoding.answer(asked, {}, None)])
+            except WorkflowError:
+                found = self.store.step(asked.workflow_id, asked.index)
+                asked = self.waiting[step.name] = asked if found is None else found
+        return asked.answer or {}
+
     def known_result(self, step: Step, superstep: int) -> Any:
         """Return what a call that must not be repeated has returned, if that is known; else NOT_KNOWN."""
         return self.intents.result_of(step, superstep)
@@ -364,7 +376,9 @@ class Journal:
         if self.waiting and (asked := self.waiting.pop(step.name, None)) is not None:
             superstep, number = asked.superstep, asked.index  # a pause is completed in place
             facts["retry_of"] = asked.retry_of
-            if asked.answer is not None and status is StepStatus.COMPLETED and step.kind == "interrupt":
+            if asked.answer and status is not StepStatus.PAUSED and step.kind == "interrupt":
+                if status is StepStatus.FAILED:
+                    facts["answer"] = asked.answer  # it was not of the type that the code asks for by now
                 facts["answered_by"], facts["answered_at"] = asked.answered_by, asked.answered_at
         record = _new_record(
             self.claim.workflow_id,
@@ -496,7 +510,12 @@ class Journal:
             self._trouble = error
 
     def close(
-        self, status: WorkflowStatus, *, full: bool, code: NewWorkflow | None = None
+        self,
+        status: WorkflowStatus,
+        *,
+        full: bool,
+        code: NewWorkflow | None = None,
+        due: datetime | None = None,
     ) -> tuple[int, ...]:
         """Write down how the run ended; return the indexes of the steps that became durable."""
         self.is_closed = True
@@ -505,7 +524,7 @@ class Journal:
             raise self._trouble
         if self.is_detached:
             return ()
-        self.flush(status=status, duration_ms=duration, full=full, code=code)
+        self.flush(status=status, duration_ms=duration, full=full, code=code, due=due)
         if self.writer is not None:
             self.writer.drain(self.claim)
         return (*self._reported(), *self.on_their_way)
@@ -614,6 +633,8 @@ def _uncommon(outcome: StepOutcome) -> dict[str, Any]:
     facts: dict[str, Any] = {}
     if outcome.cached:
         facts["cached"] = True
+    if outcome.expired:
+        facts["expired"] = True
     if outcome.attempts > 1:
         facts["attempt"], facts["attempt_errors"] = outcome.attempts, outcome.failed_attempts
     if outcome.inner is not None and outcome.inner.workflow_id is not None:

@@ -14,7 +14,8 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
-from hypergraph.checkpointers import clock, fault_points
+from hypergraph import clock
+from hypergraph.checkpointers import fault_points
 from hypergraph.checkpointers.os_fork import watch
 from hypergraph.checkpointers.postgres import commits
 from hypergraph.checkpointers.postgres.address import Address

@@ -332,6 +332,11 @@ class SqlBackend(Backend):
         """Add answers to steps that wait for one; see `Backend.put_answers`."""
         self.database.write(lambda connection: writes.put_answers(connection, answers))
 
+    def settle_map(self, workflow_id: str) -> None:
+        """Bring a paused map up to date after one of its items ran by itself, in one statement."""
+        database = self.database
+        database.write(lambda connection: writes.settle_map(connection, workflow_id, database.now))
+
     def set_tags(self, workflow_id: str, changes: Mapping[str, str | None]) -> dict[str, str]:
         """Set tags of a workflow, remove those under None, and return what it has then."""
         return self.database.write(lambda connection: writes.set_tags(connection, workflow_id, changes))

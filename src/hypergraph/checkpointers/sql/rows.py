@@ -230,7 +230,7 @@ _EXTRA_KINDS: dict[str, tuple[type, ...]] = {
     "attempt_errors": (list,),
     "waited_ms": (float, int),
     **dict.fromkeys(("child_workflow_id", "traceback", "answered_by", "answered_at", "seal"), (str,)),
-    **dict.fromkeys(("partial", "replayed", "no_values"), (bool,)),
+    **dict.fromkeys(("partial", "replayed", "no_values", "expired"), (bool,)),
 }
 
 
@@ -297,6 +297,7 @@ INTENT = f"{inserting('intents', _INTENT_COLUMNS)} {replacing(_INTENT_COLUMNS, S
 COUNT_AGAIN = "DELETE FROM lengths WHERE workflow = ? AND counted > ?"
 STATUS = (
     "UPDATE workflows SET status = :status, completed_at = :ended, "
+    "due = CASE WHEN :status = 'active' THEN due ELSE :due END, "
     "duration_ms = coalesce(:duration, duration_ms), "
     "owner_pid = CASE WHEN :status = 'active' THEN owner_pid END, "
     "crashes = CASE WHEN :status = 'completed' THEN NULL ELSE crashes END WHERE key = :key"

@@ -159,6 +159,7 @@ class WorkflowPart(_Part, tag="workflow"):
     forked_at: _Count | None = None
     tags: dict[str, str] = {}
     crashes: _Versions = {}
+    due: datetime | None = None
     scrambled: bool = False  # steps were put in another order than that of supersteps
     store: bytes | None = None  # of the root, if it is encrypted: the id of the store that it is bound to
 
@@ -300,7 +301,7 @@ def _workflow_part(row: Sequence[Any]) -> WorkflowPart:
     fields = dict(zip(WORKFLOW_COLUMNS, columns, strict=True))
     for name, kind in (("tags", str), ("crashes", int)):
         fields[name] = mapping_of(parsed(fields[name] or "{}"), kind)
-    for name in ("created_at", "completed_at"):
+    for name in ("created_at", "completed_at", "due"):
         fields[name] = time_of(fields[name])
     fields["graph"] = parsed(graph or "null")
     fields["node_hashes"] = mapping_of(parsed(hashes or "{}"), str)
@@ -445,6 +446,7 @@ def _add_workflow(
         "status": part.status.value,
         "created_at": micros(part.created_at),
         "completed_at": micros(part.completed_at),
+        "due": micros(part.due),
         "tags": json.dumps(part.tags) if part.tags else None,
         "crashes": json.dumps(part.crashes) if part.crashes else None,
         "scrambled": int(part.scrambled),

@@ -251,7 +251,7 @@ def release(connection: Connection, claim: Ownership) -> None:
 
 def commit(connection: Connection, unit: Commit, clock: Clock) -> None:
     """Write one unit."""
-    claim, steps, inputs, at, status, duration, _, running, code = unit
+    claim, steps, inputs, at, status, duration, _, running, code, due = unit
     key, fence = claim.key, claim.fence
     execute = connection.execute
     if (
@@ -279,7 +279,7 @@ def commit(connection: Connection, unit: Commit, clock: Clock) -> None:
             (code.graph_hash, kept.digest, key),
         )
     if status is not None:
-        set_status(connection, key, status, duration, clock)
+        set_status(connection, key, status, duration, clock, due)
     elif duration is not None:
         connection.execute("UPDATE workflows SET duration_ms = ? WHERE key = ?", (duration, key))
 
@@ -308,12 +308,17 @@ def commit_inside(connection: Connection, unit: Commit, database: Database) -> C
     return None
 
 
-def set_status(
-    connection: Connection, key: int, status: WorkflowStatus, duration: float | None, clock: Clock
+def set_status(  # noqa: PLR0917 - the columns that go with a status
+    connection: Connection,
+    key: int,
+    status: WorkflowStatus,
+    duration: float | None,
+    clock: Clock,
+    due: datetime | None = None,
 ) -> None:
     """Change the status; a workflow that completed has its crashes reset."""
     ended = micros(clock()) if status in FINISHED else None
-    changes = {"status": status.value, "ended": ended, "duration": duration, "key": key}
+    changes = {"status": status.value, "ended": ended, "duration": duration, "due": micros(due), "key": key}
     connection.execute(STATUS, changes)
     if status is WorkflowStatus.COMPLETED:
         connection.execute("DELETE FROM intents WHERE workflow = ?", (key,))
@@ -328,6 +333,11 @@ def change_status(
         raise unknown(workflow_id)
     set_status(connection, key, status, None, database.now)
     connection.execute(_RAISE, (key,))
+
+
+def settle_map(connection: Connection, workflow_id: str, clock: Clock) -> None:
+    """Complete a paused map without owner whose items have completed; else note when it is due next."""
+    connection.execute(_SETTLE, {"id": workflow_id, "ended": micros(clock())})
 
 
 def set_tags(connection: Connection, workflow_id: str, changes: Mapping[str, str | None]) -> dict[str, str]:
@@ -416,6 +426,16 @@ def create(
     insert(connection, workflow_id, new, time, inputs)
 
 
+_OPEN = (
+    "EXISTS (SELECT 1 FROM workflows AS item WHERE item.parent_id = :id "
+    "AND item.status IN ('active', 'failed', 'paused', 'stopped', 'partial'))"
+)
+_SETTLE = (
+    f"UPDATE workflows SET due = (SELECT min(item.due) FROM workflows AS item WHERE item.parent_id = :id), "  # noqa: S608 - fixed names
+    f"status = CASE WHEN {_OPEN} THEN status ELSE 'completed' END, "
+    f"completed_at = CASE WHEN {_OPEN} THEN completed_at ELSE :ended END "
+    "WHERE id = :id AND status = 'paused' AND owner_pid IS NULL"
+)
 _STILL_PAUSED = (
     "UPDATE steps SET status = status WHERE workflow = ? AND superstep = ? AND node = ? AND status = 'paused'"
 )

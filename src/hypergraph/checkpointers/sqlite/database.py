@@ -12,7 +12,6 @@ from time import monotonic, sleep
 from typing import TypeVar
 
 from hypergraph.checkpointers import fault_points
-from hypergraph.checkpointers.clock import now
 from hypergraph.checkpointers.errors import BAD_ROW, translated
 from hypergraph.checkpointers.os_fork import watch
 from hypergraph.checkpointers.sqlite.locks import LockFile
@@ -26,6 +25,7 @@ from hypergraph.checkpointers.sqlite.reading import (
     needs_recovery,
     reader_at,
 )
+from hypergraph.clock import now
 from hypergraph.exceptions import CheckpointError, StoreUnavailableError
 
 T = TypeVar("T")
