@@ -396,7 +396,7 @@ class WorkflowRecorder:
         try:
             self.store.backend.release(journal.claim)
             self.store.backend.retain(journal.claim.workflow_id, self.store.policy, self.store.encoding)
-            if self.batch is not None and _is_outermost(run):
+            if self.batch is not None and _is_outermost(journal.run):
                 self.store.backend.settle_map(self.batch)
         except CheckpointError as error:
             if not self.tolerate(error):
