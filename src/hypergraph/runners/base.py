@@ -309,7 +309,7 @@ class BaseRunner(ABC):
     ) -> _Known:
         """Return the inputs of a run, given and stored, and its recorder; reads the store."""
         given = merged_inputs(graph, values, inputs, options)
-        if graph.has_interrupts:
+        if isinstance(graph, Graph) and graph.has_interrupts:
             check_answers(graph, given)
         recorder = self._recorder(graph, options)
         if recorder is not None:
