@@ -215,7 +215,7 @@ def standing_still(
             continue
         writes = {x: latest[x] for x in p.outputs if x in latest}
         made = {x: v for x, (n, v) in writes.items() if n == p.name and x not in p.append}
-        made |= dict.fromkeys(p.append, []) if p.name in run.last else {}
+        made |= {name: [] for name in p.append} if p.name in run.last else {}
         values = tuple(made.values())
         kind = "gate" if p.kind == "gate" else "node"
         targets = tuple(t for t in p.targets if t in anew)
