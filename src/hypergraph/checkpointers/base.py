@@ -26,7 +26,7 @@ from hypergraph.checkpointers.names import check_tags, check_workflow_id
 from hypergraph.checkpointers.overview import Overview, overview_of
 from hypergraph.checkpointers.policy import CheckpointPolicy
 from hypergraph.checkpointers.query import Moment, Query, Status, checked_limit, moment, parse
-from hypergraph.checkpointers.questions import Question, open_questions, record_answers
+from hypergraph.checkpointers.questions import Question, due_runs, open_questions, record_answers
 from hypergraph.checkpointers.records import (
     FINISHED,
     Checkpoint,
@@ -365,6 +365,13 @@ class Checkpointer:
         """
         return open_questions(self, workflow_id)
 
+    def due_runs(self, graph: str | None = None) -> list[Workflow]:
+        """Return what to run because a deadline has passed or a timer is due, oldest first.
+
+        These are workflows, and items of maps, which can be run by themselves under their own ids.
+        """
+        return due_runs(self, graph)
+
     async def list_questions(self, workflow_id: str) -> list[Question]:
         """Return the open questions of a workflow, those of its nested graphs and items included."""
         return await in_thread(self.questions, workflow_id)
@@ -436,6 +443,7 @@ class Checkpointer:
         parent: str | None = None,
         tag: str | Mapping[str, str] | Iterable[str] | None = None,
         where: str | None = None,
+        due: bool = False,
         limit: int | None = 100,
         cursor: str | None = None,
     ) -> WorkflowList:
@@ -449,6 +457,7 @@ class Checkpointer:
             parent: The children of this workflow; without it, workflows that have no parent.
             tag: "key=value", several of these, or a dict.
             where: Conditions, as in "node:embed duration > 1s" or "duration > 5m".
+            due: Only those with a question whose deadline has passed, or a timer whose time has come.
             limit: At most this many; None for all.
             cursor: The `next_cursor` of the page before.
 
@@ -463,6 +472,7 @@ class Checkpointer:
             parent=parent,
             tag=tag,
             where=where,
+            due=due,
             limit=limit,
             cursor=cursor,
         )
@@ -479,6 +489,7 @@ class Checkpointer:
         parent: str | None = None,
         tag: str | Mapping[str, str] | Iterable[str] | None = None,
         where: str | None = None,
+        due: bool = False,
         limit: int | None = 100,
         cursor: str | None = None,
     ) -> WorkflowList:
@@ -492,6 +503,7 @@ class Checkpointer:
             parent: The children of this workflow; without it, workflows that have no parent.
             tag: "key=value", several of these, or a dict.
             where: Conditions, as in "node:embed duration > 1s" or "duration > 5m".
+            due: Only those with a question whose deadline has passed, or a timer whose time has come.
             limit: At most this many; None for all.
             cursor: The `next_cursor` of the page before.
 
@@ -507,6 +519,7 @@ class Checkpointer:
             parent=parent,
             tag=tag,
             where=where,
+            due=due,
             limit=limit,
             cursor=cursor,
         )
@@ -609,7 +622,8 @@ class Checkpointer:
 
         Raises:
             WorkflowNotFoundError: there is no such workflow.
-            WorkflowError: it does not ask this, or has been answered already; the text says what it asks.
+            WorkflowError: it does not ask this, has been answered already, or its deadline has passed.
+            InvalidAnswerError: the value is not of the type that the question asks for.
             ValueError: the question needs several answers at once; see `answer_all`.
             TypeError: the value cannot be stored.
 

@@ -7,6 +7,7 @@ import warnings
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
+from datetime import datetime
 from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, cast
@@ -14,7 +15,6 @@ from zlib import crc32
 
 from hypergraph import values  # a serializer is loaded on first access
 from hypergraph.checkpointers.artifacts import ArtifactRef, ArtifactStore
-from hypergraph.checkpointers.clock import now
 from hypergraph.checkpointers.deltas import LEAST, Added, Grown, Growth, Stands, applied, stands
 from hypergraph.checkpointers.records import (
     ANSWER,
@@ -33,6 +33,7 @@ from hypergraph.checkpointers.records import (
     owned,
 )
 from hypergraph.checkpointers.status import StepStatus
+from hypergraph.clock import now
 from hypergraph.exceptions import CheckpointError, DecryptionError
 from hypergraph.records import PauseInfo
 from hypergraph.values.codecs import CodecChain
@@ -216,7 +217,7 @@ class Encoding:
         payloads, versions, lost = [], record.output_versions, record.lost
         if record.status is not StepStatus.COMPLETED:
             growth = None  # only results are extended
-        if record.values or lost or record.pause is not None or record.error_attributes:
+        if record.values or lost or record.pause or record.answer is not None or record.error_attributes:
             place = Place(record.workflow_id, record.superstep, record.index, record.node_name, artifact)
             for name, value in (record.values or {}).items():
                 if name not in lost:
@@ -482,6 +483,7 @@ class Encoding:
     def _pause(self, place: Place, record: StepRecord, pause: PauseInfo) -> Payload:
         shown = pause if self.redact is None else redacted_pause(self.redact, record, pause)
         parts = {name: getattr(shown, name) for name in _PAUSE_FIELDS}
+        parts["due"] = None if shown.due is None else shown.due.isoformat()  # readable beside unknown classes
         payload = self.payload(PAUSE, 0, parts, place)
         if payload.data is None:  # the run waits for its answer all the same; what it showed is gone
             payload = self.payload(PAUSE, 0, {**parts, "value": None, "values": None}, place)
@@ -529,7 +531,10 @@ class Encoding:
         parts = found.data if isinstance(found, Undecodable) else found
         if not isinstance(parts, Mapping):
             return PauseInfo(node, "", value=found)
-        return PauseInfo(**{name: parts[name] for name in _PAUSE_FIELDS if name in parts})
+        fields = {name: parts[name] for name in _PAUSE_FIELDS if name in parts}
+        if fields.get("due") is not None:
+            fields["due"] = datetime.fromisoformat(fields["due"])
+        return PauseInfo(**fields)
 
     def _identity(
         self,

@@ -10,10 +10,10 @@ from functools import wraps
 from itertools import islice
 from typing import Any, NamedTuple, TypedDict, TypeVar
 
-from hypergraph.checkpointers.clock import now
 from hypergraph.checkpointers.deltas import stands
 from hypergraph.checkpointers.policy import CheckpointPolicy
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
+from hypergraph.clock import now
 from hypergraph.display import Table, as_html, as_text, execution_time, first_line, jsonable, plural, run_time
 from hypergraph.exceptions import (
     CheckpointError,
@@ -130,6 +130,7 @@ class StepRecord:
     answered_at: str | None = None  # when, as an ISO time in UTC
     error_attributes: dict[str, Any] = field(default_factory=dict)  # of a failure: its plain attributes
     waited_ms: float | None = None  # how long it waited for a worker or a free slot; None if it did not
+    expired: bool = False  # whether its deadline passed, so that the default was the answer
 
     def __post_init__(self) -> None:
         if not self.workflow_id or not self.node_name:
@@ -205,6 +206,7 @@ class Workflow:
     node_hashes: dict[str, str] = field(default_factory=dict)  # of the code of each node
     fingerprint: str | None = None  # of the inputs of an item
     crashes: dict[str, int] = field(default_factory=dict)  # node name -> how often it took the process along
+    due: datetime | None = None  # the first deadline of its questions, or when its first timer fires
     # Given a superstep, or None for all: the steps up to it, without their values.
     load_steps: Callable[[int | None], Iterable[StepRecord]] | None = field(default=None, compare=False)
     load_graph: Callable[[], Graph | None] | None = field(default=None, compare=False)  # reads the structure
@@ -495,6 +497,7 @@ class Commit(NamedTuple):
     code: NewWorkflow | None = (
         None  # the graph and the hashes of its nodes, where they are no longer what they were
     )
+    due: datetime | None = None  # with a status: when the workflow has something to do by itself
 
 
 def each_of(
@@ -521,6 +524,7 @@ class CommitOptions(TypedDict, total=False):
     full: bool
     running: str | None
     code: NewWorkflow | None
+    due: datetime | None
 
 
 def locked(workflow_id: str, pid: int, host: str, since: datetime) -> WorkflowLockedError:

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
-from hypergraph.checkpointers import clock
+from hypergraph import clock
 from hypergraph.checkpointers.background import Writer
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.deltas import Added, Grown, Growth
@@ -39,6 +39,7 @@ from hypergraph.exceptions import (
     CheckpointError,
     CrashLoopError,
     WorkerLostError,
+    WorkflowError,
     safe_text,
 )
 from hypergraph.nodes.options import Replace
@@ -108,6 +109,7 @@ def refuse_crash_loop(claim: Ownership, store: Checkpointer) -> None:
 _new_record = fast_constructor(StepRecord, checks=False)
 _clock = time.perf_counter
 _EARLY = 0.005  # seconds for which a finished step may wait for others, to be committed together
+_LOOKS = 100  # for finished steps, before the thread that writes late waits to be called
 _IDLE = 10.0  # seconds without work after which the thread that writes late ends
 _NEVER = float("inf")
 _NOT_KEPT = "persist=False"
@@ -272,6 +274,17 @@ class Journal:
         self.lowest = min(self.lowest, asked.superstep)
         return False
 
+    def expire(self, step: Step) -> Mapping[str, Any]:
+        """Close a question whose deadline has passed to later answers; return one that was quicker."""
+        asked = self.waiting[step.name]
+        if asked.answer is None:
+            try:
+                self.store.backend.put_answers([self.store.encoding.answer(asked, {}, None)])
+            except WorkflowError:
+                found = self.store.step(asked.workflow_id, asked.index)
+                asked = self.waiting[step.name] = asked if found is None else found
+        return asked.answer or {}
+
     def known_result(self, step: Step, superstep: int) -> Any:
         """Return what a call that must not be repeated has returned, if that is known; else NOT_KNOWN."""
         return self.intents.result_of(step, superstep)
@@ -363,7 +376,9 @@ class Journal:
         if self.waiting and (asked := self.waiting.pop(step.name, None)) is not None:
             superstep, number = asked.superstep, asked.index  # a pause is completed in place
             facts["retry_of"] = asked.retry_of
-            if asked.answer is not None and status is StepStatus.COMPLETED and step.kind == "interrupt":
+            if asked.answer and status is not StepStatus.PAUSED and step.kind == "interrupt":
+                if status is StepStatus.FAILED:
+                    facts["answer"] = asked.answer  # it was not of the type that the code asks for by now
                 facts["answered_by"], facts["answered_at"] = asked.answered_by, asked.answered_at
         record = _new_record(
             self.claim.workflow_id,
@@ -495,7 +510,12 @@ class Journal:
             self._trouble = error
 
     def close(
-        self, status: WorkflowStatus, *, full: bool, code: NewWorkflow | None = None
+        self,
+        status: WorkflowStatus,
+        *,
+        full: bool,
+        code: NewWorkflow | None = None,
+        due: datetime | None = None,
     ) -> tuple[int, ...]:
         """Write down how the run ended; return the indexes of the steps that became durable."""
         self.is_closed = True
@@ -504,7 +524,7 @@ class Journal:
             raise self._trouble
         if self.is_detached:
             return ()
-        self.flush(status=status, duration_ms=duration, full=full, code=code)
+        self.flush(status=status, duration_ms=duration, full=full, code=code, due=due)
         if self.writer is not None:
             self.writer.drain(self.claim)
         return (*self._reported(), *self.on_their_way)
@@ -513,7 +533,8 @@ class Journal:
 class LateWriter:
     """The thread that writes finished steps while their siblings run, a few milliseconds after they ended.
 
-    A function that blocks, also one that blocks an event loop, does not keep it from writing.
+    A function that blocks, also one that blocks an event loop, does not keep it from writing. It looks every
+    few milliseconds for a while after it was needed: waking it at every run would cost more than a commit.
     """
 
     def __init__(self) -> None:
@@ -521,6 +542,7 @@ class LateWriter:
         self._wanted = threading.Event()
         self._journals: set[Journal] = set()
         self._thread: threading.Thread | None = None
+        self._sleeps = False  # whether it looks at the journals only when `_wanted` is set
 
     def add(self, journal: Journal) -> None:
         """Have the steps of a journal written soon."""
@@ -529,23 +551,29 @@ class LateWriter:
         with self._lock:
             self._journals.add(journal)
             if self._thread is None:
+                self._sleeps = False
                 self._thread = threading.Thread(target=self._work, name="hypergraph-late", daemon=True)
                 self._thread.start()
-        self._wanted.set()
+            elif self._sleeps:
+                self._sleeps = False
+                self._wanted.set()
 
     def _work(self) -> None:
+        looks = 0  # since there was something to write
         while True:
-            if not self._wanted.wait(_IDLE):
+            time.sleep(min(max(_EARLY, 0.0), 1.0))
+            with self._lock:
+                journals, self._journals = self._journals, set()
+                looks = 0 if journals else looks + 1
+                self._sleeps = looks > _LOOKS
+                self._wanted.clear()
+            for journal in journals:
+                journal.flush_late()
+            if self._sleeps and not self._wanted.wait(_IDLE):
                 with self._lock:
                     if not self._journals:
                         self._thread = None  # the next journal starts another
                         return
-            self._wanted.clear()
-            time.sleep(max(_EARLY, 0.0))
-            with self._lock:
-                journals, self._journals = self._journals, set()
-            for journal in journals:
-                journal.flush_late()
 
 
 LATE = LateWriter()
@@ -605,6 +633,8 @@ def _uncommon(outcome: StepOutcome) -> dict[str, Any]:
     facts: dict[str, Any] = {}
     if outcome.cached:
         facts["cached"] = True
+    if outcome.expired:
+        facts["expired"] = True
     if outcome.attempts > 1:
         facts["attempt"], facts["attempt_errors"] = outcome.attempts, outcome.failed_attempts
     if outcome.inner is not None and outcome.inner.workflow_id is not None:

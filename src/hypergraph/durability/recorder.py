@@ -13,7 +13,7 @@ from typing import Any
 from hypergraph.checkpointers.background import Writer
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.names import check_workflow_id
-from hypergraph.checkpointers.questions import Question, record_answers
+from hypergraph.checkpointers.questions import Question, next_due, record_answers
 from hypergraph.checkpointers.records import Claim, NewWorkflow, Ownership, Workflow, taken_over
 from hypergraph.checkpointers.status import WorkflowStatus
 from hypergraph.display import plural
@@ -271,7 +271,7 @@ class WorkflowRecorder:
             return False  # nothing was written down, so nothing can be restored
         if (
             self._has_answers(run, stored)
-            or any(question.step.answer is not None for question in self._asked(stored))
+            or any(question.is_ripe for question in self._asked(stored))
             or self._news(run, stored)
             or lacks_results(run, stored)
             or has_grown(run.admission.graph, stored)
@@ -384,7 +384,8 @@ class WorkflowRecorder:
             full = _is_outermost(run) or bool(run.asked)
             code = self._code_since(run) if run in self.reruns else None
             started = perf_counter()
-            saved = journal.close(WorkflowStatus(run.status.value), full=full, code=code)
+            due = next_due(run.pauses)
+            saved = journal.close(WorkflowStatus(run.status.value), full=full, code=code, due=due)
             if full:
                 self.store.backend.commit_seconds = perf_counter() - started
             return saved
@@ -397,6 +398,8 @@ class WorkflowRecorder:
         try:
             self.store.backend.release(journal.claim)
             self.store.backend.retain(journal.claim.workflow_id, self.store.policy, self.store.encoding)
+            if self.batch is not None and _is_outermost(journal.run):
+                self.store.backend.settle_map(self.batch)
         except CheckpointError as error:
             if not self.tolerate(error):
                 raise
@@ -558,6 +561,7 @@ class MapRecorder:
                     status=_status(map_run, self.others.pop(map_run, set())),
                     duration_ms=duration,
                     full=outermost,
+                    due=next_due(map_run.pauses),
                 )
             )
         finally:

@@ -14,7 +14,7 @@ from hypergraph import checkpointers, durability
 from hypergraph.cache import CacheBackend, NodeCache
 from hypergraph.display import did_you_mean
 from hypergraph.durability.options import HISTORY_OPTIONS
-from hypergraph.engine.admission import UNSET, Admission, admit, admit_nothing, split_answers
+from hypergraph.engine.admission import UNSET, Admission, admit, admit_nothing, check_answers, split_answers
 from hypergraph.engine.execute import report
 from hypergraph.engine.kernel import Kernel
 from hypergraph.engine.nested import MapRun, expand
@@ -62,6 +62,9 @@ class RunnerCapabilities:
     returns_coroutine: bool = False  # whether run and map must be awaited
     supports_interrupts: bool = False  # runs that pause
     supports_checkpointing: bool = False  # whether it has a store
+
+
+_Known = tuple[Mapping[str, Any], "WorkflowRecorder | None"]  # the inputs of a run, and its recorder
 
 
 class BaseRunner(ABC):
@@ -270,12 +273,17 @@ class BaseRunner(ABC):
         raise NotImplementedError
 
     def _begin(
-        self, graph: Graph, values: Mapping[str, Any] | None, inputs: dict[str, Any], options: RunOptions
+        self,
+        graph: Graph,
+        values: Mapping[str, Any] | None,
+        inputs: dict[str, Any],
+        options: RunOptions,
+        known: _Known | None = None,
     ) -> tuple[Run, EventDispatcher | None]:
         """Prepare a run, and a dispatcher if there are event processors."""
         dispatcher = dispatcher_for(options.event_processors)
         observer = self._observer(dispatcher) if dispatcher is not None else None
-        return self._prepare(graph, values, inputs, options, observer), dispatcher
+        return self._prepare(graph, values, inputs, options, observer, known=known), dispatcher
 
     def _prepare(
         self,
@@ -284,12 +292,12 @@ class BaseRunner(ABC):
         inputs: dict[str, Any],
         options: RunOptions,
         observer: EventObserver | None,
+        *,
+        known: _Known | None = None,
     ) -> Run:
         """Check everything that can be checked before a node runs, and return the run to execute."""
-        kernel, given = self._kernel(graph, options), merged_inputs(graph, values, inputs, options)
-        recorder = self._recorder(graph, options)
-        if recorder is not None:
-            given = recorder.inputs_for(graph, options.workflow_id, given)
+        kernel = self._kernel(graph, options)
+        given, recorder = known or self._known(graph, values, inputs, options)
         admission = self._admit(graph, tuple(given), inputs, options)
         context = self._context(kernel, options, observer, recorder)
         run = context.root = Run(context, admission, given)
@@ -297,6 +305,18 @@ class BaseRunner(ABC):
             run.run_id = options.run_id
             run.workflow_id = options.workflow_id
         return run
+
+    def _known(
+        self, graph: Graph, values: Mapping[str, Any] | None, inputs: dict[str, Any], options: RunOptions
+    ) -> _Known:
+        """Return the inputs of a run, given and stored, and its recorder; reads the store."""
+        given = merged_inputs(graph, values, inputs, options)
+        if graph.has_interrupts:
+            check_answers(graph, given)
+        recorder = self._recorder(graph, options)
+        if recorder is not None:
+            given = recorder.inputs_for(graph, options.workflow_id, given)
+        return given, recorder
 
     def _prepared_before(self, kernel: Kernel, graph: Graph, given: Mapping[str, Any]) -> Run | None:
         """Return the run of a call without options, if a call with the same names was admitted before."""
@@ -306,6 +326,8 @@ class BaseRunner(ABC):
             admission = graph.memo["admissions"][self.__class__, tuple(given)]
         except (AttributeError, KeyError):
             return None
+        if admission.answers:
+            check_answers(graph, given)
         context = CallContext(kernel, self._cache, self._logger, self._max_iterations)
         run = context.root = Run(context, admission, given)
         return run
@@ -320,6 +342,10 @@ class BaseRunner(ABC):
         answers, given = split_answers(graph, merged_inputs(graph, values, inputs, options))
         names = [options.map_over] if isinstance(options.map_over, str) else list(options.map_over)
         check_mapped(graph, names, given)
+        if graph.has_interrupts:
+            check_answers(graph, given, names)
+            for own in answers.values():
+                check_answers(graph, own)
         items = expand(given, names, options.map_mode, checked_clone(options.clone, names, tuple(given)))
         refusal: Exception | None = None
         try:

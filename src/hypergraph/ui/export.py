@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 
 from hypergraph.checkpointers import Checkpointer, StepRecord, StepStatus, Workflow
-from hypergraph.checkpointers.clock import now
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import Payload
+from hypergraph.clock import now
 from hypergraph.display import escape_html, escape_json, iso, jsonable, plural
 from hypergraph.ui.assets import FOLDER, asset
 from hypergraph.values.undecodable import Undecodable

@@ -32,6 +32,7 @@ from hypergraph.checkpointers.sql.columns import (
     VALUE_KEY,
     Row,
     check_duration,
+    check_length,
     check_types,
     fields_of,
     mapping_of,
@@ -112,7 +113,7 @@ def new_row(workflow_id: str, new: NewWorkflow, time: datetime, digest: bytes | 
 def workflow_of(row: Row) -> Workflow:
     """Return the workflow of a row: WORKFLOW_COLUMNS, the number of its steps, its node hashes."""
     *columns, node_hashes = row
-    hashes = mapping_of(json.loads(node_hashes), str) if node_hashes else {}
+    hashes = mapping_of(parsed(node_hashes), str) if node_hashes else {}
     return Workflow(**fields_of(columns), node_hashes=hashes)
 
 
@@ -185,7 +186,7 @@ def record_of(
         check_types(STEP_COLUMNS, row)
         _sound.add(kinds)
     _, superstep, node, index, status, created, completed, *stored, versions, extra = row
-    input_versions, output_versions = [mapping_of(found, int) for found in parsed(versions)]
+    input_versions, output_versions = versions_in(versions)
     own = dict(zip(_STORED, stored, strict=True))
     if (duration := own["duration_ms"]) is not None and not 0 <= duration < _LONG:
         check_duration(duration)
@@ -216,6 +217,11 @@ _sound: set[tuple[type, ...]] = set()  # types of rows that are right: there are
 _LONG = 1e9  # milliseconds that are no reason to look closer
 
 
+def versions_in(text: str) -> list[dict[str, int]]:
+    """Return the versions of what a step took, and made. Raises ValueError for anything else."""
+    return [mapping_of(versions, int) for versions in parsed(text)]
+
+
 _EXTRA_KINDS: dict[str, tuple[type, ...]] = {
     "decision": (str, list),
     "wait_versions": (dict,),
@@ -224,7 +230,7 @@ _EXTRA_KINDS: dict[str, tuple[type, ...]] = {
     "attempt_errors": (list,),
     "waited_ms": (float, int),
     **dict.fromkeys(("child_workflow_id", "traceback", "answered_by", "answered_at", "seal"), (str,)),
-    **dict.fromkeys(("partial", "replayed", "no_values"), (bool,)),
+    **dict.fromkeys(("partial", "replayed", "no_values", "expired"), (bool,)),
 }
 
 
@@ -245,8 +251,9 @@ def parsed(text: str) -> Any:
     """Return what a JSON text holds, without the search for blanks around it that `json.loads` begins with.
 
     Raises:
-        ValueError: it is not JSON.
+        ValueError: it is not JSON, or would take too much memory.
     """
+    check_length(text)
     found, end = _scan(text)
     if end != len(text):
         raise ValueError(f"not JSON from character {end} on")
@@ -290,6 +297,7 @@ INTENT = f"{inserting('intents', _INTENT_COLUMNS)} {replacing(_INTENT_COLUMNS, S
 COUNT_AGAIN = "DELETE FROM lengths WHERE workflow = ? AND counted > ?"
 STATUS = (
     "UPDATE workflows SET status = :status, completed_at = :ended, "
+    "due = CASE WHEN :status = 'active' THEN due ELSE :due END, "
     "duration_ms = coalesce(:duration, duration_ms), "
     "owner_pid = CASE WHEN :status = 'active' THEN owner_pid END, "
     "crashes = CASE WHEN :status = 'completed' THEN NULL ELSE crashes END WHERE key = :key"

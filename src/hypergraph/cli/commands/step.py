@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
-from hypergraph.cli.output import quoted, when
+from hypergraph.cli.output import suggested, when
 from hypergraph.cli.stores import WF, answer
 from hypergraph.cli.tables import decision, step_status, step_values, trace_lines, typed
 from hypergraph.display import Block, execution_time, first_line
@@ -60,6 +60,6 @@ def _blocks(found: StepDetail) -> Iterator[Block]:
 def _next(found: StepDetail) -> list[str]:
     wf = found["workflow"]
     names = [item["name"] for item in [*found["outputs"], *found["inputs"]]]
-    key = [quoted("hypergraph", "state", wf, "--at", found["superstep"], "--key", names[0])] if names else []
-    inside = [quoted("hypergraph", "show", found["child"])] if found["child"] else []
-    return [*inside, *key, quoted("hypergraph", "show", wf)]
+    key = [suggested("state", wf, options=["--at", found["superstep"], "--key", names[0]])] if names else []
+    inside = [suggested("show", found["child"])] if found["child"] else []
+    return [*inside, *key, suggested("show", wf)]
