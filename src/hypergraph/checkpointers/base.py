@@ -426,6 +426,7 @@ class Checkpointer:
                 first=first,
                 fence=backend.read_fence(workflow_id),
                 versions={payload.name: payload.version for payload in outputs},
+                given={payload.name: payload for payload in inputs} if self.encoding.redact else {},
             )
 
         return self.snapshot(read)

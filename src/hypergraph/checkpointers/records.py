@@ -330,6 +330,7 @@ class StoredHistory(NamedTuple):
     first: int = 0  # the superstep from which on `steps` has all steps
     fence: int | None = None  # of the newest claim; None while that is held
     versions: Mapping[str, int] = {}  # the latest version of every output
+    given: Mapping[str, Payload] = {}  # the latest inputs as they are stored
 
 
 @dataclass(frozen=True, slots=True)

@@ -214,7 +214,12 @@ class Journal:
 
     def taken(self, name: str, version: int, value: Any) -> None:
         """Record an answer that was taken as an input, among those that came with this turn."""
-        self.put(self.store.encoding.commit(self.claim, inputs={name: (version, value)}, at=self.turn))
+        commit = self.store.encoding.commit(self.claim, inputs={name: (version, value)}, at=self.turn)
+        if not self.concurrent or self.is_detached:
+            self.put(commit)
+            return
+        self.outbox.append({"inputs": commit.inputs, "at": commit.at})
+        self.lowest = -1  # written before the first step, without holding up the event loop
 
     def put(self, commit: Commit) -> None:
         """Write a commit now; what a best-effort store cannot write is tried once more at the end."""

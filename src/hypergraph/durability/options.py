@@ -10,7 +10,18 @@ from hypergraph.engine.options import RunOptions
 from hypergraph.records import fresh_run_id
 
 HISTORY_OPTIONS = frozenset(
-    ("history", "checkpoint", "fork_from", "code_change", "new_turn", "tags", "wait", "force", "key")
+    (
+        "history",
+        "checkpoint",
+        "fork_from",
+        "code_change",
+        "new_turn",
+        "tags",
+        "wait",
+        "force",
+        "key",
+        "restart",
+    )
 )
 
 
@@ -18,6 +29,8 @@ def checked_history(options: RunOptions) -> RunOptions:
     """Return the options, those of a fork with a workflow id. Raises ValueError or TypeError."""
     if options.code_change not in ("keep", "rerun", "error"):
         raise ValueError(f'Invalid code_change: {options.code_change!r}. Use "keep", "rerun" or "error".')
+    if options.restart not in ("node", "item"):
+        raise ValueError(f'Invalid restart: {options.restart!r}. Use "node" or "item".')
     origins = [name for name in ("history", "checkpoint", "fork_from") if getattr(options, name) is not None]
     if len(origins) > 1:
         raise ValueError(f"A fork has one origin; pass either {' or '.join(origins)}.")

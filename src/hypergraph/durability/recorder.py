@@ -27,7 +27,7 @@ from hypergraph.durability.code_changes import (
     refuse_other_rules,
     refuse_rerun,
 )
-from hypergraph.durability.history import Stored, active_time, produced, stored_in
+from hypergraph.durability.history import Stored, active_time, inputs_in, produced, stored_in
 from hypergraph.durability.journal import Journal, refuse_crash_loop
 from hypergraph.durability.resume import (
     canonical,
@@ -55,9 +55,11 @@ from hypergraph.exceptions import (
     WorkflowLockedError,
 )
 from hypergraph.graph.graph import Graph
+from hypergraph.nodes.base import HyperNode
 from hypergraph.records import RunStatus
-from hypergraph.values.undecodable import Undecodable
+from hypergraph.values.undecodable import Undecodable, public_text
 
+_PLAIN = frozenset((int, float, bool, str, bytes, type(None)))  # values that every serializer stores
 _SLOW = 0.002  # seconds for one commit; a hop to another thread takes a twentieth of it
 
 
@@ -466,6 +468,8 @@ class MapRecorder:
         stored = None
         if parent is None or parent.resumed is not None:
             stored = self.store.backend.read_workflow(map_run.workflow_id)
+        if parent is None and self.options.workflow_id is not None and self.options.key is None:
+            self._refuse_unstorable(map_run)
         items = self.store.backend.children(map_run.workflow_id) if stored is not None else []
         if stored is not None:
             _refuse_run(stored)
@@ -473,7 +477,9 @@ class MapRecorder:
                 refuse_other_graph(map_run.admission.graph, stored, self.options)
         if self.options.key is not None and parent is None:
             map_run.numbers = self._numbers(map_run, items)
-        else:
+        if parent is None and self.options.restart == "item":
+            items = self._without_failed(map_run, items)
+        if self.options.key is None or parent is not None:
             self._refuse_changes(map_run, items)
             self._tell_missing(map_run, items)
         numbers = {map_run.number_of(index) for index in range(len(map_run.items))}
@@ -496,6 +502,33 @@ class MapRecorder:
         self.active_time[map_run] = active_time(claim.existing, items)
         if claim.existing.status is not WorkflowStatus.ACTIVE:
             self.store.backend.write(self.store.encoding.commit(claim, status=WorkflowStatus.ACTIVE))
+
+    def _refuse_unstorable(self, map_run: MapRun) -> None:
+        """Raise ValueError for an item that cannot be stored: a later call could not tell it from others."""
+        serializers = {name: self.store.encoding.serializer_of(name) for name in map_run.map_over}
+        for index, item in enumerate(map_run.items):
+            for name, serializer in serializers.items():
+                value = item.get(name)
+                try:
+                    if type(value) not in _PLAIN:
+                        serializer.without_types().serialize(value)
+                except Exception as error:
+                    reason = public_text(error)
+                    raise ValueError(
+                        f"Item {index} of {map_run.workflow_id!r} cannot be stored, so that a later call "
+                        f"could not compare it: {name!r}: {reason}. Pass key=..., a function that returns a "
+                        "text or an int for each item, or leave out workflow_id."
+                    ) from error
+
+    def _without_failed(self, map_run: MapRun, items: Sequence[Workflow]) -> list[Workflow]:
+        """Remove the history of failed items: they begin anew. Raises ValueError if one must not repeat."""
+        for node in map_run.admission.graph.iter_nodes():
+            _refuse_to_repeat(node)
+        numbers = {map_run.number_of(index) for index in range(len(map_run.items))}
+        failed = {i.id for i in items if i.status is WorkflowStatus.FAILED and i.item in numbers}
+        if failed:
+            self.store.backend.delete(failed)
+        return [item for item in items if item.id not in failed]
 
     def _record_answers(self, map_run: MapRun, asked: Sequence[Question]) -> None:
         """Keep the answers to open questions of items, given to one item or to all of them."""
@@ -546,8 +579,7 @@ class MapRecorder:
                 continue
             known = map_run.admission.given  # what is bound may differ: it is no input
             given = {name: value for name, value in map_run.items[item.item].items() if name in known}
-            inputs = self.store.encoding.versioned(item.id, self.store.backend.read_inputs(item.id))
-            stored = Stored(item, [], inputs)
+            stored = inputs_in(self.store, item)
             changed = stored.news(given)
             self._refuse_unknown(map_run, item, stored)
             if changed and stored.inputs:
@@ -616,6 +648,17 @@ def _refuse_unrecorded(graph: Graph, granularity: str) -> None:
                 f"Node {node.name!r} must not be repeated, and a policy with granularity='none' or "
                 "'top-level' does not store its step. Use granularity='step'."
             )
+
+
+def _refuse_to_repeat(node: HyperNode) -> None:
+    """Raise ValueError for a node that must not be repeated, or one inside of it."""
+    for inner in node.nested_graph.iter_nodes() if node.nested_graph is not None else ():
+        _refuse_to_repeat(inner)
+    if not node.repeatable:
+        raise ValueError(
+            f"Node {node.name!r} must not be repeated, and restart='item' runs failed items from their first "
+            "node. Leave out restart to continue them at the node that failed."
+        )
 
 
 def _refuse_unsafe(graph: Graph) -> None:

@@ -25,7 +25,7 @@ from hypergraph.checkpointers import Checkpointer, WorkflowStatus
 from hypergraph.checkpointers.records import NewWorkflow
 from hypergraph.display import did_you_mean, jsonable
 from hypergraph.durability.code_changes import node_hashes
-from hypergraph.durability.history import Stored
+from hypergraph.durability.history import inputs_in
 from hypergraph.engine.nested import expand
 from hypergraph.exceptions import (
     HypergraphError,
@@ -245,8 +245,7 @@ def _submit_items(cluster: Cluster, store: Checkpointer, graph: Graph, call: Cal
 
 
 def _check_unchanged(store: Checkpointer, item: Any, values: dict[str, Any]) -> None:
-    inputs = store.encoding.versioned(item.id, store.backend.read_inputs(item.id))
-    changed = Stored(item, [], inputs).news(values)
+    changed = inputs_in(store, item).news(values)
     if changed:
         raise ItemChangedError(
             f"Item {item.item} was recorded with different values of {', '.join(map(repr, changed))}. Map "
