@@ -38,11 +38,13 @@ if TYPE_CHECKING:
         HypergraphError,
         IncompatibleRunnerError,
         InfiniteLoopError,
+        InvalidAnswerError,
         MaxIterationsError,
         MissingInputError,
         NodeError,
         NodeTimeoutError,
         PanicError,
+        QuestionExpiredError,
         RenameError,
         RunTimeoutError,
     )
@@ -59,9 +61,12 @@ if TYPE_CHECKING:
         Replace,
         RetryPolicy,
         RouteNode,
+        TimerNode,
         ifelse,
         interrupt,
         node,
+        pause_for,
+        pause_until,
         route,
     )
     from hypergraph.records import NodeRecord, PauseInfo, RunStatus
@@ -71,8 +76,8 @@ if TYPE_CHECKING:
 # The public names of each module.
 _NAMES = {
     "nodes": (
-        "node route ifelse interrupt HyperNode FunctionNode GraphNode GateNode RouteNode "
-        "IfElseNode InterruptNode END NodeContext Replace RetryPolicy"
+        "node route ifelse interrupt pause_until pause_for HyperNode FunctionNode GraphNode GateNode "
+        "RouteNode IfElseNode InterruptNode TimerNode END NodeContext Replace RetryPolicy"
     ),
     "graph": "Graph chain InputSpec",
     "runners": "BaseRunner SyncRunner AsyncRunner ErrorHandling",
@@ -81,7 +86,7 @@ _NAMES = {
     "exceptions": (
         "HypergraphError GraphConfigError GraphWarning RenameError MissingInputError IncompatibleRunnerError "
         "InfiniteLoopError MaxIterationsError NodeError PanicError CancellationError "
-        "RunTimeoutError NodeTimeoutError"
+        "RunTimeoutError NodeTimeoutError InvalidAnswerError QuestionExpiredError"
     ),
     "events": (
         "BaseEvent Event RunStartEvent RunEndEvent SuperstepStartEvent NodeStartEvent "
@@ -101,6 +106,8 @@ __all__ = [
     "route",
     "ifelse",
     "interrupt",
+    "pause_until",
+    "pause_for",
     # nodes
     "HyperNode",
     "FunctionNode",
@@ -109,6 +116,7 @@ __all__ = [
     "RouteNode",
     "IfElseNode",
     "InterruptNode",
+    "TimerNode",
     "END",
     "NodeContext",
     "Replace",
@@ -144,6 +152,8 @@ __all__ = [
     "CancellationError",
     "RunTimeoutError",
     "NodeTimeoutError",
+    "InvalidAnswerError",
+    "QuestionExpiredError",
     # events
     "BaseEvent",
     "Event",

@@ -77,6 +77,7 @@ class StepOutline(NamedTuple):
     visit: int = 1
     child: str | None = None  # the workflow of a nested graph
     replayed: bool = False
+    decision: str | list[str] | None = None  # the targets that a gate chose
 
     @classmethod
     def of(cls, step: StepRecord) -> StepOutline:
@@ -84,7 +85,7 @@ class StepOutline(NamedTuple):
         return cls(
             *(step.superstep, step.index, step.node_name, step.status.value),
             *(micros(step.completed_at or step.created_at) or 0, step.duration_ms, step.cached, step.attempt),
-            *(step.visit, step.child_workflow_id, step.replayed),
+            *(step.visit, step.child_workflow_id, step.replayed, step.decision),
         )
 
 
@@ -209,6 +210,10 @@ class Backend(ABC):
             WorkflowLockedError: the workflow has an owner.
             WorkflowNotFoundError: there is no such workflow.
         """
+
+    @abstractmethod
+    def settle_map(self, workflow_id: str) -> None:
+        """Bring a paused map up to date after an item ran by itself: its status, and when it is due."""
 
     @abstractmethod
     def set_tags(self, workflow_id: str, changes: Mapping[str, str | None]) -> dict[str, str]:

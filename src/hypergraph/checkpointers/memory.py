@@ -13,16 +13,15 @@ from typing import Any, Self, TypeVar
 
 from hypergraph.checkpointers.backend import START, Backend, Owner, Page, Position, StepOutline, position_of
 from hypergraph.checkpointers.base import Checkpointer
-from hypergraph.checkpointers.clock import now
 from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.names import changed, check_workflow_id, moved
 from hypergraph.checkpointers.policy import CheckpointPolicy
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import (
     ANSWER,
+    APART,
     DROPPED,
     FINISHED,
-    PAUSE,
     Claim,
     Commit,
     EncodedAnswer,
@@ -44,6 +43,7 @@ from hypergraph.checkpointers.records import (
 )
 from hypergraph.checkpointers.sqlite.locks import HOST
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
+from hypergraph.clock import now
 from hypergraph.display import plural
 from hypergraph.values.graphs import Graphs
 
@@ -132,7 +132,7 @@ class MemoryBackend(Backend):
             if commit.code is not None:
                 row.describe(commit.code)
             if commit.status is not None:
-                row.set_status(commit.status)
+                row.set_status(commit.status, commit.due)
             if commit.duration_ms is not None:
                 row.workflow = replace(row.workflow, duration_ms=commit.duration_ms)
 
@@ -162,6 +162,17 @@ class MemoryBackend(Backend):
             row.set_status(status)
             row.fence += 1
             self._keep_limit()
+
+    def settle_map(self, workflow_id: str) -> None:
+        """Bring a paused map up to date after one of its items ran by itself."""
+        with self._lock:
+            row = self._rows.get(workflow_id)
+            if row is None or row.owner_since is not None or row.workflow.status is not WorkflowStatus.PAUSED:
+                return
+            items = [each.workflow for each in self._rows.values() if each.workflow.parent_id == workflow_id]
+            is_over = all(item.status is WorkflowStatus.COMPLETED for item in items)
+            due = min((item.due for item in items if item.due is not None), default=None)
+            row.set_status(WorkflowStatus.COMPLETED if is_over else WorkflowStatus.PAUSED, due)
 
     def set_tags(self, workflow_id: str, changes: Mapping[str, str | None]) -> dict[str, str]:
         """Set tags of a workflow, remove those under None, and return what it has then."""
@@ -438,10 +449,11 @@ class Row:
         if self.owner_since is not None:
             raise locked(self.workflow.id, os.getpid(), HOST, self.owner_since)
 
-    def set_status(self, status: WorkflowStatus) -> None:
-        """Change the status."""
+    def set_status(self, status: WorkflowStatus, due: datetime | None = None) -> None:
+        """Change the status; what is due stays so while it is worked on."""
         ended = now() if status in FINISHED else None
-        self.workflow = replace(self.workflow, status=status, completed_at=ended)
+        due = self.workflow.due if status is WorkflowStatus.ACTIVE else due
+        self.workflow = replace(self.workflow, status=status, completed_at=ended, due=due)
         if status is WorkflowStatus.COMPLETED:
             self.intents.clear()
 
@@ -565,6 +577,6 @@ def _at(payload: Payload) -> tuple[str, int, int]:
 def _kept(payload: Payload, needed: dict[tuple[str, int, int], Payload], is_old: bool) -> Payload:
     if _at(payload) in needed:
         return needed[_at(payload)]
-    if not is_old or payload.data is None or payload.name in (PAUSE, ANSWER):
+    if not is_old or payload.data is None or payload.name in APART:
         return payload
     return payload._replace(data=None, checksum=0, format=DROPPED, base=None)

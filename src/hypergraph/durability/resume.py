@@ -10,7 +10,15 @@ from typing import Any, NamedTuple
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.deltas import Stands, stands
 from hypergraph.checkpointers.query import Query
-from hypergraph.checkpointers.questions import UNKNOWN, Question, answer_at, answered, child_at, placed
+from hypergraph.checkpointers.questions import (
+    UNKNOWN,
+    Question,
+    answer_at,
+    answered,
+    child_at,
+    is_due,
+    placed,
+)
 from hypergraph.checkpointers.records import NewWorkflow, Payload, StepRecord, Turn, Workflow
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.durability.history import (
@@ -259,7 +267,8 @@ def _ask_again(run: Run, latest: Collection[StepRecord]) -> None:
             continue
         step = run.plan.steps[index]
         answered = any(name in run.answers for name in step.outputs)
-        if step.kind == "interrupt" and not answered and standing.due >> index & 1:
+        is_open = not answered and not is_due(record.pause)
+        if step.kind == "interrupt" and is_open and standing.due >> index & 1:
             standing.start(index)
             standing.ask(index)
             run.ask(step, record.superstep, [placed(record.pause, run.trail)])

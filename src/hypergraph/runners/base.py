@@ -14,7 +14,7 @@ from hypergraph import checkpointers, durability
 from hypergraph.cache import CacheBackend, NodeCache
 from hypergraph.display import did_you_mean
 from hypergraph.durability.options import HISTORY_OPTIONS
-from hypergraph.engine.admission import UNSET, Admission, admit, admit_nothing, split_answers
+from hypergraph.engine.admission import UNSET, Admission, admit, admit_nothing, check_answers, split_answers
 from hypergraph.engine.execute import report
 from hypergraph.engine.kernel import Kernel
 from hypergraph.engine.nested import MapRun, expand
@@ -308,10 +308,13 @@ class BaseRunner(ABC):
         self, graph: Graph, values: Mapping[str, Any] | None, inputs: dict[str, Any], options: RunOptions
     ) -> _Known:
         """Return the inputs of a run, given and stored, and its recorder; reads the store."""
-        given, recorder = merged_inputs(graph, values, inputs, options), self._recorder(graph, options)
-        return (
-            given if recorder is None else recorder.inputs_for(graph, options.workflow_id, given)
-        ), recorder
+        given = merged_inputs(graph, values, inputs, options)
+        if graph.has_interrupts:
+            check_answers(graph, given)
+        recorder = self._recorder(graph, options)
+        if recorder is not None:
+            given = recorder.inputs_for(graph, options.workflow_id, given)
+        return given, recorder
 
     def _prepared_before(self, kernel: Kernel, graph: Graph, given: Mapping[str, Any]) -> Run | None:
         """Return the run of a call without options, if a call with the same names was admitted before."""
@@ -321,6 +324,8 @@ class BaseRunner(ABC):
             admission = graph.memo["admissions"][self.__class__, tuple(given)]
         except (AttributeError, KeyError):
             return None
+        if admission.answers:
+            check_answers(graph, given)
         context = CallContext(kernel, self._cache, self._logger, self._max_iterations)
         run = context.root = Run(context, admission, given)
         return run
@@ -335,6 +340,10 @@ class BaseRunner(ABC):
         answers, given = split_answers(graph, merged_inputs(graph, values, inputs, options))
         names = [options.map_over] if isinstance(options.map_over, str) else list(options.map_over)
         check_mapped(graph, names, given)
+        if graph.has_interrupts:
+            check_answers(graph, given, names)
+            for own in answers.values():
+                check_answers(graph, own)
         items = expand(given, names, options.map_mode, checked_clone(options.clone, names, tuple(given)))
         refusal: Exception | None = None
         try:

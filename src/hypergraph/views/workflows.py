@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # a Protocol takes a while to make, and only the type checker
 
 _FIELDS = (
     *("id", "status", "graph_name", "created_at", "completed_at", "duration_ms", "step_count"),
-    *("parent_id", "node_name", "item", "forked_from", "forked_at", "tags"),
+    *("parent_id", "node_name", "item", "forked_from", "forked_at", "tags", "due"),
 )
 
 
@@ -44,6 +44,7 @@ class WorkflowSummary(TypedDict):
     forked_from: str | None
     forked_at: int | None
     tags: dict[str, str]
+    due: str | None  # of a paused one, the first deadline of its questions or time of its timers
 
 
 class WorkflowPage(TypedDict):
@@ -103,4 +104,5 @@ def _summary(fields: dict[str, Any]) -> WorkflowSummary:
         "forked_from": jsonable(fields["forked_from"]),
         "forked_at": fields["forked_at"],
         "tags": jsonable(fields["tags"]),
+        "due": iso(fields["due"]),
     }

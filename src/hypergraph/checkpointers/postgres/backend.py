@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 
 from hypergraph.checkpointers.backend import Page
 from hypergraph.checkpointers.base import Checkpointer
-from hypergraph.checkpointers.clock import now
 from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.postgres.address import address_of
 from hypergraph.checkpointers.postgres.database import Database, database_at
@@ -23,6 +22,7 @@ from hypergraph.checkpointers.sql.backend import SqlBackend
 from hypergraph.checkpointers.sql.connection import Connection
 from hypergraph.checkpointers.sql.transfer import copy_store
 from hypergraph.checkpointers.sqlite.store import SqliteCheckpointer
+from hypergraph.clock import now
 from hypergraph.exceptions import CheckpointError
 
 _SIZE = """

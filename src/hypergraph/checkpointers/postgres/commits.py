@@ -23,8 +23,7 @@ from hypergraph.checkpointers.sql.rows import (
     STATUS,
     input_rows,
     replacing,
-    step_row,
-    value_rows,
+    rows_of,
 )
 from hypergraph.checkpointers.status import WorkflowStatus
 
@@ -42,7 +41,7 @@ _VALUES = 10_000  # in one statement; the protocol takes 65,535
 _HEADS = {  # the parameters that come first
     "": ("key", "fence"),
     "duration": ("key", "fence", "duration"),
-    "status": ("key", "fence", "status", "ended", "duration"),
+    "status": ("key", "fence", "status", "ended", "duration", "due"),
 }
 _SAME = """
 SELECT 1 FROM steps
@@ -83,11 +82,11 @@ def _statement(unit: Commit, clock: writes.Clock) -> Statement:
     given: list[Any] = [key, unit.claim.fence]
     if status is not None:
         ended = micros(clock()) if status in FINISHED else None
-        given += [status.value, ended, unit.duration_ms]
+        given += [status.value, ended, unit.duration_ms, micros(unit.due)]
     elif unit.duration_ms is not None:
         given.append(unit.duration_ms)
-    steps = [step_row(key, step) for step in unit.steps]
-    values = [row for step in unit.steps for row in value_rows(key, step)]
+    found = [rows_of(key, step) for step in unit.steps]
+    steps, values = [row for row, _ in found], [row for _, rows in found for row in rows]
     values += input_rows(key, unit.at, unit.inputs)
     for row in (*steps, *values):
         given += row
@@ -153,6 +152,6 @@ def confirm(connection: Connection, unit: Commit, clock: writes.Clock) -> None:
     key = unit.claim.key
     if connection.execute(connection.dialect.owned, (key, unit.claim.fence)).fetchone() is None:
         raise taken_over(unit.claim.workflow_id)
-    rows = [step_row(key, step) for step in unit.steps]
+    rows = [rows_of(key, step)[0] for step in unit.steps]
     if not rows or not all(connection.execute(_SAME, row[:6]).fetchone() for row in rows):
         writes.commit(connection, unit, clock)

@@ -14,7 +14,8 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
-from hypergraph.checkpointers import clock, fault_points
+from hypergraph import clock
+from hypergraph.checkpointers import fault_points
 from hypergraph.checkpointers.os_fork import watch
 from hypergraph.checkpointers.postgres import commits
 from hypergraph.checkpointers.postgres.address import Address
@@ -330,7 +331,7 @@ class Connections:
 
     def translated(self, error: Exception, location: str | None = None) -> CheckpointError:
         """Return our error for one of the driver's."""
-        return translated(error, location or self.path, self.address.secret)
+        return translated(error, location or self.path, self.address.secrets)
 
     def forget(self) -> None:
         """Start over in the child of a fork, without touching what belongs to the parent."""

@@ -264,14 +264,6 @@ class SqlBackend(Backend):
             return claim
         return replace(claim, existing=self._with_graph(claim.existing))
 
-    def write(self, commit: Commit) -> None:
-        """Make one commit durable; see `Backend.write`."""
-        self._check_held(commit.claim)
-        database = self.database
-        database.write(partial(writes.commit, unit=commit, clock=database.now), full=commit.full)
-        if commit.status is not None:
-            self._settle(commit)
-
     def write_all(self, commits: Sequence[Commit]) -> list[CheckpointError | None]:
         """Make commits durable in one transaction, in which each stands or falls by itself."""
 
@@ -339,6 +331,11 @@ class SqlBackend(Backend):
     def put_answers(self, answers: Sequence[EncodedAnswer]) -> None:
         """Add answers to steps that wait for one; see `Backend.put_answers`."""
         self.database.write(lambda connection: writes.put_answers(connection, answers))
+
+    def settle_map(self, workflow_id: str) -> None:
+        """Bring a paused map up to date after one of its items ran by itself, in one statement."""
+        database = self.database
+        database.write(lambda connection: writes.settle_map(connection, workflow_id, database.now))
 
     def set_tags(self, workflow_id: str, changes: Mapping[str, str | None]) -> dict[str, str]:
         """Set tags of a workflow, remove those under None, and return what it has then."""

@@ -5,6 +5,7 @@ which counts the migrations applied; of two processes that open an old file at o
 the work done. A file of a newer release or of another program is refused and left as it is.
 
 workflows   one row each; `key` is never used twice, so a stale claim cannot fit a later workflow;
+            `due` is when a paused one has something to do: a deadline has passed, or a timer is due;
             `scrambled` says that indexes do not grow with supersteps, which runners never let happen
 structures  graph and node hashes by content, shared by the items of a map and by forks
 steps       one row per (workflow, superstep, node)
@@ -43,7 +44,9 @@ _FIRST = (
         parent_id TEXT, parent_superstep INTEGER, node_name TEXT, visit INTEGER NOT NULL, item INTEGER,
         fingerprint TEXT, forked_from TEXT, forked_at INTEGER, tags TEXT,
         created_at INTEGER NOT NULL, completed_at INTEGER, duration_ms REAL, scrambled INTEGER DEFAULT 0,
-        fence INTEGER NOT NULL, owner_pid INTEGER, owner_host TEXT, owner_since INTEGER, crashes TEXT)""",
+        fence INTEGER NOT NULL, owner_pid INTEGER, owner_host TEXT, owner_since INTEGER, crashes TEXT,
+        due INTEGER)""",
+    "CREATE INDEX workflows_by_due ON workflows (due) WHERE due IS NOT NULL",
     "CREATE INDEX workflows_by_parent ON workflows (parent_id)",
     "CREATE INDEX workflows_by_status ON workflows (parent_id, status)",
     "CREATE INDEX workflows_by_graph ON workflows (parent_id, graph_name)",
