@@ -51,6 +51,10 @@ class _Forked:
         self._process = _forks.Process(target=_run, args=(arguments, environment, said), daemon=True)
         self._process.start()
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid or 0
+
     def poll(self) -> int | None:
         return self._process.exitcode
 
@@ -115,6 +119,11 @@ class WorkerProcess:
                 return self
             time.sleep(0.02)
         raise AssertionError(f"worker {self.executor_id} ended: {self.words()}")
+
+    @property
+    def pid(self) -> int:
+        """The number of the process."""
+        return int(self.process.pid)
 
     def signal(self, number: signal.Signals) -> None:
         """Send it a signal."""
