@@ -6,7 +6,7 @@ free as soon as its process is killed, and half a minute after its connection is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from hypergraph.checkpointers.backend import Page
 from hypergraph.checkpointers.base import Checkpointer
@@ -16,8 +16,10 @@ from hypergraph.checkpointers.postgres.database import Database, database_at
 from hypergraph.checkpointers.postgres.dialect import asked
 from hypergraph.checkpointers.postgres.migrations import MIGRATIONS
 from hypergraph.checkpointers.query import Query
-from hypergraph.checkpointers.records import Commit, each_of
+from hypergraph.checkpointers.records import Commit, NewWorkflow, each_of
+from hypergraph.checkpointers.sql import reads, writes
 from hypergraph.checkpointers.sql.backend import SqlBackend
+from hypergraph.checkpointers.sql.connection import Connection
 from hypergraph.checkpointers.sql.transfer import copy_store
 from hypergraph.checkpointers.sqlite.store import SqliteCheckpointer
 from hypergraph.clock import now
@@ -87,6 +89,24 @@ class PostgresBackend(SqlBackend):
         """Make one commit durable, in one round trip; see `Backend.write`."""
         self._check_held(commit.claim)
         self.database.commit(commit)
+
+    def create_all(self, workflows: Mapping[str, NewWorkflow], encoding: Encoding) -> None:
+        """Add ACTIVE workflows without an owner in one transaction; those that exist stay as they are."""
+        inputs = {name: encoding.inputs(name, new.inputs) for name, new in workflows.items()}
+        database = self.database
+
+        def work(connection: Connection) -> None:
+            time = database.now()
+            for name, new in workflows.items():
+                if reads.key_of(connection, name) is None:
+                    writes.insert(connection, name, new, time, inputs[name])
+
+        if workflows:
+            database.write(work)
+
+    def release_all(self) -> None:
+        """Release the claims of this process, which is about to end: that is no crash of their runs."""
+        self.database.release_all()
 
     def try_write(self, commit: Commit) -> bool:
         """Return False: every commit waits for the server."""

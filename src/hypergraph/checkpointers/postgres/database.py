@@ -452,6 +452,15 @@ class Database(Connections):
         with self._ours():
             self._patiently(self.locks.open)
 
+    def release_all(self) -> None:
+        """Release all claims of this process; raises CheckpointError when the store failed."""
+        held = list(self.locks.held)
+        if held:
+            with self._ours():
+                self._transact(lambda connection: connection.executemany(connection.dialect.release, held))
+            for key, fence in held:
+                self.locks.free(key, fence)
+
     def commit(self, unit: Commit) -> None:
         """Write one unit of a claim; raises CheckpointError when that is refused or the store failed."""
         found = commits.statements(unit, self.now)

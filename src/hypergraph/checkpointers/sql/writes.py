@@ -211,9 +211,11 @@ def claim(
 
 def _take(connection: Connection, database: Database, workflow_id: str, row: Row, force: bool) -> Ownership:
     locks = database.locks
-    key, status, fence, pid, _, _, crashes = row
+    key, status, fence, pid, address, _, crashes = row
     announced = connection.execute(OPEN_INTENTS, (key,)).fetchall()
-    crashed = pid is not None and status == WorkflowStatus.ACTIVE.value
+    # A claim that this process gave up, but could not release, while the store was away, is not a crash.
+    is_own = pid is not None and address == locks.address and " " in address  # a number of this process
+    crashed = pid is not None and status == WorkflowStatus.ACTIVE.value and not is_own
     counts = {} if force else parsed(crashes or "{}")
     if crashed and not force:
         if counts:  # a node that has completed since its last crash is not in a loop of crashes
