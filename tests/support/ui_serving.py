@@ -27,6 +27,8 @@ IDS = ["health", "..", "%2e%2e", 'it\'s "quoted" & <b>', "ünïcødé ☃", "a b
 # One question of each kind, about the runs of `write_story`.
 ASKED: dict[str, dict[str, Any]] = {
     "workflows": {},
+    "glances": {"id": ["loop-1", "map-1"]},
+    "counts": {},
     "workflow": {"id": "loop-1"},
     "steps": {"id": "loop-1"},
     "step": {"id": "loop-1", "index": 1},

@@ -23,6 +23,7 @@ from hypergraph.ui.security import App, Refusal
 from hypergraph.views.diff import changes, diff
 from hypergraph.views.errors import errors
 from hypergraph.views.export import exported
+from hypergraph.views.glances import counts, glances
 from hypergraph.views.graph import graph
 from hypergraph.views.items import items
 from hypergraph.views.lineage import lineage
@@ -180,6 +181,7 @@ def _number(name: str, text: str) -> int:
 def _workflows(store: Checkpointer, search: str | None = None, **filters: Any) -> Document:
     if search is None:
         return with_owners(store, workflows(store.backend, **{"limit": 50, **filters}))
+    filters.pop("sort", None)
     return mentioning(store, search, **filters)
 
 
@@ -197,6 +199,10 @@ def _graph(store: Checkpointer, id: str, overlay: str | None = None, **more: Any
     return graph(store, id, overlay=overlay, **more)  # the page draws its own overlay, for any superstep
 
 
+def _glances(store: Checkpointer, id: list[str]) -> Document:
+    return glances(store, id)
+
+
 def _query(answer: Callable[..., Document], *names: str) -> Query:
     """Return a query from its parameters: "id!" is required, "limit#" a number, "tag*" repeatable."""
     plain = {name.rstrip("!#*"): name for name in names}
@@ -212,8 +218,10 @@ QUERIES: dict[str, Query] = {
     "workflows": _query(
         _workflows,
         *(f"{each.name}*" if each.many else each.name for each in FILTERS),
-        *("search", "limit#", "cursor"),
+        *("search", "sort", "limit#", "cursor"),
     ),
+    "glances": _query(_glances, "id!*"),
+    "counts": _query(counts, *(f"{each.name}*" if each.many else each.name for each in FILTERS)),
     "workflow": _query(workflow, "id!"),
     "steps": _query(steps, "id!", "node", "status", "superstep", "iteration#", "slow", "limit#", "cursor"),
     "step": _query(step, "id!", "index!#"),

@@ -36,9 +36,11 @@ from hypergraph.ui.api import (
     encoded,
     file_of,
     http_error,
+    parsed,
     with_errors,
 )
 from hypergraph.ui.assets import asset
+from hypergraph.ui.search import SearchIndex
 from hypergraph.ui.security import LOGIN, App, Code, Gate, Receive, Scope, Send
 from hypergraph.views.problems import REFUSED, STORE, Problem
 
@@ -211,6 +213,7 @@ class Server:
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
         self._live = Live(setup.store)
+        self._index = SearchIndex(setup.store)
         self._actions = Actions(setup.store, setup.graphs)
         self._reading = anyio.CapacityLimiter(_THREADS)
         self._writing = anyio.CapacityLimiter(_THREADS)
@@ -250,6 +253,9 @@ class Server:
 
             def answer() -> bytes:
                 check_present(self._setup.store)
+                if any(name == "search" and text for name, text in given):
+                    asked = parsed(given, query.parameters, query.needed)
+                    return encoded(self._index.find(asked.pop("search"), **asked))
                 return encoded(query.ask(self._setup.store, given))
 
             return as_json(await run_sync(answer, limiter=self._reading))

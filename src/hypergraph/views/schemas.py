@@ -17,6 +17,7 @@ from hypergraph.views.database import DatabaseView, MigratedView, RecoveredView
 from hypergraph.views.diff import ChangesView, DiffView
 from hypergraph.views.doctor import HealthView, VersionView
 from hypergraph.views.errors import ErrorPage, FailurePage
+from hypergraph.views.glances import CountsView, GlancePage
 from hypergraph.views.graph import GraphView
 from hypergraph.views.items import ItemPage
 from hypergraph.views.lineage import LineageView
@@ -57,6 +58,8 @@ SCHEMAS: dict[str, type] = {
     "steps": StepPage,
     "step": StepDetail,
     "columns": ColumnsView,
+    "glances": GlancePage,
+    "counts": CountsView,
     "state": StateView,
     "value": ValueView,
     "saved-value": SavedValue,
