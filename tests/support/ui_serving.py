@@ -36,6 +36,7 @@ ASKED: dict[str, dict[str, Any]] = {
     "items": {"id": "map-1"},
     "state": {"id": "loop-1", "at": 2},
     "value": {"id": "loop-1", "key": "n"},
+    "content": {"id": "loop-1", "key": "n"},
     "changes": {"id": "loop-1", "first": 0, "second": 4},
     "diff": {"a": "loop-1", "b": "health"},
     "why": {"id": "loop-1", "key": "n"},

@@ -29,6 +29,7 @@ from hypergraph.ui.api import (
     QUERIES,
     READ_ONLY,
     UNAUTHORIZED,
+    File,
     Handler,
     Query,
     as_json,
@@ -37,6 +38,7 @@ from hypergraph.ui.api import (
     file_of,
     http_error,
     parsed,
+    value_file,
     with_errors,
 )
 from hypergraph.ui.assets import asset
@@ -238,7 +240,8 @@ class Server:
             "/static/{name:path}": _file,
             f"{API}about": self._about,
             f"{API}events": self._events,
-            f"{API}export": self._export,
+            f"{API}export": self._filing(file_of),
+            f"{API}file": self._filing(value_file),
             **{f"{API}{name}": self._querying(query) for name, query in QUERIES.items()},
         }
         doing = {LOGIN: self._login, **{f"{API}{name}": self._acting(kind) for name, kind in ACTIONS.items()}}
@@ -285,11 +288,19 @@ class Server:
         }
         return as_json(encoded(document))
 
-    async def _export(self, request: Request) -> Response:
-        given = request.query_params.multi_items()
-        file = await run_sync(lambda: file_of(self._setup.store, given), limiter=self._reading)
-        headers = {"content-disposition": file.disposition}
-        return Response(file.content, media_type=file.type, headers=headers)
+    def _filing(self, make: Callable[[Checkpointer, Sequence[tuple[str, str]]], File]) -> Handler:
+        async def handler(request: Request) -> Response:
+            given = request.query_params.multi_items()
+
+            def made() -> File:
+                check_present(self._setup.store)
+                return make(self._setup.store, given)
+
+            file = await run_sync(made, limiter=self._reading)
+            headers = {"content-disposition": file.disposition}
+            return Response(file.content, media_type=file.type, headers=headers)
+
+        return handler
 
     async def _events(self, _: Request) -> Response:
         return _EventStream(self._live, self._live.admit())

@@ -13,6 +13,7 @@ import msgspec
 
 from hypergraph.display import did_you_mean
 from hypergraph.views.check import CheckView
+from hypergraph.views.content import ContentView
 from hypergraph.views.database import DatabaseView, MigratedView, RecoveredView
 from hypergraph.views.diff import ChangesView, DiffView
 from hypergraph.views.doctor import HealthView, VersionView
@@ -62,6 +63,7 @@ SCHEMAS: dict[str, type] = {
     "counts": CountsView,
     "state": StateView,
     "value": ValueView,
+    "content": ContentView,
     "saved-value": SavedValue,
     "errors": ErrorPage,
     "failures": FailurePage,
