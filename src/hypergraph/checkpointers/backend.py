@@ -356,6 +356,22 @@ class Backend(ABC):
             for alike, found in groups.items()
         ]
 
+    def tally_items(self, workflow_id: str) -> list[StepTally]:
+        """Return the number of steps of all items of a map, by node, status and cached."""
+        groups: dict[tuple[str, StepStatus, bool], list[StepTally]] = {}
+        for item in self.read_items(workflow_id):
+            for tally in self.tally_steps(item.id):
+                groups.setdefault((tally.node, tally.status, tally.cached), []).append(tally)
+        found = [
+            StepTally(
+                *(*alike, sum(tally.steps for tally in same), sum(tally.total_ms for tally in same)),
+                *(min(tally.first for tally in same), max(tally.last for tally in same)),
+                max(tally.superstep for tally in same),
+            )
+            for alike, same in groups.items()
+        ]
+        return sorted(found, key=lambda tally: (tally.first, tally.node, tally.status.value))
+
     def last_visit(self, workflow_id: str, node: str) -> int:
         """Return how often a node has completed, by its last completed step; 0 if it has not."""
         done = [

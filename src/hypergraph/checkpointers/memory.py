@@ -16,7 +16,7 @@ from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.names import changed, check_workflow_id, moved
 from hypergraph.checkpointers.policy import CheckpointPolicy
-from hypergraph.checkpointers.query import Query
+from hypergraph.checkpointers.query import Query, ordered_by
 from hypergraph.checkpointers.records import (
     ANSWER,
     APART,
@@ -307,6 +307,8 @@ class MemoryBackend(Backend):
             ]
         if query.cursor is not None and not query.cursor.isdecimal():
             raise ValueError(f"Invalid cursor: {query.cursor!r} is not the next_cursor of an earlier list")
+        if query.order:
+            return _sorted_page(query, [workflow for _, workflow in matching])
         rest = [item for item in matching if query.cursor is None or item[0] < int(query.cursor)]
         page = rest[: query.limit]
         cursor = str(page[-1][0]) if len(page) < len(rest) else None
@@ -580,3 +582,19 @@ def _kept(payload: Payload, needed: dict[tuple[str, int, int], Payload], is_old:
     if not is_old or payload.data is None or payload.name in APART:
         return payload
     return payload._replace(data=None, checksum=0, format=DROPPED, base=None)
+
+
+def _sorted_page(query: Query, matching: list[Workflow]) -> Page:
+    """Return one page in another order than that of time; workflows without the value come last."""
+    attribute, is_down = ordered_by(query.order)
+    without = [workflow for workflow in matching if getattr(workflow, attribute) is None]
+    others = [workflow for workflow in matching if getattr(workflow, attribute) is not None]
+    others.sort(key=lambda workflow: _comparable(getattr(workflow, attribute)), reverse=is_down)
+    begin = int(query.cursor or 0)
+    page = [*others, *without][begin:][: query.limit]
+    end = begin + len(page)
+    return page, len(matching), str(end) if end < len(matching) else None
+
+
+def _comparable(value: Any) -> Any:
+    return getattr(value, "value", value)  # a status is sorted by its name

@@ -313,14 +313,19 @@ def step_value(
     Raises:
         Problem: the workflow, step, value or part does not exist.
     """
+    value = raw_step_value(store, wf, index, key, side=side)
+    return describe(value, path=path, offset=offset, limit=limit, characters=characters)
+
+
+def raw_step_value(store: Checkpointer, wf: str, index: int, key: str, *, side: str = "output") -> Any:
+    """Return one output or input of a step itself; raises what `step_value` does."""
     if side not in SIDES:
         raise Problem(USAGE, f"Invalid side {side!r}: expected input or output")
     found = store.step(wf, index)
     if found is None:
         require_workflow(store, wf)
         raise Problem(NOT_FOUND, f"Workflow {wf!r} has no step {index}", "hypergraph steps lists them")
-    value = _taken(store, found, key) if side == "input" else _made(found, key)
-    return describe(value, path=path, offset=offset, limit=limit, characters=characters)
+    return _taken(store, found, key) if side == "input" else _made(found, key)
 
 
 def _made(step: StepRecord, key: str) -> Any:

@@ -56,14 +56,17 @@ class WorkflowPage(TypedDict):
     next_cursor: str | None
 
 
-def workflows(lists: Lists, **filters: Any) -> WorkflowPage:
+def workflows(lists: Lists, *, sort: str | None = None, **filters: Any) -> WorkflowPage:
     """List workflows; the filters are those of `Checkpointer.list_workflows`.
 
+    `sort` is id, status, graph, steps, duration or created, with "-up" or "-down"; the newest come first
+    without it.
+
     Raises:
-        Problem: a filter is invalid.
+        Problem: a filter or the order is invalid.
     """
     try:
-        found, total, cursor = lists.summaries(parse(**filters))
+        found, total, cursor = lists.summaries(parse(**filters)._replace(order=sort or ""))
     except ValueError as error:
         raise Problem(USAGE, str(error)) from error
     return {

@@ -162,6 +162,10 @@ class SqlBackend(Backend):
         """Return how the steps of each node ended; see `Backend.tally_steps`."""
         return self._read(reads.tallies, workflow_id)
 
+    def tally_items(self, workflow_id: str) -> list[StepTally]:
+        """Return how the steps of all items ended; see `Backend.tally_items`."""
+        return self._read(reads.item_tallies, workflow_id)
+
     def read_outlines(
         self, workflow_id: str, *, after: Position = START, limit: int | None = None
     ) -> list[StepOutline]:

@@ -77,6 +77,13 @@ _TALLIES = """
 SELECT node, status, cached, count(*), coalesce(sum(duration_ms), 0.0), min(idx), max(idx), max(superstep)
 FROM steps WHERE workflow = ? GROUP BY node, status, cached ORDER BY min(idx)
 """
+_ITEM_TALLIES = """
+SELECT node, steps.status, cached, count(*), coalesce(sum(steps.duration_ms), 0.0), min(idx), max(idx),
+    max(superstep)
+FROM workflows JOIN steps ON steps.workflow = workflows.key
+WHERE parent_id = ? AND item IS NOT NULL GROUP BY node, steps.status, cached
+ORDER BY min(idx), node, steps.status
+"""
 _VISIT = f"""
 SELECT extra FROM steps WHERE workflow = ? AND node = ? AND status = '{StepStatus.COMPLETED.value}'
 ORDER BY superstep DESC LIMIT 1
@@ -346,6 +353,14 @@ def step(
 def tallies(connection: Connection, workflow_id: str) -> list[StepTally]:
     """Return the number of steps by node, status and cached."""
     rows = connection.execute(_TALLIES, (key_of(connection, workflow_id),)).fetchall()
+    check_rows(_TALLIED, rows)
+    return [StepTally(node, StepStatus(status), bool(cached), *rest) for node, status, cached, *rest in rows]
+
+
+@or_corrupt
+def item_tallies(connection: Connection, workflow_id: str) -> list[StepTally]:
+    """Return the number of steps of all items of a map by node, status and cached."""
+    rows = connection.execute(_ITEM_TALLIES, (findable(workflow_id),)).fetchall()
     check_rows(_TALLIED, rows)
     return [StepTally(node, StepStatus(status), bool(cached), *rest) for node, status, cached, *rest in rows]
 
