@@ -17,6 +17,7 @@ from hypergraph.checkpointers.deltas import LEAST, Added, Grown, Growth, Stands,
 from hypergraph.checkpointers.records import (
     ANSWER,
     PAUSE,
+    STREAM,
     Claim,
     Commit,
     CommitOptions,
@@ -183,7 +184,7 @@ class Encoding:
             base, tag = None, self.tag
             if type(value) is Added:
                 base, tag, value = value.begin, tag + value.mark, value.items
-            if self.redact is not None and name not in (PAUSE, ANSWER):
+            if self.redact is not None and name not in (PAUSE, ANSWER, STREAM):
                 value = self.redact(place.node, name, value)
             try:
                 raw = self.serializer.serialize(value)

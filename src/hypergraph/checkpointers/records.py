@@ -377,6 +377,7 @@ def _plain(value: Any) -> Any:
 
 PAUSE = ""  # the name under which the pause of a step is kept; no output can be called so
 ANSWER = "?"  # likewise, of an answer that is not used yet
+STREAM = "~"  # likewise, of chunks of a stream
 DROPPED = "!dropped by the retention policy"
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from hypergraph import clock
@@ -45,6 +45,9 @@ from hypergraph.nodes.options import Replace
 from hypergraph.records import PauseInfo
 from hypergraph.runs.build import decision_text
 from hypergraph.values.undecodable import Undecodable
+
+if TYPE_CHECKING:
+    from hypergraph.durability.live import Live
 
 _STRIKES = 3
 
@@ -160,6 +163,7 @@ class Journal:
         self.superstep = -1  # of the last step
         self.waits_for_end = store.policy.durability == "exit"
         self.silent = store.policy.granularity == "none"
+        self.live: Live | None = None  # what its nodes show while they run, if they do
         self.saved: deque[int] = deque()  # steps that have become durable and were not reported yet
         self.on_their_way: tuple[int, ...] = ()  # steps given to the writer
         self.last_commit = _clock()
@@ -377,6 +381,8 @@ class Journal:
         )
         self.superstep = superstep
         self.running.discard(step.index)
+        if self.live is not None:
+            self.live.ended(step.name)
         grows = past is not None or (not run.fixed and self._may_repeat(step))
         growth = self.growth if grows else None
         self.outbox.append(self.encode(record, growth, step.node.artifact))
@@ -488,6 +494,8 @@ class Journal:
         """Write down how the run ended; return the indexes of the steps that became durable."""
         self.is_closed = True
         duration = (self.run.stopped_at - self.run.started) * 1000 + self.active_time
+        if self.live is not None:
+            self.live.close()
         if self._trouble is not None:
             raise self._trouble
         self.flush(status=status, duration_ms=duration, full=full, code=code, due=due)
