@@ -78,6 +78,7 @@ class StepOutline(NamedTuple):
     visit: int = 1
     child: str | None = None  # the workflow of a nested graph
     replayed: bool = False
+    decision: str | list[str] | None = None  # the targets that a gate chose
 
     @classmethod
     def of(cls, step: StepRecord) -> StepOutline:
@@ -85,7 +86,7 @@ class StepOutline(NamedTuple):
         return cls(
             *(step.superstep, step.index, step.node_name, step.status.value),
             *(micros(step.completed_at or step.created_at) or 0, step.duration_ms, step.cached, step.attempt),
-            *(step.visit, step.child_workflow_id, step.replayed),
+            *(step.visit, step.child_workflow_id, step.replayed, step.decision),
         )
 
 
@@ -168,12 +169,12 @@ class Backend(ABC):
         """
 
     def try_write(self, commit: Commit) -> bool:
-        """Make one commit durable, as `write` does, but return False where it would wait for a lock."""
+        """Make one commit durable, as `write` does, but return False where it would have to wait."""
         self.write(commit)
         return True
 
     def is_locked(self) -> bool:
-        """Return whether a write would have to wait for a lock now."""
+        """Return whether a read or write would have to wait now, for a lock or for the answer of a server."""
         return False
 
     @abstractmethod

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 
+_REST = "*"  # the name of all values without a serializer of their own
 _AFTER_ALL = 2**62  # a step index beyond all
 _CLOSE = 5  # ids that an error suggests
 _RECENT = 500  # workflows among which close ids are looked for
@@ -68,7 +69,8 @@ class Checkpointer:
     Args:
         backend: The place where the workflows are kept.
         policy: When steps are written and how long they are kept; CheckpointPolicy() by default.
-        serializer: Turns values into bytes; JsonSerializer() by default.
+        serializer: Turns values into bytes; JsonSerializer() by default. A dict has serializers by the
+            names of values, and under "*" that of all others.
         codec: Compresses or encrypts these bytes: one codec, or several in order.
         artifact_store: The place for large values.
         artifact_threshold: Encoded bytes above which a value is large; 128 KiB by default.
@@ -88,7 +90,7 @@ class Checkpointer:
         backend: Backend,
         *,
         policy: CheckpointPolicy | None = None,
-        serializer: Serializer | None = None,
+        serializer: Serializer | Mapping[str, Serializer] | None = None,
         codec: Codec | Sequence[Codec] | CodecChain | None = None,
         artifact_store: ArtifactStore | None = None,
         artifact_threshold: int | None = None,
@@ -97,12 +99,19 @@ class Checkpointer:
     ) -> None:
         self.backend = backend  # the place where the workflows are kept; its verbs are documented there
         self.policy = policy if policy is not None else CheckpointPolicy()  # when and how long to keep steps
+        by_name = dict(serializer) if isinstance(serializer, Mapping) else {}
+        rest = by_name.pop(_REST, None) if isinstance(serializer, Mapping) else serializer
+        if graphs:
+            graphs = tuple(graphs)
+            rest = with_graphs(rest or Encoding().serializer, graphs)
+            by_name = {name: with_graphs(own, graphs) for name, own in by_name.items()}
         self.encoding = Encoding(
-            with_graphs(serializer or Encoding().serializer, graphs) if graphs else serializer,
+            rest,
             CodecChain.of(codec),
             artifact_store,
             checked_threshold(artifact_threshold),
             redact,
+            by_name=by_name,
         )  # turns values into bytes, and bytes into values
         self.encoding.read_store_id = backend.store_id
 
@@ -111,15 +120,18 @@ class Checkpointer:
 
     # --- views of the same store --------------------------------------------------------------
 
-    def view(self, *, serializer: Serializer | None = None, artifacts: bool = True) -> Self:
+    def view(
+        self, *, serializer: Serializer | None = None, artifacts: bool = True, graph: Any = None
+    ) -> Self:
         """Return a view of the same store, with other ways to read and write values.
 
         Args:
             serializer: Turns values into bytes instead of the store's own.
             artifacts: False fetches no large values.
+            graph: A graph whose classes the view reads and writes.
         """
         view = copy.copy(self)
-        view.encoding = self.encoding.varied(serializer, artifacts=artifacts)
+        view.encoding = self.encoding.varied(serializer, artifacts=artifacts, graph=graph)
         return view
 
     def snapshot(self, work: Callable[[Self], T]) -> T:
@@ -245,31 +257,67 @@ class Checkpointer:
         """Return values, inputs included, steps, up to and including a superstep, and the next nodes."""
         return await in_thread(self.checkpoint, workflow_id, superstep=superstep)
 
-    def inputs(self, workflow_id: str, step: int | str | StepRecord | None = None) -> dict[str, Any]:
+    def inputs(
+        self, workflow_id: str, step: int | str | StepRecord | None = None, *, graph: Any = None
+    ) -> dict[str, Any]:
         """Return the exact inputs that a step saw, by default what the workflow was given.
 
-        Values that are not stored are left out: bound values, defaults, and what retention has dropped.
+        Values that are not stored are left out: bound values and defaults, which come from the `graph` if
+        there is one, and what retention has dropped. `input_origins` says where each came from.
 
         Args:
             workflow_id: The workflow.
             step: A record, an index, or the name of a node, which means its last step.
+            graph: The graph of the workflow, for bound values and defaults as they are now.
         """
         if step is None:
             found = self.backend.read_inputs(workflow_id)
             return {payload.name: self.encoding.value(workflow_id, payload) for payload in found}
-
-        def read(view: Self) -> dict[str, Any]:
-            history = History(view, workflow_id)
-            record = step if isinstance(step, StepRecord) else history.step(step)
-            return history.inputs_of(record) if record is not None else {}
-
-        return self.snapshot(read)
+        origins = self.input_origins(workflow_id, step, graph=graph)
+        return {name: origin.value for name, origin in origins.items() if origin.stored}
 
     async def get_inputs(
-        self, workflow_id: str, step: int | str | StepRecord | None = None
+        self, workflow_id: str, step: int | str | StepRecord | None = None, *, graph: Any = None
     ) -> dict[str, Any]:
-        """Return the exact inputs that a step saw, by default what the workflow was given."""
-        return await in_thread(self.inputs, workflow_id, step)
+        """Return the exact inputs that a step saw, by default what the workflow was given.
+
+        Args:
+            workflow_id: The workflow.
+            step: A record, an index, or the name of a node, which means its last step.
+            graph: The graph of the workflow, for bound values and defaults as they are now.
+        """
+        return await in_thread(self.inputs, workflow_id, step, graph=graph)
+
+    def input_origins(
+        self, workflow_id: str, step: int | str | StepRecord, *, graph: Any = None
+    ) -> dict[str, Origin]:
+        """Return where each input of a step came from: a step, the caller, the graph or a default.
+
+        Args:
+            workflow_id: The workflow.
+            step: A record, an index, or the name of a node, which means its last step.
+            graph: The graph of the workflow, for bound values and defaults as they are now: a store does not
+                keep them.
+
+        Example:
+            >>> from hypergraph import Graph, SyncRunner, node
+            >>> from hypergraph.checkpointers import MemoryCheckpointer
+            >>> @node(output_name="text")
+            ... def ask(question: str, model: str, tries: int = 3) -> str:
+            ...     return f"{model}: {question}?"
+            >>> store, graph = MemoryCheckpointer(), Graph([ask]).bind(model="small")
+            >>> _ = SyncRunner(checkpointer=store).run(graph, question="why", workflow_id="w")
+            >>> found = store.input_origins("w", "ask", graph=graph).values()
+            >>> [(origin.name, origin.source, origin.value) for origin in found]
+            [('question', 'given', 'why'), ('model', 'bound', 'small'), ('tries', 'default', 3)]
+        """
+
+        def read(view: Self) -> dict[str, Origin]:
+            history = History(view, workflow_id)
+            record = step if isinstance(step, StepRecord) else history.step(step)
+            return history.origins_of(record, graph) if record is not None else {}
+
+        return self.snapshot(read)
 
     def provenance(self, workflow_id: str, name: str, superstep: int | None = None) -> list[Origin]:
         """Return the descent of a value: itself, then all it was made of, newest first, inputs last."""

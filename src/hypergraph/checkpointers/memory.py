@@ -20,9 +20,9 @@ from hypergraph.checkpointers.policy import CheckpointPolicy
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import (
     ANSWER,
+    APART,
     DROPPED,
     FINISHED,
-    PAUSE,
     Claim,
     Commit,
     EncodedAnswer,
@@ -660,6 +660,6 @@ def _at(payload: Payload) -> tuple[str, int, int]:
 def _kept(payload: Payload, needed: dict[tuple[str, int, int], Payload], is_old: bool) -> Payload:
     if _at(payload) in needed:
         return needed[_at(payload)]
-    if not is_old or payload.data is None or payload.name in (PAUSE, ANSWER):
+    if not is_old or payload.data is None or payload.name in APART:
         return payload
     return payload._replace(data=None, checksum=0, format=DROPPED, base=None)

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 
 from hypergraph.display import did_you_mean
 
-Durability = Literal["sync", "async", "exit"]
+Durability = Literal["sync", "async", "exit", "best-effort"]
 Retention = Literal["full", "latest", "windowed"]
 Granularity = Literal["step", "top-level", "none"]
 _NAMES: dict[str, Any] = {"durability": Durability, "retention": Retention, "granularity": Granularity}
@@ -27,6 +27,7 @@ class CheckpointPolicy:
         ValueError: a name is unknown, or window and ttl do not fit the rest.
     """
 
+    # "best-effort" writes at once too, and a run continues when the store fails.
     durability: Durability = "sync"  # write each step at once, in the background, or all at the end ("exit")
     retention: Retention = "full"  # keep the values of all supersteps, the latest, or a window
     window: int | None = None  # how many supersteps a window has

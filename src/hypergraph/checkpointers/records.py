@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, make_dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import Enum
 from functools import wraps
 from itertools import islice
@@ -128,6 +128,8 @@ class StepRecord:
     answer: dict[str, Any] | None = None  # to its question, by name, as long as it is not used
     answered_by: str | None = None  # who gave the answer, if that is known
     answered_at: str | None = None  # when, as an ISO time in UTC
+    error_attributes: dict[str, Any] = field(default_factory=dict)  # of a failure: its plain attributes
+    waited_ms: float | None = None  # how long it waited for a worker or a free slot; None if it did not
     expired: bool = False  # whether its deadline passed, so that the default was the answer
 
     def __post_init__(self) -> None:
@@ -144,6 +146,16 @@ class StepRecord:
         ended = self.completed_at
         if self.created_at.tzinfo is not UTC or (ended is not None and ended.tzinfo is not UTC):
             _settle_times(self)
+
+    @property
+    def started_at(self) -> datetime:
+        """When it began, UTC; the same as `created_at`."""
+        return self.created_at
+
+    @property
+    def queued_at(self) -> datetime:
+        """When it could have begun, UTC: before `started_at` if it waited for a worker or a free slot."""
+        return self.created_at - timedelta(milliseconds=self.waited_ms or 0.0)
 
     @property
     def round(self) -> int:
@@ -378,6 +390,8 @@ def _plain(value: Any) -> Any:
 PAUSE = ""  # the name under which the pause of a step is kept; no output can be called so
 ANSWER = "?"  # likewise, of an answer that is not used yet
 STREAM = "~"  # likewise, of chunks of a stream
+ERROR = "!"  # likewise, of the attributes of an error
+APART = (PAUSE, ANSWER, STREAM, ERROR)  # payloads that are not values
 DROPPED = "!dropped by the retention policy"
 
 

@@ -211,6 +211,8 @@ def live_of(run: Run, name: str) -> tuple[Live, tuple[str, str]] | None:
             return None
         holder = above
     journal: Journal = holder.journal
+    if journal.is_detached:
+        return None
     if journal.live is None:
         journal.live = Live(journal.store, journal.claim)
     return journal.live, ("/".join(path), path[0])

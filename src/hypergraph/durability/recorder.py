@@ -48,10 +48,15 @@ from hypergraph.engine.admission import answer_names, is_answer
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.options import RunOptions
 from hypergraph.engine.run import RECORD_SIZE, Run
-from hypergraph.exceptions import CrashLoopError, ItemChangedError, WorkflowError, WorkflowLockedError
+from hypergraph.exceptions import (
+    CheckpointError,
+    CrashLoopError,
+    ItemChangedError,
+    WorkflowError,
+    WorkflowLockedError,
+)
 from hypergraph.graph.graph import Graph
 from hypergraph.records import RunStatus
-from hypergraph.values.graphs import with_types_of
 from hypergraph.values.undecodable import Undecodable
 
 _SLOW = 0.002  # seconds for one commit; a hop to another thread takes a twentieth of it
@@ -62,8 +67,12 @@ class WorkflowRecorder:
 
     def __init__(self, store: Checkpointer, options: RunOptions, graph: Graph) -> None:
         _refuse_unrecorded(graph, store.policy.granularity)
-        store.backend.recover()  # reading alone finishes nothing that a crash left half done
-        self.store = store.view(serializer=with_types_of(store.encoding.serializer, graph))
+        self.is_lenient = store.policy.durability == "best-effort"
+        self.is_off = False  # the store has failed, and the runs of this call continue without it
+        self._has_reported = False
+        if self.is_lenient:
+            _refuse_unsafe(graph)
+        self.store = store.view(graph=graph)
         self.options = options
         self.writer = Writer.of(store.backend) if store.policy.durability == "async" else None
         self.maps = MapRecorder(self.store, options)
@@ -75,6 +84,29 @@ class WorkflowRecorder:
         self.batch: str | None = None  # the map whose item goes on by itself
         self.has_waited = self.has_forked = False
         self.reruns: dict[Run, Stored] = {}  # runs in which nodes run again because of their code
+        try:
+            store.backend.recover()  # reading alone finishes nothing that a crash left half done
+        except CheckpointError as error:
+            if options.forks or not self.tolerate(error):
+                raise
+
+    def tolerate(self, error: CheckpointError, *, of_value: bool = False) -> bool:
+        """Report the first failure of a best-effort store; return whether the run continues without it.
+
+        What concerns the workflow and not the store, such as another owner, is not tolerated. A failure that
+        concerns one value only does not keep other runs of this call from being recorded.
+        """
+        if not self.is_lenient or isinstance(error, WorkflowError):
+            return False
+        self.is_off = self.is_off or not of_value
+        if not self._has_reported:
+            self._has_reported = True
+            warnings.warn(
+                f"{self.store!r} failed; with durability='best-effort' the run continues, and what it could "
+                f"not write is tried once more at its end. {type(error).__name__}: {error}",
+                stacklevel=2,
+            )
+        return True
 
     def inputs_for(
         self, graph: Graph, workflow_id: str | None, given: Mapping[str, Any]
@@ -83,8 +115,14 @@ class WorkflowRecorder:
 
         What recorded steps produced is no input; a value given for it is an edit of the history.
         """
-        if workflow_id is None:
-            return given
+        try:
+            return given if workflow_id is None else self._merged(graph, workflow_id, given)
+        except CheckpointError as error:
+            if self.options.forks or not self.tolerate(error):
+                raise
+            return given  # nothing is known of the workflow
+
+    def _merged(self, graph: Graph, workflow_id: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
         is_inner = isinstance(workflow_id, str) and "/" in workflow_id
         self.batch = self._map_of(check_workflow_id(workflow_id, child=True)) if is_inner else None
         check_workflow_id(workflow_id, child=self.batch is not None)
@@ -161,8 +199,14 @@ class WorkflowRecorder:
                 raise
             self.has_waited, self.seen = not self.has_forked, None
             return None
+        except CheckpointError as error:
+            if not self.tolerate(error):
+                raise
+            return self._unrecorded(run, stored)
         if claim.existing is None:
-            run.journal = Journal(self.store, claim, run, self.writer)
+            run.journal = Journal(
+                self.store, claim, run, self.writer, tolerate=self.tolerate if self.is_lenient else None
+            )
             return True
         try:
             return self._go_on(run, claim, stored)
@@ -173,6 +217,13 @@ class WorkflowRecorder:
                 )
             self.store.backend.release(claim)
             raise
+
+    def _unrecorded(self, run: Run, stored: Stored | None) -> bool:
+        """Start a run that cannot be recorded, or continue it after what is stored, without a claim."""
+        if stored is None:
+            return True
+        found = Ownership(stored.workflow.id, stored.workflow.step_count, stored.workflow)
+        return self._go_on(run, found, stored, is_detached=True)
 
     def _fork(self, run: Run, origin: fork.Origin) -> None:
         """Create a workflow out of another one's history; its results keep the hash of their code."""
@@ -192,6 +243,8 @@ class WorkflowRecorder:
 
     def _keeps(self, run: Run) -> bool:
         """Say whether a run has a history of its own."""
+        if self.is_off:
+            return _is_outermost(run) and self.seen is not None
         if run.map_run is not None:
             return run.map_run.workflow_id is not None
         return run.parent is None or keeps_inside(self.store, run.parent, run.step_name)
@@ -252,13 +305,14 @@ class WorkflowRecorder:
         again = self.named if self.options.new_turn and _is_outermost(run) else ()
         return stored.news(given, self.edits if _is_outermost(run) else (), again)
 
-    def _go_on(self, run: Run, claim: Ownership, seen: Stored | None) -> bool:
+    def _go_on(self, run: Run, claim: Ownership, seen: Stored | None, *, is_detached: bool = False) -> bool:
         """Put a run where the claimed workflow stopped; return whether there is anything left to do.
 
         What was seen before the claim may miss what another owner, who held the workflow then, wrote later.
         """
         refuse_crash_loop(claim, self.store)
         is_current = seen is not None and seen.fence is not None and seen.fence + 1 == claim.fence
+        is_current = is_current or is_detached
         stored = seen if is_current else self._stored(run)
         if stored is None:
             raise taken_over(claim.workflow_id)
@@ -278,7 +332,9 @@ class WorkflowRecorder:
         outdated = outdated_nodes(graph, stored, self.options.code_change)
         refuse_given_up_answer(run, stored, asked, news, outdated)
         kept = [question for question in asked if not question.inner]
-        if answers := {n: run.answers[n] for question in kept for n in question.keys if n in run.answers}:
+        if not is_detached and (
+            answers := {n: run.answers[n] for question in kept for n in question.keys if n in run.answers}
+        ):
             record_answers(self.store, stored.workflow.id, answers)
             stored = self._stored(run) or stored
         if outdated:
@@ -292,11 +348,19 @@ class WorkflowRecorder:
         given = {name: (version, run.values[name]) for name, version in news.items()}
         left = given_up(run, stored, self.store, news, outdated)
         take_up(run, stored, given, outdated, self.store)
-        run.journal = Journal(self.store, claim, run, self.writer, active_time=stored.active_time)
+        run.journal = Journal(
+            self.store,
+            claim,
+            run,
+            self.writer,
+            active_time=stored.active_time,
+            tolerate=self.tolerate if self.is_lenient else None,
+            is_detached=is_detached,
+        )
         if given or left or code is not None or stored.workflow.status is not WorkflowStatus.ACTIVE:
             active, encoding = WorkflowStatus.ACTIVE, self.store.encoding
             steps = [encoding.encode(record) for record in left]
-            self.store.backend.write(
+            run.journal.put(
                 encoding.commit(claim, steps, inputs=given, at=run.resumed.entry, status=active, code=code)
             )
         return True
@@ -320,6 +384,8 @@ class WorkflowRecorder:
     @property
     def is_slow(self) -> bool:
         """Whether a write takes longer than an event loop should be held up."""
+        if self.is_off:
+            return True
         backend = self.store.backend
         is_behind = self.writer is not None and not self.writer.is_idle
         return backend.commit_seconds > _SLOW or is_behind or backend.is_locked()
@@ -339,10 +405,19 @@ class WorkflowRecorder:
                 self.store.backend.commit_seconds = perf_counter() - started
             return saved
         finally:
+            self._release(journal)
+
+    def _release(self, journal: Journal) -> None:
+        if journal.is_detached:
+            return
+        try:
             self.store.backend.release(journal.claim)
             self.store.backend.retain(journal.claim.workflow_id, self.store.policy, self.store.encoding)
-            if self.batch is not None and _is_outermost(run):
+            if self.batch is not None and _is_outermost(journal.run):
                 self.store.backend.settle_map(self.batch)
+        except CheckpointError as error:
+            if not self.tolerate(error):
+                raise
 
     def _code_since(self, run: Run) -> NewWorkflow | None:
         """Return the code to record after nodes ran again."""
@@ -352,11 +427,22 @@ class WorkflowRecorder:
 
     def open_map(self, map_run: MapRun) -> None:
         """Start or resume the history of a map."""
-        self.maps.open(map_run)
+        if self.is_off:
+            return
+        try:
+            self.maps.open(map_run)
+        except CheckpointError as error:
+            if not self.tolerate(error):
+                raise
+            map_run.workflow_id = None  # its items are not recorded
 
     def close_map(self, map_run: MapRun) -> None:
         """Write down how the map ended."""
-        self.maps.close(map_run)
+        try:
+            self.maps.close(map_run)
+        except CheckpointError as error:
+            if not self.tolerate(error):
+                raise
 
     def _described(self, run: Run) -> NewWorkflow:
         new = described(run, self.options)
@@ -546,6 +632,18 @@ def _refuse_unrecorded(graph: Graph, granularity: str) -> None:
             raise ValueError(
                 f"Node {node.name!r} must not be repeated, and a policy with granularity='none' or "
                 "'top-level' does not store its step. Use granularity='step'."
+            )
+
+
+def _refuse_unsafe(graph: Graph) -> None:
+    """Raise ValueError for nodes that must not be repeated where a failing store would not be noticed."""
+    for node in graph.iter_nodes():
+        if node.nested_graph is not None:
+            _refuse_unsafe(node.nested_graph)
+        elif not node.repeatable:
+            raise ValueError(
+                f"Node {node.name!r} must not be repeated, and with durability='best-effort' a run continues "
+                "when its step cannot be stored. Use durability='sync'."
             )
 
 

@@ -74,7 +74,7 @@ async def _kept(run: Run, recorder: WorkflowRecorder) -> None:
 async def _opened(run: Run, recorder: WorkflowRecorder) -> bool | None:
     """Open the history of a run; one that is cancelled meanwhile gives it back."""
     try:
-        found: bool | None = await _stored(run, partial(recorder.open, run))
+        found: bool | None = await stored(run, partial(recorder.open, run))
     except BaseException:
         if run.journal is not None:
             run.status = RunStatus.STOPPED
@@ -90,18 +90,18 @@ async def _closing(run: Run, recorder: WorkflowRecorder) -> None:
     except BaseException as error:
         try:
             if run.context.kernel.is_cancelled(error):
-                await _stored(run, partial(recorder.close, run))
+                await stored(run, partial(recorder.close, run))
             else:
                 recorder.close(run)
         except CheckpointError as trouble:
             annotate(error, f"recording the end of the run failed too: {trouble}")
         raise
-    saved = await _stored(run, partial(recorder.close, run))
+    saved = await stored(run, partial(recorder.close, run))
     if saved and run.context.observer is not None:
         await run.context.observer.checkpoint_saved(run, saved)
 
 
-async def _stored(run: Run, call: Callable[[], Any]) -> Any:
+async def stored(run: Any, call: Callable[[], Any]) -> Any:
     """Make a call that writes; one that would hold up the event loop is made in a thread."""
     kernel, recorder = run.context.kernel, run.context.recorder
     if kernel.concurrent and recorder is not None and recorder.is_slow:

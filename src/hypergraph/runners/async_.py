@@ -313,7 +313,10 @@ class AsyncRunner(BaseRunner):
         self, graph: Graph, values: Mapping[str, Any] | None, keywords: dict[str, Any]
     ) -> RunResult:
         options, inputs = split_keywords(keywords, RUN_OPTIONS)
-        run, dispatcher = self._begin(graph, values, inputs, options)
+        known, store = None, self.checkpointer
+        if options.workflow_id is not None and store is not None and store.backend.is_locked():
+            known = await asyncio.to_thread(self._known, graph, values, inputs, options)
+        run, dispatcher = self._begin(graph, values, inputs, options, known)
         await self._drive(run, dispatcher)
         return self._conclude(run, options.error_handling)
 

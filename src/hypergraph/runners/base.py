@@ -64,6 +64,9 @@ class RunnerCapabilities:
     supports_checkpointing: bool = False  # whether it has a store
 
 
+_Known = tuple[Mapping[str, Any], "WorkflowRecorder | None"]  # the inputs of a run, and its recorder
+
+
 class BaseRunner(ABC):
     """Run graphs; abstract. Both runners drive the same engine and differ in how they wait.
 
@@ -268,12 +271,17 @@ class BaseRunner(ABC):
         raise NotImplementedError
 
     def _begin(
-        self, graph: Graph, values: Mapping[str, Any] | None, inputs: dict[str, Any], options: RunOptions
+        self,
+        graph: Graph,
+        values: Mapping[str, Any] | None,
+        inputs: dict[str, Any],
+        options: RunOptions,
+        known: _Known | None = None,
     ) -> tuple[Run, EventDispatcher | None]:
         """Prepare a run, and a dispatcher if there are event processors."""
         dispatcher = dispatcher_for(options.event_processors)
         observer = self._observer(dispatcher) if dispatcher is not None else None
-        return self._prepare(graph, values, inputs, options, observer), dispatcher
+        return self._prepare(graph, values, inputs, options, observer, known=known), dispatcher
 
     def _prepare(
         self,
@@ -282,14 +290,12 @@ class BaseRunner(ABC):
         inputs: dict[str, Any],
         options: RunOptions,
         observer: EventObserver | None,
+        *,
+        known: _Known | None = None,
     ) -> Run:
         """Check everything that can be checked before a node runs, and return the run to execute."""
-        kernel, given = self._kernel(graph, options), merged_inputs(graph, values, inputs, options)
-        if graph.has_interrupts:
-            check_answers(graph, given)
-        recorder = self._recorder(graph, options)
-        if recorder is not None:
-            given = recorder.inputs_for(graph, options.workflow_id, given)
+        kernel = self._kernel(graph, options)
+        given, recorder = known or self._known(graph, values, inputs, options)
         admission = self._admit(graph, tuple(given), inputs, options)
         context = self._context(kernel, options, observer, recorder)
         run = context.root = Run(context, admission, given)
@@ -297,6 +303,18 @@ class BaseRunner(ABC):
             run.run_id = options.run_id
             run.workflow_id = options.workflow_id
         return run
+
+    def _known(
+        self, graph: Graph, values: Mapping[str, Any] | None, inputs: dict[str, Any], options: RunOptions
+    ) -> _Known:
+        """Return the inputs of a run, given and stored, and its recorder; reads the store."""
+        given = merged_inputs(graph, values, inputs, options)
+        if graph.has_interrupts:
+            check_answers(graph, given)
+        recorder = self._recorder(graph, options)
+        if recorder is not None:
+            given = recorder.inputs_for(graph, options.workflow_id, given)
+        return given, recorder
 
     def _prepared_before(self, kernel: Kernel, graph: Graph, given: Mapping[str, Any]) -> Run | None:
         """Return the run of a call without options, if a call with the same names was admitted before."""

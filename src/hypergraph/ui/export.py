@@ -266,6 +266,8 @@ class _Table:
             "error_type": jsonable(step.error_type),
             "traceback": jsonable(step.traceback),
             "attempt_errors": jsonable(list(step.attempt_errors)),
+            "error_attributes": jsonable(step.error_attributes),
+            "waited_ms": step.waited_ms,
             "pause": None if step.pause is None else pause_view(step.pause),
             "answer": shown_step(step)["answer"],
             "given_answer": None if step.answer is None else describe(step.answer),

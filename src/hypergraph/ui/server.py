@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -19,7 +20,8 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from hypergraph import Graph
-from hypergraph.checkpointers import Checkpointer
+from hypergraph.checkpointers import Checkpointer, WorkflowStatus
+from hypergraph.checkpointers.query import Query as Filter
 from hypergraph.display import jsonable
 from hypergraph.exceptions import CheckpointError
 from hypergraph.ui.actions import ACTIONS, Action, Actions, Import, action_of
@@ -38,15 +40,17 @@ from hypergraph.ui.api import (
 )
 from hypergraph.ui.assets import asset
 from hypergraph.ui.security import LOGIN, App, Code, Gate, Receive, Scope, Send
-from hypergraph.views.problems import REFUSED, Problem
+from hypergraph.views.problems import REFUSED, STORE, Problem
 
 INTERVAL = 0.2  # seconds between two polls
+OWNERS = 2.0  # seconds between two looks at the owners of active workflows: a killed process writes nothing
 HEARTBEAT = (
     15.0  # seconds without a message after which one is sent, so that both sides notice a lost connection
 )
 LISTENERS = 32
 _MARKED = 200  # workflows that are compared: of the newest, and of the active ones
 _LISTED = 100  # ids in one message; more are sent as "anything"
+_ACTIVE = frozenset({WorkflowStatus.ACTIVE})
 
 
 class Live:
@@ -101,15 +105,29 @@ class Live:
     async def _watch(self, ready: asyncio.Event) -> None:
         version = await run_sync(self._store.backend.watch)
         seen, marks = await self._look(version)
+        alive = await run_sync(self._alive)
         ready.set()
-        while True:
+        for count in itertools.count(1):
             await asyncio.sleep(INTERVAL)
             now, changed = await self._look(version, seen)
-            if now == seen:
-                continue
-            ids = [] if marks is None or changed is None else changed_ids(marks, changed)
-            self._publish(ids or None)  # something was written, even if no workflow is known to differ
-            seen, marks = now, changed
+            if now != seen:
+                ids = [] if marks is None or changed is None else changed_ids(marks, changed)
+                self._publish(ids or None)  # something was written, even if no workflow is known to differ
+                seen, marks = now, changed
+            if count % round(OWNERS / INTERVAL) == 0:
+                before, alive = alive, await run_sync(self._alive)
+                died = [name for name, is_alive in alive.items() if not is_alive and before.get(name, True)]
+                if died:
+                    self._publish(changed_ids(dict.fromkeys(died, True), {}))
+
+    def _alive(self) -> dict[str, bool]:
+        """Return of each active workflow whether the process that owns it lives."""
+        try:
+            active, _, _ = self._store.backend.find(Filter(statuses=_ACTIVE, limit=_MARKED))
+            owners = self._store.backend.read_owners([found.id for found in active])
+        except CheckpointError:
+            return {}
+        return {found.id: found.id in owners and owners[found.id].alive for found in active}
 
     async def _look(self, version: Callable[[], Any], seen: Any = None) -> tuple[Any, dict[str, Any] | None]:
         """Return the version of the store and, if it is new, its change markers; None if unreadable."""
@@ -122,6 +140,14 @@ class Live:
                 return None, None
 
         return await run_sync(look)
+
+
+def check_present(store: Checkpointer) -> None:
+    """Raise Problem if the file of a store is gone: a missing file would be read as an empty store."""
+    file = store.backend.location
+    if store.backend.kind == "sqlite" and not os.path.exists(file):
+        hint = "Put the file back, or restart hypergraph ui with another database"
+        raise Problem(STORE, f"The database {file} was deleted or moved", hint)
 
 
 class Listener:
@@ -221,9 +247,12 @@ class Server:
     def _querying(self, query: Query) -> Handler:
         async def handler(request: Request) -> Response:
             given = request.query_params.multi_items()
-            return as_json(
-                await run_sync(lambda: encoded(query.ask(self._setup.store, given)), limiter=self._reading)
-            )
+
+            def answer() -> bytes:
+                check_present(self._setup.store)
+                return encoded(query.ask(self._setup.store, given))
+
+            return as_json(await run_sync(answer, limiter=self._reading))
 
         return handler
 
@@ -232,6 +261,7 @@ class Server:
             if self._setup.read_only:
                 hint = "To make changes from the page, start it without --read-only"
                 raise Problem(READ_ONLY, "This server is read-only", hint)
+            check_present(self._setup.store)
             action = action_of(kind, await _body(request, FILE if kind is Import else BODY))
             done = await run_sync(self._actions.perform, action, limiter=self._writing)
             return as_json(encoded(done))

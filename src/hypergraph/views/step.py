@@ -100,6 +100,9 @@ class StepDetail(Step):
     input_versions: dict[str, int]
     output_versions: dict[str, int]
     attempt_errors: list[str]  # of earlier attempts
+    error_attributes: dict[str, Any]  # plain attributes of the error, such as its code
+    queued_at: str | None  # when it could have begun, before it waited for a worker
+    waited_ms: float | None  # how long it waited
     pause: PauseView | None
     given_answer: ValueView | None  # to its question, as long as it is not used
     answered_at: str | None
@@ -171,6 +174,9 @@ def step(
         "input_versions": jsonable(found.input_versions),
         "output_versions": jsonable(found.output_versions),
         "attempt_errors": jsonable(found.attempt_errors),
+        "error_attributes": jsonable(found.error_attributes),
+        "queued_at": iso(found.queued_at),
+        "waited_ms": found.waited_ms,
         "pause": None if found.pause is None else pause_view(found.pause, limits),
         "given_answer": None if found.answer is None else describe(found.answer, **limits),
         "answered_at": jsonable(found.answered_at),
@@ -261,7 +267,10 @@ def _by_version(payloads: Iterable[Payload]) -> Mapping[tuple[str, int], Payload
 def _from_history(history: History, found: StepRecord, name: str, version: int, limits: Limits) -> StepValue:
     maker = next((s for s in history.steps if s.output_versions.get(name) == version), None)
     made_by = None if maker is None else step_ref(maker)
-    missing = "bound or a default, not stored" if version == 0 else "no longer stored"
+    source = history.origins_of(found)[name].source
+    missing = {"bound": "bound, not stored", "default": "a default, not stored"}.get(
+        source, "no longer stored"
+    )
     value: Any = history.inputs_of(found).get(name, Undecodable(missing))
     problem = value.reason if isinstance(value, Undecodable) and value.data is None else None
     view = None if problem else describe(value, **limits)

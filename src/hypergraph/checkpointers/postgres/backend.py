@@ -72,6 +72,13 @@ class PostgresBackend(SqlBackend):
         """Return the seconds by which the server's clock is ahead of this machine's."""
         return (self.database.now() - now()).total_seconds()
 
+    def _lives(self, key: int, fence: int, pid: int, address: str) -> bool:
+        self.database.open_session()
+        try:
+            return self.database.locks.is_shown(key, fence, address)
+        except Exception as error:
+            raise self.database.translated(error) from error
+
     def find(self, query: Query) -> Page:
         """Return the workflows asked for, newest first, the number of all, and the next cursor."""
         return super().find(asked(query))
@@ -80,6 +87,14 @@ class PostgresBackend(SqlBackend):
         """Make one commit durable, in one round trip; see `Backend.write`."""
         self._check_held(commit.claim)
         self.database.commit(commit)
+
+    def try_write(self, commit: Commit) -> bool:
+        """Return False: every commit waits for the server."""
+        return False
+
+    def is_locked(self) -> bool:
+        """Return True: every statement waits for the server, and a row may be locked."""
+        return True
 
     def write_all(self, commits: Sequence[Commit]) -> list[CheckpointError | None]:
         """Make commits durable in one transaction, in which each stands or falls by itself."""

@@ -266,18 +266,6 @@ class SqlBackend(Backend):
             return claim
         return replace(claim, existing=self._with_graph(claim.existing))
 
-    def write(self, commit: Commit) -> None:
-        """Make one commit durable; see `Backend.write`."""
-        self._check_held(commit.claim)
-        database = self.database
-        database.write(
-            partial(writes.commit, unit=commit, clock=database.now),
-            full=commit.full,
-            look=commit.full or commit.status is not None,
-        )
-        if commit.status is not None:
-            self._settle(commit)
-
     def write_all(self, commits: Sequence[Commit]) -> list[CheckpointError | None]:
         """Make commits durable in one transaction, in which each stands or falls by itself."""
 

@@ -21,6 +21,9 @@ T = TypeVar("T")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 _LONGEST = 1e13  # milliseconds
+_LONG = 200_000  # characters of a text that may take much memory
+_MEMORY, _TIMES = 32 * 1024 * 1024, 16  # bytes of memory for it: some, and so many times its size
+_LIST, _DICT = 72, 208  # bytes of memory that a container takes
 _SHOWN = 300  # characters of what is wrong with a row
 
 WORKFLOW_COLUMNS = (
@@ -41,7 +44,7 @@ STEP_TEXTS = ("error", "error_type")
 # or, where most steps do not have them, together in the column `extra`, as JSON.
 STEP_EXTRAS = (
     *("decision", "wait_versions", "visit", "child_workflow_id", "traceback", "attempt_errors", "partial"),
-    *("replayed", "retry_of", "answered_by", "answered_at", "expired"),
+    *("replayed", "retry_of", "answered_by", "answered_at", "waited_ms", "expired"),
 )
 STEP_KEY = ("workflow", "superstep", "node")
 STEP_COLUMNS = (
@@ -146,7 +149,19 @@ def fields_of(row: Sequence[Any]) -> dict[str, Any]:
 def _parsed(text: str, kind: type) -> Any:
     import json  # most workflows have neither tags nor crashes
 
+    check_length(text)
     return mapping_of(json.loads(text), kind)
+
+
+def check_length(text: str) -> None:
+    """Raise ValueError if reading a JSON text would take too much memory: it is copied once to be shown.
+
+    Brackets inside of strings count too. No text that a release writes has that many.
+    """
+    if len(text) > _LONG:
+        cost = text.count("{") * _DICT + text.count("[") * _LIST
+        if cost > max(_MEMORY, _TIMES * len(text)):
+            raise ValueError(f"too many lists and mappings for a text of {len(text)} characters")
 
 
 def mapping_of(found: Any, kind: type) -> Any:

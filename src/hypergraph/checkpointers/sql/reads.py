@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import starmap
@@ -14,8 +13,7 @@ from hypergraph.checkpointers.backend import ItemOutline, Position, StepOutline,
 from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import (
-    ANSWER,
-    PAUSE,
+    APART,
     Payload,
     StepRecord,
     Turn,
@@ -27,7 +25,7 @@ from hypergraph.checkpointers.sql import queries
 from hypergraph.checkpointers.sql.columns import STEP_COLUMNS, Row, check_rows, or_corrupt
 from hypergraph.checkpointers.sql.connection import Connection
 from hypergraph.checkpointers.sql.dialect import NAMES, PAYLOAD
-from hypergraph.checkpointers.sql.rows import extras_in, record_of, workflow_of
+from hypergraph.checkpointers.sql.rows import extras_in, parsed, record_of, workflow_of
 from hypergraph.checkpointers.sqlite.migrations import INPUT, OTHER, OUTPUT
 from hypergraph.checkpointers.status import StepStatus
 
@@ -169,7 +167,7 @@ def graph(connection: Connection, workflow_id: str) -> dict[str, Any] | None:
 
 @or_corrupt
 def _graph_in(text: str) -> dict[str, Any]:
-    found = json.loads(text)
+    found = parsed(text)
     if type(found) is not dict:
         raise ValueError("a graph that is not a mapping")
     return found
@@ -284,7 +282,7 @@ def steps(
     rows.sort(key=lambda row: index(row[3]))
     contents = (_PAYLOADS if upto is None else _EARLIER) + only.replace("AND ", "AND v.")
     if not values:  # pauses and gaps belong to the record, with values and without
-        contents += f" AND (v.data IS NULL OR v.name IN ('{PAUSE}', '{ANSWER}'))"
+        contents += f" AND (v.data IS NULL OR v.name IN {APART})"
     found: dict[tuple[int, str], list[tuple[int, Payload]]] = defaultdict(list)
     for kind in (OUTPUT, OTHER):  # inputs belong to no step
         for of_node, *rest in connection.execute(contents, {**given, "kind": kind}).fetchall():
@@ -364,7 +362,7 @@ def find_ids(connection: Connection, prefix: str, parent: str | None, limit: int
 def last_visit(connection: Connection, workflow_id: str, node: str) -> int:
     """Return how often a node has completed, by its last completed step; 0 if it has not."""
     row = connection.execute(_VISIT, (key_of(connection, workflow_id), node)).fetchone()
-    return 0 if row is None else int(json.loads(row[0] or "{}").get("visit", 1))
+    return 0 if row is None else int(parsed(row[0] or "{}").get("visit", 1))
 
 
 def last_superstep(connection: Connection, workflow_id: str) -> int | None:
@@ -440,12 +438,15 @@ def change_markers(connection: Connection, limit: int) -> dict[str, Any]:
 
 @or_corrupt
 def _outlined(rows: Iterable[tuple[Any, ...]]) -> list[StepOutline]:
-    make, plain = StepOutline._make, (1, None, False)
+    make, plain = StepOutline._make, (1, None, False, None)
     found = list(rows)
     check_rows(_OUTLINED, found)
     return [make((*row[:8], *(_extra(row[8]) if row[8] else plain))) for row in found]
 
 
-def _extra(text: str) -> tuple[int, str | None, bool]:
+def _extra(text: str) -> tuple[int, str | None, bool, str | list[str] | None]:
     found = extras_in(text)
-    return found.get("visit", 1), found.get("child_workflow_id"), found.get("replayed", False)
+    return (
+        *(found.get("visit", 1), found.get("child_workflow_id")),
+        *(found.get("replayed", False), found.get("decision")),
+    )

@@ -14,9 +14,9 @@ from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.names import changed, moved
 from hypergraph.checkpointers.records import (
     ANSWER,
+    APART,
     DROPPED,
     FINISHED,
-    PAUSE,
     Commit,
     EncodedAnswer,
     EncodedStep,
@@ -63,6 +63,7 @@ from hypergraph.checkpointers.sql.rows import (
     input_rows,
     inserting,
     new_row,
+    parsed,
     record_of,
     rows_of,
     structure,
@@ -118,7 +119,7 @@ def reseal(
     columns = ", ".join(STEP_COLUMNS)
     rows = connection.execute(f"SELECT {columns} FROM steps WHERE workflow = ?", (key,)).fetchall()  # noqa: S608 - fixed names
     for row in rows:
-        record, extra = record_of(workflow_id, row, (), encoding, values=False), json.loads(row[-1] or "{}")
+        record, extra = record_of(workflow_id, row, (), encoding, values=False), parsed(row[-1] or "{}")
         child = record.child_workflow_id
         before = child if child is None else moved(child, workflow_id, origin)
         copied = replace(record, workflow_id=origin, child_workflow_id=before)
@@ -213,7 +214,7 @@ def _take(connection: Connection, database: Database, workflow_id: str, row: Row
     key, status, fence, pid, _, _, crashes = row
     announced = connection.execute(OPEN_INTENTS, (key,)).fetchall()
     crashed = pid is not None and status == WorkflowStatus.ACTIVE.value
-    counts = {} if force else json.loads(crashes or "{}")
+    counts = {} if force else parsed(crashes or "{}")
     if crashed and not force:
         if counts:  # a node that has completed since its last crash is not in a loop of crashes
             for (node,) in connection.execute(PROGRESS, (key, fence)).fetchall():
@@ -286,7 +287,7 @@ def commit(connection: Connection, unit: Commit, clock: Clock) -> None:
 def _blame(connection: Connection, key: int, node: str) -> None:
     """Count a crash at an unknown place as one of this node, the first that runs after it."""
     (stored,) = connection.execute("SELECT crashes FROM workflows WHERE key = ?", (key,)).fetchone()
-    counts = json.loads(stored or "{}")
+    counts = parsed(stored or "{}")
     unknown = counts.pop("", 0)
     if unknown:
         counts[node] = counts.get(node, 0) + unknown
@@ -344,7 +345,7 @@ def set_tags(connection: Connection, workflow_id: str, changes: Mapping[str, str
     row = connection.execute(connection.dialect.tags, (workflow_id,)).fetchone()
     if row is None:
         raise unknown(workflow_id)
-    tags = changed(json.loads(row[1] or "{}"), changes)
+    tags = changed(parsed(row[1] or "{}"), changes)
     connection.execute(
         "UPDATE workflows SET tags = ? WHERE key = ?", (json.dumps(tags) if tags else None, row[0])
     )
@@ -452,7 +453,7 @@ _PARTS = (
 # A value goes if a newer one of its name counts already at the first superstep that is kept,
 _DROP = f"UPDATE vals SET data = NULL, checksum = 0, format = '{DROPPED}', base = NULL WHERE workflow = :key"  # noqa: S608 - fixed names
 _TRIM = f"""{_DROP} AND superstep < :before AND data IS NOT NULL
-AND name NOT IN ('{PAUSE}', '{ANSWER}') AND NOT (%s)
+AND name NOT IN {APART} AND NOT (%s)
 AND (kind = {OTHER} OR EXISTS (
     SELECT 1 FROM vals AS newer
     WHERE newer.workflow = vals.workflow AND newer.kind = vals.kind AND newer.name = vals.name

@@ -10,7 +10,7 @@ from hypergraph.checkpointers import Question
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.inputs import VALUES, json_of, literal, pair_of
-from hypergraph.cli.output import quoted
+from hypergraph.cli.output import suggested
 from hypergraph.cli.stores import WF, asked
 from hypergraph.cli.tables import question_lines
 from hypergraph.display import jsonable, plural
@@ -58,7 +58,7 @@ def answer(call: Call) -> Reply:
     }
     left = [question for question in after if not question["answered"]]
     header = [f"Workflow: {workflow_id}", plural(len(given), "answer"), plural(len(left), "open question")]
-    following = [f"{quoted('hypergraph', 'resume', workflow_id)} MODULE:GRAPH"]
+    following = [f"{suggested('resume', workflow_id)} MODULE:GRAPH"]
     return Reply(document, lambda: [question_lines(left)] if left else [], header, following)
 
 

@@ -7,7 +7,7 @@ from typing import cast
 from hypergraph.checkpointers.query import FILTERS
 from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
-from hypergraph.cli.output import duration, quoted, status, when
+from hypergraph.cli.output import duration, status, suggested, when
 from hypergraph.cli.registry import module_of
 from hypergraph.display import Table, plural
 from hypergraph.views.workflows import WorkflowPage, workflows
@@ -62,6 +62,6 @@ def _next(page: WorkflowPage) -> list[str]:
     first = page["items"][0]["id"]
     more = page["next_cursor"]
     return [
-        quoted("hypergraph", "show", first),
-        *([quoted("hypergraph", "ls", "--cursor", more)] if more else []),
+        suggested("show", first),
+        *([suggested("ls", options=["--cursor", more])] if more else []),
     ]

@@ -9,7 +9,7 @@ from itertools import groupby
 
 from hypergraph.checkpointers.query import FILTERS
 from hypergraph.cli.call import Call, Reply
-from hypergraph.cli.output import quoted, when
+from hypergraph.cli.output import suggested, when
 from hypergraph.cli.stores import opened
 from hypergraph.display import Table, plural
 from hypergraph.views.problems import USAGE, Problem
@@ -61,5 +61,5 @@ def _next(page: SearchPage) -> list[str]:
         return ["hypergraph ls"]
     first = page["items"][0]
     more = page["next_cursor"]
-    again = [quoted("hypergraph", "ls", "--search", page["text"], "--cursor", more)] if more else []
-    return [quoted("hypergraph", "step", first["workflow"], first["index"]), *again]
+    again = [suggested("ls", options=["--search", page["text"], "--cursor", more])] if more else []
+    return [suggested("step", first["workflow"], first["index"]), *again]

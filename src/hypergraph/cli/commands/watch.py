@@ -17,7 +17,7 @@ from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.commands.ls import ls_table
 from hypergraph.cli.commands.show import header_of
-from hypergraph.cli.output import as_json, duration, quoted, status
+from hypergraph.cli.output import as_json, duration, status, suggested
 from hypergraph.cli.stores import WF, opened
 from hypergraph.cli.tables import decision, step_status, step_time
 from hypergraph.display import as_text, escape, plural
@@ -52,7 +52,7 @@ def watch(call: Call) -> Reply:
     if call.options.jsonl:
         return Reply({"items": []}, code=code)  # everything is printed already
     found = workflow(store, wf)
-    return Reply(found, header=header_of(found), next=[quoted("hypergraph", "show", wf)], code=code)
+    return Reply(found, header=header_of(found), next=[suggested("show", wf)], code=code)
 
 
 def _list(store: Checkpointer, call: Call) -> Reply:

@@ -11,7 +11,6 @@ from typing import Any
 from hypergraph import Graph
 from hypergraph.checkpointers import Checkpointer, StepRecord, StepStatus, Undecodable
 from hypergraph.checkpointers.records import Payload
-from hypergraph.values.graphs import with_types_of
 
 RUN, MAP, SCHEDULED = "hypergraph.run", "hypergraph.map", "hypergraph.scheduled"
 NAMES = [RUN, MAP, SCHEDULED]  # of our workflows in DBOS
@@ -128,4 +127,4 @@ def decode_values(store: Checkpointer, graph: Graph | None, call: Call) -> dict[
 
 def typed_store(store: Checkpointer, graph: Graph | None) -> Checkpointer:
     """Return the store, set to decode values as the classes that the annotations of a graph name."""
-    return store if graph is None else store.view(serializer=with_types_of(store.encoding.serializer, graph))
+    return store if graph is None else store.view(graph=graph)

@@ -83,7 +83,7 @@ class Presence:
                 self._open()
         except psycopg.Error as error:
             address = address_of(self._conninfo, "hypergraph")
-            raise translated(error, address.shown, address.secret) from error
+            raise translated(error, address.shown, address.secrets) from error
 
     def beat(self) -> None:
         """Send a heartbeat, in a new session if the last one was lost.

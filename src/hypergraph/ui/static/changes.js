@@ -3,7 +3,7 @@
 import { html } from "hg/html.js";
 import { cut, plain, plural, sizeOf } from "hg/format.js";
 import { selectStep } from "hg/moves.js";
-import { at, columns, lastSuperstep } from "hg/opened.js";
+import { scope, scopeColumns, scopeLast } from "hg/opened.js";
 import { Failure, useAnswer } from "hg/parts.js";
 import { select, selection } from "hg/store.js";
 
@@ -30,7 +30,7 @@ function Change({ item }) {
   return html`<article class="change" aria-label="${plain(item.name)} ${item.kind}">
     <header><button type="button" class="v-key link" onClick=${() => select({ key: item.name })}>${cut(item.name, 60)}</button>
       <span class="note">${item.kind}${maker ? " by " : ""}</span>
-      ${maker ? html`<button type="button" class="link" onClick=${() => selectStep(selection.workflow.peek() ?? "", maker.index)}>${cut(maker.node, 30)}</button>` : null}</header>
+      ${maker ? html`<button type="button" class="link" onClick=${() => selectStep(scope.peek().run, maker.index)}>${cut(maker.node, 30)}</button>` : null}</header>
     <${Side} brief=${item.a} kind="removed" mark="−" /><${Side} brief=${item.b} kind="added" mark="+" />
   </article>`;
 }
@@ -62,23 +62,22 @@ function Ran({ steps }) {
   if (!telling.length) return null;
   return html`<div class="ran">${telling.map((step) => {
     const news = step.status === "completed" ? `decided → ${cut([step.decision].flat().join(", "), 80)}` : step.status;
-    return html`<div><button type="button" class="link" onClick=${() => selectStep(selection.workflow.peek() ?? "", step.index)}>${cut(step.node, 40)}</button> ${news}</div>`;
+    return html`<div><button type="button" class="link" onClick=${() => selectStep(scope.peek().run, step.index)}>${cut(step.node, 40)}</button> ${news}</div>`;
   })}</div>`;
 }
 
 /** The tab. */
 export function Changes() {
-  const second = at.value;
+  const { run: id, at: second } = scope.value;
   const given = selection.from.value;
   const first = given !== null && given < second ? given : second - 1;
-  const id = selection.workflow.value;
-  const ready = columns.value?.length ? (first < 0 ? "state" : "changes") : null;
-  const { data, error } = useAnswer(ready, first < 0 ? { id, at: second } : { id, first, second });
+  const ready = scopeColumns.value?.length ? (first < 0 ? "state" : "changes") : null;
+  const { data, error } = useAnswer(ready, first < 0 ? { id, at: second } : { id, first, second }, [scopeColumns.value]);
   const items = data?.schema === "hypergraph.changes/1" ? data.items : first < 0 ? firstChanges(data, second) : [];
   const steps = data?.schema === "hypergraph.changes/1" ? data.steps : [];
   return html`<div class="pair" role="group" aria-label="Supersteps to compare">
       <${Pick} name="after" value=${Math.max(first, 0)} least=${0} most=${Math.max(0, second - 1)} onPick=${(/** @type {number} */ value) => select({ from: value === second - 1 ? null : value })} />
-      <${Pick} name="up to" value=${second} least=${0} most=${lastSuperstep.value} onPick=${(/** @type {number} */ value) => select({ superstep: value, from: Math.min(Math.max(first, 0), Math.max(0, value - 1)) })} />
+      <${Pick} name="up to" value=${second} least=${0} most=${scopeLast.value} onPick=${(/** @type {number} */ value) => select({ superstep: value, from: Math.min(Math.max(first, 0), Math.max(0, value - 1)) })} />
       ${given !== null ? html`<button type="button" class="link" onClick=${() => select({ from: null })}>this superstep only</button>` : null}
       <span class="note">${steps.length > 1 ? plural(steps.length, "step") : ""}</span>
     </div>

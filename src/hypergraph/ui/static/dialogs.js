@@ -12,6 +12,11 @@ export function openDialog(component, props = {}) {
   shown.value = { component, props };
 }
 
+/** Tell whether a dialog is open: keys belong to it then. */
+export function isDialogOpen() {
+  return shown.peek() !== null;
+}
+
 export function closeDialog() {
   shown.value = null;
 }
