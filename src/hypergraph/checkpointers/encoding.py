@@ -20,6 +20,7 @@ from hypergraph.checkpointers.records import (
     APART,
     ERROR,
     PAUSE,
+    STREAM,
     Claim,
     Commit,
     CommitOptions,
@@ -216,7 +217,7 @@ class Encoding:
                 tag = f"{serializer.id}/{serializer.version}"
             if type(value) is Added:
                 base, tag, value = value.begin, tag + value.mark, value.items
-            if self.redact is not None and name not in APART:
+            if self.redact is not None and name not in APART and name != STREAM:
                 value = self.redact(place.node, name, value)
             try:
                 raw = serializer.serialize(value)

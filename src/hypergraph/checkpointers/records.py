@@ -391,7 +391,7 @@ PAUSE = ""  # the name under which the pause of a step is kept; no output can be
 ANSWER = "?"  # likewise, of an answer that is not used yet
 STREAM = "~"  # likewise, of chunks of a stream
 ERROR = "!"  # likewise, of the attributes of an error
-APART = (PAUSE, ANSWER, STREAM, ERROR)  # payloads that are not values
+APART = (PAUSE, ANSWER, ERROR)  # payloads that are not values
 DROPPED = "!dropped by the retention policy"
 
 
