@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         InterruptEvent,
         NodeEndEvent,
         NodeErrorEvent,
+        NodeProgressEvent,
         NodeRetryEvent,
         NodeStartEvent,
         RouteDecisionEvent,
@@ -90,7 +91,7 @@ _NAMES = {
     ),
     "events": (
         "BaseEvent Event RunStartEvent RunEndEvent SuperstepStartEvent NodeStartEvent "
-        "NodeEndEvent NodeErrorEvent NodeRetryEvent CacheHitEvent RouteDecisionEvent "
+        "NodeEndEvent NodeErrorEvent NodeProgressEvent NodeRetryEvent CacheHitEvent RouteDecisionEvent "
         "InterruptEvent StopRequestedEvent StreamingChunkEvent CheckpointSavedEvent "
         "EventDispatcher EventProcessor AsyncEventProcessor TypedEventProcessor"
     ),
@@ -163,6 +164,7 @@ __all__ = [
     "NodeStartEvent",
     "NodeEndEvent",
     "NodeErrorEvent",
+    "NodeProgressEvent",
     "NodeRetryEvent",
     "CacheHitEvent",
     "RouteDecisionEvent",

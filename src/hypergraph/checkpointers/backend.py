@@ -39,6 +39,7 @@ from hypergraph.exceptions import CheckpointError
 if TYPE_CHECKING:
     from hypergraph.checkpointers.background import Writer
     from hypergraph.checkpointers.encoding import Encoding
+    from hypergraph.checkpointers.live import ChunkBatch, ChunkPage, Progress
     from hypergraph.checkpointers.policy import CheckpointPolicy
 
 T = TypeVar("T")
@@ -242,6 +243,40 @@ class Backend(ABC):
         if policy.retention != "full":
             last = self.last_superstep(workflow_id) or 0
             self.trim(workflow_id, encoding, before=last + 1 - (policy.window or 1))
+
+    # --- what running nodes show --------------------------------------------------------------
+
+    @abstractmethod
+    def open_stream(self, claim: Ownership, node: str) -> int:
+        """Begin a stream of a node, after a mark if it had one before; return the offset of its first chunk.
+
+        Chunks of streams that ended long enough ago are dropped. All methods that write here raise
+        OwnershipLostError when the claim is not the newest.
+        """
+
+    @abstractmethod
+    def write_chunks(self, claim: Ownership, node: str, batches: Sequence[ChunkBatch], limit: int) -> None:
+        """Add chunks to a stream; the oldest are dropped where it is longer than `limit` bytes."""
+
+    @abstractmethod
+    def end_stream(self, claim: Ownership, node: str, until: datetime) -> None:
+        """Say until when the chunks of a stream are kept."""
+
+    @abstractmethod
+    def read_chunks(self, workflow_id: str, node: str, offset: int, limit: int) -> ChunkPage | None:
+        """Return up to `limit` batches from an offset on, None if the node has no stream."""
+
+    @abstractmethod
+    def write_progress(self, claim: Ownership, rows: Sequence[Progress]) -> None:
+        """Keep how far nodes are, in place of what they said before."""
+
+    @abstractmethod
+    def clear_progress(self, claim: Ownership, node: str) -> None:
+        """Forget how far a node was."""
+
+    @abstractmethod
+    def read_progress(self, workflow_id: str) -> list[Progress]:
+        """Return how far the running nodes of a workflow are, and of the runs below it."""
 
     # --- reading ------------------------------------------------------------------------------
 

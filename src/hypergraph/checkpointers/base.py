@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from operator import itemgetter
@@ -22,6 +22,7 @@ from hypergraph.checkpointers.artifacts import ArtifactRef, ArtifactStore, Sweep
 from hypergraph.checkpointers.backend import Backend, Position
 from hypergraph.checkpointers.encoding import Encoding, LazyState, Redact, checked_threshold
 from hypergraph.checkpointers.history import Addition, History, Iteration, Origin, additions
+from hypergraph.checkpointers.live import Progress, StreamChunk, read_stream
 from hypergraph.checkpointers.names import check_tags, check_workflow_id
 from hypergraph.checkpointers.overview import Overview, overview_of
 from hypergraph.checkpointers.policy import CheckpointPolicy
@@ -364,6 +365,42 @@ class Checkpointer:
         A question with `step.answer` has been answered, and is used when the workflow is run again.
         """
         return open_questions(self, workflow_id)
+
+    def read_stream(
+        self,
+        workflow_id: str,
+        node: str,
+        *,
+        offset: int = 0,
+        follow: bool = True,
+        timeout: float | None = None,
+    ) -> Iterator[StreamChunk]:
+        """Yield what a node with `stream=True` gives to `context.stream`, each offset once.
+
+        A reader that was cut off goes on with the offset after the last one it has. An entry of the kind
+        "restart" says that the node was called again and begins anew, one of the kind "gap" that earlier
+        chunks are gone: they were more than `CheckpointPolicy.stream_limit`, or ended too long ago.
+
+        Args:
+            workflow_id: The workflow, or the nested graph or item that the node is in.
+            node: The name of the node; with the graphs and items around it from further out, as in
+                "each/item-3/write".
+            offset: The first offset to read.
+            follow: Wait for more until the workflow has ended or paused; False returns what is there.
+            timeout: Seconds without a chunk, after which reading ends.
+
+        Raises:
+            WorkflowNotFoundError: there is no such workflow.
+            ValueError: the offset is negative.
+        """
+        if offset < 0:
+            raise ValueError(f"offset must not be negative, got {offset}")
+        self.workflow(workflow_id)
+        return read_stream(self, workflow_id, node, offset, follow, timeout)
+
+    def progress(self, workflow_id: str) -> list[Progress]:
+        """Return how far the running nodes of a workflow are, those of nested graphs and items included."""
+        return self.backend.read_progress(workflow_id)
 
     def due_runs(self, graph: str | None = None) -> list[Workflow]:
         """Return what to run because a deadline has passed or a timer is due, oldest first.

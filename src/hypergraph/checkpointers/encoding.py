@@ -21,6 +21,7 @@ from hypergraph.checkpointers.records import (
     APART,
     ERROR,
     PAUSE,
+    STREAM,
     Claim,
     Commit,
     CommitOptions,
@@ -248,7 +249,7 @@ class Encoding:
                 tag = f"{serializer.id}/{serializer.version}"
             if type(value) is Added:
                 base, tag, value = value.begin, tag + value.mark, value.items
-            if self.redact is not None and name not in APART:
+            if self.redact is not None and name not in APART and name != STREAM:
                 given, value = value, self.redact(place.node, name, value)
                 if place.node is None and value is not given:  # an input: a later call compares it
                     tag += f"{_PRINT}{mark}" if (mark := self.fingerprint(name, given)) else ""

@@ -14,6 +14,7 @@ from typing import Any, Self, TypeVar
 from hypergraph.checkpointers.backend import START, Backend, Owner, Page, Position, StepOutline, position_of
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.encoding import Encoding
+from hypergraph.checkpointers.live import ChunkBatch, ChunkPage, Progress
 from hypergraph.checkpointers.names import changed, check_workflow_id, moved
 from hypergraph.checkpointers.policy import CheckpointPolicy
 from hypergraph.checkpointers.query import Query, ordered_by
@@ -211,6 +212,63 @@ class MemoryBackend(Backend):
             row.put(bare(step), encoding)
             row.fence += 1
 
+    # --- what running nodes show --------------------------------------------------------------
+
+    def open_stream(self, claim: Ownership, node: str) -> int:
+        """Begin a stream of a node; return the offset of its first chunk."""
+        with self._lock:
+            row, moment = self._owned(claim), now()
+            for stream in (stream for each in self._rows.values() for stream in each.streams.values()):
+                if stream.until is not None and stream.until < moment:
+                    stream.batches, stream.kept, stream.until = [], stream.next, None
+            if node not in row.streams:
+                row.streams[node] = MemoryStream()
+                return 0
+            stream = row.streams[node]
+            stream.batches.append(ChunkBatch(stream.next, 1, None))
+            stream.next, stream.until = stream.next + 1, None
+            return stream.next
+
+    def write_chunks(self, claim: Ownership, node: str, batches: Sequence[ChunkBatch], limit: int) -> None:
+        """Add chunks to a stream, within a limit of bytes."""
+        with self._lock:
+            self._owned(claim).streams[node].add(batches, limit)
+
+    def end_stream(self, claim: Ownership, node: str, until: datetime) -> None:
+        """Say until when the chunks of a stream are kept."""
+        with self._lock:
+            self._owned(claim).streams[node].until = until
+
+    def read_chunks(self, workflow_id: str, node: str, offset: int, limit: int) -> ChunkPage | None:
+        """Return the next batches of a stream."""
+        with self._lock:
+            row = self._rows.get(workflow_id)
+            stream = None if row is None else row.streams.get(node)
+            if stream is None:
+                return None
+            found = [batch for batch in stream.batches if batch.first + batch.length > offset]
+            return ChunkPage(stream.kept, found[:limit])
+
+    def write_progress(self, claim: Ownership, rows: Sequence[Progress]) -> None:
+        """Keep how far nodes are."""
+        with self._lock:
+            self._owned(claim).progress.update({row.node: row for row in rows})
+
+    def clear_progress(self, claim: Ownership, node: str) -> None:
+        """Forget how far a node was."""
+        with self._lock:
+            self._owned(claim).progress.pop(node, None)
+
+    def read_progress(self, workflow_id: str) -> list[Progress]:
+        """Return how far the running nodes of a workflow are, and of the runs below it."""
+        with self._lock:
+            rows = [
+                row
+                for row in self._rows.values()
+                if row.workflow.id == workflow_id or row.workflow.id.startswith(f"{workflow_id}/")
+            ]
+            return sorted((each for row in rows for each in row.progress.values()), key=lambda p: p.at)
+
     # --- reading ------------------------------------------------------------------------------
 
     def snapshot(self, work: Callable[[Self], T]) -> T:
@@ -378,6 +436,29 @@ Place = tuple[int, str]  # the superstep and node of a step
 Dated = tuple[int, Payload]  # a payload and the superstep from which on it counts
 
 
+@dataclass
+class MemoryStream:
+    """The chunks of one node."""
+
+    batches: list[ChunkBatch] = field(default_factory=list)
+    next: int = 0
+    kept: int = 0
+    until: datetime | None = None
+
+    def add(self, batches: Sequence[ChunkBatch], limit: int) -> None:
+        """Add batches; the oldest go where there are more bytes than the limit, but never the newest."""
+        self.batches += batches
+        self.next = batches[-1].first + batches[-1].length
+        sizes = [0 if b.payload is None else len(b.payload.data or b"") for b in self.batches]
+        surplus, gone = sum(sizes) - limit, 0
+        while surplus > 0 and gone < len(sizes) - 1:
+            surplus -= sizes[gone]
+            gone += 1
+        if gone:
+            self.kept = self.batches[gone].first
+            del self.batches[:gone]
+
+
 @dataclass(slots=True)
 class Row:
     """A workflow, its owner, its steps and its inputs."""
@@ -389,6 +470,8 @@ class Row:
     steps: dict[Place, EncodedStep] = field(default_factory=dict)
     inputs: list[Dated] = field(default_factory=list)
     intents: set[Place] = field(default_factory=set)
+    streams: dict[str, MemoryStream] = field(default_factory=dict)
+    progress: dict[str, Progress] = field(default_factory=dict)
 
     @classmethod
     def of(cls, key: int, workflow_id: str, new: NewWorkflow) -> Row:

@@ -390,6 +390,7 @@ def _plain(value: Any) -> Any:
 
 PAUSE = ""  # the name under which the pause of a step is kept; no output can be called so
 ANSWER = "?"  # likewise, of an answer that is not used yet
+STREAM = "~"  # likewise, of chunks of a stream
 ERROR = "!"  # likewise, of the attributes of an error
 APART = (PAUSE, ANSWER, ERROR)  # payloads that are not values
 DROPPED = "!dropped by the retention policy"

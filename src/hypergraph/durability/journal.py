@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from hypergraph import clock
@@ -46,6 +46,9 @@ from hypergraph.nodes.options import Replace
 from hypergraph.records import PauseInfo
 from hypergraph.runs.build import decision_text
 from hypergraph.values.undecodable import Undecodable
+
+if TYPE_CHECKING:
+    from hypergraph.durability.live import Live
 
 _STRIKES = 3
 
@@ -169,6 +172,7 @@ class Journal:
         self.superstep = -1  # of the last step
         self.waits_for_end = store.policy.durability == "exit"
         self.silent = is_detached or store.policy.granularity == "none"
+        self.live: Live | None = None  # what its nodes show while they run, if they do
         self.saved: deque[int] = deque()  # steps that have become durable and were not reported yet
         self.on_their_way: tuple[int, ...] = ()  # steps given to the writer
         self.last_commit = _clock()
@@ -400,6 +404,8 @@ class Journal:
         )
         self.superstep = superstep
         self.running.discard(step.index)
+        if self.live is not None:
+            self.live.ended(step.name)
         grows = past is not None or (not run.fixed and self._may_repeat(step))
         growth = self.growth if grows else None
         self.outbox.append(self._encoded(record, growth, step.node.artifact))
@@ -525,6 +531,8 @@ class Journal:
         """Write down how the run ended; return the indexes of the steps that became durable."""
         self.is_closed = True
         duration = (self.run.stopped_at - self.run.started) * 1000 + self.active_time
+        if self.live is not None:
+            self.live.close()
         if self._trouble is not None:
             raise self._trouble
         if self.is_detached:

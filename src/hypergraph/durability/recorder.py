@@ -29,6 +29,7 @@ from hypergraph.durability.code_changes import (
 )
 from hypergraph.durability.history import Stored, active_time, inputs_in, produced, stored_in
 from hypergraph.durability.journal import Journal, refuse_crash_loop
+from hypergraph.durability.live import live_of
 from hypergraph.durability.resume import (
     canonical,
     ended_elsewhere,
@@ -365,6 +366,22 @@ class WorkflowRecorder:
                 encoding.commit(claim, steps, inputs=given, at=run.resumed.entry, status=active, code=code)
             )
         return True
+
+    @staticmethod
+    def stream(run: Run, name: str, chunk: Any) -> None:
+        """Keep a chunk of a node, for readers in other processes."""
+        if (found := live_of(run, name)) is not None:
+            live, place = found
+            step = run.step_of(name)
+            visit = (run.visits(step), run.attempt_of(name)[0], id(run))
+            live.chunk(place, visit, chunk, step.outputs[0] if step.outputs else name)
+
+    @staticmethod
+    def show_progress(run: Run, name: str, done: float, total: float | None, text: str) -> None:
+        """Keep how far a node is."""
+        if (found := live_of(run, name)) is not None:
+            live, place = found
+            live.show(place, done, total, text)
 
     @property
     def is_slow(self) -> bool:

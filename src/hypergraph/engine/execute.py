@@ -263,7 +263,7 @@ async def perform(run: Run, step: Any, superstep: int) -> None:  # noqa: PLR0912
     if observer is not None:
         if step.is_gate:
             await observer.decided(run, step, value)
-        await observer.node_ended(run, step, outcome, duration)
+        await observer.node_ended(run, step, outcome, duration, value)
 
 
 def refuse(step: Step, value: Any) -> None:

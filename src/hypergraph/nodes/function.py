@@ -44,6 +44,7 @@ class FunctionNode(CallableNode):
         retry: how often and after which delay a failed attempt is repeated
         timeout: seconds for one attempt, which then fails with NodeTimeoutError
         offload: let AsyncRunner call a sync function in a worker thread
+        stream: keep what it gives to `NodeContext.stream` in the store, for readers in other processes
         persist: False stores the step without its outputs; a resume that needs them runs it again
         repeatable: False forbids a second run of a call that started, even if a crash hid its outcome
         on_ambiguous: for such a call "fail" (default), "rerun", or a callable that returns the outcome
@@ -81,6 +82,7 @@ class FunctionNode(CallableNode):
         retry: RetryPolicy | None = None,
         timeout: float | None = None,
         offload: bool = False,
+        stream: bool = False,
         persist: bool = True,
         repeatable: bool = True,
         on_ambiguous: OnAmbiguous | None = None,
@@ -102,6 +104,7 @@ class FunctionNode(CallableNode):
             retry=checked_retry(retry),
             timeout=checked_timeout(timeout),
             offload=bool(offload),
+            stream=bool(stream),
             **persistence(persist, repeatable, on_ambiguous, artifact, on_worker_loss),
         )
         if not self.data_outputs:
@@ -200,6 +203,7 @@ def node(
     retry: RetryPolicy | None = None,
     timeout: float | None = None,
     offload: bool = False,
+    stream: bool = False,
     persist: bool = True,
     repeatable: bool = True,
     on_ambiguous: OnAmbiguous | None = None,
@@ -220,6 +224,7 @@ def node(
     retry: RetryPolicy | None = None,
     timeout: float | None = None,
     offload: bool = False,
+    stream: bool = False,
     persist: bool = True,
     repeatable: bool = True,
     on_ambiguous: OnAmbiguous | None = None,
@@ -239,6 +244,7 @@ def node(
     retry: RetryPolicy | None = None,
     timeout: float | None = None,
     offload: bool = False,
+    stream: bool = False,
     persist: bool = True,
     repeatable: bool = True,
     on_ambiguous: OnAmbiguous | None = None,
@@ -267,6 +273,7 @@ def node(
         retry: how often and after which delay a failed attempt is repeated
         timeout: seconds for one attempt, which then fails with NodeTimeoutError
         offload: let AsyncRunner call a sync function in a worker thread
+        stream: keep what it gives to `NodeContext.stream` in the store, for readers in other processes
         persist: False stores the step without its outputs; a resume that needs them runs it again
         repeatable: False forbids a second run of a call that started, even if a crash hid its outcome
         on_ambiguous: for such a call "fail" (default), "rerun", or a callable that returns the outcome
@@ -287,6 +294,7 @@ def node(
         retry=retry,
         timeout=timeout,
         offload=offload,
+        stream=stream,
         persist=persist,
         repeatable=repeatable,
         on_ambiguous=on_ambiguous,

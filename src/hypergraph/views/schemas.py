@@ -33,7 +33,7 @@ from hypergraph.views.steps import ColumnsView, StepPage
 from hypergraph.views.texts import CompletionScript, DemoRun, HelpText, SchemaList, SkillText, Stopped
 from hypergraph.views.timeline import TimelineView
 from hypergraph.views.values import ValueView
-from hypergraph.views.watch import FollowedItem, FollowedStep
+from hypergraph.views.watch import FollowedChunk, FollowedItem, FollowedProgress, FollowedStep
 from hypergraph.views.why import WhyView
 from hypergraph.views.workflow import TreeView, WorkflowDetail
 from hypergraph.views.workflows import WorkflowPage
@@ -71,6 +71,8 @@ SCHEMAS: dict[str, type] = {
     "search": SearchPage,
     "followed-step": FollowedStep,
     "followed-item": FollowedItem,
+    "followed-progress": FollowedProgress,
+    "followed-chunk": FollowedChunk,
     "diff": DiffView,
     "changes": ChangesView,
     "why": WhyView,

@@ -447,6 +447,9 @@ _PARTS = (
     ("vals", "kind, name, superstep, idx, node"),
     ("steps", "superstep, node"),
     ("intents", "superstep, node"),
+    ("chunks", "node, first"),
+    ("streams", "node"),
+    ("progress", "node"),
 )
 
 # A value goes if a newer one of its name counts already at the first superstep that is kept,

@@ -18,6 +18,9 @@ tallies     how many workflows without parent there are by status and graph, so 
             names of graphs have "=" before them, "" is no name
 lengths     of long workflows, how many steps they have before superstep `counted`
 identity    one random id, which the values and steps of an encrypted store are bound to
+streams     of nodes that stream: the next offset, the first that is kept, bytes, and until when they are kept
+chunks      batches of chunks by the offset of the first; one without data marks that a new stream begins
+progress    how far running nodes are
 """
 
 from __future__ import annotations
@@ -91,6 +94,16 @@ _FIRST = (
         BEGIN DELETE FROM lengths WHERE workflow = OLD.key; END""",
     "CREATE TABLE identity (id BLOB NOT NULL)",
     "INSERT INTO identity VALUES (randomblob(16))",
+    """CREATE TABLE streams (
+        workflow INTEGER NOT NULL, node TEXT NOT NULL, next INTEGER NOT NULL, kept INTEGER NOT NULL,
+        size INTEGER NOT NULL, until INTEGER, PRIMARY KEY (workflow, node)) WITHOUT ROWID""",
+    "CREATE INDEX streams_by_end ON streams (until) WHERE until IS NOT NULL",
+    """CREATE TABLE chunks (
+        workflow INTEGER NOT NULL, node TEXT NOT NULL, first INTEGER NOT NULL, count INTEGER NOT NULL,
+        format TEXT NOT NULL, checksum INTEGER NOT NULL, data BLOB, PRIMARY KEY (workflow, node, first))""",
+    """CREATE TABLE progress (
+        workflow INTEGER NOT NULL, node TEXT NOT NULL, done REAL NOT NULL, total REAL, text TEXT NOT NULL,
+        at INTEGER NOT NULL, PRIMARY KEY (workflow, node)) WITHOUT ROWID""",
 )
 
 
