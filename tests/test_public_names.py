@@ -20,12 +20,13 @@ NODE_CLASSES = [
 RUNNERS = ["BaseRunner", "SyncRunner", "AsyncRunner", "ErrorHandling"]
 RESULTS = [
     *("RunResult", "MapResult", "RunStatus", "PauseInfo", "RunLog", "MapLog", "NodeRecord", "NodeStats"),
+    "InnerStep",
 ]
 ERRORS = [
     *("HypergraphError", "GraphConfigError", "GraphWarning", "RenameError", "MissingInputError"),
     "IncompatibleRunnerError",
     *("InfiniteLoopError", "MaxIterationsError", "NodeError", "PanicError", "CancellationError"),
-    *("RunTimeoutError", "NodeTimeoutError"),
+    *("RunTimeoutError", "NodeTimeoutError", "BudgetExceededError", "MissingServiceError", "StepUsageError"),
 ]
 EVENTS = [
     *("BaseEvent", "Event", "RunStartEvent", "RunEndEvent", "SuperstepStartEvent", "NodeStartEvent"),

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     )
     from hypergraph.events.rich_progress import RichProgressProcessor
     from hypergraph.exceptions import (
+        BudgetExceededError,
         CancellationError,
         GraphConfigError,
         GraphWarning,
@@ -40,11 +41,13 @@ if TYPE_CHECKING:
         InfiniteLoopError,
         MaxIterationsError,
         MissingInputError,
+        MissingServiceError,
         NodeError,
         NodeTimeoutError,
         PanicError,
         RenameError,
         RunTimeoutError,
+        StepUsageError,
     )
     from hypergraph.graph import Graph, InputSpec, chain
     from hypergraph.nodes import (
@@ -64,7 +67,7 @@ if TYPE_CHECKING:
         node,
         route,
     )
-    from hypergraph.records import NodeRecord, PauseInfo, RunStatus
+    from hypergraph.records import InnerStep, NodeRecord, PauseInfo, RunStatus
     from hypergraph.runners import AsyncRunner, BaseRunner, ErrorHandling, SyncRunner
     from hypergraph.runs import MapLog, MapResult, NodeStats, RunLog, RunResult
 
@@ -77,11 +80,11 @@ _NAMES = {
     "graph": "Graph chain InputSpec",
     "runners": "BaseRunner SyncRunner AsyncRunner ErrorHandling",
     "runs": "RunResult MapResult RunLog MapLog NodeStats",
-    "records": "RunStatus PauseInfo NodeRecord",
+    "records": "RunStatus PauseInfo NodeRecord InnerStep",
     "exceptions": (
         "HypergraphError GraphConfigError GraphWarning RenameError MissingInputError IncompatibleRunnerError "
         "InfiniteLoopError MaxIterationsError NodeError PanicError CancellationError "
-        "RunTimeoutError NodeTimeoutError"
+        "RunTimeoutError NodeTimeoutError BudgetExceededError MissingServiceError StepUsageError"
     ),
     "events": (
         "BaseEvent Event RunStartEvent RunEndEvent SuperstepStartEvent NodeStartEvent "
@@ -129,6 +132,7 @@ __all__ = [
     "RunLog",
     "MapLog",
     "NodeRecord",
+    "InnerStep",
     "NodeStats",
     # errors
     "HypergraphError",
@@ -144,6 +148,9 @@ __all__ = [
     "CancellationError",
     "RunTimeoutError",
     "NodeTimeoutError",
+    "BudgetExceededError",
+    "MissingServiceError",
+    "StepUsageError",
     # events
     "BaseEvent",
     "Event",

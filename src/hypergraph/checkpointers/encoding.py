@@ -172,19 +172,27 @@ class Encoding:
         return EncodedStep(record, payloads, self.seal(record) if self.chain.encrypts else None)
 
     def payload(
-        self, name: str, version: int, value: Any, place: Place, growth: Growth | None = None
+        self,
+        name: str,
+        version: int,
+        value: Any,
+        place: Place,
+        growth: Growth | None = None,
+        *,
+        raw: bytes | None = None,
     ) -> Payload:
         """Return the value as bytes; warn and return a gap when it cannot be encoded.
 
-        Raises CheckpointError when the artifact store fails.
+        What is serialized already is given as `raw`. Raises CheckpointError when the artifact store fails.
         """
         try:
             added = value if isinstance(value, Added) else None
             if added is not None:
                 value = added.items
-            if self.redact is not None and name not in (PAUSE, ANSWER):
-                value = self.redact(place.node, name, value)
-            raw = self._serialized(name, value, place)
+            if raw is None:
+                if self.redact is not None and name not in (PAUSE, ANSWER):
+                    value = self.redact(place.node, name, value)
+                raw = self._serialized(name, value, place)
             base, tag = None, self.tag
             if added is not None:
                 base, tag = added.begin, tag + added.mark

@@ -329,6 +329,7 @@ class NewWorkflow:
     copies: bool = (
         False  # or a copy of everything in `forked_from`, up to and including superstep `forked_at`
     )
+    keep_steps: bool = False  # also the inner steps of what the copy has not completed
 
 
 @dataclass(frozen=True, slots=True)
@@ -455,6 +456,16 @@ def owned(claim: Claim) -> Ownership:
     return claim
 
 
+class Usage(NamedTuple):
+    """An amount that a node recorded, or one of its inner steps."""
+
+    superstep: int  # of the node
+    node: str  # its name
+    step: str  # the key of the inner step, empty for the node itself
+    name: str  # what was used, as in "cost"
+    amount: float
+
+
 class Commit(NamedTuple):
     """One unit of writing: all of it becomes durable, or nothing."""
 
@@ -469,6 +480,8 @@ class Commit(NamedTuple):
     code: NewWorkflow | None = (
         None  # the graph and the hashes of its nodes, where they are no longer what they were
     )
+    inner: tuple[tuple[str, Payload], ...] = ()  # steps inside of nodes, each with the name of the node
+    usage: tuple[Usage, ...] = ()
 
 
 def each_of(

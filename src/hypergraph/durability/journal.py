@@ -25,10 +25,12 @@ from hypergraph.checkpointers.records import (
     NewWorkflow,
     Ownership,
     StepRecord,
+    Usage,
     fast_constructor,
 )
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.durability.history import ResumeState, is_other
+from hypergraph.durability.inner_steps import InnerJournal
 from hypergraph.engine.kernel import NOT_KNOWN
 from hypergraph.engine.lists import items_of
 from hypergraph.engine.plan import ABSENT, Step, inputs_of
@@ -227,6 +229,28 @@ class Journal:
             return self.store.encoding.serializer.serialize(value)
         except Exception:  # the warning comes from where it is stored
             return None
+
+    def inner(self, step: Step, superstep: int) -> InnerJournal | None:
+        """Return where the steps inside of a node are recorded, None if no steps are."""
+        return None if self.silent else InnerJournal(self, step, superstep)
+
+    def spent(self, step: Step, superstep: int, usage: Mapping[str, float], key: str = "") -> None:
+        """Write down, with the next commit, what a node or one of its inner steps has used."""
+        asked = self.waiting.get(step.name) if self.waiting else None
+        at = superstep if asked is None else asked.superstep
+        rows = tuple(Usage(at, step.name, key, name, amount) for name, amount in usage.items())
+        self.outbox.append({"usage": rows})
+
+    def add_inner(self, more: dict[str, Any], *, wait: bool, urgent: bool) -> bool:
+        """Write an inner step; return False if that would have to wait for a locked store."""
+        if self._trouble is not None:
+            raise self._trouble
+        self.outbox.append(more)
+        return self.waits_for_end or not urgent or self._write_out(wait=wait)
+
+    def input_versions(self, step: Step) -> dict[str, int]:
+        """Return the versions of what a step takes."""
+        return (_fixed_versions(self.run, step) if self.run.fixed else self._versions(step, {}))[0]
 
     def asks_the_same(self, step: Step) -> bool:
         """Say whether a question that was answered is asked about the same values now.

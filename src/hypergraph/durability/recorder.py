@@ -46,7 +46,7 @@ from hypergraph.durability.resume import (
 from hypergraph.engine.admission import answer_names, is_answer
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.options import RunOptions
-from hypergraph.engine.run import RECORD_SIZE, Run
+from hypergraph.engine.run import RECORD_SIZE, CallContext, Run
 from hypergraph.exceptions import CrashLoopError, ItemChangedError, WorkflowError, WorkflowLockedError
 from hypergraph.graph.graph import Graph
 from hypergraph.records import RunStatus
@@ -183,7 +183,8 @@ class WorkflowRecorder:
                 outdated_nodes(graph, before, "error")
             code = code_to_record(graph, before, before.finished)
             described = replace(described, node_hashes=code.node_hashes if code else source.node_hashes)
-        fork.begin(self.store, run.workflow_id or "", described, origin, force=self.options.force)
+        keep = {"force": self.options.force, "keep_steps": self.options.keep_steps}
+        fork.begin(self.store, run.workflow_id or "", described, origin, **keep)
 
     def _stored(self, run: Run) -> Stored | None:
         """Return what is stored of a run."""
@@ -257,6 +258,8 @@ class WorkflowRecorder:
         What was seen before the claim may miss what another owner, who held the workflow then, wrote later.
         """
         refuse_crash_loop(claim, self.store)
+        if _is_outermost(run):
+            count_spent(self.store, run.context, claim.workflow_id)
         is_current = seen is not None and seen.fence is not None and seen.fence + 1 == claim.fence
         stored = seen if is_current else self._stored(run)
         if stored is None:
@@ -351,6 +354,12 @@ class WorkflowRecorder:
         )
 
 
+def count_spent(store: Checkpointer, context: CallContext, workflow_id: str) -> None:
+    """Count what earlier runs of a workflow have used against the budget of this one."""
+    if context.budget is not None:
+        context.spend(store.backend.total_usage([workflow_id]).get(workflow_id, {}))
+
+
 def _is_outermost(run: Run) -> bool:
     return run.parent is None and run.map_run is None
 
@@ -404,6 +413,8 @@ class MapRecorder:
             self.fresh.add(map_run)
             return
         self._record_answers(map_run, asked)
+        if parent is None:
+            count_spent(self.store, map_run.context, map_run.workflow_id)
         self.active_time[map_run] = active_time(claim.existing, items)
         if claim.existing.status is not WorkflowStatus.ACTIVE:
             self.store.backend.write(self.store.encoding.commit(claim, status=WorkflowStatus.ACTIVE))

@@ -122,7 +122,7 @@ async def _observed(run: Run, observer: EventObserver, course: Coroutine[Any, An
 async def _advance(run: Run) -> None:  # noqa: PLR0912, PLR0915 - the hot loop: calls would cost too much
     context, values, record = run.context, run.values, run.records.extend
     watched, journal = frozenset() if run.fixed else run.watched, run.journal
-    step, course, quick = None, iter(course_of(run)), context.quick
+    step, course, quick, extra = None, iter(course_of(run)), context.quick, None
     run.started = now = clock()
     breath = now + context.kernel.stride
     try:
@@ -162,14 +162,18 @@ async def _advance(run: Run) -> None:  # noqa: PLR0912, PLR0915 - the hot loop: 
                 run.fail(step, superstep, original(error), clock() - now, StepOutcome())
                 return await _finish_siblings(run, course, superstep)
             end = clock()
+            if run.inner is not None:
+                extra = run.leave(step)
             if journal is not None:
-                journal.done(step, superstep, value, end - now)
+                journal.done(step, superstep, value, end - now, extra)
             if step.is_gate:
-                record((superstep, step, end - now, value))
+                if extra is not None:
+                    extra.decision = value
+                record((superstep, step, end - now, value if extra is None else extra))
                 run.landed.append((step, value))
                 now = end
                 continue
-            record((superstep, step, end - now, None))
+            record((superstep, step, end - now, extra))
             now = end
             if watched and step.index in watched:
                 run.landed.append((step, value))
@@ -229,6 +233,8 @@ async def perform(run: Run, step: Any, superstep: int) -> None:  # noqa: PLR0912
         duration = 0.0 if outcome.cached else clock() - started - outcome.waited
         outcome.decision = value if step.is_gate else None
     except PauseExecution as signal:
+        if run.inner is not None:
+            run.leave(step, outcome)
         run.ask(step, superstep, signal.pauses)
         if journal is not None:
             journal.paused(step, superstep, signal.pause, outcome)
@@ -246,6 +252,8 @@ async def perform(run: Run, step: Any, superstep: int) -> None:  # noqa: PLR0912
             if observer is not None:
                 await observer.node_failed(run, step, outcome.span_id, outcome.error or error)
         return
+    if run.inner is not None:
+        run.leave(step, outcome)
     if journal is not None:
         journal.done(step, superstep, value, duration, outcome)
         if journal.must_wait:
@@ -323,6 +331,8 @@ async def _attempts(run: Run, step: Step, superstep: int, outcome: StepOutcome) 
             if clock() >= context.halt_at:
                 raise context.halt_error(run.path_of(step.name), was_executing=True) from error
             outcome.attempts += 1
+            if run.inner is not None and step.name in run.inner:
+                run.inner[step.name].again()
         else:
             if type(result) is CoroutineType or type(result) is Replace:
                 refuse(step, result)

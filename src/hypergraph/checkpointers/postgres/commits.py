@@ -21,6 +21,7 @@ from hypergraph.checkpointers.sql.connection import Connection
 from hypergraph.checkpointers.sql.rows import (
     COMPLETING,
     STATUS,
+    inner_rows,
     input_rows,
     replacing,
     step_row,
@@ -70,7 +71,7 @@ def statements(unit: Commit, clock: writes.Clock) -> list[Statement] | None:
 
     Most are one statement. The parts of a long one have the same shape, so that it is prepared once.
     """
-    if unit.running is not None or unit.code is not None:
+    if unit.running is not None or unit.code is not None or unit.usage:
         return None
     claim, steps, end = unit.claim, unit.steps, max(0, len(unit.steps) - 1) // _STEPS * _STEPS
     parts = [Commit(claim, steps[at : at + _STEPS]) for at in range(0, end, _STEPS)]
@@ -89,6 +90,7 @@ def _statement(unit: Commit, clock: writes.Clock) -> Statement:
     steps = [step_row(key, step) for step in unit.steps]
     values = [row for step in unit.steps for row in value_rows(key, step)]
     values += input_rows(key, unit.at, unit.inputs)
+    values += inner_rows(key, unit.inner)
     for row in (*steps, *values):
         given += row
     kind = "status" if status is not None else "duration" if unit.duration_ms is not None else ""

@@ -33,6 +33,7 @@ from hypergraph.checkpointers.records import (
     Payload,
     StepRecord,
     Turn,
+    Usage,
     Workflow,
     each_of,
     owned,
@@ -197,6 +198,20 @@ class SqlBackend(Backend):
     def read_turns(self, workflow_id: str) -> list[Turn]:
         """Return when inputs entered, and which, in order."""
         return self._read(reads.turns, workflow_id)
+
+    def read_inner(
+        self, workflow_id: str, *, node: str | None = None, visit: int | None = None
+    ) -> list[tuple[str, Payload]]:
+        """Return the encoded inner steps, each with the name of its node."""
+        return self._read(reads.inner, workflow_id, node, visit)
+
+    def read_usage(self, workflow_id: str) -> list[Usage]:
+        """Return what the nodes of a workflow have recorded."""
+        return self._read(reads.usage, workflow_id)
+
+    def total_usage(self, workflow_ids: Iterable[str]) -> dict[str, dict[str, float]]:
+        """Return the sums of what was recorded in each workflow and those below it."""
+        return self._read(reads.total_usage, list(workflow_ids))
 
     def read_following(self, workflow_id: str, superstep: int) -> list[str]:
         """Return the nodes of the first superstep after this one, in order of their index."""

@@ -9,13 +9,16 @@ workflows   one row each; `key` is never used twice, so a stale claim cannot fit
 structures  graph and node hashes by content, shared by the items of a map and by forks
 steps       one row per (workflow, superstep, node)
 vals        one row per value: kind OUTPUT (of completed steps), INPUT (idx is the version, superstep the one
-            it enters before) or OTHER (of paused, failed and stopped steps); the state at any superstep is
-            one seek per name. A row without data is a gap: the value is not stored, `format` says why
+            it enters before), OTHER (of paused, failed and stopped steps) or INNER (a step inside of a node:
+            name is its key, idx its place in the visit, version the visit, base the fence of its writer);
+            the state at any superstep is one seek per name. A row without data is a gap: the value is not
+            stored, `format` says why
 intents     nodes that were about to be called; one without a row in steps has no result
 erased      keys of workflows that are deleted, while their rows still go in batches
 tallies     how many workflows without parent there are by status and graph, so that a list need not count;
             names of graphs have "=" before them, "" is no name
 lengths     of long workflows, how many steps they have before superstep `counted`
+usage       amounts that nodes recorded, by superstep, node and inner step ('' for the node itself)
 identity    one random id, which the values and steps of an encrypted store are bound to
 """
 
@@ -29,7 +32,7 @@ from hypergraph.checkpointers import fault_points
 from hypergraph.exceptions import SchemaTooNewError, StoreCorruptError, StoreUnavailableError
 
 APPLICATION_ID = 0x68677068  # "hgph"
-OUTPUT, INPUT, OTHER = 0, 1, 2
+OUTPUT, INPUT, OTHER, INNER = 0, 1, 2, 3
 
 _TALLY = """INSERT INTO tallies VALUES ({row}.status, coalesce('=' || {row}.graph_name, ''), {by})
     ON CONFLICT DO UPDATE SET workflows = workflows + {by};"""
@@ -88,6 +91,11 @@ _FIRST = (
         BEGIN DELETE FROM lengths WHERE workflow = OLD.key; END""",
     "CREATE TABLE identity (id BLOB NOT NULL)",
     "INSERT INTO identity VALUES (randomblob(16))",
+    f"CREATE INDEX inner_steps ON vals (workflow, node, version) WHERE kind = {INNER}",
+    """CREATE TABLE usage (
+        workflow INTEGER NOT NULL, superstep INTEGER NOT NULL, node TEXT NOT NULL, step TEXT NOT NULL,
+        name TEXT NOT NULL, amount REAL NOT NULL,
+        PRIMARY KEY (workflow, superstep, node, step, name)) WITHOUT ROWID""",
 )
 
 
