@@ -61,8 +61,8 @@ class InnerStep:
     visit: int = 1  # in which visit of the node
     index: int = 0  # its place among the calls of the visit
     function: str = ""  # the name of the function that was called
-    args: tuple[Any, ...] = ()  # with these arguments
-    kwargs: dict[str, Any] = field(default_factory=dict)
+    args: tuple[Any, ...] = ()  # its arguments by position
+    kwargs: dict[str, Any] = field(default_factory=dict)  # its arguments by name
     value: Any = None  # what the call returned
     problem: str | None = None  # why there is no value, if it cannot be read
     started_at: float | None = None  # seconds since 1970
