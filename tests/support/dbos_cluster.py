@@ -124,8 +124,8 @@ class WorkerProcess:
         self.process.kill()
         self.process.wait()
 
-    def leave(self, timeout: float = 60) -> int:  # it may use all of its 20 seconds, and 10 more
-        """Ask it to leave and return its exit code."""
+    def leave(self, timeout: float = 300) -> int:
+        """Ask it to leave and return its exit code; the time only ends a test that hangs."""
         self.signal(signal.SIGTERM)
         return self.process.wait(timeout)
 
@@ -183,8 +183,8 @@ class TestCluster:
         """Return the only value that a query finds."""
         return self.all(query, *values)[0][0]
 
-    def until(self, holds: Callable[[], Any], seconds: float = 30) -> Any:
-        """Wait until something holds, and return it."""
+    def until(self, holds: Callable[[], Any], seconds: float = 300) -> Any:
+        """Wait until something holds, and return it; the time only ends a test that hangs."""
         give_up = time.monotonic() + seconds
         while not (found := holds()):
             assert time.monotonic() < give_up, "it did not come to pass"

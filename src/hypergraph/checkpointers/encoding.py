@@ -186,19 +186,21 @@ class Encoding:
         What is serialized already is given as `raw`. Raises CheckpointError when the artifact store fails.
         """
         try:
-            added = value if isinstance(value, Added) else None
-            if added is not None:
-                value = added.items
+            base, tag = None, self.tag
+            if type(value) is Added:
+                base, tag, value = value.begin, tag + value.mark, value.items
             if raw is None:
                 if self.redact is not None and name not in (PAUSE, ANSWER):
                     value = self.redact(place.node, name, value)
-                raw = self._serialized(name, value, place)
-            base, tag = None, self.tag
-            if added is not None:
-                base, tag = added.begin, tag + added.mark
-            elif growth is not None and len(raw) < LEAST:
+                try:
+                    raw = self.serializer.serialize(value)
+                except UnknownClassError as error:
+                    raw = self._for_comparison(name, value, place, error)
+            if growth is None or base is not None:
+                pass
+            elif len(raw) < LEAST:
                 growth.last[name] = None
-            elif growth is not None:
+            else:
                 raw, base = growth.patch(name, place.superstep, place.idx, raw)
                 tag = tag if base is None else tag + "~"
             data = raw
@@ -225,19 +227,16 @@ class Encoding:
         is_small = place.artifact is None and len(data) <= self.threshold
         return payload if is_small else self._placed(payload, place)
 
-    def _serialized(self, name: str, value: Any, place: Place) -> bytes:
-        """Return the value as bytes; warn of an input of an unknown class, stored for comparison only."""
-        try:
-            return self.serializer.serialize(value)
-        except UnknownClassError as error:
-            if place.node or name == PAUSE:
-                raise
-            warnings.warn(
-                f"The value of {name!r} can be stored, but not restored (workflow {place.workflow_id!r}, an "
-                f"input); pass it again on resume. {public_text(error).partition(': ')[2]}",
-                stacklevel=2,
-            )
-            return self.serializer.without_types().serialize(value)
+    def _for_comparison(self, name: str, value: Any, place: Place, error: UnknownClassError) -> bytes:
+        """Return an input of an unknown class as bytes, with a warning: it can be compared, not restored."""
+        if place.node or name == PAUSE:
+            raise error
+        warnings.warn(
+            f"The value of {name!r} can be stored, but not restored (workflow {place.workflow_id!r}, an "
+            f"input); pass it again on resume. {public_text(error).partition(': ')[2]}",
+            stacklevel=2,
+        )
+        return self.serializer.without_types().serialize(value)
 
     def _placed(self, payload: Payload, place: Place) -> Payload:
         """Return the payload with its checksum; data too large for a row is put elsewhere and referred to."""

@@ -101,7 +101,7 @@ def refuse_crash_loop(claim: Ownership, store: Checkpointer) -> None:
             )
 
 
-_new_record = fast_constructor(StepRecord)
+_new_record = fast_constructor(StepRecord, checks=False)
 _clock = time.perf_counter
 _EARLY = 0.005  # seconds for which a finished step may wait for others, to be committed together
 _IDLE = 10.0  # seconds without work after which the thread that writes late ends
@@ -350,7 +350,7 @@ class Journal:
         taken, made, awaited = _fixed_versions(run, step) if run.fixed else self._versions(step, results)
         if status is StepStatus.COMPLETED:
             facts["output_versions"] = made
-            if self._is_remade(step):
+            if run.resumed is not None and self._is_remade(step):
                 self.remade.add(step.index)
             if not run.fixed:
                 self.versions |= made
@@ -438,17 +438,15 @@ class Journal:
             self.outbox.append(more)
         self._write_out(wait=True)
 
-    def _taken(self) -> Commit | None:
-        """Return the next commit, None if there is nothing to write; the caller holds the lock."""
+    def _taken(self) -> Commit:
+        """Return the next commit of what is in the outbox; the caller holds the lock."""
         steps: list[EncodedStep] = []
-        more: dict[str, Any] = {}
-        while self.outbox and not more:
+        while self.outbox:
             found = self.outbox.popleft()
-            if isinstance(found, dict):
-                more = found
-            else:
-                steps.append(found)
-        return Commit(self.claim, tuple(steps), **more) if steps or more else None
+            if type(found) is dict:
+                return Commit(self.claim, tuple(steps), **found)
+            steps.append(found)  # type: ignore[arg-type]  # the other kind
+        return Commit(self.claim, tuple(steps))
 
     def _write_out(self, *, wait: bool) -> bool:
         """Write commits in order; return False if that would have to wait for a locked store."""
@@ -456,8 +454,8 @@ class Journal:
             return False
         self.last_commit, self.lowest = _clock(), _NEVER
         try:
-            while (commit := self._next or self._taken()) is not None:
-                self._next = commit
+            while self._next is not None or self.outbox:
+                commit = self._next = self._next or self._taken()
                 indexes = tuple([step.record.index for step in commit.steps])
                 if self.writer is not None:
                     if not self.writer.submit(commit, wait=wait):

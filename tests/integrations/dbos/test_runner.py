@@ -72,7 +72,7 @@ def test_a_failed_run_says_why_and_goes_on_when_submitted_again(cluster: TestClu
 
 def test_a_failure_whose_text_cannot_be_written_is_told_as_well_as_it_can(cluster: TestCluster) -> None:
     with pytest.raises(WorkflowError, match=r"ValueError: \\ud800 and"):
-        cluster.runner.submit("complaining", {"x": 1}).result(timeout=30)
+        cluster.runner.submit("complaining", {"x": 1}).result(timeout=300)
 
 
 def test_an_output_that_cannot_be_stored_is_told_and_the_others_come_back(cluster: TestCluster) -> None:
@@ -101,8 +101,8 @@ def test_a_turn_or_a_fork_that_is_repeated_by_another_worker_is_one(cluster: Tes
         "UPDATE dbos.workflow_status SET status = 'PENDING', executor_id = 'dead' "
         "WHERE workflow_uuid IN ('turns/2', 'forked')"
     )
-    assert runner.result("turns", timeout=30)["doubled"] == 2
-    assert runner.result("forked", timeout=30)["doubled"] == 2
+    assert runner.result("turns", timeout=300)["doubled"] == 2
+    assert runner.result("forked", timeout=300)["doubled"] == 2
     assert [len(store.steps(name)) for name in ("turns", "forked")] == before
     with pytest.raises(WorkflowError, match="a fork needs a new workflow_id"):
         runner.submit("doubling", workflow_id="forked", fork_from=("turns", 0))

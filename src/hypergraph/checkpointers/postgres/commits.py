@@ -24,8 +24,7 @@ from hypergraph.checkpointers.sql.rows import (
     inner_rows,
     input_rows,
     replacing,
-    step_row,
-    value_rows,
+    rows_of,
 )
 from hypergraph.checkpointers.status import WorkflowStatus
 
@@ -87,8 +86,8 @@ def _statement(unit: Commit, clock: writes.Clock) -> Statement:
         given += [status.value, ended, unit.duration_ms]
     elif unit.duration_ms is not None:
         given.append(unit.duration_ms)
-    steps = [step_row(key, step) for step in unit.steps]
-    values = [row for step in unit.steps for row in value_rows(key, step)]
+    found = [rows_of(key, step) for step in unit.steps]
+    steps, values = [row for row, _ in found], [row for _, rows in found for row in rows]
     values += input_rows(key, unit.at, unit.inputs)
     values += inner_rows(key, unit.inner)
     for row in (*steps, *values):
@@ -155,6 +154,6 @@ def confirm(connection: Connection, unit: Commit, clock: writes.Clock) -> None:
     key = unit.claim.key
     if connection.execute(connection.dialect.owned, (key, unit.claim.fence)).fetchone() is None:
         raise taken_over(unit.claim.workflow_id)
-    rows = [step_row(key, step) for step in unit.steps]
+    rows = [rows_of(key, step)[0] for step in unit.steps]
     if not rows or not all(connection.execute(_SAME, row[:6]).fetchone() for row in rows):
         writes.commit(connection, unit, clock)

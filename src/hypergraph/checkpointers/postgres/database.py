@@ -313,7 +313,7 @@ class Database(Connections):
     patience = 15.0  # seconds to wait for a server that was there and is gone
     bad_row = BAD_ROW
 
-    def write(self, work: Callable[[Connection], T], *, full: bool = False) -> T:
+    def write(self, work: Callable[[Connection], T], *, full: bool = False, look: bool = True) -> T:
         """Return what the work returns, once everything it wrote is committed; every commit is `full`.
 
         Raises:

@@ -283,7 +283,11 @@ class SqlBackend(Backend):
         """Make one commit durable; see `Backend.write`."""
         self._check_held(commit.claim)
         database = self.database
-        database.write(partial(writes.commit, unit=commit, clock=database.now), full=commit.full)
+        database.write(
+            partial(writes.commit, unit=commit, clock=database.now),
+            full=commit.full,
+            look=commit.full or commit.status is not None,
+        )
         if commit.status is not None:
             self._settle(commit)
 

@@ -119,26 +119,6 @@ def workflow_of(row: Row) -> Workflow:
     return Workflow(**fields_of(columns), node_hashes=hashes)
 
 
-def step_row(key: int, step: EncodedStep) -> Row:
-    """Return the row of a step, by STEP_COLUMNS."""
-    record = step.record
-    created_at, completed_at, texts = record.created_at, record.completed_at, _texts(record)
-    created = (created_at - EPOCH) // MICROSECOND
-    return (
-        key,
-        record.superstep,
-        record.node_name,
-        record.index,
-        record.status._value_,  # the property `value` costs several times as much
-        created,
-        None if completed_at is None else (completed_at - EPOCH) // MICROSECOND,
-        *_numbers(record),
-        *(texts if texts == _NO_TEXTS else map(text, texts)),
-        _encoded((record.input_versions, record.output_versions)),
-        _extra(record, step.seal),
-    )
-
-
 def _encoded(versions: tuple[dict[str, int], dict[str, int]]) -> str:
     import msgspec  # several times faster than json, and not needed to read
 
@@ -168,18 +148,27 @@ def copied_extra(extra: str | None, origin: str, workflow_id: str) -> str:
 
 
 def rows_of(key: int, step: EncodedStep) -> tuple[Row, list[Row]]:
-    """Return the row of a step, and those of its values."""
-    return step_row(key, step), value_rows(key, step)
-
-
-def value_rows(key: int, step: EncodedStep) -> list[Row]:
-    """Return the rows of a step's values, by VALUE_COLUMNS."""
-    record = step.record
-    kind = OUTPUT if record.status is StepStatus.COMPLETED else OTHER
-    superstep, index, node = record.superstep, record.index, record.node_name
-    return [
+    """Return the row of a step, by STEP_COLUMNS, and those of its values, by VALUE_COLUMNS."""
+    record, payloads, seal = step
+    superstep, node, index, status = record.superstep, record.node_name, record.index, record.status
+    ended, texts = record.completed_at, _texts(record)
+    row = (
+        key,
+        superstep,
+        node,
+        index,
+        status._value_,  # the property `value` costs several times as much
+        (record.created_at - EPOCH) // MICROSECOND,
+        None if ended is None else (ended - EPOCH) // MICROSECOND,
+        *_numbers(record),
+        *(texts if texts == _NO_TEXTS else map(text, texts)),
+        _encoded((record.input_versions, record.output_versions)),
+        _extra(record, seal),
+    )
+    kind = OUTPUT if status is StepStatus.COMPLETED else OTHER
+    return row, [
         (key, kind, name, superstep, index, node, version, text(kept), checksum, data, base)
-        for name, version, kept, checksum, data, _, _, base, _ in step.payloads
+        for name, version, kept, checksum, data, _, _, base, _ in payloads
     ]
 
 

@@ -32,6 +32,7 @@ from hypergraph.exceptions import CheckpointError, StoreUnavailableError
 T = TypeVar("T")
 
 _IDLE_READERS = 4
+_LOOK = 0.005  # seconds after which a commit looks at the files again; the last one of a run always does
 _PATIENCE = 2.0  # seconds to wait for another process without a warning
 _TROUBLE = (sqlite3.Error, OSError, OverflowError, UnicodeError)
 
@@ -57,19 +58,23 @@ class Database:
         self._idle: list[Connection] = []  # append and pop are atomic
         self._identity: tuple[int, int] | None = None  # which file is open: a path may come to mean another
         self._log: tuple[int, int] | None = None  # which log the writer appends to
+        self._looked = 0.0  # when both were last compared with the files at their paths
         watch(self)
 
-    def write(self, work: Callable[[Connection], T], *, full: bool = False) -> T:
+    def write(self, work: Callable[[Connection], T], *, full: bool = False, look: bool = True) -> T:
         """Return what the work returns, once everything it wrote is committed.
 
-        A `full` commit survives a power loss, and so does every commit before it.
+        A `full` commit survives a power loss, and so does every commit before it. Without `look`, a file that
+        was at its path a few milliseconds ago is taken to be there still.
 
         Raises:
             CheckpointError: the store failed, or the work refused; nothing was written.
         """
         with self.lock:
             connection = None
-            self.refresh()
+            if look or monotonic() - self._looked > _LOOK:
+                self.refresh()
+                self._looked = monotonic()
             try:
                 connection = self._writer or self._open_writer()
                 if full:

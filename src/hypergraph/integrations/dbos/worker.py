@@ -23,6 +23,7 @@ from hypergraph.integrations.dbos.presence import ExecutorInUseError, Presence, 
 
 logger = logging.getLogger("hypergraph.worker")
 _HAND_OVER = 10  # seconds for running nodes to end, after the drain time
+_AWAKE = 0.5  # seconds until a signal that did not wake the main thread is handled
 
 
 @dataclass(frozen=True)
@@ -148,7 +149,10 @@ class Worker:
 
     def wait(self) -> None:
         """Wait until `leave` was called, or until another worker took over the id."""
-        self._leave.wait()
+        # Python calls the handler of a signal between two instructions of the main thread. A signal that
+        # arrives just before this thread sleeps, or in another thread, does not end its sleep.
+        while not self._leave.wait(_AWAKE):
+            pass
 
     def stop(self) -> None:
         """Drain and stop: claim no more runs, let running ones end, requeue those that take too long."""
