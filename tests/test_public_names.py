@@ -27,6 +27,7 @@ ERRORS = [
     "IncompatibleRunnerError",
     *("InfiniteLoopError", "MaxIterationsError", "NodeError", "PanicError", "CancellationError"),
     *("RunTimeoutError", "NodeTimeoutError", "BudgetExceededError", "MissingServiceError", "StepUsageError"),
+    "TransactionError",
 ]
 EVENTS = [
     *("BaseEvent", "Event", "RunStartEvent", "RunEndEvent", "SuperstepStartEvent", "NodeStartEvent"),

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         RenameError,
         RunTimeoutError,
         StepUsageError,
+        TransactionError,
     )
     from hypergraph.graph import Graph, InputSpec, chain
     from hypergraph.nodes import (
@@ -84,7 +85,8 @@ _NAMES = {
     "exceptions": (
         "HypergraphError GraphConfigError GraphWarning RenameError MissingInputError IncompatibleRunnerError "
         "InfiniteLoopError MaxIterationsError NodeError PanicError CancellationError "
-        "RunTimeoutError NodeTimeoutError BudgetExceededError MissingServiceError StepUsageError"
+        "RunTimeoutError NodeTimeoutError BudgetExceededError MissingServiceError StepUsageError "
+        "TransactionError"
     ),
     "events": (
         "BaseEvent Event RunStartEvent RunEndEvent SuperstepStartEvent NodeStartEvent "
@@ -151,6 +153,7 @@ __all__ = [
     "BudgetExceededError",
     "MissingServiceError",
     "StepUsageError",
+    "TransactionError",
     # events
     "BaseEvent",
     "Event",

@@ -495,6 +495,14 @@ class StepUsageError(HypergraphError):
         self.node_name = node_name  # the node
 
 
+class TransactionError(HypergraphError):
+    """A node with transaction=True tried to end its transaction itself, or has none."""
+
+    def __init__(self, message: str | None = None, *, node_name: str | None = None) -> None:
+        super().__init__(message)
+        self.node_name = node_name  # the node
+
+
 class ArtifactMissingError(CheckpointError):
     """A value is missing in the artifact store; restore its file, or run the step again."""
 

@@ -116,6 +116,7 @@ class Backend(ABC):
 
     kind: ClassVar[str]  # as in "sqlite"
     writer: Writer | None = None  # writes in the background, once a run asks for that
+    transactional: ClassVar[bool] = False  # whether users can write in the transaction of a step
     commit_seconds: float = 0.0  # the time that the last fully synced commit took
 
     @property
@@ -171,6 +172,19 @@ class Backend(ABC):
         """Make one commit durable, as `write` does, but return False where it would wait for a lock."""
         self.write(commit)
         return True
+
+    def transact(
+        self, claim: Ownership, node: str, call: Callable[[Any], tuple[Commit, T]]
+    ) -> tuple[Commit, T]:
+        """Return what `call` returns: a commit that is written in the transaction of the call, and a result.
+
+        It is called with a connection of the driver, inside of the transaction. What it raises ends the
+        transaction, and is raised. Only a backend in a database has transactions.
+
+        Raises:
+            OwnershipLostError: the claim is not the newest, or a step is recorded already.
+        """
+        raise NotImplementedError(f"{self.kind} has no transactions")
 
     def is_locked(self) -> bool:
         """Return whether a write would have to wait for a lock now."""

@@ -7,7 +7,7 @@ import threading
 import time
 import traceback
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
-from hypergraph.checkpointers import clock
+from hypergraph.checkpointers import clock, fault_points
 from hypergraph.checkpointers.background import Writer
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.deltas import Added, Grown, Growth
@@ -285,6 +285,16 @@ class Journal:
         """Write down a completed step."""
         if self.silent:
             return
+        self._note_done(step, superstep, value, seconds, outcome)
+        if not step.node.repeatable:
+            self.outbox.append({"full": True})
+            self.must_wait = not self._write_out(wait=not self.concurrent)
+        elif not self.waits_for_end and _clock() - self.last_commit > _EARLY:
+            self._write_out(wait=not self.concurrent)
+
+    def _note_done(
+        self, step: Step, superstep: int, value: Any, seconds: float, outcome: StepOutcome | None
+    ) -> None:
         facts = {} if outcome is None else _uncommon(outcome)
         single = None if value is ABSENT else step.output
         made = results_of(step, value) if single is None else {single: value}
@@ -297,11 +307,75 @@ class Journal:
         for name in made if self._handed else ():
             self._handed.pop(name, None)  # it is written anew, if only by changing it in place
         self._add(step, superstep, StepStatus.COMPLETED, seconds, facts, made)
-        if not step.node.repeatable:
-            self.outbox.append({"full": True})
-            self.must_wait = not self._write_out(wait=not self.concurrent)
-        elif not self.waits_for_end and _clock() - self.last_commit > _EARLY:
-            self._write_out(wait=not self.concurrent)
+
+    def transact(
+        self, step: Step, superstep: int, outcome: StepOutcome, work: Callable[[], tuple[Any, float]]
+    ) -> Any:
+        """Commit a step together with what its function writes, and return what the function returned."""
+        run, name = self.run, step.name
+        self._write_out(wait=True)
+        if self.writer is not None:
+            self.writer.drain(self.claim)
+        before = (dict(self.versions), self.next_index, dict(self.numbers or {}), dict(self.waiting))
+
+        def call(connection: Any) -> tuple[Commit, Any]:
+            run.connections = {**(run.connections or {}), name: connection}
+            try:
+                value, seconds = work()
+            finally:
+                run.connections = {n: each for n, each in run.connections.items() if n != name}
+            if fault_points.hook is not None:
+                fault_points.point("transaction.called")
+            run.leave(step, outcome)
+            self._note_done(step, superstep, value, seconds, outcome)
+            unit = self._own_commit(step)
+            for payload in unit.steps[0].payloads:
+                if payload.data is None:
+                    raise TypeError(
+                        f"Node {name!r} has transaction=True, and its output {payload.name!r} cannot be "
+                        f"stored: {payload.format[1:]}. Return a value that can be."
+                    )
+            return unit, value
+
+        with self._writing:
+            try:
+                unit, value = self.store.backend.transact(self.claim, run.path_of(name), call)
+            except BaseException:
+                self._take_back(step, before)
+                raise
+        self.saved += (unit.steps[0].record.index,)
+        outcome.committed = True
+        return value
+
+    def _own_commit(self, step: Step) -> Commit:
+        """Return what was noted last of a step as a commit of its own; other steps may be noted meanwhile."""
+        found: list[EncodedStep] = []
+        more: dict[str, Any] = {}
+        for place in reversed(range(len(self.outbox))):
+            item = self.outbox[place]
+            if type(item) is not dict:
+                is_own = item.record.node_name == step.name  # type: ignore[union-attr]  # the other kind
+            else:
+                is_own = "usage" in item and item["usage"][0].node == step.name
+            if is_own:
+                del self.outbox[place]
+                if type(item) is dict:
+                    more |= item
+                else:
+                    found.append(item)  # type: ignore[arg-type]  # as above
+        return Commit(self.claim, (found[0],), **more)
+
+    def _take_back(self, step: Step, before: tuple[Any, ...]) -> None:
+        """Forget what was noted of a step whose transaction was rolled back."""
+        versions, self.next_index, numbers, waiting = before
+        if not self.run.fixed:
+            self.versions = versions
+        if self.numbers is not None and step.index in numbers:
+            self.numbers[step.index] = numbers[step.index]
+        self.waiting |= waiting
+        self.running.add(step.index)
+        for name in step.outputs:
+            self.growth.forget(name)
 
     def failed(self, step: Step, superstep: int, seconds: float, outcome: StepOutcome) -> None:
         """Write down a failed step, its error as text; what is ambiguous stays without a record."""

@@ -43,7 +43,7 @@ from hypergraph.durability.resume import (
     without_answered_items,
     without_repeated,
 )
-from hypergraph.engine.admission import answer_names, is_answer
+from hypergraph.engine.admission import answer_names, is_answer, transactional_node
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.options import RunOptions
 from hypergraph.engine.run import RECORD_SIZE, CallContext, Run
@@ -61,6 +61,11 @@ class WorkflowRecorder:
 
     def __init__(self, store: Checkpointer, options: RunOptions, graph: Graph) -> None:
         _refuse_unrecorded(graph, store.policy.granularity)
+        if not store.backend.transactional and (name := transactional_node(graph)) is not None:
+            raise ValueError(
+                f"Node {name!r} has transaction=True, and {store!r} has no transactions that a node could "
+                "write in. Use a SqliteCheckpointer or a PostgresCheckpointer."
+            )
         store.backend.recover()  # reading alone finishes nothing that a crash left half done
         self.store = store.view(serializer=with_types_of(store.encoding.serializer, graph))
         self.options = options
@@ -532,7 +537,7 @@ def _refuse_unrecorded(graph: Graph, granularity: str) -> None:
     for node in graph.iter_nodes():
         if node.nested_graph is not None:
             _refuse_unrecorded(node.nested_graph, "none")
-        elif granularity == "none" and not node.repeatable:
+        elif granularity == "none" and (not node.repeatable or node.transaction):
             raise ValueError(
                 f"Node {node.name!r} must not be repeated, and a policy with granularity='none' or "
                 "'top-level' does not store its step. Use granularity='step'."

@@ -19,6 +19,7 @@ from hypergraph.exceptions import (
     CheckpointError,
     NodeTimeoutError,
     NotPicklableError,
+    TransactionError,
     WorkerLostError,
     annotate,
     safe_text,
@@ -254,7 +255,7 @@ async def perform(run: Run, step: Any, superstep: int) -> None:  # noqa: PLR0912
         return
     if run.inner is not None:
         run.leave(step, outcome)
-    if journal is not None:
+    if journal is not None and not outcome.committed:
         journal.done(step, superstep, value, duration, outcome)
         if journal.must_wait:
             await run.context.kernel.settle(journal.flush)
@@ -405,10 +406,39 @@ async def _result(
         call_async = _collect_async if node.is_generator else step.invoke
         given = (run, step, superstep) if node.is_generator else (run.values, run, superstep)
         return await kernel.within(call_async(*given), _earlier(*seconds))
+    if node.transaction:
+        call = partial(_transact, run, step, superstep, outcome)
+        return await (kernel.offload(call) if kernel.concurrent else _now(call))
     call = partial(_collect if node.is_generator else _invoke, run, step, superstep)
     if kernel.offload_all or getattr(node, "offload", False):
         return await kernel.offload(call)
     return call()
+
+
+async def _now(call: Callable[[], Any]) -> Any:
+    return call()
+
+
+def _transact(run: Run, step: Step, superstep: int, outcome: StepOutcome) -> Any:
+    """Call a function inside of the transaction in which its step is committed."""
+    started, timeout = clock(), getattr(step.node, "timeout", None)
+
+    def work() -> tuple[Any, float]:
+        result = _invoke(run, step, superstep)
+        if type(result) is CoroutineType or type(result) is Replace:
+            refuse(step, result)
+        seconds = clock() - started
+        if timeout is not None and seconds > timeout:
+            raise NodeTimeoutError(run.path_of(step.name), timeout)
+        return _resolved(step, result), seconds
+
+    if run.journal is None:
+        raise TransactionError(
+            f"Node {run.path_of(step.name)!r} has transaction=True, and its step is not stored: it runs in "
+            'a nested graph without a history of its own (durability="atomic").',
+            node_name=run.path_of(step.name),
+        )
+    return run.journal.transact(step, superstep, outcome, work)
 
 
 def _invoke(run: Run, step: Step, superstep: int) -> Any:

@@ -173,6 +173,11 @@ class Visit:
         return key
 
     def _refuse_wrong_place(self, key: str) -> None:
+        if self.step_of.node.transaction:
+            raise self._error(
+                f"calls ctx.step({key!r}) inside of its transaction, which is one commit as a whole. Call it "
+                "in a node before or after this one"
+            )
         inside = _INSIDE.get()
         if inside is not None and inside.visit is self:
             raise self._error(

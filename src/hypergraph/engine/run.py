@@ -25,6 +25,7 @@ from hypergraph.exceptions import (
     PanicError,
     RunTimeoutError,
     StopRequested,
+    TransactionError,
     attach_evidence,
 )
 from hypergraph.graph.graph import Graph
@@ -153,6 +154,7 @@ class StepOutcome:
     failed_attempts: tuple[str, ...] = ()  # "Type: message" of each
     inner: Any = None  # a Run, or a MapRun for the items of a mapped graph
     visit: Visit | None = None  # what the function did with its context
+    committed = False  # whether the step is stored already, with what its function wrote
 
 
 class CallWatch:
@@ -206,6 +208,7 @@ class Run:
     span_id = outer_span_id = ""  # of this run and of the one around it, if there are event processors
     spans: dict[str, tuple[str, int]] | None = None  # span and number of chunks, by node
     attempts: dict[str, tuple[int, float | None]] | None = None
+    connections: dict[str, Any] | None = None  # of nodes with a transaction, by node
     inner: dict[str, Visit] | None = None  # visits whose function uses its context, by node
     started = stopped_at = 0.0
     answers: dict[str, Any]
@@ -365,6 +368,18 @@ class Run:
             found = self.inner.setdefault(name, Visit(self, step, superstep))
         if found.superstep != superstep or found.is_closed:
             raise late(self.path_of(name))
+        return found
+
+    def connection(self, name: str) -> Any:
+        """Return the connection of a transaction under way. Raises TransactionError without one."""
+        found = (self.connections or {}).get(name)
+        if found is None:
+            where = self.path_of(name)
+            raise TransactionError(
+                f"Node {where!r} has no connection: declare it with @node(..., transaction=True), and use "
+                "ctx.connection before it returns.",
+                node_name=where,
+            )
         return found
 
     def _has_ended(self, step: Step, superstep: int) -> bool:

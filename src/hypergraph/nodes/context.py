@@ -40,6 +40,7 @@ class RunFacts(Protocol):
     def stream(self, name: str, chunk: Any) -> None: ...
     def path_of(self, name: str) -> str: ...
     def visit(self, name: str, superstep: int) -> Any: ...
+    def connection(self, name: str) -> Any: ...
     def idempotency_key(self, name: str) -> str: ...
 
 
@@ -105,6 +106,16 @@ class NodeContext:
     def stop_requested(self) -> bool:
         """Whether the run has been asked to stop."""
         return self._run.stop_requested
+
+    @property
+    def connection(self) -> Any:
+        """The connection of a node with transaction=True: of sqlite3 or psycopg, as its store.
+
+        What is executed through it and the step itself are one commit, which is made when the function has
+        returned; an exception rolls both back. Raises TransactionError in other nodes, and for statements and
+        methods that would end the transaction.
+        """
+        return self._run.connection(self._name)
 
     @overload
     def service(self, name: str) -> Any: ...

@@ -15,7 +15,14 @@ from hypergraph import checkpointers, durability
 from hypergraph.cache import CacheBackend, NodeCache
 from hypergraph.display import did_you_mean
 from hypergraph.durability.options import HISTORY_OPTIONS
-from hypergraph.engine.admission import UNSET, Admission, admit, admit_nothing, split_answers
+from hypergraph.engine.admission import (
+    UNSET,
+    Admission,
+    admit,
+    admit_nothing,
+    split_answers,
+    transactional_node,
+)
 from hypergraph.engine.execute import report
 from hypergraph.engine.kernel import Kernel
 from hypergraph.engine.nested import MapRun, expand
@@ -371,7 +378,7 @@ class BaseRunner(ABC):
             if admission.notices:
                 refuse_misspelt_options(graph, inputs, RUN_OPTIONS | MAP_OPTIONS)
                 admission.warn(stacklevel=6)
-            elif plain:
+            elif plain and transactional_node(graph) is None:  # every call checks that there is a store
                 graph.memo["admissions"][self.__class__, names] = admission
         return admission
 
@@ -380,6 +387,11 @@ class BaseRunner(ABC):
         if self.checkpointer is not None:
             recorder: WorkflowRecorder = durability.WorkflowRecorder(self.checkpointer, options, graph)
             return recorder
+        if isinstance(graph, Graph) and (name := transactional_node(graph)) is not None:
+            raise ValueError(
+                f"Node {name!r} has transaction=True, and this runner has no store to commit it in: "
+                f"{type(self).__name__}(checkpointer='runs.db')."
+            )
         if not _NEEDS_STORE.isdisjoint(vars(options)):
             unmet = sorted(_NEEDS_STORE.intersection(vars(options)))
             raise ValueError(

@@ -154,6 +154,11 @@ def confirm(connection: Connection, unit: Commit, clock: writes.Clock) -> None:
     key = unit.claim.key
     if connection.execute(connection.dialect.owned, (key, unit.claim.fence)).fetchone() is None:
         raise taken_over(unit.claim.workflow_id)
-    rows = [rows_of(key, step)[0] for step in unit.steps]
-    if not rows or not all(connection.execute(_SAME, row[:6]).fetchone() for row in rows):
+    if not is_written(connection, unit):
         writes.commit(connection, unit, clock)
+
+
+def is_written(connection: Connection, unit: Commit) -> bool:
+    """Return whether the steps of a unit are there, and so all of it; False for one without steps."""
+    rows = [rows_of(unit.claim.key, step)[0] for step in unit.steps]
+    return bool(rows) and all(connection.execute(_SAME, row[:6]).fetchone() for row in rows)

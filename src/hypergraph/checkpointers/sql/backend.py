@@ -45,7 +45,8 @@ from hypergraph.checkpointers.sql.connection import Connection, Database
 from hypergraph.checkpointers.sql.writes import recode, reseal
 from hypergraph.checkpointers.sqlite.migrations import INPUT, OUTPUT
 from hypergraph.checkpointers.status import WorkflowStatus
-from hypergraph.exceptions import CheckpointError
+from hypergraph.checkpointers.transactions import Raised, UserConnection
+from hypergraph.exceptions import CheckpointError, reraise
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -72,6 +73,8 @@ class SqlBackend(Backend):
         self.database.close()
 
     # --- reading ------------------------------------------------------------------------------
+
+    transactional = True
 
     def snapshot(self, work: Callable[[Self], T]) -> T:
         """Return what `work` returns, called with a view of this backend that reads in one transaction."""
@@ -290,6 +293,37 @@ class SqlBackend(Backend):
         )
         if commit.status is not None:
             self._settle(commit)
+
+    def transact(
+        self, claim: Ownership, node: str, call: Callable[[Any], tuple[Commit, T]]
+    ) -> tuple[Commit, T]:
+        """Write a commit in the transaction of a call; see `Backend.transact`."""
+        self._check_held(claim)
+        found: list[tuple[Commit, T]] = []
+
+        def work(connection: Connection) -> None:
+            user = self._user_connection(connection, node)
+            try:
+                found.append(call(user))
+            except BaseException as error:  # of the driver, too: not an error of the store
+                raise Raised(error) from None
+            finally:
+                user.end()
+            writes.commit(connection, found[-1][0], self.database.now)
+
+        try:
+            self._transacted(work, found)
+        except Raised as raised:
+            reraise(raised.error)
+        return found[-1]
+
+    def _transacted(self, work: Callable[[Connection], None], found: Sequence[tuple[Commit, Any]]) -> None:
+        """Do the work in a transaction, once; it adds the commit to those found."""
+        self.database.write(work)
+
+    @abstractmethod
+    def _user_connection(self, connection: Connection, node: str) -> UserConnection:
+        """Return the connection for the function of a node, inside of a transaction."""
 
     def write_all(self, commits: Sequence[Commit]) -> list[CheckpointError | None]:
         """Make commits durable in one transaction, in which each stands or falls by itself."""

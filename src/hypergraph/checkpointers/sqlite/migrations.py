@@ -106,6 +106,7 @@ def _create_tables(connection: sqlite3.Connection) -> None:
 
 MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_create_tables,)
 
+_PLAIN_TABLE = re.compile(r"CREATE TABLE\b")  # as SQLite keeps it: not a virtual one
 _NAMED = re.compile(r"CREATE (TABLE|INDEX|TRIGGER) (\w+)")
 # Tables that SQLite makes itself: for AUTOINCREMENT, and for statistics if a user asks for them.
 _OF_SQLITE = {
@@ -160,10 +161,14 @@ def missing_migrations(connection: sqlite3.Connection, location: str) -> int:
 def _check_objects(objects: list[tuple[object, ...]], version: int, location: str) -> None:
     """Raise StoreCorruptError unless the tables, indexes, views and triggers are those that a release makes.
 
-    A view in the place of a table, or a trigger, is code: it would run with every read or write.
+    A view in the place of a table, or a trigger, is code: it would run with every read or write. Plain tables
+    and indexes of the user's own may be there: nodes with transaction=True write them.
     """
     wanted = SCHEMAS[version] if 0 <= version < len(SCHEMAS) else frozenset()
-    found = {each for each in objects if each[2] is not None}  # the index of a key has no text
+    found = {each[:3] for each in objects if each[2] is not None}  # the index of a key has no text
+    if found - _OF_SQLITE == wanted:
+        return
+    found -= {each[:3] for each in objects if _is_of_user(each, wanted)}
     if found - _OF_SQLITE == wanted:
         return
     foreign = sorted(found - _OF_SQLITE - wanted, key=repr)
@@ -177,6 +182,17 @@ def _check_objects(objects: list[tuple[object, ...]], version: int, location: st
     )
 
 
+def _is_of_user(found: tuple[object, ...], wanted: frozenset[tuple[str, str, str]]) -> bool:
+    """Return whether something is a plain table of the user's, or an index of one: neither runs by itself."""
+    kind, name, text, table = found
+    names = {each[1] for each in wanted if each[0] == "table"}
+    if not isinstance(text, str) or name in names or table in names:
+        return False
+    if kind == "table":
+        return _PLAIN_TABLE.match(text) is not None
+    return kind == "index"
+
+
 def _at_one_moment(connection: sqlite3.Connection) -> tuple[int, bool, list[tuple[object, ...]]]:
     """Return the schema version, whether the file is ours, and what is in it: kinds, names and texts.
 
@@ -188,7 +204,11 @@ def _at_one_moment(connection: sqlite3.Connection) -> tuple[int, bool, list[tupl
     try:
         version = number(connection, "user_version")
         ours = number(connection, "application_id") == APPLICATION_ID
-        return version, ours, connection.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
+        return (
+            version,
+            ours,
+            connection.execute("SELECT type, name, sql, tbl_name FROM sqlite_master").fetchall(),
+        )
     finally:
         if is_alone and connection.in_transaction:  # an error may have ended it already
             connection.execute("ROLLBACK")
