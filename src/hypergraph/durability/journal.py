@@ -19,6 +19,7 @@ from hypergraph.checkpointers import clock, fault_points
 from hypergraph.checkpointers.background import Writer
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.deltas import Added, Grown, Growth
+from hypergraph.checkpointers.inner_steps import by_step
 from hypergraph.checkpointers.records import (
     Commit,
     EncodedStep,
@@ -31,6 +32,7 @@ from hypergraph.checkpointers.records import (
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.durability.history import ResumeState, is_other
 from hypergraph.durability.inner_steps import InnerJournal
+from hypergraph.engine.inner_steps import usage_inside
 from hypergraph.engine.kernel import NOT_KNOWN
 from hypergraph.engine.lists import items_of
 from hypergraph.engine.plan import ABSENT, Step, inputs_of
@@ -159,6 +161,7 @@ class Journal:
         self.saved: deque[int] = deque()  # steps that have become durable and were not reported yet
         self.on_their_way: tuple[int, ...] = ()  # steps given to the writer
         self.last_commit = _clock()
+        self._used_before: dict[tuple[int, str, str], dict[str, float]] | None = None
 
     def before(self, step: Step, superstep: int) -> tuple[int, ...]:
         """Make durable what the step could take; return the indexes of the steps that became durable."""
@@ -235,11 +238,26 @@ class Journal:
         return None if self.silent else InnerJournal(self, step, superstep)
 
     def spent(self, step: Step, superstep: int, usage: Mapping[str, float], key: str = "") -> None:
-        """Write down, with the next commit, what a node or one of its inner steps has used."""
+        """Write down, with the next commit, what a node or one of its inner steps has used in this run.
+
+        What an earlier run has recorded for the same step is added: a crash may have ended that run.
+        """
         asked = self.waiting.get(step.name) if self.waiting else None
         at = superstep if asked is None else asked.superstep
-        rows = tuple(Usage(at, step.name, key, name, amount) for name, amount in usage.items())
-        self.outbox.append({"usage": rows})
+        if self._used_before is None:
+            is_new = self.run.resumed is None
+            rows = [] if is_new else self.store.backend.read_usage(self.claim.workflow_id)
+            self._used_before = by_step(rows)
+        before = self._used_before.get((at, step.name, key), {})
+        amounts = {name: amount + before.get(name, 0) for name, amount in usage.items()}
+        found = tuple(Usage(at, step.name, key, name, amount) for name, amount in amounts.items())
+        self.outbox.append({"usage": found})
+
+    def _spent_inside(self, step: Step, superstep: int, outcome: StepOutcome | None) -> None:
+        """Write down what was used in a nested graph that has no history of its own."""
+        inner = None if outcome is None else outcome.inner
+        if inner is not None and inner.workflow_id is None and (usage := usage_inside(inner)):
+            self.spent(step, superstep, usage)
 
     def add_inner(self, more: dict[str, Any], *, wait: bool, urgent: bool) -> bool:
         """Write an inner step; return False if that would have to wait for a locked store."""
@@ -296,6 +314,8 @@ class Journal:
         self, step: Step, superstep: int, value: Any, seconds: float, outcome: StepOutcome | None
     ) -> None:
         facts = {} if outcome is None else _uncommon(outcome)
+        if step.kind == "graph":
+            self._spent_inside(step, superstep, outcome)
         single = None if value is ABSENT else step.output
         made = results_of(step, value) if single is None else {single: value}
         if step.is_gate:
@@ -386,6 +406,8 @@ class Journal:
             return
         kind = type(error)
         facts = _uncommon(outcome)
+        if step.kind == "graph":
+            self._spent_inside(step, superstep, outcome)
         facts["error"] = safe_text(error) or kind.__name__
         facts["error_type"] = f"{kind.__module__}.{kind.__qualname__}"
         if error is not None:

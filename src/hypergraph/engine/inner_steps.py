@@ -130,6 +130,8 @@ class Visit:
             raise context.halt_error(self.path, was_executing=True)
         index = len(self.entries) if entry is None else entry.index
         opened = Opened(self, key, func, (args, kwargs), options, index)
+        if (earlier := self.calls.get(key)) is not None and earlier.usage is not None:
+            opened.usage = dict(earlier.usage)  # of a call that failed in this visit
         self._open.add(key)
         if inspect.iscoroutinefunction(func):
             opened.entry.awaited = True
@@ -460,6 +462,20 @@ def added(found: dict[str, float] | None, more: Mapping[str, float]) -> dict[str
     for name, amount in more.items():
         found[name] = found.get(name, 0) + amount
     return found
+
+
+def usage_inside(inner: Any) -> dict[str, float]:
+    """Return what was recorded in a nested run, or in all items of a nested map."""
+    total: dict[str, float] = {}
+    runs = [inner] if hasattr(inner, "records") else [run for run in inner.runs if run is not None]
+    for run in runs:
+        for outcome in run.records[3::4]:
+            visit, below = getattr(outcome, "visit", None), getattr(outcome, "inner", None)
+            if visit is not None and visit.total is not None:
+                added(total, visit.total)
+            if below is not None:
+                added(total, usage_inside(below))
+    return total
 
 
 async def _ready(value: Any) -> Any:
