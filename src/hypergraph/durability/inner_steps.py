@@ -10,9 +10,8 @@ from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.inner_steps import INDEX, ROOM, Opaque, content_of, inner_step_of
 from hypergraph.checkpointers.records import Payload, Place
 from hypergraph.durability.history import is_other
-from hypergraph.engine.inner_steps import Entry
+from hypergraph.engine.inner_steps import Entry, Opened
 from hypergraph.engine.plan import Step
-from hypergraph.records import InnerStep
 from hypergraph.values.undecodable import Undecodable, public_text
 
 if TYPE_CHECKING:
@@ -75,45 +74,43 @@ class InnerJournal:
             return recorded.type_name != type(given).__name__
         return is_other(recorded, given)
 
-    def save(self, step: InnerStep, *, awaited: bool, full: bool, wait: bool) -> tuple[Payload, bool]:
-        """Record a step; return how it is stored, and whether it is written: else the caller flushes."""
-        journal = self.journal
-        payload = self._encoded(step, awaited)
+    def save(self, call: Opened, value: Any, *, wait: bool) -> tuple[Payload, bool]:
+        """Record a call; return how it is stored, and whether it is written: else the caller flushes."""
+        journal, payload = self.journal, self._encoded(call, value)
         more: dict[str, Any] = {"inner": ((self.step.name, payload),)}
-        if full:
+        if not call.options.repeatable:
             more["full"] = True
-        if step.usage:
-            journal.spent(self.step, self.superstep, step.usage, step.key)
-            more |= journal.outbox.pop()  # type: ignore[arg-type]  # what was added right now
-        return payload, journal.add_inner(more, wait=wait, urgent=step.status != "failed")
+        if call.usage:
+            more["usage"] = journal.usage_rows(self.step, self.superstep, call.usage, call.key)
+        return payload, journal.add_inner(more, wait=wait, urgent=call.entry.status != "failed")
 
-    def _encoded(self, step: InnerStep, awaited: bool) -> Payload:
-        encoding, node = self.encoding, self.step.name
-        args, kwargs, value = list(step.args), step.kwargs, step.value
+    def _encoded(self, call: Opened, value: Any) -> Payload:
+        encoding, node, (args, kwargs) = self.encoding, self.step.name, call.given
         if encoding.redact is not None:
             redact = encoding.redact
-            args = [redact(node, step.key, arg) for arg in args]
+            args = tuple(redact(node, call.key, arg) for arg in args)
             kwargs = {name: redact(node, name, arg) for name, arg in kwargs.items()}
-            value = redact(node, step.key, value)
+            value = redact(node, call.key, value)
         content: dict[str, Any] = {
-            "status": step.status,
-            "function": step.function,
-            "args": args,
-            "kwargs": kwargs,
+            "status": call.entry.status,
+            "function": call.function,
+            "args": list(args),
             "result": value,
             "inputs": self.inputs,
-            "started": step.started_at,
-            "ms": step.duration_ms,
+            "started": call.wall,
+            "ms": call.ms,
         }
-        if awaited:
+        if kwargs:
+            content["kwargs"] = kwargs
+        if call.entry.awaited:
             content["awaited"] = True
-        if step.attempt > 1:
-            content["attempt"] = step.attempt
-        if step.error is not None:
-            content["error"], content["error_type"] = step.error, step.error_type
-        index = (self.step.index << ROOM) + step.index
+        if call.attempt > 1:
+            content["attempt"] = call.attempt
+        if call.error is not None:
+            content["error"], content["error_type"] = call.error, call.error_type
+        index = (self.step.index << ROOM) + call.entry.index
         place = Place(self.journal.claim.workflow_id, self.superstep, index, node)
-        payload = encoding.payload(step.key, self.visit, None, place, raw=self._serialized(step.key, content))
+        payload = encoding.payload(call.key, self.visit, None, place, raw=self._serialized(call.key, content))
         return payload._replace(base=self.journal.claim.fence)
 
     def _serialized(self, key: str, content: dict[str, Any]) -> bytes:
@@ -126,7 +123,8 @@ class InnerJournal:
             return serialize(content)
         except Exception:  # one of the values; those of the arguments do not matter much
             content["args"] = [self._storable(arg) for arg in content["args"]]
-            content["kwargs"] = {name: self._storable(arg) for name, arg in content["kwargs"].items()}
+            given = content.get("kwargs", {})
+            content["kwargs"] = {name: self._storable(arg) for name, arg in given.items()}
         try:
             return serialize(content)
         except Exception as error:  # as above

@@ -237,8 +237,14 @@ class Journal:
         """Return where the steps inside of a node are recorded, None if no steps are."""
         return None if self.silent else InnerJournal(self, step, superstep)
 
-    def spent(self, step: Step, superstep: int, usage: Mapping[str, float], key: str = "") -> None:
-        """Write down, with the next commit, what a node or one of its inner steps has used in this run.
+    def spent(self, step: Step, superstep: int, usage: Mapping[str, float]) -> None:
+        """Write down, with the next commit, what a node has used in this run."""
+        self.outbox.append({"usage": self.usage_rows(step, superstep, usage)})
+
+    def usage_rows(
+        self, step: Step, superstep: int, usage: Mapping[str, float], key: str = ""
+    ) -> tuple[Usage, ...]:
+        """Return what a node, or the inner step of a key, has used, as it is stored.
 
         What an earlier run has recorded for the same step is added: a crash may have ended that run.
         """
@@ -250,8 +256,7 @@ class Journal:
             self._used_before = by_step(rows)
         before = self._used_before.get((at, step.name, key), {})
         amounts = {name: amount + before.get(name, 0) for name, amount in usage.items()}
-        found = tuple(Usage(at, step.name, key, name, amount) for name, amount in amounts.items())
-        self.outbox.append({"usage": found})
+        return tuple(Usage(at, step.name, key, name, amount) for name, amount in amounts.items())
 
     def _spent_inside(self, step: Step, superstep: int, outcome: StepOutcome | None) -> None:
         """Write down what was used in a nested graph that has no history of its own."""

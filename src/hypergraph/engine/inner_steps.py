@@ -66,9 +66,12 @@ class Entry:
 
 
 class Opened:
-    """A call under way."""
+    """A call under way, and how it ended."""
 
-    __slots__ = ("attempt", "entry", "func", "given", "key", "options", "usage", "visit", "wall")
+    __slots__ = (
+        *("attempt", "entry", "error", "error_type", "func", "given", "key", "ms", "options", "usage"),
+        *("visit", "wall"),
+    )
 
     def __init__(  # noqa: PLR0917 - the facts of one call
         self, visit: Visit, key: str, func: Callable[..., Any], given: Arguments, options: Options, index: int
@@ -82,6 +85,23 @@ class Opened:
         self.usage: dict[str, float] | None = None
         self.entry = Entry(index, "running")
         self.wall = time.time()
+        self.ms: float | None = None
+        self.error: str | None = None
+        self.error_type: str | None = None
+
+    @property
+    def function(self) -> str:
+        """The name of the function."""
+        return getattr(self.func, "__name__", None) or type(self.func).__name__
+
+    def as_logged(self) -> InnerStep:
+        """Return the call as a log shows it."""
+        return InnerStep(
+            *(self.key, self.entry.status, self.ms, self.error, self.error_type),
+            attempt=self.attempt,
+            usage=self.usage,
+            started_at=self.wall,
+        )
 
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
@@ -97,7 +117,7 @@ class Visit:
         self.superstep = superstep
         self.is_closed = False
         self.usage: dict[str, float] | None = None  # outside of inner steps
-        self.calls: dict[str, InnerStep] = {}  # by key, for the log
+        self.calls: dict[str, Opened | None] = {}  # by key, for the log; None for what was replayed
         self._numbers: dict[str, int] = {}  # of automatic keys
         self._thread = threading.get_ident()
         self._open: set[str] = set()
@@ -208,9 +228,7 @@ class Visit:
             found = restored
         self._refuse_other_arguments(found, key, given)
         value = found.value if found is not entry else _copied(found.value)
-        known = self.calls.get(key)
-        if known is None:
-            self.calls[key] = InnerStep(key, "completed", replayed=True)
+        self.calls.setdefault(key, None)
         return value
 
     def _refuse_other_arguments(self, found: Entry, key: str, given: Arguments) -> None:
@@ -362,44 +380,25 @@ class Visit:
         """Record how a call stands; return False if that has to wait for a locked store."""
         entry, known = opened.entry, self.entries
         entry.status = status
-        kind = type(error)
-        facts = InnerStep(
-            opened.key,
-            status,
-            None if seconds is None else seconds * 1000,
-            None if error is None else safe_text(error) or kind.__name__,
-            None if error is None else f"{kind.__module__}.{kind.__qualname__}",
-            attempt=opened.attempt,
-            usage=opened.usage,
-            index=entry.index,
-            function=getattr(opened.func, "__name__", None) or type(opened.func).__name__,
-            args=opened.given[0],
-            kwargs=opened.given[1],
-            value=value,
-            started_at=opened.wall,
-        )
-        is_written = True
+        opened.ms = None if seconds is None else seconds * 1000
+        if error is not None:
+            kind = type(error)
+            opened.error = safe_text(error) or kind.__name__
+            opened.error_type = f"{kind.__module__}.{kind.__qualname__}"
         if self.is_closed:
             raise self._late()
+        is_written = True
         if self._ledger is not None:
-            entry.payload, is_written = self._ledger.save(
-                facts, awaited=entry.awaited, full=not opened.options.repeatable, wait=wait
-            )
+            entry.payload, is_written = self._ledger.save(opened, value, wait=wait)
         else:
-            repeats = getattr(self.step_of.node, "retry", None) is not None
-            entry.args, entry.kwargs = opened.given
-            if repeats:  # arguments may change in place until then
+            entry.args, entry.kwargs, entry.value = *opened.given, value
+            if getattr(self.step_of.node, "retry", None) is not None:  # arguments may change in place
                 entry.args = tuple(map(_form, entry.args))
                 entry.kwargs = {name: _form(arg) for name, arg in entry.kwargs.items()}
-            entry.value = _copied(value) if repeats else value
+                entry.value = _copied(value)
         known[opened.key] = entry
         if status != "running":
-            self.calls[opened.key] = InnerStep(
-                *(opened.key, status, facts.duration_ms, facts.error, facts.error_type),
-                attempt=opened.attempt,
-                usage=opened.usage,
-                started_at=opened.wall,
-            )
+            self.calls[opened.key] = opened
         return is_written
 
     # -- amounts ---------------------------------------------------------------------------------------
@@ -430,11 +429,19 @@ class Visit:
             self.run.journal.spent(self.step_of, self.superstep, self.usage)
 
     @property
+    def logged(self) -> tuple[InnerStep, ...]:
+        """The calls as a log shows them."""
+        return tuple(
+            InnerStep(key, "completed", replayed=True) if call is None else call.as_logged()
+            for key, call in self.calls.items()
+        )
+
+    @property
     def total(self) -> dict[str, float] | None:
         """The amounts of the visit, those of its inner steps included."""
         found = self.usage
         for call in self.calls.values():
-            if call.usage is not None:
+            if call is not None and call.usage is not None:
                 found = added(None if found is None else dict(found), call.usage)
         return found
 
