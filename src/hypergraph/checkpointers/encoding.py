@@ -236,11 +236,18 @@ class Encoding:
         return EncodedStep(record, payloads, self.seal(record) if self.chain.encrypts else None)
 
     def payload(
-        self, name: str, version: int, value: Any, place: Place, growth: Growth | None = None
+        self,
+        name: str,
+        version: int,
+        value: Any,
+        place: Place,
+        growth: Growth | None = None,
+        *,
+        raw: bytes | None = None,
     ) -> Payload:
         """Return the value as bytes; warn and return a gap when it cannot be encoded.
 
-        Raises CheckpointError when the artifact store fails.
+        What is serialized already is given as `raw`. Raises CheckpointError when the artifact store fails.
         """
         try:
             base, tag, serializer = None, self.tag, self.serializer
@@ -249,14 +256,15 @@ class Encoding:
                 tag = f"{serializer.id}/{serializer.version}"
             if type(value) is Added:
                 base, tag, value = value.begin, tag + value.mark, value.items
-            if self.redact is not None and name not in APART and name != STREAM:
-                given, value = value, self.redact(place.node, name, value)
-                if place.node is None and value is not given:  # an input: a later call compares it
-                    tag += f"{_PRINT}{mark}" if (mark := self.fingerprint(name, given)) else ""
-            try:
-                raw = serializer.serialize(value)
-            except UnknownClassError as error:
-                raw = self._for_comparison(name, value, place, error)
+            if raw is None:
+                if self.redact is not None and name not in APART and name != STREAM:
+                    given, value = value, self.redact(place.node, name, value)
+                    if place.node is None and value is not given:  # an input: a later call compares it
+                        tag += f"{_PRINT}{mark}" if (mark := self.fingerprint(name, given)) else ""
+                try:
+                    raw = serializer.serialize(value)
+                except UnknownClassError as error:
+                    raw = self._for_comparison(name, value, place, error)
             if growth is None or base is not None:
                 pass
             elif len(raw) < LEAST:

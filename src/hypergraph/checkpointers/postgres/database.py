@@ -472,6 +472,21 @@ class Database(Connections):
             except _Unknown:
                 self._find_out(unit)
 
+    def transact(self, work: Callable[[Connection], None], found: Sequence[tuple[Commit, Any]]) -> None:
+        """Do the work in a transaction, once: it calls a user's function, and adds the commit to `found`.
+
+        Raises:
+            CheckpointError: the store failed; nothing was written.
+        """
+        with self._ours():
+            self._patiently(self.locks.check)
+            try:
+                self._try(work)
+            except _Unknown:
+                unit = found[-1][0]
+                if not self._transact(lambda connection: commits.is_written(connection, unit)):
+                    raise
+
     def commit_together(self, units: Sequence[Commit]) -> bool | None:
         """Write all units in one transaction, or none; return whether they are written, None if unknown.
 
