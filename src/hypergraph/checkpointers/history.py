@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import StepRecord, Turn, Workflow
@@ -19,21 +19,24 @@ if TYPE_CHECKING:
     from hypergraph.checkpointers.base import Checkpointer
 
 Version = tuple[str, int]  # a name and which of its values
+Source = Literal["step", "given", "bound", "default"]
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """One value in the descent of another: the step that made it, None if it was given as an input."""
+    """Where a value came from: the step that made it, the caller, the graph or a default."""
 
     name: str  # of the value
     version: int  # of the value
     value: Any  # None if it cannot be read any more
     step: StepRecord | None  # which made it; None for an input
+    source: Source = "given"  # a "step", "given" to the run, "bound" to its graph, or a "default"
+    known: bool = True  # False if there is no value: what is bound, and defaults, are not stored
 
     @property
     def stored(self) -> bool:
-        """Whether the value can still be read; if not, `value` is None."""
-        return self.step is None or self.name in (self.step.values or ())
+        """Whether the value can be read; if not, `value` is None."""
+        return self.known and (self.step is None or self.name in (self.step.values or ()))
 
     @property
     def sources(self) -> dict[str, int]:
@@ -47,6 +50,7 @@ class Origin:
             "version": self.version,
             "value": jsonable(self.value),
             "sources": jsonable(self.sources),
+            "source": self.source,
             "step": self.step.to_dict() if self.step else None,
         }
 
@@ -185,6 +189,25 @@ class History:
         origins = [self._origin(item, step.superstep) for item in step.input_versions.items()]
         return {origin.name: origin.value for origin in origins if origin is not None and origin.stored}
 
+    def origins_of(self, step: StepRecord, graph: Any = None) -> dict[str, Origin]:
+        """Return where every input of the step came from, in the order of the node's parameters."""
+        workflow = self.store.backend.read_workflow(self.workflow_id)
+        stored = readable_graph(workflow.graph) if workflow is not None else None
+        node = None if stored is None else stored.nodes.get(step.node_name)
+        names = dict.fromkeys([*(node.inputs if node is not None else ()), *step.input_versions])
+        bound = set() if stored is None else set(stored.bound)
+        found = {}
+        for name in names:
+            version = step.input_versions.get(name, 0)
+            origin = self._origin((name, version), step.superstep) if version else None
+            if origin is None:
+                source: Source = "given" if version else "bound" if name in bound else "default"
+                value = _from_graph(graph, step.node_name, name, source) if not version else _NOT_KNOWN
+                known = value is not _NOT_KNOWN
+                origin = Origin(name, version, value if known else None, None, source, known)
+            found[name] = origin
+        return found
+
     def iterations(self, node: str) -> list[Iteration]:
         """Return the visits of a node, in order."""
         visits = [step for step in self.steps if step.node_name == node]
@@ -236,7 +259,7 @@ class History:
         maker = self._makers.get(item)
         if maker is not None:
             maker = self.complete(maker)
-            return Origin(name, version, (maker.values or {}).get(name), maker)
+            return Origin(name, version, (maker.values or {}).get(name), maker, "step")
         return self.gift(name, version, superstep)
 
     def gift(self, name: str, version: int, superstep: int | None) -> Origin | None:
@@ -246,6 +269,19 @@ class History:
             given = self._inputs(superstep)
             self._given.update({(name, version): value for name, (version, value) in given.items()})
         return Origin(name, version, self._given[item], None) if item in self._given else None
+
+
+_NOT_KNOWN: Any = object()
+
+
+def _from_graph(graph: Any, node_name: str, name: str, source: Source) -> Any:
+    """Return what a graph, if there is one, binds to a name, or the default of its node."""
+    node = None if graph is None else graph.nodes.get(node_name)
+    if node is None:
+        return _NOT_KNOWN
+    if source == "bound":
+        return graph.inputs.bound.get(name, _NOT_KNOWN)
+    return node.get_default_for(name) if node.has_default_for(name) else _NOT_KNOWN
 
 
 _END = "END"

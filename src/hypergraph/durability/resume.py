@@ -16,6 +16,7 @@ from hypergraph.checkpointers.questions import (
     answer_at,
     answered,
     child_at,
+    is_due,
     placed,
     was_answered,
 )
@@ -272,7 +273,7 @@ def _ask_again(run: Run, latest: Collection[StepRecord]) -> None:
             continue
         step = run.plan.steps[index]
         answered = any(name in run.answers for name in step.outputs)
-        if step.kind != "interrupt" or answered:
+        if step.kind != "interrupt" or answered or is_due(record.pause):
             standing.pending |= standing.asking & 1 << index
             standing.asking &= ~(1 << index)
         elif (standing.due | standing.asking | standing.pending) >> index & 1:
