@@ -1121,6 +1121,22 @@ class Standing:
         new._look_at(layout.scope)
         return new
 
+    def retract(self, source: int) -> None:
+        """Take back what gates have decided after a node in its round: what it made is replaced."""
+        layout = self.layout
+        around = set(layout.home[source])
+        for gate in bits(layout.gates):
+            if not layout.before[gate] >> source & 1 or not around.intersection(layout.home[gate]):
+                continue
+            chosen = self.decisions.pop(gate, 0) & ~_union(self.decisions.values())
+            self.ended &= ~(1 << gate)
+            self.owed &= ~chosen
+            self.fresh &= ~chosen
+            self.placed &= ~chosen
+            self.held = [heads & ~chosen for heads in self.held]
+            self._reopen(chosen)
+            self._look_at(chosen | 1 << gate)
+
     def hush(self, sources: int) -> None:
         """Let nodes that are new to the graph disturb nothing that has run."""
         self.quiet = dict.fromkeys(bits(sources), self.ran & ~sources)

@@ -618,8 +618,8 @@ def _left_undone(run: Run) -> list[str]:
         if any(_decided_end(outcome) for _, outcome in gates) or not _has_others(run):
             return []
         return [
-            f"Nothing but gates ran in graph {_name(run)}: {_quoted(step.name for step, _ in gates)} chose no "
-            "other node. Choose one, or return END where nothing is to run."
+            f"Nothing but gates ran in graph {_name(run)}: {_quoted(step.name for step, _ in gates)} "
+            "chose no other node. Choose one, or return END where nothing is to run."
         ]
     if run.outcome() if run.resumed is None else run.resumed.first != run.resumed.entry:
         return []
