@@ -9,6 +9,7 @@ from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
+from hypergraph.checkpointers import references
 from hypergraph.checkpointers.analysis import (
     Difference,
     Lineage,
@@ -116,6 +117,7 @@ class Checkpointer:
             by_name=by_name,
         )  # turns values into bytes, and bytes into values
         self.encoding.read_store_id = backend.store_id
+        self.encoding.look_up = partial(references.found, backend)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.backend.location!r})"
