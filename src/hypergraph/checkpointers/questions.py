@@ -44,7 +44,7 @@ class Question:
 
 
 def open_questions(store: Checkpointer, workflow_id: str) -> list[Question]:
-    """Return the open questions of a workflow, of one moment; none if there is no such workflow."""
+    """Return the open questions of a workflow, of one moment; empty if the workflow does not exist."""
 
     def read(view: Checkpointer) -> list[Question]:
         workflow = view.backend.read_workflow(workflow_id)
@@ -106,7 +106,7 @@ def record_answers(
     """Keep answers to open questions, all of them or none; the same answer again changes nothing.
 
     Raises:
-        WorkflowError: there is no such question, or it has another answer.
+        WorkflowError: the question does not exist, or it has another answer.
         ValueError: the question needs several answers at once.
         TypeError: a value cannot be stored.
     """

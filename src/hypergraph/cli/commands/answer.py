@@ -68,11 +68,17 @@ def _declared(store: Checkpointer, questions: Sequence[Question], key: str) -> A
     for question in questions:
         for name, known in question.pause.response_keys.items():
             graph = store.workflow(question.step.workflow_id).graph if known == key else None
-            nodes = {} if graph is None else {node["name"]: node for node in graph["nodes"]}
-            declared = (
-                nodes.get(question.step.node_name, {}).get("types", {}).get("outputs", {}).get(name, "")
-            )
+            declared = "" if graph is None else _type_in(graph, question.step.node_name, name)
             kinds = [_PLAIN.get(part) for part in declared.split(" | ") if part != "None"]
             if kinds and None not in kinds:
                 return Union[tuple(kinds)]  # noqa: UP007 - made at run time
     return None
+
+
+def _type_in(graph: Any, node_name: str, output: str) -> str:
+    """Return the type of an output by the stored graph, empty without one or if the graph is damaged."""
+    try:
+        nodes = {node["name"]: node for node in graph["nodes"]}
+        return str(nodes[node_name]["types"]["outputs"][output])
+    except (LookupError, TypeError, AttributeError):
+        return ""
