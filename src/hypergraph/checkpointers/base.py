@@ -377,8 +377,8 @@ class Checkpointer:
     ) -> Iterator[StreamChunk]:
         """Yield what a node with `stream=True` gives to `context.stream`, each offset once.
 
-        A reader that was cut off goes on with the offset after the last one it has. An entry of the kind
-        "restart" says that the node was called again and begins anew, one of the kind "gap" that earlier
+        A reader that was cut off continues with the offset after the last one it has. An entry of the kind
+        "restart" says that the node was called again, one of the kind "gap" that earlier
         chunks are gone: they were more than `CheckpointPolicy.stream_limit`, or ended too long ago.
 
         Args:
