@@ -20,12 +20,14 @@ NODE_CLASSES = [
 RUNNERS = ["BaseRunner", "SyncRunner", "AsyncRunner", "ErrorHandling"]
 RESULTS = [
     *("RunResult", "MapResult", "RunStatus", "PauseInfo", "RunLog", "MapLog", "NodeRecord", "NodeStats"),
+    "InnerStep",
 ]
 ERRORS = [
     *("HypergraphError", "GraphConfigError", "GraphWarning", "RenameError", "MissingInputError"),
     "IncompatibleRunnerError",
     *("InfiniteLoopError", "MaxIterationsError", "NodeError", "PanicError", "CancellationError"),
     *("RunTimeoutError", "NodeTimeoutError", "InvalidAnswerError", "QuestionExpiredError"),
+    *("BudgetExceededError", "MissingServiceError", "StepUsageError", "TransactionError"),
 ]
 EVENTS = [
     *("BaseEvent", "Event", "RunStartEvent", "RunEndEvent", "SuperstepStartEvent", "NodeStartEvent"),

@@ -108,7 +108,7 @@ def until_done(make: Callable[[], Helper], dice: random.Random, *, kills: int, l
 
 
 def prove_answers(outcome: Outcome, file: Path, items: int, dice: random.Random) -> None:
-    """Answer every item of a map, by processes that are killed; then run the map, likewise."""
+    """Answer every item of a map in processes that are killed; then run the map in such processes."""
     store = SqliteCheckpointer(file)
     SyncRunner(checkpointer=store).map(asking, topic=list(range(items)), map_over="topic", workflow_id="m")
     store.close()

@@ -22,6 +22,7 @@ from hypergraph.checkpointers.artifacts import ArtifactRef, ArtifactStore, Sweep
 from hypergraph.checkpointers.backend import Backend, Position
 from hypergraph.checkpointers.encoding import Encoding, LazyState, Redact, checked_threshold
 from hypergraph.checkpointers.history import Addition, History, Iteration, Origin, additions
+from hypergraph.checkpointers.inner_steps import read_inner_steps
 from hypergraph.checkpointers.live import Progress, StreamChunk, read_stream
 from hypergraph.checkpointers.names import check_tags, check_workflow_id
 from hypergraph.checkpointers.overview import Overview, overview_of
@@ -41,6 +42,7 @@ from hypergraph.checkpointers.records import (
 )
 from hypergraph.checkpointers.status import WorkflowStatus
 from hypergraph.exceptions import CheckpointError, WorkflowNotFoundError
+from hypergraph.records import InnerStep
 from hypergraph.values.codecs import Codec, CodecChain
 from hypergraph.values.graphs import Graphs, with_graphs
 
@@ -359,6 +361,28 @@ class Checkpointer:
         """Return each visit of a node with its inputs, outputs and timing."""
         return self.snapshot(lambda view: History(view, workflow_id).iterations(node))
 
+    def inner_steps(
+        self, workflow_id: str, *, node: str | None = None, visit: int | None = None
+    ) -> list[InnerStep]:
+        """Return what nodes did with `ctx.step`, with arguments and values: of all nodes, a node or a visit.
+
+        A key that was called again after a failure is there once for each superstep in which it was called.
+
+        >>> MemoryCheckpointer().inner_steps("none")
+        []
+        """
+        return read_inner_steps(self.backend, self.encoding, workflow_id, node, visit)
+
+    def usage(self, workflow_id: str) -> dict[str, float]:
+        """Return the sums of what nodes recorded with `ctx.record` in a workflow and those below it.
+
+        What a fork has copied is counted in its origin only.
+
+        >>> MemoryCheckpointer().usage("none")
+        {}
+        """
+        return self.backend.total_usage([workflow_id]).get(workflow_id, {})
+
     def questions(self, workflow_id: str) -> list[Question]:
         """Return the open questions of a workflow, those of its nested graphs and items included.
 
@@ -463,6 +487,7 @@ class Checkpointer:
                 first=first,
                 fence=backend.read_fence(workflow_id),
                 versions={payload.name: payload.version for payload in outputs},
+                given={payload.name: payload for payload in inputs} if self.encoding.redact else {},
             )
 
         return self.snapshot(read)

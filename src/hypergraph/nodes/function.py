@@ -17,6 +17,7 @@ from hypergraph.nodes.options import (
     OnWorkerLoss,
     Replace,
     RetryPolicy,
+    check_transaction,
     checked_append,
     checked_retry,
     checked_timeout,
@@ -50,6 +51,7 @@ class FunctionNode(CallableNode):
         on_ambiguous: for such a call "fail" (default), "rerun", or a callable that returns the outcome
         artifact: True stores outputs in the artifact store, False in the row, None decides by size
         on_worker_loss: "rerun", or "fail" (default if not repeatable), when an executor loses its worker
+        transaction: commit what the function writes through NodeContext.connection together with its step
 
     Raises:
         TypeError: the source is not callable, has no readable signature or takes `*args` or `**kwargs`; an
@@ -88,6 +90,7 @@ class FunctionNode(CallableNode):
         on_ambiguous: OnAmbiguous | None = None,
         artifact: bool | None = None,
         on_worker_loss: OnWorkerLoss | None = None,
+        transaction: bool = False,
     ) -> None:
         outputs = as_names(output_name, "output_name")
         self._set_up(
@@ -106,7 +109,10 @@ class FunctionNode(CallableNode):
             offload=bool(offload),
             stream=bool(stream),
             **persistence(persist, repeatable, on_ambiguous, artifact, on_worker_loss),
+            **({} if transaction is False else {"transaction": transaction}),
         )
+        if transaction is not False:
+            check_transaction(self, transaction)
         if not self.data_outputs:
             self._warn_about_dropped_result()
 
@@ -209,6 +215,7 @@ def node(
     on_ambiguous: OnAmbiguous | None = None,
     artifact: bool | None = None,
     on_worker_loss: OnWorkerLoss | None = None,
+    transaction: bool = False,
 ) -> FunctionNode: ...
 @overload
 def node(
@@ -230,6 +237,7 @@ def node(
     on_ambiguous: OnAmbiguous | None = None,
     artifact: bool | None = None,
     on_worker_loss: OnWorkerLoss | None = None,
+    transaction: bool = False,
 ) -> Callable[[Callable[..., Any]], FunctionNode]: ...
 def node(
     source: Callable[..., Any] | None = None,
@@ -250,6 +258,7 @@ def node(
     on_ambiguous: OnAmbiguous | None = None,
     artifact: bool | None = None,
     on_worker_loss: OnWorkerLoss | None = None,
+    transaction: bool = False,
 ) -> FunctionNode | Callable[[Callable[..., Any]], FunctionNode]:
     """Turn a function into a node; works bare and with arguments.
 
@@ -279,6 +288,7 @@ def node(
         on_ambiguous: for such a call "fail" (default), "rerun", or a callable that returns the outcome
         artifact: True stores outputs in the artifact store, False in the row, None decides by size
         on_worker_loss: "rerun", or "fail" (default if not repeatable), when an executor loses its worker
+        transaction: commit what the function writes through NodeContext.connection together with its step
     """
     if isinstance(source, (str, tuple)):
         raise TypeError(f"@node takes the function first; write @node(output_name={source!r}).")
@@ -300,5 +310,6 @@ def node(
         on_ambiguous=on_ambiguous,
         artifact=artifact,
         on_worker_loss=on_worker_loss,
+        transaction=transaction,
     )
     return decorate if source is None else decorate(source)

@@ -29,6 +29,7 @@ from hypergraph.ui.api import (
     QUERIES,
     READ_ONLY,
     UNAUTHORIZED,
+    File,
     Handler,
     Query,
     as_json,
@@ -36,9 +37,12 @@ from hypergraph.ui.api import (
     encoded,
     file_of,
     http_error,
+    parsed,
+    value_file,
     with_errors,
 )
 from hypergraph.ui.assets import asset
+from hypergraph.ui.search import SearchIndex
 from hypergraph.ui.security import LOGIN, App, Code, Gate, Receive, Scope, Send
 from hypergraph.ui.streams import asked_for, events_of
 from hypergraph.views.lookup import require_workflow
@@ -213,6 +217,7 @@ class Server:
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
         self._live = Live(setup.store)
+        self._index = SearchIndex(setup.store)
         self._actions = Actions(setup.store, setup.graphs)
         self._reading = anyio.CapacityLimiter(_THREADS)
         self._writing = anyio.CapacityLimiter(_THREADS)
@@ -238,7 +243,8 @@ class Server:
             f"{API}about": self._about,
             f"{API}events": self._events,
             f"{API}stream": self._stream,
-            f"{API}export": self._export,
+            f"{API}export": self._filing(file_of),
+            f"{API}file": self._filing(value_file),
             **{f"{API}{name}": self._querying(query) for name, query in QUERIES.items()},
         }
         doing = {LOGIN: self._login, **{f"{API}{name}": self._acting(kind) for name, kind in ACTIONS.items()}}
@@ -253,6 +259,9 @@ class Server:
 
             def answer() -> bytes:
                 check_present(self._setup.store)
+                if any(name == "search" and text for name, text in given):
+                    asked = parsed(given, query.parameters, query.needed)
+                    return encoded(self._index.find(asked.pop("search"), **asked))
                 return encoded(query.ask(self._setup.store, given))
 
             return as_json(await run_sync(answer, limiter=self._reading))
@@ -282,11 +291,19 @@ class Server:
         }
         return as_json(encoded(document))
 
-    async def _export(self, request: Request) -> Response:
-        given = request.query_params.multi_items()
-        file = await run_sync(lambda: file_of(self._setup.store, given), limiter=self._reading)
-        headers = {"content-disposition": file.disposition}
-        return Response(file.content, media_type=file.type, headers=headers)
+    def _filing(self, make: Callable[[Checkpointer, Sequence[tuple[str, str]]], File]) -> Handler:
+        async def handler(request: Request) -> Response:
+            given = request.query_params.multi_items()
+
+            def made() -> File:
+                check_present(self._setup.store)
+                return make(self._setup.store, given)
+
+            file = await run_sync(made, limiter=self._reading)
+            headers = {"content-disposition": file.disposition}
+            return Response(file.content, media_type=file.type, headers=headers)
+
+        return handler
 
     async def _events(self, _: Request) -> Response:
         return _EventStream(self._live, self._live.admit())

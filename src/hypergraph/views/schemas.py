@@ -13,10 +13,12 @@ import msgspec
 
 from hypergraph.display import did_you_mean
 from hypergraph.views.check import CheckView
+from hypergraph.views.content import ContentView
 from hypergraph.views.database import DatabaseView, MigratedView, RecoveredView
 from hypergraph.views.diff import ChangesView, DiffView
 from hypergraph.views.doctor import HealthView, VersionView
 from hypergraph.views.errors import ErrorPage, FailurePage
+from hypergraph.views.glances import CountsView, GlancePage
 from hypergraph.views.graph import GraphView
 from hypergraph.views.items import ItemPage
 from hypergraph.views.lineage import LineageView
@@ -58,8 +60,11 @@ SCHEMAS: dict[str, type] = {
     "steps": StepPage,
     "step": StepDetail,
     "columns": ColumnsView,
+    "glances": GlancePage,
+    "counts": CountsView,
     "state": StateView,
     "value": ValueView,
+    "content": ContentView,
     "saved-value": SavedValue,
     "errors": ErrorPage,
     "failures": FailurePage,

@@ -110,6 +110,7 @@ def workflow_view(found: Overview) -> WorkflowDetail:
         },
         "next": None if found.next is None else [jsonable(name) for name in found.next],
         "forks": [jsonable(fork) for fork in found.forks],
+        "usage": jsonable(found.usage),
     }
 
 

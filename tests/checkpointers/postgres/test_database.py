@@ -171,6 +171,15 @@ def test_a_waiting_session_is_not_ended_by_the_server(tmp_path: Path) -> None:
     commit(store, claim, step(0))
 
 
+def test_a_claim_that_could_not_be_released_is_not_a_crash(tmp_path: Path) -> None:
+    store = store_in(tmp_path)
+    claim = opened(store)
+    store.backend.database.locks.free(claim.key, claim.fence)  # the store was away when it was released
+    again = opened(store)
+    assert not again.crashed
+    assert again.existing.crashes == {}
+
+
 def test_a_refused_claim_leaves_the_connection_usable(tmp_path: Path) -> None:
     graph = Graph([FunctionNode(lambda x: x + 1, name="one", output_name="y")], name="g")
     store = store_in(tmp_path)

@@ -452,6 +452,15 @@ class Database(Connections):
         with self._ours():
             self._patiently(self.locks.open)
 
+    def release_all(self) -> None:
+        """Release all claims of this process; raises CheckpointError when the store failed."""
+        held = list(self.locks.held)
+        if held:
+            with self._ours():
+                self._transact(lambda connection: connection.executemany(connection.dialect.release, held))
+            for key, fence in held:
+                self.locks.free(key, fence)
+
     def commit(self, unit: Commit) -> None:
         """Write one unit of a claim; raises CheckpointError when that is refused or the store failed."""
         found = commits.statements(unit, self.now)
@@ -462,6 +471,21 @@ class Database(Connections):
                     self._transact(lambda connection: writes.commit(connection, unit, self.now))
             except _Unknown:
                 self._find_out(unit)
+
+    def transact(self, work: Callable[[Connection], None], found: Sequence[tuple[Commit, Any]]) -> None:
+        """Do the work in a transaction, once: it calls a user's function, and adds the commit to `found`.
+
+        Raises:
+            CheckpointError: the store failed; nothing was written.
+        """
+        with self._ours():
+            self._patiently(self.locks.check)
+            try:
+                self._try(work)
+            except _Unknown:
+                unit = found[-1][0]
+                if not self._transact(lambda connection: commits.is_written(connection, unit)):
+                    raise
 
     def commit_together(self, units: Sequence[Commit]) -> bool | None:
         """Write all units in one transaction, or none; return whether they are written, None if unknown.

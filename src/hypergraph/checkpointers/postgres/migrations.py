@@ -73,6 +73,11 @@ CREATE TABLE chunks (
 CREATE TABLE progress (
     workflow BIGINT NOT NULL, node TEXT COLLATE "C" NOT NULL, done DOUBLE PRECISION NOT NULL,
     total DOUBLE PRECISION, text TEXT NOT NULL, at BIGINT NOT NULL, PRIMARY KEY (workflow, node));
+CREATE INDEX inner_steps ON vals (workflow, node, version) WHERE kind = 3;
+CREATE TABLE usage (
+    workflow BIGINT NOT NULL, superstep BIGINT NOT NULL, node TEXT COLLATE "C" NOT NULL,
+    step TEXT COLLATE "C" NOT NULL, name TEXT COLLATE "C" NOT NULL, amount DOUBLE PRECISION NOT NULL,
+    PRIMARY KEY (workflow, superstep, node, step, name));
 """
 TYPES = {  # of columns of steps and values, for commits; all others are BIGINT
     **dict.fromkeys(("node", "name", "status", "error", "error_type", "versions", "extra", "format"), "text"),

@@ -35,6 +35,7 @@ from hypergraph.checkpointers.records import (
     Payload,
     StepRecord,
     Turn,
+    Usage,
     Workflow,
     each_of,
     owned,
@@ -46,7 +47,8 @@ from hypergraph.checkpointers.sql.connection import Connection, Database
 from hypergraph.checkpointers.sql.writes import recode, reseal
 from hypergraph.checkpointers.sqlite.migrations import INPUT, OUTPUT
 from hypergraph.checkpointers.status import WorkflowStatus
-from hypergraph.exceptions import CheckpointError
+from hypergraph.checkpointers.transactions import Raised, UserConnection
+from hypergraph.exceptions import CheckpointError, reraise
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -73,6 +75,8 @@ class SqlBackend(Backend):
         self.database.close()
 
     # --- reading ------------------------------------------------------------------------------
+
+    transactional = True
 
     def snapshot(self, work: Callable[[Self], T]) -> T:
         """Return what `work` returns, called with a view of this backend that reads in one transaction."""
@@ -164,6 +168,10 @@ class SqlBackend(Backend):
         """Return how the steps of each node ended; see `Backend.tally_steps`."""
         return self._read(reads.tallies, workflow_id)
 
+    def tally_items(self, workflow_id: str) -> list[StepTally]:
+        """Return how the steps of all items ended; see `Backend.tally_items`."""
+        return self._read(reads.item_tallies, workflow_id)
+
     def read_outlines(
         self, workflow_id: str, *, after: Position = START, limit: int | None = None
     ) -> list[StepOutline]:
@@ -199,6 +207,20 @@ class SqlBackend(Backend):
     def read_turns(self, workflow_id: str) -> list[Turn]:
         """Return when inputs entered, and which, in order."""
         return self._read(reads.turns, workflow_id)
+
+    def read_inner(
+        self, workflow_id: str, *, node: str | None = None, visit: int | None = None
+    ) -> list[tuple[str, Payload]]:
+        """Return the encoded inner steps, each with the name of its node."""
+        return self._read(reads.inner, workflow_id, node, visit)
+
+    def read_usage(self, workflow_id: str) -> list[Usage]:
+        """Return what the nodes of a workflow have recorded."""
+        return self._read(reads.usage, workflow_id)
+
+    def total_usage(self, workflow_ids: Iterable[str]) -> dict[str, dict[str, float]]:
+        """Return the sums of what was recorded in each workflow and those below it."""
+        return self._read(reads.total_usage, list(workflow_ids))
 
     def read_following(self, workflow_id: str, superstep: int) -> list[str]:
         """Return the nodes of the first superstep after this one, in order of their index."""
@@ -265,6 +287,37 @@ class SqlBackend(Backend):
         if claim.existing is None:
             return claim
         return replace(claim, existing=self._with_graph(claim.existing))
+
+    def transact(
+        self, claim: Ownership, node: str, call: Callable[[Any], tuple[Commit, T]]
+    ) -> tuple[Commit, T]:
+        """Write a commit in the transaction of a call; see `Backend.transact`."""
+        self._check_held(claim)
+        found: list[tuple[Commit, T]] = []
+
+        def work(connection: Connection) -> None:
+            user = self._user_connection(connection, node)
+            try:
+                found.append(call(user))
+            except BaseException as error:  # of the driver, too: not an error of the store
+                raise Raised(error) from None
+            finally:
+                user.end()
+            writes.commit(connection, found[-1][0], self.database.now)
+
+        try:
+            self._transacted(work, found)
+        except Raised as raised:
+            reraise(raised.error)
+        return found[-1]
+
+    def _transacted(self, work: Callable[[Connection], None], found: Sequence[tuple[Commit, Any]]) -> None:
+        """Do the work in a transaction, once; it adds the commit to those found."""
+        self.database.write(work)
+
+    @abstractmethod
+    def _user_connection(self, connection: Connection, node: str) -> UserConnection:
+        """Return the connection for the function of a node, inside of a transaction."""
 
     def write_all(self, commits: Sequence[Commit]) -> list[CheckpointError | None]:
         """Make commits durable in one transaction, in which each stands or falls by itself."""
