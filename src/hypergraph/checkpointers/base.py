@@ -335,7 +335,7 @@ class Checkpointer:
     async def get_inputs(
         self, workflow_id: str, step: int | str | StepRecord | None = None, *, graph: Any = None
     ) -> dict[str, Any]:
-        """Return the exact inputs that a step saw, by default what the workflow was given; {} for an unknown id.
+        """Return the exact inputs that a step saw, by default the workflow's; {} for an unknown id.
 
         Args:
             workflow_id: The workflow.
@@ -472,7 +472,7 @@ class Checkpointer:
         """Yield what a node with `stream=True` gives to `context.stream`, each offset once.
 
         A reader that was cut off continues with the offset after the last one it has. An entry of the kind
-        "restart" says that the node was called again and starts over, one of the kind "gap" that earlier
+        "restart" says that the node was called again, one of the kind "gap" that earlier
         chunks are gone: they were more than `CheckpointPolicy.stream_limit`, or ended too long ago.
 
         Args:
