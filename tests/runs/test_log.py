@@ -241,8 +241,12 @@ def test_a_dict_holds_all_fields_of_a_step_and_its_inner_log() -> None:
                 "decision": "END",
                 "span_id": "s",
                 "attempt": 2,
+                "steps": [],
+                "usage": None,
                 "inner_log": inner.to_dict(),
             }
         ],
-        "node_stats": {"sub": {"count": 1, "total_ms": 1.5, "avg_ms": 1.5, "errors": 0, "cached": 0}},
+        "node_stats": {
+            "sub": {"count": 1, "total_ms": 1.5, "avg_ms": 1.5, "errors": 0, "cached": 0, "usage": {}}
+        },
     }

@@ -42,6 +42,7 @@ class Overview:
     questions: list[Question]  # open ones, of nested runs and items too; artifacts are not fetched
     next: tuple[str, ...] | None  # nodes that would run next; None if the history is longer than LONG
     forks: list[str]  # ids, at most FORKS
+    usage: dict[str, float]  # what was recorded in it and below it
 
 
 def overview_of(store: Checkpointer, workflow_id: str, *, steps: int = 20) -> Overview | None:
@@ -72,6 +73,7 @@ def _overview(store: Checkpointer, workflow_id: str, steps: int) -> Overview | N
         questions=[] if workflow.status is WorkflowStatus.COMPLETED else store.questions(workflow_id),
         next=() if is_map else _next(store, workflow, tallies),
         forks=[fork.id for fork in forks],
+        usage=store.usage(workflow_id),
     )
 
 

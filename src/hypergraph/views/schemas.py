@@ -33,7 +33,7 @@ from hypergraph.views.steps import ColumnsView, StepPage
 from hypergraph.views.texts import CompletionScript, DemoRun, HelpText, SchemaList, SkillText, Stopped
 from hypergraph.views.timeline import TimelineView
 from hypergraph.views.values import ValueView
-from hypergraph.views.watch import FollowedItem, FollowedStep
+from hypergraph.views.watch import FollowedChunk, FollowedItem, FollowedProgress, FollowedStep
 from hypergraph.views.why import WhyView
 from hypergraph.views.workflow import TreeView, WorkflowDetail
 from hypergraph.views.workflows import WorkflowPage
@@ -42,6 +42,7 @@ from hypergraph.views.writes import (
     Cancelled,
     Collected,
     Deleted,
+    DueRuns,
     Forked,
     Imported,
     Pruned,
@@ -70,6 +71,8 @@ SCHEMAS: dict[str, type] = {
     "search": SearchPage,
     "followed-step": FollowedStep,
     "followed-item": FollowedItem,
+    "followed-progress": FollowedProgress,
+    "followed-chunk": FollowedChunk,
     "diff": DiffView,
     "changes": ChangesView,
     "why": WhyView,
@@ -83,6 +86,7 @@ SCHEMAS: dict[str, type] = {
     "tags": Tags,
     "cancelled": Cancelled,
     "deleted": Deleted,
+    "due": DueRuns,
     "pruned": Pruned,
     "gc": Collected,
     "written": Written,

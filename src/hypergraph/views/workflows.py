@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # a Protocol takes a while to make, and only the type checker
 
 _FIELDS = (
     *("id", "status", "graph_name", "created_at", "completed_at", "duration_ms", "step_count"),
-    *("parent_id", "node_name", "item", "forked_from", "forked_at", "tags"),
+    *("parent_id", "node_name", "item", "forked_from", "forked_at", "tags", "due"),
 )
 
 
@@ -44,6 +44,8 @@ class WorkflowSummary(TypedDict):
     forked_from: str | None
     forked_at: int | None
     tags: dict[str, str]
+    due: str | None  # of a paused one, the first deadline of its questions or time of its timers
+    usage: dict[str, float]  # what was recorded with ctx.record; of one workflow, and in lists sorted by it
 
 
 class WorkflowPage(TypedDict):
@@ -85,6 +87,25 @@ def with_owners(store: Checkpointer, page: WorkflowPage) -> WorkflowPage:
     return page
 
 
+def by_usage(store: Checkpointer, name: str, *, limit: int | None = 20, **filters: Any) -> WorkflowPage:
+    """List workflows with the greatest recorded amount first; those without any come last.
+
+    Raises:
+        Problem: a filter is invalid, or nothing of this name was recorded.
+    """
+    page = workflows(store.backend, **filters, limit=None)
+    found = store.backend.total_usage([item["id"] for item in page["items"]])
+    known = sorted({each for amounts in found.values() for each in amounts})
+    if name not in known and page["items"]:
+        recorded = f"Recorded are: {', '.join(known)}" if known else "Nodes record amounts with ctx.record"
+        raise Problem(USAGE, f"No workflow has recorded {name!r}", recorded)
+    for item in page["items"]:
+        item["usage"] = found.get(item["id"], {})
+    page["items"].sort(key=lambda item: -item["usage"].get(name, -1.0))
+    page["items"] = page["items"][:limit]
+    return page
+
+
 def workflow_summary(found: Workflow) -> WorkflowSummary:
     """Return a stored workflow as lists show it."""
     return _summary({name: getattr(found, name) for name in _FIELDS})
@@ -106,4 +127,6 @@ def _summary(fields: dict[str, Any]) -> WorkflowSummary:
         "forked_from": jsonable(fields["forked_from"]),
         "forked_at": fields["forked_at"],
         "tags": jsonable(fields["tags"]),
+        "due": iso(fields["due"]),
+        "usage": {},
     }

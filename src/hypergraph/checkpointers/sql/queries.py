@@ -60,6 +60,8 @@ def conditions(query: Query, has_tag: str) -> tuple[str, list[Any]]:
     for sign, time in ((">=", query.since), ("<", query.until)):
         if time is not None:
             parts.append((f"workflows.created_at {sign} ?", [micros(time)]))
+    if query.due is not None:
+        parts.append(("workflows.due <= ?", [micros(query.due)]))
     for key, value in query.tags.items():
         parts.append((has_tag, [key, value]))
     parts += map(_clause, query.where)

@@ -9,15 +9,17 @@ from itertools import groupby
 
 from hypergraph.checkpointers.query import FILTERS
 from hypergraph.cli.call import Call, Reply
-from hypergraph.cli.output import quoted, when
+from hypergraph.cli.output import suggested, when
 from hypergraph.cli.stores import opened
 from hypergraph.display import Table, plural
+from hypergraph.runs.log import with_usage
 from hypergraph.views.problems import USAGE, Problem
 from hypergraph.views.search import SearchPage
 from hypergraph.views.search import search as steps_that_mention
 from hypergraph.views.stores import resolve
-from hypergraph.views.workflows import WorkflowPage, with_owners
+from hypergraph.views.workflows import WorkflowPage, by_usage, with_owners
 
+__all__ = ["by_amount", "owned", "parent", "search", "with_usage"]
 _STEPS = 5  # listed for each workflow
 
 
@@ -29,6 +31,14 @@ def parent(call: Call) -> str:
 def owned(call: Call, page: WorkflowPage) -> WorkflowPage:
     """Return a page whose active workflows say whether their owner process lives."""
     return with_owners(opened(call), page)
+
+
+def by_amount(call: Call, filters: dict[str, object]) -> WorkflowPage:
+    """Return the workflows that have recorded most of what --sort names."""
+    given = call.options
+    if given.cursor:
+        raise Problem(USAGE, "--sort cannot be combined with --cursor", "Ask for more with --limit")
+    return by_usage(opened(call), given.sort, limit=given.limit or None, **filters)
 
 
 def search(call: Call) -> Reply:
@@ -61,5 +71,5 @@ def _next(page: SearchPage) -> list[str]:
         return ["hypergraph ls"]
     first = page["items"][0]
     more = page["next_cursor"]
-    again = [quoted("hypergraph", "ls", "--search", page["text"], "--cursor", more)] if more else []
-    return [quoted("hypergraph", "step", first["workflow"], first["index"]), *again]
+    again = [suggested("ls", options=["--search", page["text"], "--cursor", more])] if more else []
+    return [suggested("step", first["workflow"], first["index"]), *again]

@@ -8,22 +8,24 @@ from hypergraph.checkpointers import Checkpointer, StepStatus
 from hypergraph.checkpointers.overview import Overview
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
-from hypergraph.cli.output import duration, quoted, status, when
+from hypergraph.cli.output import duration, quoted, status, suggested, when
 from hypergraph.cli.stores import APP, WF, answer
 from hypergraph.cli.tables import (
     ROWS,
     children_table,
     conversation_table,
     error_lines,
+    inner_table,
     node_table,
     question_lines,
     step_table,
 )
 from hypergraph.display import Block, plural
-from hypergraph.runs.log import failed_status
+from hypergraph.runs.log import amount_text, failed_status
 from hypergraph.views.errors import FailurePage, failures
+from hypergraph.views.inner import InnerStepView, add_inner, unfinished
 from hypergraph.views.state import conversations
-from hypergraph.views.step import PauseView, shown_step
+from hypergraph.views.step import PauseView, Step, shown_step
 from hypergraph.views.values import ValueView
 from hypergraph.views.workflow import TreeView, WorkflowDetail, overview, tree, workflow_view
 
@@ -43,19 +45,26 @@ def show(call: Call) -> Reply:
         return _tree(answer(call, tree))
     if call.options.errors:
         return _failures(answer(call, failures))
-    read, said = answer(call, _glance)
+    read, steps, open_calls, said = answer(call, _glance)
     found = workflow_view(read)
 
     def blocks() -> Iterator[Block]:
-        yield from _blocks(read, found)
+        yield from _blocks(read, found, steps)
+        if open_calls:
+            yield inner_table(open_calls)
         for name, seen in said.items():
             yield conversation_table(name, seen)
 
     return Reply(found, blocks, header_of(found), _next(found))
 
 
-def _glance(store: Checkpointer, wf: str) -> tuple[Overview, dict[str, ValueView]]:
-    return overview(store, wf, steps=ROWS), conversations(store, wf, limit=_SAID)
+def _glance(
+    store: Checkpointer, wf: str
+) -> tuple[Overview, list[Step], list[InnerStepView], dict[str, ValueView]]:
+    read = overview(store, wf, steps=ROWS)
+    steps, plain = [*map(shown_step, read.steps)], store.view(artifacts=False)
+    add_inner(plain, wf, steps)
+    return read, steps, unfinished(plain, wf, read.next or ()), conversations(store, wf, limit=_SAID)
 
 
 def header_of(found: WorkflowDetail) -> list[str]:
@@ -69,13 +78,13 @@ def header_of(found: WorkflowDetail) -> list[str]:
     return [f"Workflow: {found['id']}", how, size, duration(found["duration_ms"])]
 
 
-def _blocks(read: Overview, found: WorkflowDetail) -> Iterator[Block]:
+def _blocks(read: Overview, found: WorkflowDetail, steps: list[Step]) -> Iterator[Block]:
     yield _facts(found)
     if found["steps"]:
         left_out = found["steps"] - len(read.steps)
         more = f"... and {plural(left_out, 'more step')}" if left_out > 0 else ""
         looped = any(node["runs"] > 1 for node in found["nodes"])
-        yield node_table(found["nodes"]) if looped else step_table([*map(shown_step, read.steps)], more)
+        yield node_table(found["nodes"]) if looped else step_table(steps, more)
     if found["children"]["is_map"]:
         reasons = {
             child: failed_status(step.error or "", step.node_name)
@@ -114,6 +123,7 @@ def _facts(found: WorkflowDetail) -> list[str]:
         "forks": ", ".join(found["forks"]),
         "tags": ", ".join(f"{key}={value}" for key, value in found["tags"].items() if key != APP),
         "app": found["tags"].get(APP),
+        "used": ", ".join(f"{name} {amount_text(amount)}" for name, amount in found["usage"].items()),
         "next nodes": ", ".join(found["next"] or []),
     }
     return [f"{name}: {value}" for name, value in facts.items() if value]
@@ -122,17 +132,17 @@ def _facts(found: WorkflowDetail) -> list[str]:
 def _next(found: WorkflowDetail) -> list[str]:
     error, wf = found["first_error"], found["id"]
     if error is not None and found["status"] in ("failed", "partial"):
-        first = quoted("hypergraph", "step", error["workflow"], error["index"])
-        return [first, quoted("hypergraph", "state", error["workflow"])]
+        first = suggested("step", error["workflow"], error["index"])
+        return [first, suggested("state", error["workflow"])]
     if found["pause"] is not None:
-        return [f"{quoted('hypergraph', 'answer', wf)} {_keys(found['pause'])}", _resume(found)]
+        return [f"{suggested('answer', wf)} {_keys(found['pause'])}", _resume(found)]
     if found["children"]["is_map"] and found["children"]["items"]:
-        return [quoted("hypergraph", "show", found["children"]["items"][0]["id"])]
+        return [suggested("show", found["children"]["items"][0]["id"])]
     if found["questions"]:
         return [_resume(found)]
     if found["alive"] is False:
-        return [_resume(found), quoted("hypergraph", "state", wf)]
-    return [quoted("hypergraph", "state", wf), quoted("hypergraph", "steps", wf, "--values")]
+        return [_resume(found), suggested("state", wf)]
+    return [suggested("state", wf), suggested("steps", wf, options=["--values"])]
 
 
 def _keys(pause: PauseView) -> str:
@@ -141,7 +151,7 @@ def _keys(pause: PauseView) -> str:
 
 def _resume(found: WorkflowDetail) -> str:
     """Return the command that resumes a workflow; the graph is named unless the workflow remembers it."""
-    return quoted("hypergraph", "resume", found["id"]) + ("" if APP in found["tags"] else " MODULE:GRAPH")
+    return suggested("resume", found["id"]) + ("" if APP in found["tags"] else " MODULE:GRAPH")
 
 
 def _tree(found: TreeView) -> Reply:
@@ -157,7 +167,7 @@ def _tree(found: TreeView) -> Reply:
 
     deepest = found["items"][-1]["id"]
     header = [f"Workflow: {found['workflow']}", plural(len(found["items"]), "run")]
-    return Reply(found, blocks, header, [quoted("hypergraph", "show", deepest)])
+    return Reply(found, blocks, header, [suggested("show", deepest)])
 
 
 def _failures(found: FailurePage) -> Reply:
@@ -168,5 +178,5 @@ def _failures(found: FailurePage) -> Reply:
 
     header = [f"Workflow: {found['workflow']}", plural(len(found["items"]), "error")]
     first = found["items"][0] if found["items"] else None
-    following = [quoted("hypergraph", "step", first["workflow"], first["index"])] if first else []
+    following = [suggested("step", first["workflow"], first["index"])] if first else []
     return Reply(found, blocks, header, following)

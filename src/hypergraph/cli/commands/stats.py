@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
-from hypergraph.cli.output import duration, quoted
+from hypergraph.cli.output import duration, suggested
 from hypergraph.cli.stores import opened
 from hypergraph.cli.tables import ROWS
 from hypergraph.display import Table, execution_time, plural
+from hypergraph.runs.log import with_usage
 from hypergraph.views.stats import StatsView
 from hypergraph.views.stats import stats as measured
 
@@ -25,7 +26,7 @@ def stats(call: Call) -> Reply:
     header = [f"Nodes ({len(view['items'])} total)", *filter(None, (given.graph, given.node))]
     header += [f"since {view['since']}"] if view["since"] else []
     slow = view["items"][0]["node"] if view["items"] else None
-    found = [] if slow is None else [quoted("hypergraph", "ls", "--where", f"node:{slow} duration > 1s")]
+    found = [] if slow is None else [suggested("ls", options=["--where", f"node:{slow} duration > 1s"])]
     return Reply(view, lambda: [_stats_table(view)] if view["items"] else [], header, found)
 
 
@@ -44,4 +45,5 @@ def _stats_table(view: StatsView) -> Table:
     ]
     left_out = len(view["items"]) - len(rows)
     more = f"... and {plural(left_out, 'more node')}" if left_out else ""
-    return Table(("Node", "Runs", "p50", "p95", "Total", "Errors", "Cached"), rows, more)
+    table = Table(("Node", "Runs", "p50", "p95", "Total", "Errors", "Cached"), rows, more)
+    return with_usage(table, [item["usage"] for item in view["items"][:ROWS]])

@@ -38,6 +38,7 @@ function Trouble({ data }) {
   if (!data.error && !data.attempt_errors.length) return null;
   return html`<section class="trouble" aria-label="Error">
     ${data.error ? html`<p class="error-line"><b>${plain(data.error_type ?? "Error").replace(/^builtins\./, "")}</b>: ${plain(data.error)}</p>` : null}
+    ${Object.entries(data.error_attributes ?? {}).map(([name, value]) => html`<p class="note">${plain(name)}: ${plain(JSON.stringify(value))}</p>`)}
     ${data.attempt_errors.map((/** @type {string} */ text, /** @type {number} */ i) => html`<p class="note">attempt ${i + 1}: ${plain(text)}</p>`)}
   </section>`;
 }
