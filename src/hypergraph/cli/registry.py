@@ -100,6 +100,30 @@ COMMANDS = {
         DO,
         ("worker shop:orders --executor-id w1 --db postgresql://host/runs",),
     ),
+    "worker-ls": Command("list the workers of a cluster, and dead ones that left runs", DO, ("worker ls",)),
+    "submit": Command(
+        "submit a run to a cluster on Postgres",
+        DO,
+        (
+            "submit shop:orders item=tea --db postgresql://host/runs",
+            "submit orders item=tea --queue slow --delay 60 --retries 3",
+        ),
+    ),
+    "queue-ls": Command("list the queues of a cluster, and how many runs wait in each", DO, ("queue ls",)),
+    "queue-show": Command(
+        "list submitted runs: waiting, delayed, running or dead",
+        DO,
+        ("queue show", "queue show slow --status delayed", "queue show --status dead"),
+    ),
+    "queue-pause": Command("let workers claim no more runs of a queue", DO, ("queue pause slow",)),
+    "queue-resume": Command("let workers claim runs of a paused queue again", DO, ("queue resume slow",)),
+    "queue-requeue": Command(
+        "submit a failed or cancelled run again, and forgive its crashes", DO, ("queue requeue order-1",)
+    ),
+    "schedule-ls": Command("list the schedules of a cluster", DO, ("schedule ls",)),
+    "schedule-pause": Command("let a schedule submit no more runs", DO, ("schedule pause nightly",)),
+    "schedule-resume": Command("let a paused schedule submit runs again", DO, ("schedule resume nightly",)),
+    "schedule-trigger": Command("submit a run of a schedule now", DO, ("schedule trigger nightly",)),
     "demo": Command("run a pipeline that fails, pauses, is killed and resumes", DO, ("demo",)),
     "tag": Command(
         "set or remove tags of a workflow", KEEP, ("tag order-1 user=ann", "tag order-1 --remove user")

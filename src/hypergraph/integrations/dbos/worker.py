@@ -17,7 +17,6 @@ import dbos
 from sqlalchemy.exc import OperationalError
 
 from hypergraph import Graph
-from hypergraph.display import plural
 from hypergraph.exceptions import CheckpointError, HypergraphError
 from hypergraph.integrations.dbos.calls import MAP, NAMES, RUN, SCHEDULED, Call, graph_name
 from hypergraph.integrations.dbos.cluster import VERSION, Cluster, map_queue
@@ -284,8 +283,6 @@ class Worker:
             problem = "draining"
         elif is_late:
             problem = "no contact with the database"
-        elif self._unknown:
-            problem = f"{plural(len(self._unknown), 'claimed run')} not running here"
         elif not self._watcher.is_alive():
             problem = "the thread of the heartbeat has ended"
         return {
@@ -294,6 +291,7 @@ class Worker:
             "executor_id": self.settings.executor_id,
             "live": len(self._runs.live),
             "claimed": self._own_claims,
+            "unknown": len(self._unknown),
             "heartbeat_age": round(age, 3),
         }
 
