@@ -256,7 +256,7 @@ class DBOSRunner:
         )
 
     def pause_queue(self, name: str) -> None:
-        """Let workers claim no more runs of a queue; those that run go on.
+        """Let workers claim no more runs of a queue; those that run keep running.
 
         Raises:
             ValueError: there is no such queue.
