@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from operator import itemgetter
@@ -22,6 +22,8 @@ from hypergraph.checkpointers.artifacts import ArtifactRef, ArtifactStore, Sweep
 from hypergraph.checkpointers.backend import Backend, Position
 from hypergraph.checkpointers.encoding import Encoding, LazyState, Redact, checked_threshold
 from hypergraph.checkpointers.history import Addition, History, Iteration, Origin, additions
+from hypergraph.checkpointers.inner_steps import read_inner_steps
+from hypergraph.checkpointers.live import Progress, StreamChunk, read_stream
 from hypergraph.checkpointers.names import check_tags, check_workflow_id
 from hypergraph.checkpointers.overview import Overview, overview_of
 from hypergraph.checkpointers.policy import CheckpointPolicy
@@ -40,6 +42,7 @@ from hypergraph.checkpointers.records import (
 )
 from hypergraph.checkpointers.status import WorkflowStatus
 from hypergraph.exceptions import CheckpointError, WorkflowNotFoundError
+from hypergraph.records import InnerStep
 from hypergraph.values.codecs import Codec, CodecChain
 from hypergraph.values.graphs import Graphs, with_graphs
 
@@ -358,12 +361,70 @@ class Checkpointer:
         """Return each visit of a node with its inputs, outputs and timing."""
         return self.snapshot(lambda view: History(view, workflow_id).iterations(node))
 
+    def inner_steps(
+        self, workflow_id: str, *, node: str | None = None, visit: int | None = None
+    ) -> list[InnerStep]:
+        """Return what nodes did with `ctx.step`, with arguments and values: of all nodes, a node or a visit.
+
+        A key that was called again after a failure is there once for each superstep in which it was called.
+
+        >>> MemoryCheckpointer().inner_steps("none")
+        []
+        """
+        return read_inner_steps(self.backend, self.encoding, workflow_id, node, visit)
+
+    def usage(self, workflow_id: str) -> dict[str, float]:
+        """Return the sums of what nodes recorded with `ctx.record` in a workflow and those below it.
+
+        What a fork has copied is counted in its origin only.
+
+        >>> MemoryCheckpointer().usage("none")
+        {}
+        """
+        return self.backend.total_usage([workflow_id]).get(workflow_id, {})
+
     def questions(self, workflow_id: str) -> list[Question]:
         """Return the open questions of a workflow, those of its nested graphs and items included.
 
         A question with `step.answer` has been answered, and is used when the workflow is run again.
         """
         return open_questions(self, workflow_id)
+
+    def read_stream(
+        self,
+        workflow_id: str,
+        node: str,
+        *,
+        offset: int = 0,
+        follow: bool = True,
+        timeout: float | None = None,
+    ) -> Iterator[StreamChunk]:
+        """Yield what a node with `stream=True` gives to `context.stream`, each offset once.
+
+        A reader that was cut off goes on with the offset after the last one it has. An entry of the kind
+        "restart" says that the node was called again and begins anew, one of the kind "gap" that earlier
+        chunks are gone: they were more than `CheckpointPolicy.stream_limit`, or ended too long ago.
+
+        Args:
+            workflow_id: The workflow, or the nested graph or item that the node is in.
+            node: The name of the node; with the graphs and items around it from further out, as in
+                "each/item-3/write".
+            offset: The first offset to read.
+            follow: Wait for more until the workflow has ended or paused; False returns what is there.
+            timeout: Seconds without a chunk, after which reading ends.
+
+        Raises:
+            WorkflowNotFoundError: there is no such workflow.
+            ValueError: the offset is negative.
+        """
+        if offset < 0:
+            raise ValueError(f"offset must not be negative, got {offset}")
+        self.workflow(workflow_id)
+        return read_stream(self, workflow_id, node, offset, follow, timeout)
+
+    def progress(self, workflow_id: str) -> list[Progress]:
+        """Return how far the running nodes of a workflow are, those of nested graphs and items included."""
+        return self.backend.read_progress(workflow_id)
 
     def due_runs(self, graph: str | None = None) -> list[Workflow]:
         """Return what to run because a deadline has passed or a timer is due, oldest first.
@@ -426,6 +487,7 @@ class Checkpointer:
                 first=first,
                 fence=backend.read_fence(workflow_id),
                 versions={payload.name: payload.version for payload in outputs},
+                given={payload.name: payload for payload in inputs} if self.encoding.redact else {},
             )
 
         return self.snapshot(read)

@@ -251,6 +251,17 @@ def answer_at(store: Checkpointer, workflow_id: str, key: str) -> Any:
     return UNKNOWN if child is None else store.state(child.id).get(name, UNKNOWN)
 
 
+def was_answered(store: Checkpointer, workflow_id: str, key: str, answer: Any) -> bool:
+    """Say whether a key was given this answer, at any visit of what asks."""
+    *path, name = key.split(".")
+    if path:
+        inside = [child for child in store.backend.children(workflow_id) if _name(child) == path[0]]
+        rest = ".".join((*path[1:], name))
+        return any(was_answered(store, child.id, rest, answer) for child in inside)
+    found = [step.answer if step.answer is not None else step.values for step in store.steps(workflow_id)]
+    return any(name in made and not _is_unlike(store, made[name], answer) for made in found if made)
+
+
 def child_at(store: Checkpointer, workflow_id: str, path: Sequence[str]) -> Workflow | None:
     """Return the workflow at the end of a path of nodes and items, of the last visit of each."""
     found: Workflow | None = None

@@ -23,6 +23,7 @@ from hypergraph.exceptions import (
     NodeTimeoutError,
     NotPicklableError,
     QuestionExpiredError,
+    TransactionError,
     WorkerLostError,
     annotate,
     safe_text,
@@ -130,7 +131,7 @@ async def _observed(run: Run, observer: EventObserver, course: Coroutine[Any, An
 async def _advance(run: Run) -> None:  # noqa: PLR0912, PLR0915 - the hot loop: calls would cost too much
     context, values, record = run.context, run.values, run.records.extend
     watched, journal = frozenset() if run.fixed else run.watched, run.journal
-    step, course, quick = None, iter(course_of(run)), context.quick
+    step, course, quick, extra = None, iter(course_of(run)), context.quick, None
     run.started = now = clock()
     breath = now + context.kernel.stride
     try:
@@ -170,14 +171,18 @@ async def _advance(run: Run) -> None:  # noqa: PLR0912, PLR0915 - the hot loop: 
                 run.fail(step, superstep, original(error), clock() - now, StepOutcome())
                 return await _finish_siblings(run, course, superstep)
             end = clock()
+            if run.inner is not None:
+                extra = run.leave(step)
             if journal is not None:
-                journal.done(step, superstep, value, end - now)
+                journal.done(step, superstep, value, end - now, extra)
             if step.is_gate:
-                record((superstep, step, end - now, value))
+                if extra is not None:
+                    extra.decision = value
+                record((superstep, step, end - now, value if extra is None else extra))
                 run.landed.append((step, value))
                 now = end
                 continue
-            record((superstep, step, end - now, None))
+            record((superstep, step, end - now, extra))
             now = end
             if watched and step.index in watched:
                 run.landed.append((step, value))
@@ -237,6 +242,8 @@ async def perform(run: Run, step: Any, superstep: int) -> None:  # noqa: PLR0912
         duration = 0.0 if outcome.cached else clock() - started - outcome.waited
         outcome.decision = value if step.is_gate else None
     except PauseExecution as signal:
+        if run.inner is not None:
+            run.leave(step, outcome)
         run.ask(step, superstep, signal.pauses)
         if journal is not None:
             journal.paused(step, superstep, signal.pause, outcome)
@@ -254,7 +261,9 @@ async def perform(run: Run, step: Any, superstep: int) -> None:  # noqa: PLR0912
             if observer is not None:
                 await observer.node_failed(run, step, outcome.span_id, outcome.error or error)
         return
-    if journal is not None:
+    if run.inner is not None:
+        run.leave(step, outcome)
+    if journal is not None and not outcome.committed:
         journal.done(step, superstep, value, duration, outcome)
         if journal.must_wait:
             await run.context.kernel.settle(journal.flush)
@@ -263,7 +272,7 @@ async def perform(run: Run, step: Any, superstep: int) -> None:  # noqa: PLR0912
     if observer is not None:
         if step.is_gate:
             await observer.decided(run, step, value)
-        await observer.node_ended(run, step, outcome, duration)
+        await observer.node_ended(run, step, outcome, duration, value)
 
 
 def refuse(step: Step, value: Any) -> None:
@@ -331,6 +340,8 @@ async def _attempts(run: Run, step: Step, superstep: int, outcome: StepOutcome) 
             if clock() >= context.halt_at:
                 raise context.halt_error(run.path_of(step.name), was_executing=True) from error
             outcome.attempts += 1
+            if run.inner is not None and step.name in run.inner:
+                run.inner[step.name].again()
         else:
             if type(result) is CoroutineType or type(result) is Replace:
                 refuse(step, result)
@@ -403,10 +414,39 @@ async def _result(
         call_async = _collect_async if node.is_generator else step.invoke
         given = (run, step, superstep) if node.is_generator else (run.values, run, superstep)
         return await kernel.within(call_async(*given), _earlier(*seconds))
+    if node.transaction:
+        call = partial(_transact, run, step, superstep, outcome)
+        return await (kernel.offload(call) if kernel.concurrent else _now(call))
     call = partial(_collect if node.is_generator else _invoke, run, step, superstep)
     if kernel.offload_all or getattr(node, "offload", False):
         return await kernel.offload(call)
     return call()
+
+
+async def _now(call: Callable[[], Any]) -> Any:
+    return call()
+
+
+def _transact(run: Run, step: Step, superstep: int, outcome: StepOutcome) -> Any:
+    """Call a function inside of the transaction in which its step is committed."""
+    started, timeout = clock(), getattr(step.node, "timeout", None)
+
+    def work() -> tuple[Any, float]:
+        result = _invoke(run, step, superstep)
+        if type(result) is CoroutineType or type(result) is Replace:
+            refuse(step, result)
+        seconds = clock() - started
+        if timeout is not None and seconds > timeout:
+            raise NodeTimeoutError(run.path_of(step.name), timeout)
+        return _resolved(step, result), seconds
+
+    if run.journal is None:
+        raise TransactionError(
+            f"Node {run.path_of(step.name)!r} has transaction=True, and its step is not stored: it runs in "
+            'a nested graph without a history of its own (durability="atomic").',
+            node_name=run.path_of(step.name),
+        )
+    return run.journal.transact(step, superstep, outcome, work)
 
 
 def _invoke(run: Run, step: Step, superstep: int) -> Any:

@@ -27,7 +27,7 @@ from hypergraph.checkpointers import Checkpointer, PostgresCheckpointer, Workflo
 from hypergraph.checkpointers.records import NewWorkflow
 from hypergraph.display import did_you_mean, jsonable
 from hypergraph.durability.code_changes import node_hashes
-from hypergraph.durability.history import Stored
+from hypergraph.durability.history import inputs_in
 from hypergraph.engine.nested import expand
 from hypergraph.exceptions import (
     CrashLoopError,
@@ -381,8 +381,7 @@ _STATUS = text("SELECT status FROM dbos.workflow_status WHERE workflow_uuid = :i
 
 
 def _check_unchanged(store: Checkpointer, item: Any, values: dict[str, Any]) -> None:
-    inputs = store.encoding.versioned(item.id, store.backend.read_inputs(item.id))
-    changed = Stored(item, [], inputs).news(values)
+    changed = inputs_in(store, item).news(values)
     if changed:
         raise ItemChangedError(
             f"Item {item.item} was recorded with different values of {', '.join(map(repr, changed))}. Map "

@@ -8,6 +8,7 @@ import { Badge, Failure, useAnswer } from "hg/parts.js";
 import { format } from "hg/route.js";
 import { selection } from "hg/store.js";
 import { Branch } from "hg/tree.js";
+import { TracebackForm } from "hg/viewer.js";
 
 /** @param {{value: any, run: string, index: number, side: string}} props */
 function StepValue({ value, run, index, side }) {
@@ -44,7 +45,7 @@ function Trouble({ data }) {
 
 /** @param {{text: string}} props */
 function Traceback({ text }) {
-  return html`<section class="traceback" aria-label="Traceback"><h3>traceback</h3><pre tabindex="0">${plain(text)}</pre></section>`;
+  return html`<section class="traceback" aria-label="Traceback"><h3>traceback</h3><${TracebackForm} text=${text} /></section>`;
 }
 
 /** @param {{data: any}} props */
