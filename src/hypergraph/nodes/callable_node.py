@@ -131,6 +131,28 @@ class CallableNode(Frozen, HyperNode):
         originals = {name: param.name for name, param in zip(self.inputs, self.params, strict=True)}
         return {originals.get(name, name): value for name, value in values.items()}
 
+    def with_function(self, func: Callable[..., Any]) -> Self:
+        """Return a copy that calls another function; names, renames and options stay.
+
+        >>> add = node(lambda a, b: a + b, "total").with_name("add").with_inputs(a="price")
+        >>> add.with_function(lambda a, b: 0).inputs
+        ('price', 'b')
+
+        Raises ValueError if the function has other parameters, TypeError if it is not callable or has no
+        readable signature.
+        """
+        read = _read(func)
+        names = {param.name: name for param, name in zip(self.params, self.inputs, strict=True)}
+        given = [param.name for param in read["params"]]
+        if set(given) != set(names):
+            raise ValueError(
+                f"The function for node {self.name!r} takes ({', '.join(given)}), "
+                f"the one it replaces ({', '.join(names)})"
+            )
+        changed = self._copy(**read, func=func, inputs=tuple(names[name] for name in given))
+        changed.__dict__.pop("_hash", None)
+        return changed
+
     def _renamed(self, kind: Literal["inputs", "outputs"], changes: dict[str, str]) -> Self:
         renamed = super()._renamed(kind, changes)
         for names, others, what in (

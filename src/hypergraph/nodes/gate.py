@@ -7,7 +7,7 @@ decision is a target name, END, a list of names or None.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self
 
 from hypergraph.display import did_you_mean
 from hypergraph.nodes.callable_node import CallableNode
@@ -55,6 +55,15 @@ class GateNode(CallableNode):
         if not checked:
             raise ValueError("A gate must have at least one target; name a node or END.")
         self._set_up(func, name, (), targets=list(checked), **options)
+        self._refuse_generator()
+
+    def with_function(self, func: Callable[..., Any]) -> Self:
+        """Return a copy that decides by another function. Raises ValueError and TypeError as for nodes."""
+        changed = super().with_function(func)
+        changed._refuse_generator()
+        return changed
+
+    def _refuse_generator(self) -> None:
         if self.is_generator:
             raise TypeError(
                 f"Gate {self.name!r} cannot be a generator. Compute the value in a node before it, "
