@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Mapping
 from functools import cached_property, reduce
 from types import FunctionType
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self
 
 from hypergraph.exceptions import RenameError
 from hypergraph.nodes.base import Frozen, HyperNode
@@ -27,12 +27,23 @@ from hypergraph.nodes.signature import (
     unwrapped,
 )
 
+if TYPE_CHECKING:  # every type checker has this module; the defaults let `FunctionNode` stand alone
+    from typing_extensions import ParamSpec, TypeVar
 
-class CallableNode(Frozen, HyperNode):
+    P = ParamSpec("P", default=...)
+    R_co = TypeVar("R_co", covariant=True, default=Any)
+else:
+    from typing import ParamSpec, TypeVar
+
+    P = ParamSpec("P")
+    R_co = TypeVar("R_co", covariant=True)
+
+
+class CallableNode(Frozen, HyperNode, Generic[P, R_co]):
     """Wrap a callable; abstract."""
 
     abstract = True
-    func: Callable[..., Any]  # the function itself
+    func: Callable[P, R_co]  # the function itself
     signature: Signature  # its parameters and type hints
     params: tuple[Parameter, ...]  # the parameters that are inputs, in the order of `inputs`
     emit: tuple[str, ...]  # outputs without a value
@@ -73,7 +84,7 @@ class CallableNode(Frozen, HyperNode):
             raise RenameError(f"Cannot rename unknown inputs: {listed}. Valid inputs: {self.inputs}")
         self.__dict__.update(self._renamed("inputs", renames).__dict__)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """Call the function itself."""
         return self.func(*args, **kwargs)
 

@@ -173,7 +173,8 @@ class GraphNode(Frozen, HyperNode):
         if set(graph.inputs.all) != set(self.inner_inputs) or lost:
             raise ValueError(
                 f"The graph for node {self.name!r} has inputs {graph.inputs.all} "
-                f"and outputs {graph.outputs}, the one it replaces {self.inner_inputs} and {tuple(self._liftable.values())}"
+                f"and outputs {graph.outputs}, the one it replaces {self.inner_inputs} "
+                f"and {tuple(self._liftable.values())}"
             )
         changed = self._copy(
             graph=graph,
