@@ -251,7 +251,7 @@ async def perform(run: Run, step: Any, superstep: int) -> None:  # noqa: PLR0912
             run.fail(step, superstep, error, duration, outcome)
         finally:
             if observer is not None:
-                await observer.node_failed(run, step, outcome.span_id, outcome.error or error)
+                await observer.node_failed(run, step, outcome, outcome.error or error)
         return
     if run.inner is not None:
         run.leave(step, outcome)

@@ -121,13 +121,20 @@ class EventObserver:
                 duration_ms=seconds * 1000,
                 cached=outcome.cached,
                 inner_logs=_logs(outcome.inner),
+                **_done_inside(outcome),
             )
         )
 
-    async def node_failed(self, run: Run, step: Step, span_id: str, error: BaseException) -> None:
+    async def node_failed(self, run: Run, step: Step, outcome: StepOutcome, error: BaseException) -> None:
         """Close the span of a node that failed."""
         await self._emit(
-            events.NodeErrorEvent(**_inside(run), span_id=span_id, node_name=step.name, **_text(error))
+            events.NodeErrorEvent(
+                **_inside(run),
+                span_id=outcome.span_id,
+                node_name=step.name,
+                **_text(error),
+                **_done_inside(outcome),
+            )
         )
 
     async def node_retried(
@@ -204,6 +211,12 @@ def _own(run: Run | MapRun, graph_name: str | None) -> dict[str, Any]:
         "parent_span_id": run.outer_span_id or None,
         "graph_name": graph_name or "",
     }
+
+
+def _done_inside(outcome: StepOutcome) -> dict[str, Any]:
+    """Return what a function did with its context, if anything."""
+    visit = outcome.visit
+    return {} if visit is None else {"steps": visit.logged, "usage": visit.total}
 
 
 def _spans(run: Run) -> dict[str, tuple[str, int]]:

@@ -12,14 +12,13 @@ from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import quoted, when
 from hypergraph.cli.stores import opened
 from hypergraph.display import Table, plural
-from hypergraph.runs.log import with_usage
+from hypergraph.runs.log import with_usage as with_usage  # for `ls`
 from hypergraph.views.problems import USAGE, Problem
 from hypergraph.views.search import SearchPage
 from hypergraph.views.search import search as steps_that_mention
 from hypergraph.views.stores import resolve
 from hypergraph.views.workflows import WorkflowPage, by_usage, with_owners
 
-__all__ = ["by_amount", "owned", "parent", "search", "with_usage"]
 _STEPS = 5  # listed for each workflow
 
 
