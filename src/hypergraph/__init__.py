@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         InterruptEvent,
         NodeEndEvent,
         NodeErrorEvent,
+        NodeProgressEvent,
         NodeRetryEvent,
         NodeStartEvent,
         RouteDecisionEvent,
@@ -39,12 +40,14 @@ if TYPE_CHECKING:
         HypergraphError,
         IncompatibleRunnerError,
         InfiniteLoopError,
+        InvalidAnswerError,
         MaxIterationsError,
         MissingInputError,
         MissingServiceError,
         NodeError,
         NodeTimeoutError,
         PanicError,
+        QuestionExpiredError,
         RenameError,
         RunTimeoutError,
         StepUsageError,
@@ -63,9 +66,12 @@ if TYPE_CHECKING:
         Replace,
         RetryPolicy,
         RouteNode,
+        TimerNode,
         ifelse,
         interrupt,
         node,
+        pause_for,
+        pause_until,
         route,
     )
     from hypergraph.records import InnerStep, NodeRecord, PauseInfo, RunStatus
@@ -75,8 +81,8 @@ if TYPE_CHECKING:
 # The public names of each module.
 _NAMES = {
     "nodes": (
-        "node route ifelse interrupt HyperNode FunctionNode GraphNode GateNode RouteNode "
-        "IfElseNode InterruptNode END NodeContext Replace RetryPolicy"
+        "node route ifelse interrupt pause_until pause_for HyperNode FunctionNode GraphNode GateNode "
+        "RouteNode IfElseNode InterruptNode TimerNode END NodeContext Replace RetryPolicy"
     ),
     "graph": "Graph chain InputSpec",
     "runners": "BaseRunner SyncRunner AsyncRunner ErrorHandling",
@@ -86,11 +92,11 @@ _NAMES = {
         "HypergraphError GraphConfigError GraphWarning RenameError MissingInputError IncompatibleRunnerError "
         "InfiniteLoopError MaxIterationsError NodeError PanicError CancellationError "
         "RunTimeoutError NodeTimeoutError BudgetExceededError MissingServiceError StepUsageError "
-        "TransactionError"
+        "TransactionError InvalidAnswerError QuestionExpiredError"
     ),
     "events": (
         "BaseEvent Event RunStartEvent RunEndEvent SuperstepStartEvent NodeStartEvent "
-        "NodeEndEvent NodeErrorEvent NodeRetryEvent CacheHitEvent RouteDecisionEvent "
+        "NodeEndEvent NodeErrorEvent NodeProgressEvent NodeRetryEvent CacheHitEvent RouteDecisionEvent "
         "InterruptEvent StopRequestedEvent StreamingChunkEvent CheckpointSavedEvent "
         "EventDispatcher EventProcessor AsyncEventProcessor TypedEventProcessor"
     ),
@@ -106,6 +112,8 @@ __all__ = [
     "route",
     "ifelse",
     "interrupt",
+    "pause_until",
+    "pause_for",
     # nodes
     "HyperNode",
     "FunctionNode",
@@ -114,6 +122,7 @@ __all__ = [
     "RouteNode",
     "IfElseNode",
     "InterruptNode",
+    "TimerNode",
     "END",
     "NodeContext",
     "Replace",
@@ -154,6 +163,8 @@ __all__ = [
     "MissingServiceError",
     "StepUsageError",
     "TransactionError",
+    "InvalidAnswerError",
+    "QuestionExpiredError",
     # events
     "BaseEvent",
     "Event",
@@ -163,6 +174,7 @@ __all__ = [
     "NodeStartEvent",
     "NodeEndEvent",
     "NodeErrorEvent",
+    "NodeProgressEvent",
     "NodeRetryEvent",
     "CacheHitEvent",
     "RouteDecisionEvent",

@@ -4,6 +4,8 @@
     ├── GraphConfigError          invalid graph                      .findings
     ├── RenameError               invalid rename
     ├── MissingInputError         missing inputs of a call           .missing .provided .message
+    ├── InvalidAnswerError        answer of another type             .key .field
+    ├── QuestionExpiredError      question beyond its deadline       .node_name .due
     ├── IncompatibleRunnerError   graph that this runner cannot run  .message .node_name .capability
     ├── InfiniteLoopError         loop beyond max_iterations         .max_iterations .values .log
     ├── ExecutionError            base of NodeError                  .partial_state
@@ -120,6 +122,26 @@ class MissingServiceError(HypergraphError, LookupError):
         self.node_name = node_name  # the node
         self.name = name  # what it asks for
         self.known = known  # the names that are given
+
+
+class InvalidAnswerError(HypergraphError, ValueError):
+    """An answer does not fit the type that its question asks for; nothing was written."""
+
+    def __init__(self, message: str | None = None, *, key: str = "", field: str = "") -> None:
+        super().__init__(message)
+        self.key = key  # of the question
+        self.field = field  # what does not fit: the key, or a part of the answer, as in "refund.amount"
+
+
+class QuestionExpiredError(HypergraphError):
+    """The deadline of a question has passed, and the question has no default."""
+
+    def __init__(
+        self, message: str | None = None, *, node_name: str = "", due: datetime | None = None
+    ) -> None:
+        super().__init__(message)
+        self.node_name = node_name  # the node that asks
+        self.due = due  # when the deadline was
 
 
 class IncompatibleRunnerError(HypergraphError):

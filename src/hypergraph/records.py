@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import Enum
 from typing import Any, Literal
 
@@ -106,6 +107,9 @@ class PauseInfo:
     values: dict[str, Any] | None = None  # all inputs, if there are several
     reason: str = "interrupt"  # why the run waits
     path: tuple[str, ...] = ()  # the nested graphs around it
+    schemas: dict[str, dict[str, Any]] | None = None  # output -> JSON Schema of its answer, if it has a type
+    due: datetime | None = None  # its deadline, or when a timer fires; UTC
+    default: str | None = None  # the answer after the deadline, as a text
 
     def __repr__(self) -> str:
         keys = ", ".join(self.response_keys.values())

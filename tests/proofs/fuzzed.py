@@ -1,17 +1,16 @@
 """Payloads of chance through every reader of stored bytes: none raises, imports, or costs much.
 
-Whole values are changed byte by byte, cut, doubled and spliced; trees of tags are made up. What takes longest
-by design, two megabytes of each kind, is read as well.
+Whole values are changed byte by byte, cut, doubled and spliced; trees of tags are made up. No payload comes
+twice. What takes longest by design, two megabytes of each kind, is read as well, whole and changed.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import random
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -20,31 +19,41 @@ from uuid import UUID
 from zlib import crc32
 
 import msgspec
+import numpy as np
+import pyarrow as pa
 from security import costly
-from security.costly import MOST_MEMORY, MOST_SECONDS
+from security.costly import MOST_MEMORY, MOST_SECONDS, Peak
 
 from hypergraph.checkpointers.artifacts import ArtifactRef
 from hypergraph.checkpointers.deltas import applied, difference
 from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.records import Payload
-from hypergraph.checkpointers.sql.columns import fields_of, or_corrupt
-from hypergraph.checkpointers.sql.rows import extras_in, workflow_of
-from hypergraph.display import jsonable, preview
-from hypergraph.exceptions import CheckpointError, StoreCorruptError
+from hypergraph.checkpointers.sql import transfer
+from hypergraph.checkpointers.sql.columns import or_corrupt
+from hypergraph.checkpointers.sql.reads import _graph_in
+from hypergraph.checkpointers.sql.rows import record_of, workflow_of
+from hypergraph.display import preview
+from hypergraph.exceptions import CheckpointError, DecryptionError, StoreCorruptError
 from hypergraph.graph.drawing import draw
 from hypergraph.graph.picture import plain_boxes
 from hypergraph.layout import arrange
 from hypergraph.values import tags
 from hypergraph.values.codecs import CodecChain, ZlibCodec, ZstdCodec
+from hypergraph.values.encryption import AesGcmCodec
 from hypergraph.values.serializers import JsonSerializer, MsgpackSerializer
-from hypergraph.views.values import describe
+from hypergraph.views import export
+from hypergraph.views.problems import Problem
+from hypergraph.views.values import brief, describe
 from proofs.outcome import Outcome, scaled
 
 NAME = "payloads of chance"
-FULL = 100_000
+FULL = 100_000  # payloads, no two of them the same
+_BATCH = 500  # payloads whose memory is measured together
 _JSON, _MSGPACK = JsonSerializer(), MsgpackSerializer()
 _CHAIN = CodecChain(also_reads=[ZlibCodec(max_size=2**20), ZstdCodec(max_size=2**20)])
 _ENCODING = Encoding(_JSON, _CHAIN)
+_SEALED = Encoding(_JSON, CodecChain([AesGcmCodec(bytes(32))])).verifying()
+_SEALED.read_store_id = lambda: b"store"
 _NAMES = (*tags.MAKE, "object", "ndarray", "npscalar", "frame", "no", "")
 _PARTS = ("v", "of", "tz", "fold", "name", "dtype", "shape", "safe", "x")
 _STRUCTURE: dict[str, Any] = {
@@ -64,21 +73,26 @@ _VALUES: tuple[Any, ...] = (
 )
 
 
-def _parsers() -> dict[str, Callable[[bytes], object]]:
+Readers = dict[str, Callable[[bytes], object]]
+
+
+def parsers() -> Readers:
+    """Return the readers of stored bytes by name; what each of them may raise is said by who calls it."""
+
     def shown(value: Any) -> None:
         preview(value)
-        jsonable(value)
         describe(value)
+        brief(value)
 
     def drawn(data: bytes) -> None:
         try:
-            arrange(plain_boxes(draw(json.loads(data))))
-        except (ValueError, RecursionError):
-            pass  # said by the view
+            arrange(plain_boxes(draw(_graph_in(_text(data)))))
+        except (ValueError, StoreCorruptError):
+            pass
 
     def named(data: bytes) -> None:
         try:
-            ArtifactRef.from_text(data.decode("utf-8", "replace"))
+            ArtifactRef.from_text(_text(data))
         except CheckpointError:
             pass
 
@@ -88,17 +102,44 @@ def _parsers() -> dict[str, Callable[[bytes], object]]:
         except ValueError:
             pass
 
-    def row(data: bytes) -> None:
-        text = data.decode("utf-8", "replace")
-        for build in (lambda: workflow_of(_row(text)), lambda: or_corrupt(extras_in)(text)):
+    def workflow(part: str) -> Callable[[bytes], None]:
+        def work(data: bytes) -> None:
+            given = {"tags": None, "crashes": None, "graph": None, "hashes": None, part: _text(data)}
+            row = ("w", "completed", None, 1, None, None, None, None, None, given["tags"], 1.0)
+            row = (*row, None, None, 1, None, None, given["crashes"])
+            _or_corrupt(lambda: workflow_of((*row, 0, given["hashes"])))
+            _or_corrupt(lambda: transfer._workflow_part((*row, 0, given["graph"], given["hashes"])))
+
+        return work
+
+    def step(part: str) -> Callable[[bytes], None]:
+        def work(data: bytes) -> None:
+            row = _step_row(**{part: _text(data)})
+            _or_corrupt(lambda: or_corrupt(record_of)("w", row, (), _ENCODING, values=True))
+            _or_corrupt(lambda: transfer._step_part(row[1:]))
+
+        return work
+
+    def sealed(data: bytes) -> None:
+        for extra in (_text(data), json.dumps({"seal": _text(data)})):
+            row = _step_row(extra=extra)
             try:
-                build()
-            except StoreCorruptError:
+                _or_corrupt(lambda row=row: or_corrupt(record_of)("w", row, (), _SEALED, values=True))
+            except DecryptionError:
+                pass
+
+    def imported(data: bytes) -> None:
+        head = msgspec.json.encode({"schema": export.SCHEMA})
+        for content in (data, head + b"\n" + data):
+            try:
+                export._parts(content)
+            except Problem:
                 pass
 
     def decoded(data: bytes) -> None:
         for format in ("json/1", "json/1+zlib/1", "json/1+zstd/1"):
             shown(_ENCODING.value("w", Payload("x", 1, format, crc32(data), data)))
+        shown(_SEALED.value("w", Payload("x", 1, "json/1+aesgcm/1", crc32(data), data)))
 
     return {
         "json": lambda data: shown(_JSON.deserialize(data)),
@@ -108,14 +149,27 @@ def _parsers() -> dict[str, Callable[[bytes], object]]:
         "a value with codecs": decoded,
         "a patch": patched,
         "a reference": named,
-        "a row": row,
+        **{f"the {part} of a workflow": workflow(part) for part in ("tags", "crashes", "graph", "hashes")},
+        **{f"the {part} of a step": step(part) for part in ("versions", "extra")},
+        "a sealed step": sealed,
         "a graph": drawn,
+        "an export": imported,
     }
 
 
-def _row(text: str) -> tuple[Any, ...]:
-    row: list[Any] = ["w", "completed", None, 1, None, None, None, None, None, text, 1.0]
-    return (*row, None, None, 1, None, None, text, 0, text)
+def _or_corrupt(work: Callable[[], object]) -> None:
+    try:
+        work()
+    except StoreCorruptError:
+        pass
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
+
+
+def _step_row(versions: str = "[{},{}]", extra: str | None = None) -> tuple[Any, ...]:
+    return (1, 0, "f", 0, "completed", 1, 2, 1.0, 0, 1, None, None, versions, extra)
 
 
 def _tree(rnd: random.Random, depth: int = 3) -> Any:
@@ -135,10 +189,14 @@ def _tree(rnd: random.Random, depth: int = 3) -> Any:
 def _wholes() -> list[bytes]:
     found = [serializer.serialize(value) for serializer in (_JSON, _MSGPACK) for value in _VALUES]
     found += [codec.encode(data) for codec in (ZlibCodec(), ZstdCodec()) for data in found[:3]]
+    tables = [pa.table({"t": ["a", None], "l": [[1], []]}), np.arange(6.0).reshape(2, 3), np.float32(1)]
+    found += [serializer.serialize(value) for serializer in (_JSON, _MSGPACK) for value in tables]
     found.append(json.dumps(_STRUCTURE).encode())
     found.append(difference(b"0123456789" * 5, b"0123456789" * 5 + b"more"))
     found.append(f"v1 file 5 {'ab' * 32} sha256:{'ab' * 32} application/json".encode())
     found.append(b'{"decision": ["a"], "visit": 2, "attempt_errors": ["x"], "wait_versions": {"a": 1}}')
+    found.append(b'[{"a": 1, "b": 2}, {"c": 3}]')
+    found.append(b'{"kind":"value","role":"input","name":"a","superstep":0,"index":-1,"node":"","version":1}')
     return found
 
 
@@ -162,24 +220,37 @@ def _payload(rnd: random.Random, wholes: list[bytes]) -> bytes:
     return bytes(data)
 
 
+def payloads(count: int, seed: int) -> Iterator[bytes]:
+    """Yield payloads, no two of them the same."""
+    rnd, wholes, seen = random.Random(seed), _wholes(), set[int]()
+    while len(seen) < count:
+        data = _payload(rnd, wholes)
+        if (digest := hash(data)) not in seen:
+            seen.add(digest)
+            yield data
+
+
 def prove(scale: float = 1.0, seed: int = 0) -> Outcome:
-    """Read payloads of chance, and those that are expensive by design."""
-    outcome, rnd, wholes = Outcome(NAME), random.Random(seed), _wholes()
-    parsers = _parsers()
-    assert fields_of is not None
-    for data in wholes:  # whatever is loaded on first use
-        for parse in parsers.values():
-            parse(data)
-    before = set(sys.modules)
+    """Read payloads of chance, and those that are expensive by design; a case is a payload in all readers."""
+    outcome, readers = Outcome(NAME), parsers()
+    for data in _wholes():  # whatever is loaded on first use
+        for read in readers.values():
+            read(data)
+    count = scaled(FULL, scale if scale >= 1 else scale / 5)
+    before, peak = set(sys.modules), Peak()
     with outcome.timed():
-        for number in range(scaled(FULL, scale) // len(parsers) + 1):
-            data = _payload(rnd, wholes)
-            for name, parse in parsers.items():
-                outcome.count(_trouble(f"seed {seed}, payload {number}, {name}: {data!r:.200}", parse, data))
+        for number, data in enumerate(payloads(count, seed)):
+            where = f"seed {seed}, payload {number}"
+            found = [_trouble(f"{where}, {name}", read, data) for name, read in readers.items()]
+            outcome.count("; ".join(filter(None, found)) or None)
+            if number % _BATCH == _BATCH - 1:
+                if (taken := peak.taken()) > MOST_MEMORY:
+                    outcome.count(f"{where} or one of the {_BATCH} before it: {taken} bytes of memory")
+                peak = Peak()
         imported = sorted(name for name in set(sys.modules) - before if name.partition(".")[0] not in _LOADED)
         outcome.count(f"seed {seed} imported {imported}" if imported else None)
-        if os.path.exists("/proc/self/clear_refs"):
-            _measure(outcome, scale)
+        if Peak.is_known:
+            _measure(outcome, readers, scale, seed)
     return outcome
 
 
@@ -191,16 +262,27 @@ def _trouble(where: str, parse: Callable[[bytes], object], data: bytes) -> str |
     try:
         parse(data)
     except Exception as error:
-        return f"{where}: {type(error).__name__}: {error}"
+        return f"{where}: {type(error).__name__}: {error}: {data!r:.200}"
     seconds = time.process_time() - start
-    return f"{where}: {seconds:.1f} s" if seconds > MOST_SECONDS else None
+    return f"{where}: {seconds:.1f} s: {data!r:.200}" if seconds > MOST_SECONDS else None
 
 
-def _measure(outcome: Outcome, scale: float) -> None:
-    """Count what the expensive rows cost; a slice takes some of them."""
-    rows = list(costly.rows().items())
-    for name, (reader, data) in rows[:: max(1, round(1 / min(1.0, scale * 2)))]:
-        for each in (reader, reader.without_types()):
-            found = costly.cost_of(lambda each=each, data=data: each.deserialize(data))
-            is_dear = found.memory > MOST_MEMORY or found.seconds > MOST_SECONDS
-            outcome.count(f"{name}: {found}" if is_dear else None)
+def _measure(outcome: Outcome, readers: Readers, scale: float, seed: int) -> None:
+    """Count what the expensive rows cost in every reader, whole and changed; a slice takes some of them."""
+    rnd, every = random.Random(seed), 1 if scale >= 1 else round(4 / scale)
+    cases = [
+        (row, is_changed, name) for row in costly.rows().items() for is_changed in (0, 1) for name in readers
+    ]
+    for (kind, (_, data)), is_changed, name in cases[seed % every :: every]:
+        changed = bytearray(data)
+        for _ in range(rnd.choice((1, 2, 5)) if is_changed else 0):
+            changed[rnd.randrange(len(changed))] = rnd.randrange(256)
+        given = bytes(changed)
+        where = f"seed {seed}, {kind}{', changed' * is_changed}, {name}"
+        try:
+            found = costly.cost_of(lambda name=name, given=given: readers[name](given))
+        except costly.Failed as error:
+            outcome.count(f"{where}: {error}")
+            continue
+        is_dear = found.memory > MOST_MEMORY or found.seconds > MOST_SECONDS
+        outcome.count(f"{where}: {found}" if is_dear else None)

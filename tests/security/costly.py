@@ -29,17 +29,35 @@ class Cost(NamedTuple):
     seconds: float
 
 
+class Failed(Exception):
+    """A call that raised, or that ended its process."""
+
+
+class Peak:
+    """The most memory that is in use from now on, above what is in use now; counted as Linux does."""
+
+    is_known = os.path.exists("/proc/self/clear_refs")
+
+    def __init__(self) -> None:
+        gc.collect()
+        if self.is_known:
+            Path("/proc/self/clear_refs").write_text("5")  # the most that was in use is counted anew
+            self._before = _memory("VmRSS")
+
+    def taken(self) -> int:
+        """Return the bytes so far, zero where they are not known."""
+        return _memory("VmHWM") - self._before if self.is_known else 0
+
+
 def cost_of(work: Callable[[], Any]) -> Cost:
-    """Return what a call costs, in a process of its own: memory of all libraries counts."""
+    """Return what a call costs, in a process of its own: memory of all libraries counts. Raises Failed."""
     reads, writes = os.pipe()
     child = os.fork()
     if child == 0:
         try:
-            gc.collect()
-            Path("/proc/self/clear_refs").write_text("5")  # the most that was in use is counted anew
-            before, start = _memory("VmRSS"), time.process_time()
+            peak, start = Peak(), time.process_time()
             work()
-            os.write(writes, f"{_memory('VmHWM') - before} {time.process_time() - start}".encode())
+            os.write(writes, f"{peak.taken()} {time.process_time() - start}".encode())
         except BaseException as error:
             os.write(writes, repr(error).encode())
         finally:
@@ -47,8 +65,10 @@ def cost_of(work: Callable[[], Any]) -> Cost:
     os.close(writes)
     with open(reads, "rb") as file:
         text = file.read().decode()
-    os.waitpid(child, 0)
-    memory, seconds = text.split(" ") if text[:1] in "-0123456789" and text else (0, text)
+    _, ended = os.waitpid(child, 0)
+    if not re.fullmatch(r"-?\d+ \S+", text):
+        raise Failed(text or f"the process ended with {ended}")
+    memory, seconds = text.split(" ")
     return Cost(int(memory), float(seconds))
 
 

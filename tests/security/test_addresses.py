@@ -6,10 +6,13 @@ import logging
 import os
 from pathlib import Path
 
+import psycopg
 import pytest
 from support.cli import Cli
 
 from hypergraph.checkpointers import PostgresCheckpointer
+from hypergraph.checkpointers.postgres.address import secrets_of
+from hypergraph.checkpointers.postgres.errors import translated
 from hypergraph.cli import call, main
 from hypergraph.views.address import is_server, without_password
 from hypergraph.views.problems import Problem
@@ -143,6 +146,13 @@ def test_settings_that_others_own_are_not_read(below: Path, monkeypatch: pytest.
         os.chown(below, 4712, -1)
     with pytest.raises(Problem, match="belongs to another user"):
         call.settings()
+
+
+@pytest.mark.parametrize("name", ["password", "sslpassword", "scram_client_key"])
+def test_no_secret_of_an_address_is_repeated_by_an_error(name: str) -> None:
+    secrets = secrets_of({"host": "h", name: "hunter2"})
+    error = translated(psycopg.OperationalError("not hunter2"), "postgresql://h/d", secrets)
+    assert "hunter2" not in str(error)
 
 
 def test_settings_behind_a_link_of_others_are_not_read(below: Path) -> None:

@@ -83,6 +83,20 @@ def test_every_command_on_a_damaged_page_ends_with_a_code() -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs modes")
+def test_a_picture_is_written_to_a_file_of_its_owner_alone(tmp_path: Path) -> None:
+    path = tmp_path / "w.db"
+    store = SqliteCheckpointer(path)
+    SyncRunner(checkpointer=store).run(GRAPH, x=1, workflow_id="w")
+    store.close()
+    before = os.umask(0)
+    try:
+        for name in ("graph.svg", "graph.txt"):
+            assert main(["--db", str(path), "graph", "w", "-o", str(tmp_path / name)]) == 0
+            assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
+    finally:
+        os.umask(before)
+
+
 def test_a_value_is_written_to_a_file_of_its_owner_alone(tmp_path: Path) -> None:
     path, before = sent(tmp_path), os.umask(0)
     try:

@@ -9,7 +9,9 @@ import resource
 import socket
 import stat
 import sys
+import zlib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -21,6 +23,7 @@ from hypergraph.ui import process
 from hypergraph.ui.security import Code
 from hypergraph.ui.server import LISTENERS, Live, Server, Setup
 from hypergraph.views.problems import Problem
+from security import costly
 
 JSON = {"Content_Type": "application/json"}
 BROWSER = '#!/bin/sh\nprintf \'%s\\n\' "$@" > "$BROWSER_SAW.new" && mv "$BROWSER_SAW.new" "$BROWSER_SAW"\n'
@@ -178,6 +181,45 @@ def test_a_body_that_stops_to_arrive_is_given_up(quick: tuple[int, str]) -> None
     with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
         connection.sendall(head.encode())
         assert connection.recv(65536).startswith(b"HTTP/1.1 408 ")
+
+
+# --- expensive reads ------------------------------------------------------------------------------------
+
+BLOCKING = """
+import os, sys
+from hypergraph.values.serializers import JsonSerializer
+read = JsonSerializer.deserialize
+def waiting(self, data, *args):
+    if len(data) > 1_000_000:
+        open(os.environ["GATE"], "rb").read()  # until the test lets it go on
+    return read(self, data, *args)
+JsonSerializer.deserialize = waiting
+from hypergraph.cli import main
+sys.exit(main())
+"""
+
+
+def test_other_requests_are_answered_while_a_hostile_row_is_read(tmp_path: Path) -> None:
+    file, gate = tmp_path / "story.db", tmp_path / "gate"
+    store = SqliteCheckpointer(file)
+    asyncio.run(write_story(store))
+    _, data = costly.rows()["lists in lists, json"]
+    plant = "UPDATE vals SET format = 'json/1', checksum = ?, data = ? WHERE name = 'topic'"
+    store.backend.database.write(lambda connection: connection.execute(plant, (zlib.crc32(data), data)))
+    store.close()
+    os.mkfifo(gate)
+    words = [sys.executable, "-c", BLOCKING, "--db", str(file), "ui", "--no-open"]
+    with (
+        answering(words, {**environment(), "GATE": str(gate)}) as server,
+        ThreadPoolExecutor(1) as elsewhere,
+    ):
+        first = elsewhere.submit(server.ask, "value", id="review-1", key="topic")
+        with open(gate, "wb"):  # opens when the server has begun to read the row
+            assert server.ask("about").status == 200
+            assert server.ask("workflows").status == 200
+            assert server.ask("value", id="loop-1", key="n").document["value"] == 5
+            assert not first.done()
+        assert first.result().status == 200
 
 
 # --- listeners ------------------------------------------------------------------------------------------

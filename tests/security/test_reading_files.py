@@ -196,7 +196,8 @@ def test_a_question_without_end_is_cancelled(tmp_path: Path) -> None:
     assert main(["--db", str(path), "sql", "SELECT count(*) FROM workflows"]) == 4
 
 
-def test_an_interrupt_ends_a_read_at_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("words", ["ls --tag n=7", "db check", "stats"])
+def test_an_interrupt_ends_a_read_at_once(tmp_path: Path, words: str) -> None:
     path = sent(tmp_path)
     endless(path)
     code = (
@@ -213,7 +214,7 @@ def test_an_interrupt_ends_a_read_at_once(tmp_path: Path) -> None:
         "reading.Budget.__call__ = told\n"
         "sys.exit(main(sys.argv[1:]))\n"
     )
-    command = [sys.executable, "-c", code, "--db", str(path), "ls", "--tag", "n=7"]
+    command = [sys.executable, "-c", code, "--db", str(path), *words.split()]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "reading\n"
@@ -325,10 +326,32 @@ def test_a_connection_that_reads_is_read_only_and_runs_nothing(tmp_path: Path) -
     assert {name: connection.execute(f"PRAGMA {name}").fetchone()[0] for name in settings} == settings
     if sys.version_info >= (3, 12):
         assert connection.getconfig(sqlite3.SQLITE_DBCONFIG_DEFENSIVE)
+        assert not connection.getconfig(sqlite3.SQLITE_DBCONFIG_ENABLE_TRIGGER)
+        assert not connection.getconfig(sqlite3.SQLITE_DBCONFIG_ENABLE_VIEW)
     connection.execute("PRAGMA query_only = OFF")
     with pytest.raises(sqlite3.OperationalError, match="readonly"):
         connection.execute("DELETE FROM workflows")
     connection.close()
+
+
+def test_python_3_12_is_asked_for_the_defensive_mode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which older versions cannot say; the names are those of SQLite's header."""
+    asked: list[tuple[str, bool]] = []
+    names = ("SQLITE_DBCONFIG_DEFENSIVE", "SQLITE_DBCONFIG_ENABLE_TRIGGER", "SQLITE_DBCONFIG_ENABLE_VIEW")
+    for name in names:
+        monkeypatch.setattr(sqlite3, name, name, raising=False)
+    monkeypatch.setattr(
+        reading.Connection, "setconfig", lambda _, name, on: asked.append((name, on)), raising=False
+    )
+    monkeypatch.setattr(sys, "version_info", (3, 12))
+    path = sent(tmp_path)
+    asked.clear()
+    reading.reader_at(str(path)).close()
+    assert asked == [(names[0], True), (names[1], False), (names[2], False)]
+    asked.clear()
+    SqliteCheckpointer(path).create_workflow("new")
+    assert (names[0], True) in asked  # of the connection that writes
+    assert (names[1], False) not in asked[:1]
 
 
 def test_the_answer_of_sql_is_that_of_the_file(tmp_path: Path) -> None:

@@ -164,6 +164,23 @@ def test_suggested_commands_are_quoted(tmp_path: Path) -> None:
             assert command[:3] == ["hypergraph", "--db", str(path)]
 
 
+@pytest.mark.parametrize("workflow_id", ["-x", "--json", "--", "-"])
+def test_ids_that_look_like_options_can_be_pasted(tmp_path: Path, workflow_id: str) -> None:
+    @node(output_name="x")
+    def make(y: int) -> int:
+        return y
+
+    path = tmp_path / "w.db"
+    store = SqliteCheckpointer(path)
+    SyncRunner(checkpointer=store).run(Graph([make], name="g"), y=1, workflow_id=workflow_id)
+    store.close()
+    cli = Cli(path)
+    shown = cli("show", "--", workflow_id).out
+    assert shown.startswith(f"Workflow: {workflow_id} | completed")
+    for command in suggested(cli("ls").out + shown + cli("state", "--", workflow_id).out):
+        assert cli(*command[3:]).err == "", command
+
+
 def test_the_key_of_a_pause_is_quoted() -> None:
     found: dict[str, Any] = {
         "id": SHELL,

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy
 import pandas
 import polars
+import pyarrow
 import pydantic
 import pytest
 from hypothesis import given, settings
@@ -108,12 +109,20 @@ def test_a_text_is_paged_by_characters() -> None:
         (numpy.arange(6).reshape(2, 3), "/1/2", 5),
         (pandas.DataFrame({"a": [1, 2]}), "/1/a", 2),
         (polars.DataFrame({"a": [1, 2]}), "/1/a", 2),
+        (pyarrow.table({"a": [1, 2]}), "/1/a", 2),
         (pandas.Series([1, 2]), "/0", 1),
         (Undecodable("why", {"a": Undecodable("why", {"b": 1})}), "/a/b", 1),
     ],
 )
 def test_a_path_leads_through_whatever_holds_parts(value: Any, path: str, found: Any) -> None:
     assert describe(value, path=path)["value"] == found
+
+
+def test_a_row_that_python_cannot_represent_leaves_the_others_readable() -> None:
+    late = pyarrow.table({"at": pyarrow.array([0, 2**62], pyarrow.timestamp("s"))})
+    first, second = describe(late)["items"]
+    assert "1970" in first["text"]
+    assert second["text"] == "None"
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from hypergraph.checkpointers import Checkpointer, Workflow
 from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.inputs import PAIRS, given_values
-from hypergraph.cli.output import duration, quoted, say, status
+from hypergraph.cli.output import duration, quoted, say, status, suggested
 from hypergraph.cli.tables import ROWS
 from hypergraph.cli.targets import graph_at, target_of
 from hypergraph.display import Table, escape, plural
@@ -94,7 +94,7 @@ class Order(NamedTuple):
 
     def resuming(self, *more: str) -> str:
         """Return the command that resumes it."""
-        return quoted("hypergraph", "resume", self.workflow_id or "", self.target, *more)
+        return suggested("resume", self.workflow_id or "", self.target, *more)
 
 
 def order_of(call: Call, stored: Workflow | None = None) -> Order:
@@ -252,7 +252,7 @@ def _blocks(result: RunResult | MapResult, view: RunView, order: Order) -> Itera
         yield f"{asked['node']} waits for an answer: {asked['type']} {asked['text']}"
         if order.workflow_id:
             keys = [f"{key}=..." for key in asked["keys"]]
-            answering = quoted("hypergraph", "answer", order.workflow_id, *keys)
+            answering = suggested("answer", order.workflow_id, *keys)
             yield f"Answer: {answering if order.is_map else order.resuming(*keys)}"
     if len(view["questions"]) > ROWS:
         yield f"... and {plural(len(view['questions']) - ROWS, 'more question')}"
@@ -306,9 +306,9 @@ def _error(error: Failure) -> str:
 def _next(view: RunView, order: Order) -> list[str]:
     if not order.workflow_id:
         return []
-    show = quoted("hypergraph", "show", order.workflow_id)
+    show = suggested("show", order.workflow_id)
     if view["status"] == "completed" and not order.is_map:
-        return [show, quoted("hypergraph", "state", order.workflow_id)]
+        return [show, suggested("state", order.workflow_id)]
     if order.is_map:
-        return [show, quoted("hypergraph", "ls", "--parent", order.workflow_id)]
+        return [show, suggested("ls", options=["--parent", order.workflow_id])]
     return [show]

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, TextIO
 
-from hypergraph.checkpointers.clock import now
 from hypergraph.cli.call import Reply
+from hypergraph.clock import now
 from hypergraph.display import Block, Table, as_text, columns, escape, escape_json, execution_time, run_time
-from hypergraph.views.problems import Problem
+from hypergraph.views.problems import REFUSED, USAGE, Problem
 
 _COLOURS = {
     "FAILED": "31",
@@ -33,8 +33,9 @@ class Screen:
     """The output of one call."""
 
     def __init__(self, arguments: Sequence[str]) -> None:
-        self.lines = "--jsonl" in arguments
-        self.machine = self.lines or "--json" in arguments
+        options = arguments[: arguments.index("--")] if "--" in arguments else arguments
+        self.lines = "--jsonl" in options
+        self.machine = self.lines or "--json" in options
         terminal = sys.stdout.isatty()
         self.width = _width() if terminal else None
         self.colours = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
@@ -120,6 +121,30 @@ class Screen:
 def say(text: str, stream: TextIO | None = None) -> None:
     """Print a line that is not part of the answer."""
     print(text, file=stream or sys.stderr)
+
+
+def write_file(path: str, data: bytes, *, overwrite: bool) -> None:
+    """Write a file that only its owner can read: it holds what a store holds.
+
+    Raises:
+        Problem: the file exists and must not be overwritten, or it cannot be written.
+    """
+    how = os.O_TRUNC if overwrite else os.O_EXCL
+    try:
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | how, 0o600), "wb") as file:
+            file.write(data)
+    except FileExistsError:
+        hint = "Choose another name, or overwrite it with --force"
+        raise Problem(REFUSED, f"{path} already exists", hint) from None
+    except OSError as error:
+        raise Problem(USAGE, f"Cannot write {path}: {error.strerror or error}") from error
+
+
+def suggested(command: str, *places: object, options: Sequence[object] = ()) -> str:
+    """Return a command of ours, quoted for a shell; an id that begins with a dash is no option."""
+    if any(str(place).startswith("-") for place in places):
+        return quoted("hypergraph", command, *options, "--", *places)
+    return quoted("hypergraph", command, *places, *options)
 
 
 def quoted(*words: object) -> str:

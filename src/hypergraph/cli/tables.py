@@ -73,7 +73,9 @@ def step_status(step: Step) -> str:
         return failed_status(step["error"])
     if step["status"] == "completed" and (step["cached"] or step["replayed"]):
         return "cached" if step["cached"] else "skipped"
-    answer = {"given": ", answered", "unused": ", answer unused"}.get(step["answer"] or "", "")
+    by = f" by {step['answered_by']}" if step["answered_by"] else ""
+    answers = {"given": f", answered{by}", "unused": ", answer unused", "expired": ", deadline passed"}
+    answer = f", answered{by}" if by else answers.get(step["answer"] or "", "")
     return step["status"] + answer + (" (partial)" if step["partial"] else "")
 
 
@@ -227,6 +229,16 @@ def _of_user(traceback: str | None) -> str | None:
     return head + "".join(own) if own else traceback
 
 
+def _waits(question: QuestionView) -> str:
+    """Return what a question waits for, until when, and what happens then."""
+    kinds = [kind for kind in question["answer_types"].values() if kind != "anything"]
+    what = f"waits for an answer, {'; '.join(kinds)}" if kinds else "waits for an answer"
+    if question["due"] is None:
+        return what
+    after = "the run fails" if question["default"] is None else f"the answer is {question['default']}"
+    return f"{what}, until {question['due']}; then {after}"
+
+
 def question_lines(questions: Sequence[QuestionView]) -> list[str]:
     """Return the open questions of a run, and the keys that take their answers."""
     lines = []
@@ -234,7 +246,10 @@ def question_lines(questions: Sequence[QuestionView]) -> list[str]:
         prompt = question["prompt"]
         keys = ", ".join(question["response_keys"].values())
         by = f" by {question['answered_by']}" if question["answered_by"] else ""
-        waits = f"answered{by}, resume to use it" if question["answered"] else "waits for an answer"
+        if question["reason"] == "timer":
+            lines.append(f"{question['node']} waits until {question['due']}")
+            continue
+        waits = f"answered{by}, resume to use it" if question["answered"] else _waits(question)
         lines += [f"{question['node']} {waits} (input {keys})", f"  {prompt['type']} {prompt['text']}"]
     left_out = len(questions) - ROWS
     return lines + ([f"... and {plural(left_out, 'more question')}"] if left_out > 0 else [])

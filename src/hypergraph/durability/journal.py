@@ -12,10 +12,11 @@ from dataclasses import replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from hypergraph.checkpointers import clock, fault_points
+from hypergraph import clock
+from hypergraph.checkpointers import fault_points
 from hypergraph.checkpointers.background import Writer
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.deltas import Added, Grown, Growth
@@ -38,11 +39,21 @@ from hypergraph.engine.lists import items_of
 from hypergraph.engine.plan import ABSENT, Step, inputs_of
 from hypergraph.engine.run import Run, StepOutcome
 from hypergraph.engine.scheduler import equal_outputs, results_of
-from hypergraph.exceptions import AmbiguousStepError, CrashLoopError, WorkerLostError, safe_text
+from hypergraph.exceptions import (
+    AmbiguousStepError,
+    CheckpointError,
+    CrashLoopError,
+    WorkerLostError,
+    WorkflowError,
+    safe_text,
+)
 from hypergraph.nodes.options import Replace
 from hypergraph.records import PauseInfo
 from hypergraph.runs.build import decision_text
 from hypergraph.values.undecodable import Undecodable
+
+if TYPE_CHECKING:
+    from hypergraph.durability.live import Live
 
 _STRIKES = 3
 
@@ -106,9 +117,13 @@ def refuse_crash_loop(claim: Ownership, store: Checkpointer) -> None:
 _new_record = fast_constructor(StepRecord, checks=False)
 _clock = time.perf_counter
 _EARLY = 0.005  # seconds for which a finished step may wait for others, to be committed together
+_LOOKS = 100  # for finished steps, before the thread that writes late waits to be called
 _IDLE = 10.0  # seconds without work after which the thread that writes late ends
 _NEVER = float("inf")
 _NOT_KEPT = "persist=False"
+_NO_WAIT = 0.001  # seconds; less is the time that passes between two lines
+_CODES = ("code", "status_code", "errno")  # attributes that are not in the dictionary of every error
+_DEEP, _LARGE = 4, 4000  # levels and characters of the attributes of an error that are kept
 _NOTHING: Any = (object(), None)
 _IMMUTABLE = frozenset((int, float, complex, bool, str, bytes, type(None), date, datetime, Decimal, UUID))
 _Versions = tuple[dict[str, int], dict[str, int], dict[str, int]]  # of inputs, outputs, awaited names
@@ -125,9 +140,13 @@ class Journal:
         writer: Writer | None,
         *,
         active_time: float = 0.0,
+        tolerate: Callable[..., bool] | None = None,
+        is_detached: bool = False,
     ) -> None:
         self.store = store
         self.claim = claim
+        self.tolerate = tolerate  # whether the run continues after an error of the store, which it reports
+        self.is_detached = is_detached  # the store cannot be written: nothing is recorded
         self.run = run
         self.writer = writer
         self.active_time = active_time  # milliseconds that the workflow has worked before
@@ -157,7 +176,8 @@ class Journal:
         self._trouble: BaseException | None = None  # what went wrong while no step was there to fail
         self.superstep = -1  # of the last step
         self.waits_for_end = store.policy.durability == "exit"
-        self.silent = store.policy.granularity == "none"
+        self.silent = is_detached or store.policy.granularity == "none"
+        self.live: Live | None = None  # what its nodes show while they run, if they do
         self.saved: deque[int] = deque()  # steps that have become durable and were not reported yet
         self.on_their_way: tuple[int, ...] = ()  # steps given to the writer
         self.last_commit = _clock()
@@ -204,9 +224,22 @@ class Journal:
 
     def taken(self, name: str, version: int, value: Any) -> None:
         """Record an answer that was taken as an input, among those that came with this turn."""
-        self.store.backend.write(
-            self.store.encoding.commit(self.claim, inputs={name: (version, value)}, at=self.turn)
-        )
+        commit = self.store.encoding.commit(self.claim, inputs={name: (version, value)}, at=self.turn)
+        if not self.concurrent or self.is_detached:
+            self.put(commit)
+            return
+        self.outbox.append({"inputs": commit.inputs, "at": commit.at})
+        self.lowest = -1  # written before the first step, without holding up the event loop
+
+    def put(self, commit: Commit) -> None:
+        """Write a commit now; what a best-effort store cannot write is tried once more at the end."""
+        if self.is_detached:
+            return
+        if self.tolerate is None:
+            self.store.backend.write(commit)
+            return
+        self.outbox.extend(commit.steps)
+        self.flush(inputs=commit.inputs, at=commit.at, status=commit.status, code=commit.code)
 
     def hand_out(self, step: Step) -> None:
         """Give a call what is recorded, also if an earlier call has changed the object that it was given.
@@ -220,16 +253,16 @@ class Journal:
                 continue
             handed, raw = self._handed.get(name, _NOTHING)
             if handed is not value:
-                self._handed[name] = (value, self._form_of(value))
+                self._handed[name] = (value, self._form_of(name, value))
             elif raw is not None:
-                fresh = self.store.encoding.serializer.deserialize(raw)
+                fresh = self.store.encoding.serializer_of(name).deserialize(raw)
                 if not isinstance(fresh, Undecodable):
                     values[name] = fresh
                     self._handed[name] = (fresh, raw)
 
-    def _form_of(self, value: Any) -> bytes | None:
+    def _form_of(self, name: str, value: Any) -> bytes | None:
         try:
-            return self.store.encoding.serializer.serialize(value)
+            return self.store.encoding.serializer_of(name).serialize(value)
         except Exception:  # the warning comes from where it is stored
             return None
 
@@ -297,6 +330,17 @@ class Journal:
         self.outbox.append(self.encode(replace(asked, status=StepStatus.STOPPED)))
         self.lowest = min(self.lowest, asked.superstep)
         return False
+
+    def expire(self, step: Step) -> Mapping[str, Any]:
+        """Close a question whose deadline has passed to later answers; return one that was quicker."""
+        asked = self.waiting[step.name]
+        if asked.answer is None:
+            try:
+                self.store.backend.put_answers([self.store.encoding.answer(asked, {}, None)])
+            except WorkflowError:
+                found = self.store.step(asked.workflow_id, asked.index)
+                asked = self.waiting[step.name] = asked if found is None else found
+        return asked.answer or {}
 
     def known_result(self, step: Step, superstep: int) -> Any:
         """Return what a call that must not be repeated has returned, if that is known; else NOT_KNOWN."""
@@ -417,6 +461,7 @@ class Journal:
         facts["error_type"] = f"{kind.__module__}.{kind.__qualname__}"
         if error is not None:
             facts["traceback"] = "".join(traceback.format_exception(error))
+            facts["error_attributes"] = plain_attributes(error)
         self._add(step, superstep, StepStatus.FAILED, seconds, facts)
 
     def not_called(self, step: Step, superstep: int, error: BaseException) -> None:
@@ -466,7 +511,9 @@ class Journal:
         if self.waiting and (asked := self.waiting.pop(step.name, None)) is not None:
             superstep, number = asked.superstep, asked.index  # a pause is completed in place
             facts["retry_of"] = asked.retry_of
-            if asked.answer is not None and status is StepStatus.COMPLETED and step.kind == "interrupt":
+            if asked.answer and status is not StepStatus.PAUSED and step.kind == "interrupt":
+                if status is StepStatus.FAILED:
+                    facts["answer"] = asked.answer  # it was not of the type that the code asks for by now
                 facts["answered_by"], facts["answered_at"] = asked.answered_by, asked.answered_at
         record = _new_record(
             self.claim.workflow_id,
@@ -483,12 +530,25 @@ class Journal:
         )
         self.superstep = superstep
         self.running.discard(step.index)
+        if self.live is not None:
+            self.live.ended(step.name)
         grows = past is not None or (not run.fixed and self._may_repeat(step))
         growth = self.growth if grows else None
-        self.outbox.append(self.encode(record, growth, step.node.artifact))
+        self.outbox.append(self._encoded(record, growth, step.node.artifact))
         self.lowest = min(self.lowest, superstep)  # afterwards: another thread empties both
         if self.running and not self.waits_for_end:
             LATE.add(self)  # what is under way may take long
+
+    def _encoded(self, record: StepRecord, growth: Growth | None, artifact: bool | None) -> EncodedStep:
+        """Return a step with its values as bytes; without them where the place for large values fails."""
+        try:
+            return self.encode(record, growth, artifact)
+        except CheckpointError as error:
+            if self.tolerate is None or not self.tolerate(error, of_value=True):
+                raise
+            return self.encode(
+                replace(record, values={}, lost=dict.fromkeys(record.values or (), str(error)))
+            )
 
     def _added(self, step: Step, superstep: int, results: Mapping[str, Any]) -> dict[str, Any]:
         """Return what a step made, of lists only what it adds; what is made again adds nothing."""
@@ -569,7 +629,10 @@ class Journal:
                         return False
                     self.saved += indexes
                 self._next = None
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, CheckpointError) and self.tolerate is not None and self.tolerate(error):
+                self.waits_for_end, self.intents.wary = True, False  # what is left is tried once more then
+                return True
             self._next = None  # it is not tried again
             raise
         finally:
@@ -584,14 +647,23 @@ class Journal:
             self._trouble = error
 
     def close(
-        self, status: WorkflowStatus, *, full: bool, code: NewWorkflow | None = None
+        self,
+        status: WorkflowStatus,
+        *,
+        full: bool,
+        code: NewWorkflow | None = None,
+        due: datetime | None = None,
     ) -> tuple[int, ...]:
         """Write down how the run ended; return the indexes of the steps that became durable."""
         self.is_closed = True
         duration = (self.run.stopped_at - self.run.started) * 1000 + self.active_time
+        if self.live is not None:
+            self.live.close()
         if self._trouble is not None:
             raise self._trouble
-        self.flush(status=status, duration_ms=duration, full=full, code=code)
+        if self.is_detached:
+            return ()
+        self.flush(status=status, duration_ms=duration, full=full, code=code, due=due)
         if self.writer is not None:
             self.writer.drain(self.claim)
         return (*self._reported(), *self.on_their_way)
@@ -600,7 +672,8 @@ class Journal:
 class LateWriter:
     """The thread that writes finished steps while their siblings run, a few milliseconds after they ended.
 
-    A function that blocks, also one that blocks an event loop, does not keep it from writing.
+    A function that blocks, also one that blocks an event loop, does not keep it from writing. It looks every
+    few milliseconds for a while after it was needed: waking it at every run would cost more than a commit.
     """
 
     def __init__(self) -> None:
@@ -608,6 +681,7 @@ class LateWriter:
         self._wanted = threading.Event()
         self._journals: set[Journal] = set()
         self._thread: threading.Thread | None = None
+        self._sleeps = False  # whether it looks at the journals only when `_wanted` is set
 
     def add(self, journal: Journal) -> None:
         """Have the steps of a journal written soon."""
@@ -616,23 +690,29 @@ class LateWriter:
         with self._lock:
             self._journals.add(journal)
             if self._thread is None:
+                self._sleeps = False
                 self._thread = threading.Thread(target=self._work, name="hypergraph-late", daemon=True)
                 self._thread.start()
-        self._wanted.set()
+            elif self._sleeps:
+                self._sleeps = False
+                self._wanted.set()
 
     def _work(self) -> None:
+        looks = 0  # since there was something to write
         while True:
-            if not self._wanted.wait(_IDLE):
+            time.sleep(min(max(_EARLY, 0.0), 1.0))
+            with self._lock:
+                journals, self._journals = self._journals, set()
+                looks = 0 if journals else looks + 1
+                self._sleeps = looks > _LOOKS
+                self._wanted.clear()
+            for journal in journals:
+                journal.flush_late()
+            if self._sleeps and not self._wanted.wait(_IDLE):
                 with self._lock:
                     if not self._journals:
                         self._thread = None  # the next journal starts another
                         return
-            self._wanted.clear()
-            time.sleep(max(_EARLY, 0.0))
-            with self._lock:
-                journals, self._journals = self._journals, set()
-            for journal in journals:
-                journal.flush_late()
 
 
 LATE = LateWriter()
@@ -692,8 +772,33 @@ def _uncommon(outcome: StepOutcome) -> dict[str, Any]:
     facts: dict[str, Any] = {}
     if outcome.cached:
         facts["cached"] = True
+    if outcome.expired:
+        facts["expired"] = True
     if outcome.attempts > 1:
         facts["attempt"], facts["attempt_errors"] = outcome.attempts, outcome.failed_attempts
     if outcome.inner is not None and outcome.inner.workflow_id is not None:
         facts["child_workflow_id"] = outcome.inner.workflow_id
+    if outcome.waited > _NO_WAIT:
+        facts["waited_ms"] = outcome.waited * 1000
     return facts
+
+
+def plain_attributes(error: BaseException) -> dict[str, Any]:
+    """Return the public attributes of an error that are plain data and small, such as its code."""
+    found: dict[str, Any] = {}
+    for name in (*getattr(error, "__dict__", ()), *_CODES):
+        try:
+            value = getattr(error, name, None)
+            if value is not None and not name.startswith("_") and _is_plain(value, _DEEP):
+                found[name] = value
+        except Exception:  # noqa: S112 - a property of the user's class
+            continue
+    return found if len(repr(found)) <= _LARGE else {}
+
+
+def _is_plain(value: Any, depth: int) -> bool:
+    if type(value) in (list, tuple):
+        return depth > 0 and all(_is_plain(item, depth - 1) for item in value)
+    if type(value) is dict:
+        return depth > 0 and all(type(k) is str and _is_plain(v, depth - 1) for k, v in value.items())
+    return type(value) in (str, int, float, bool, type(None))

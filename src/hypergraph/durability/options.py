@@ -11,7 +11,7 @@ from hypergraph.records import fresh_run_id
 
 HISTORY_OPTIONS = frozenset((
     *("history", "checkpoint", "fork_from", "code_change", "new_turn", "tags", "wait", "force", "key"),
-    "keep_steps",
+    *("keep_steps", "restart"),
 ))  # fmt: skip
 
 
@@ -19,6 +19,8 @@ def checked_history(options: RunOptions) -> RunOptions:
     """Return the options, those of a fork with a workflow id. Raises ValueError or TypeError."""
     if options.code_change not in ("keep", "rerun", "error"):
         raise ValueError(f'Invalid code_change: {options.code_change!r}. Use "keep", "rerun" or "error".')
+    if options.restart not in ("node", "item"):
+        raise ValueError(f'Invalid restart: {options.restart!r}. Use "node" or "item".')
     origins = [name for name in ("history", "checkpoint", "fork_from") if getattr(options, name) is not None]
     if len(origins) > 1:
         raise ValueError(f"A fork has one origin; pass either {' or '.join(origins)}.")

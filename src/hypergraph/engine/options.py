@@ -49,6 +49,7 @@ class RunOptions:
     map_mode: str = "zip"
     clone: bool | list[str] = False
     key: str | Callable[[dict[str, Any]], Any] | None = None
+    restart: str = "node"
 
     def __init__(self, **given: Any) -> None:
         self.__dict__.update(given)

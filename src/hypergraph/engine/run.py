@@ -150,6 +150,7 @@ class StepOutcome:
     cut_off = False  # whether a timeout interrupted the call
     lost_worker = False  # whether a worker died with an earlier attempt
     waited = 0.0  # seconds spent waiting for the concurrency limit
+    expired = False  # whether a question took its default, because its deadline has passed
     replayed = False  # restored from history instead of executed
     failed_attempts: tuple[str, ...] = ()  # "Type: message" of each
     inner: Any = None  # a Run, or a MapRun for the items of a mapped graph
@@ -410,9 +411,18 @@ class Run:
             raise NodeTimeoutError(self.path_of(name), self.step_of(name).node.timeout)
 
     def stream(self, name: str, chunk: Any) -> None:
-        """Emit a chunk, if there are event processors."""
+        """Emit a chunk, if there are event processors; keep it, if the node streams into a store."""
         if self.context.observer is not None:
             self.context.observer.chunk(self, name, chunk)
+        if self.context.recorder is not None and self.step_of(name).node.stream:
+            self.context.recorder.stream(self, name, chunk)
+
+    def progress(self, name: str, done: float, total: float | None, text: str) -> None:
+        """Show how far a node is, to event processors and in the store."""
+        if self.context.observer is not None:
+            self.context.observer.progress(self, name, done, total, text)
+        if self.context.recorder is not None:
+            self.context.recorder.show_progress(self, name, done, total, text)
 
     # -- endings ---------------------------------------------------------------------------------------
 

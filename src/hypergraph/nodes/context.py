@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_ENDLESS = float("inf")
 DEFAULT_LOGGER = logging.getLogger("hypergraph")
 
 
@@ -38,6 +39,7 @@ class RunFacts(Protocol):
     def check(self, name: str) -> None: ...
     def attempt_of(self, name: str) -> tuple[int, float | None]: ...
     def stream(self, name: str, chunk: Any) -> None: ...
+    def progress(self, name: str, done: float, total: float | None, text: str) -> None: ...
     def path_of(self, name: str) -> str: ...
     def visit(self, name: str, superstep: int) -> Any: ...
     def connection(self, name: str) -> Any: ...
@@ -152,7 +154,11 @@ class NodeContext:
         self._run.check(self._name)
 
     def stream(self, chunk: Any) -> None:
-        """Emit a StreamingChunkEvent; values are not affected."""
+        """Emit a StreamingChunkEvent; values are not affected.
+
+        With `stream=True` on the node, the chunk is also kept in the store, where other processes read it:
+        see `Checkpointer.read_stream`. Raises TypeError for a chunk that cannot be stored there.
+        """
         self._run.stream(self._name, chunk)
 
     @overload
@@ -245,6 +251,24 @@ class NodeContext:
             StepUsageError: the node has ended.
         """
         self._run.visit(self._name, self.superstep).record(amounts)
+
+    def progress(self, done: float, total: float | None = None, text: str = "") -> None:
+        """Show how far the node is: in progress bars, in `hypergraph watch` and to event processors.
+
+        More than `total` counts as all of it. The store gets it twice a second at most.
+
+        Raises:
+            ValueError: a number is negative or not finite.
+            TypeError: it is not a number.
+        """
+        for what, number in (("done", done), ("total", total)):
+            if number is None and what == "total":
+                continue
+            if isinstance(number, bool) or not isinstance(number, (int, float)):
+                raise TypeError(f"{what} must be a number, not {number!r}")
+            if not 0 <= number < _ENDLESS:
+                raise ValueError(f"{what} must be a finite number from 0 on, not {number!r}")
+        self._run.progress(self._name, done, total, str(text))
 
     def __repr__(self) -> str:
         return f"NodeContext({self.node_name!r}, superstep={self.superstep}, attempt={self.attempt})"

@@ -45,6 +45,7 @@ class FunctionNode(CallableNode):
         retry: how often and after which delay a failed attempt is repeated
         timeout: seconds for one attempt, which then fails with NodeTimeoutError
         offload: let AsyncRunner call a sync function in a worker thread
+        stream: keep what it gives to `NodeContext.stream` in the store, for readers in other processes
         persist: False stores the step without its outputs; a resume that needs them runs it again
         repeatable: False forbids a second run of a call that started, even if a crash hid its outcome
         on_ambiguous: for such a call "fail" (default), "rerun", or a callable that returns the outcome
@@ -83,6 +84,7 @@ class FunctionNode(CallableNode):
         retry: RetryPolicy | None = None,
         timeout: float | None = None,
         offload: bool = False,
+        stream: bool = False,
         persist: bool = True,
         repeatable: bool = True,
         on_ambiguous: OnAmbiguous | None = None,
@@ -105,6 +107,7 @@ class FunctionNode(CallableNode):
             retry=checked_retry(retry),
             timeout=checked_timeout(timeout),
             offload=bool(offload),
+            stream=bool(stream),
             **persistence(persist, repeatable, on_ambiguous, artifact, on_worker_loss),
             **({} if transaction is False else {"transaction": transaction}),
         )
@@ -206,6 +209,7 @@ def node(
     retry: RetryPolicy | None = None,
     timeout: float | None = None,
     offload: bool = False,
+    stream: bool = False,
     persist: bool = True,
     repeatable: bool = True,
     on_ambiguous: OnAmbiguous | None = None,
@@ -227,6 +231,7 @@ def node(
     retry: RetryPolicy | None = None,
     timeout: float | None = None,
     offload: bool = False,
+    stream: bool = False,
     persist: bool = True,
     repeatable: bool = True,
     on_ambiguous: OnAmbiguous | None = None,
@@ -247,6 +252,7 @@ def node(
     retry: RetryPolicy | None = None,
     timeout: float | None = None,
     offload: bool = False,
+    stream: bool = False,
     persist: bool = True,
     repeatable: bool = True,
     on_ambiguous: OnAmbiguous | None = None,
@@ -276,6 +282,7 @@ def node(
         retry: how often and after which delay a failed attempt is repeated
         timeout: seconds for one attempt, which then fails with NodeTimeoutError
         offload: let AsyncRunner call a sync function in a worker thread
+        stream: keep what it gives to `NodeContext.stream` in the store, for readers in other processes
         persist: False stores the step without its outputs; a resume that needs them runs it again
         repeatable: False forbids a second run of a call that started, even if a crash hid its outcome
         on_ambiguous: for such a call "fail" (default), "rerun", or a callable that returns the outcome
@@ -297,6 +304,7 @@ def node(
         retry=retry,
         timeout=timeout,
         offload=offload,
+        stream=stream,
         persist=persist,
         repeatable=repeatable,
         on_ambiguous=on_ambiguous,

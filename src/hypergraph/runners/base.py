@@ -20,6 +20,7 @@ from hypergraph.engine.admission import (
     Admission,
     admit,
     admit_nothing,
+    check_answers,
     split_answers,
     transactional_node,
 )
@@ -71,6 +72,9 @@ class RunnerCapabilities:
     returns_coroutine: bool = False  # whether run and map must be awaited
     supports_interrupts: bool = False  # runs that pause
     supports_checkpointing: bool = False  # whether it has a store
+
+
+_Known = tuple[Mapping[str, Any], "WorkflowRecorder | None"]  # the inputs of a run, and its recorder
 
 
 class BaseRunner(ABC):
@@ -225,6 +229,7 @@ class BaseRunner(ABC):
         budget: Mapping[str, float] | None = None,
         code_change: Literal["keep", "rerun", "error"] = "keep",
         key: str | Callable[[dict[str, Any]], Any] | None = None,
+        restart: Literal["node", "item"] = "node",
         tags: Mapping[str, str] | None = None,
         force: bool = False,
         **input_values: Any,
@@ -262,6 +267,7 @@ class BaseRunner(ABC):
                 "rerun" the changed nodes, or raise an "error"
             key: how to identify a stored item: the name of an input, or a function of the item's inputs;
                 by default its position
+            restart: where items that failed before begin: at the "node" that failed, or as new "item"s
             tags: labels of the stored map
             force: take over even if another process owns the map, or after repeated crashes
 
@@ -292,12 +298,17 @@ class BaseRunner(ABC):
         raise NotImplementedError
 
     def _begin(
-        self, graph: Graph, values: Mapping[str, Any] | None, inputs: dict[str, Any], options: RunOptions
+        self,
+        graph: Graph,
+        values: Mapping[str, Any] | None,
+        inputs: dict[str, Any],
+        options: RunOptions,
+        known: _Known | None = None,
     ) -> tuple[Run, EventDispatcher | None]:
         """Prepare a run, and a dispatcher if there are event processors."""
         dispatcher = dispatcher_for(options.event_processors)
         observer = self._observer(dispatcher) if dispatcher is not None else None
-        return self._prepare(graph, values, inputs, options, observer), dispatcher
+        return self._prepare(graph, values, inputs, options, observer, known=known), dispatcher
 
     def _prepare(
         self,
@@ -306,12 +317,12 @@ class BaseRunner(ABC):
         inputs: dict[str, Any],
         options: RunOptions,
         observer: EventObserver | None,
+        *,
+        known: _Known | None = None,
     ) -> Run:
         """Check everything that can be checked before a node runs, and return the run to execute."""
-        kernel, given = self._kernel(graph, options), merged_inputs(graph, values, inputs, options)
-        recorder = self._recorder(graph, options)
-        if recorder is not None:
-            given = recorder.inputs_for(graph, options.workflow_id, given)
+        kernel = self._kernel(graph, options)
+        given, recorder = known or self._known(graph, values, inputs, options)
         admission = self._admit(graph, tuple(given), inputs, options)
         context = self._context(kernel, options, observer, recorder)
         run = context.root = Run(context, admission, given)
@@ -319,6 +330,18 @@ class BaseRunner(ABC):
             run.run_id = options.run_id
             run.workflow_id = options.workflow_id
         return run
+
+    def _known(
+        self, graph: Graph, values: Mapping[str, Any] | None, inputs: dict[str, Any], options: RunOptions
+    ) -> _Known:
+        """Return the inputs of a run, given and stored, and its recorder; reads the store."""
+        given = merged_inputs(graph, values, inputs, options)
+        if isinstance(graph, Graph) and graph.has_interrupts:
+            check_answers(graph, given)
+        recorder = self._recorder(graph, options)
+        if recorder is not None:
+            given = recorder.inputs_for(graph, options.workflow_id, given)
+        return given, recorder
 
     def _prepared_before(self, kernel: Kernel, graph: Graph, given: Mapping[str, Any]) -> Run | None:
         """Return the run of a call without options, if a call with the same names was admitted before."""
@@ -330,6 +353,8 @@ class BaseRunner(ABC):
             admission = graph.memo["admissions"][self.__class__, tuple(given)]
         except (AttributeError, KeyError):
             return None
+        if admission.answers:
+            check_answers(graph, given)
         context = CallContext(kernel, self._cache, self._logger, self._max_iterations)
         run = context.root = Run(context, admission, given)
         return run
@@ -344,6 +369,10 @@ class BaseRunner(ABC):
         answers, given = split_answers(graph, merged_inputs(graph, values, inputs, options))
         names = [options.map_over] if isinstance(options.map_over, str) else list(options.map_over)
         check_mapped(graph, names, given)
+        if graph.has_interrupts:
+            check_answers(graph, given, names)
+            for own in answers.values():
+                check_answers(graph, own)
         items = expand(given, names, options.map_mode, checked_clone(options.clone, names, tuple(given)))
         refusal: Exception | None = None
         try:

@@ -108,7 +108,7 @@ class SyncRunner(BaseRunner):
             dispatcher.emit(event)
             await give(event)
 
-        run = self._prepare(graph, values, inputs, options, EventObserver(deliver))
+        run = self._prepare(graph, values, inputs, options, EventObserver(deliver, values=dispatcher.values))
         return RunIterator(
             run, self._steps(run, dispatcher, handover), lambda: self._conclude(run, options.error_handling)
         )

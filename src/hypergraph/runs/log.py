@@ -207,7 +207,8 @@ class MapLog:
         return f"MapLog: {_name(self)}", self._total, plural(len(self), "item"), self._error_count
 
     def _blocks(self) -> Iterator[Table]:
-        rows = [self._row(position) for position in range(min(len(self), _MAX_ITEMS))]
+        failed_first = sorted(range(len(self)), key=lambda position: self._status(position) != "failed")
+        rows = [self._row(position) for position in failed_first[:_MAX_ITEMS]]
         left_out = len(self) - len(rows)
         more = f"... and {plural(left_out, 'more item')}" if left_out else ""
         yield Table(("Item", "Nodes", "Duration", "Status"), rows, more)

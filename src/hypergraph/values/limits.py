@@ -34,9 +34,10 @@ def memory_for(size: int) -> int:
 def check_json(data: bytes) -> None:
     """Raise ValueError if the containers in a JSON text would take too much memory."""
     size = len(data)
-    if _json_cost(data) <= memory_for(size):
-        return
-    if _json_cost(_STRING.sub(b"", data)) > memory_for(size):
+    cost = _json_cost(data)
+    if cost > memory_for(size):  # some of it may be text inside of strings
+        cost -= sum(_json_cost(found[0]) for found in _STRING.finditer(data))
+    if cost > memory_for(size):
         raise _too_many(size)
 
 

@@ -191,6 +191,7 @@ class Rows(TypedDict):
     cached: list[int]  # 1 or 0
     replayed: list[int]
     child: list[str | None]
+    decision: list[str | list[str] | None]  # the targets that a gate chose
 
 
 class ColumnsView(TypedDict):
@@ -233,6 +234,7 @@ def columns(store: Checkpointer, id: str, *, after: str | None = None, limit: in
             "cached": [int(line.cached) for line in lines],
             "replayed": [int(line.replayed) for line in lines],
             "child": [line.child and jsonable(line.child) for line in lines],
+            "decision": [None if line.decision is None else jsonable(line.decision) for line in lines],
         },
         "nodes": [jsonable(name) for name in nodes],
         "last": lines[-1].superstep if lines else None,

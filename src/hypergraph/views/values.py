@@ -110,6 +110,8 @@ def _table(value: Any) -> Content | None:
         row: Callable[[int], Any] = lambda place: {k: _plain(v) for k, v in value.iloc[place].items()}  # noqa: E731
     elif callable(getattr(value, "row", None)):
         row = lambda place: value.row(place, named=True)  # noqa: E731
+    elif hasattr(value, "column_names"):  # Arrow
+        row = lambda place: dict(zip(value.column_names, (c[place].as_py() for c in columns), strict=True))  # noqa: E731
     else:
         return None
     return _by_place(size, row)
@@ -124,7 +126,13 @@ def _array(value: Any) -> Content | None:
     return _by_place(size, lambda place: _plain(items[place]))
 
 
-def _by_place(size: int, item: Callable[[int], Any]) -> Content:
+def _by_place(size: int, get: Callable[[int], Any]) -> Content:
+    def item(place: int) -> Any:
+        try:
+            return get(place)
+        except Exception as error:  # of a library, for example about a date that is too late
+            return Undecodable(reason=f"{type(error).__name__}: {error}")
+
     return Content(
         size,
         lambda: ((place, item(place)) for place in range(size)),
@@ -476,9 +484,9 @@ class Brief(TypedDict):
     problem: str | None  # why it cannot be read
 
 
-def brief(value: object) -> Brief:
+def brief(value: object, *, characters: int = _CHARACTERS) -> Brief:
     """Return a value in brief."""
-    seen = describe(value, limit=_ITEMS, characters=_CHARACTERS)
+    seen = describe(value, limit=_ITEMS, characters=characters)
     return {
         "type": seen["type"],
         "size": seen["size"],

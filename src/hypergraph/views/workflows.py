@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # a Protocol takes a while to make, and only the type checker
 
 _FIELDS = (
     *("id", "status", "graph_name", "created_at", "completed_at", "duration_ms", "step_count"),
-    *("parent_id", "node_name", "item", "forked_from", "forked_at", "tags"),
+    *("parent_id", "node_name", "item", "forked_from", "forked_at", "tags", "due"),
 )
 
 
@@ -45,6 +45,7 @@ class WorkflowSummary(TypedDict):
     forked_at: int | None
     tags: dict[str, str]
     usage: dict[str, float]  # what was recorded with ctx.record; of one workflow, and in lists sorted by it
+    due: str | None  # of a paused one, the first deadline of its questions or time of its timers
 
 
 class WorkflowPage(TypedDict):
@@ -56,14 +57,17 @@ class WorkflowPage(TypedDict):
     next_cursor: str | None
 
 
-def workflows(lists: Lists, **filters: Any) -> WorkflowPage:
+def workflows(lists: Lists, *, sort: str | None = None, **filters: Any) -> WorkflowPage:
     """List workflows; the filters are those of `Checkpointer.list_workflows`.
 
+    `sort` is id, status, graph, steps, duration or created, with "-up" or "-down"; the newest come first
+    without it.
+
     Raises:
-        Problem: a filter is invalid.
+        Problem: a filter or the order is invalid.
     """
     try:
-        found, total, cursor = lists.summaries(parse(**filters))
+        found, total, cursor = lists.summaries(parse(**filters)._replace(order=sort or ""))
     except ValueError as error:
         raise Problem(USAGE, str(error)) from error
     return {
@@ -124,4 +128,5 @@ def _summary(fields: dict[str, Any]) -> WorkflowSummary:
         "forked_at": fields["forked_at"],
         "tags": jsonable(fields["tags"]),
         "usage": {},
+        "due": iso(fields["due"]),
     }

@@ -127,6 +127,14 @@ def test_a_worker_that_leaves_lets_runs_end_or_gives_them_to_others(cluster: Tes
     assert_all_ended(cluster, names, most_repeated=0)
 
 
+def test_a_worker_without_the_graph_leaves_the_run_to_one_that_has_it(cluster: TestCluster) -> None:
+    cluster.start("old", target="support.dbos_graphs:doubling", options=("--graph-patience", "300"))
+    submitted = cluster.runner.submit("dividing", {"x": 5})
+    cluster.until(lambda: submitted.status == "PENDING")
+    cluster.start("new")
+    assert submitted.result(timeout=300)["quotient"] == 2.0
+
+
 @pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="signals of threads are of POSIX")
 def test_a_signal_that_does_not_wake_the_main_thread_is_handled() -> None:
     worker = DBOSRunner("postgresql://nowhere/none").worker(graphs, executor_id="w")

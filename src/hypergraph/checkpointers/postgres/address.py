@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from hypergraph.checkpointers.postgres.driver import conninfo_to_dict, make_conninfo, psycopg
@@ -24,6 +26,9 @@ _BOTH_SIDES = {  # what the server calls it
 }
 
 
+_SECRET = re.compile("password|secret|scram")  # in names of settings
+
+
 class Address(NamedTuple):
     """Where a store is: how to get there, in which schema, how that is shown, and what must not be.
 
@@ -33,7 +38,7 @@ class Address(NamedTuple):
     conninfo: str
     schema: str
     shown: str
-    secret: str
+    secrets: tuple[str, ...]
     settings: tuple[tuple[str, str], ...] = ()
 
 
@@ -57,10 +62,14 @@ def address_of(dsn: str, schema: str) -> Address:
         raise ValueError(
             "the password in the address contains @ or /: write %40 or %2F instead, or set PGPASSWORD"
         )
-    secret = str(given.get("password") or "")
     whole = {**_DEFAULTS, **given}
     settings = tuple((theirs, str(whole[ours])) for ours, theirs in _BOTH_SIDES.items())
-    return Address(make_conninfo("", **whole), schema, _shown(given), secret, settings)
+    return Address(make_conninfo("", **whole), schema, _shown(given), secrets_of(given), settings)
+
+
+def secrets_of(given: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the values of settings that no message may repeat."""
+    return tuple(str(value) for name, value in given.items() if value and _SECRET.search(name))
 
 
 def _shown(given: dict[str, Any]) -> str:

@@ -42,7 +42,7 @@ _VALUES = 10_000  # in one statement; the protocol takes 65,535
 _HEADS = {  # the parameters that come first
     "": ("key", "fence"),
     "duration": ("key", "fence", "duration"),
-    "status": ("key", "fence", "status", "ended", "duration"),
+    "status": ("key", "fence", "status", "ended", "duration", "due"),
 }
 _SAME = """
 SELECT 1 FROM steps
@@ -83,7 +83,7 @@ def _statement(unit: Commit, clock: writes.Clock) -> Statement:
     given: list[Any] = [key, unit.claim.fence]
     if status is not None:
         ended = micros(clock()) if status in FINISHED else None
-        given += [status.value, ended, unit.duration_ms]
+        given += [status.value, ended, unit.duration_ms, micros(unit.due)]
     elif unit.duration_ms is not None:
         given.append(unit.duration_ms)
     found = [rows_of(key, step) for step in unit.steps]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Sequence
 
 from hypergraph.checkpointers.postgres.driver import psycopg
 from hypergraph.exceptions import (
@@ -67,8 +68,8 @@ def is_lost(error: BaseException) -> bool:
     return code is None or code in _NEW_CONNECTION or code.startswith("08")
 
 
-def translated(error: Exception, location: str, secret: str = "") -> CheckpointError:
-    """Return our error for one of the driver's, which becomes its cause; a password is not repeated."""
+def translated(error: Exception, location: str, secrets: Sequence[str] = ()) -> CheckpointError:
+    """Return our error for one of the driver's, which becomes its cause; passwords are not repeated."""
     if isinstance(error, CheckpointError):
         return error
     code = getattr(error, "sqlstate", None) or ""
@@ -77,7 +78,7 @@ def translated(error: Exception, location: str, secret: str = "") -> CheckpointE
         kind = StoreUnavailableError
         remedy = next((say for seen, say in _REFUSALS if seen.search(str(error))), _UNREACHABLE)
     text = str(error).strip()
-    if secret:
+    for secret in secrets:
         text = text.replace(secret, "***")
     ours = kind(f"The store {location} {remedy} ({type(error).__name__}: {text}).", location=location)
     ours.__cause__ = error

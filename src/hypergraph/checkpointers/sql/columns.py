@@ -21,12 +21,15 @@ T = TypeVar("T")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 _LONGEST = 1e13  # milliseconds
+_LONG = 200_000  # characters of a text that may take much memory
+_MEMORY, _TIMES = 32 * 1024 * 1024, 16  # bytes of memory for it: some, and so many times its size
+_LIST, _DICT = 72, 208  # bytes of memory that a container takes
 _SHOWN = 300  # characters of what is wrong with a row
 
 WORKFLOW_COLUMNS = (
     *("id", "status", "graph_name", "created_at", "completed_at", "graph_hash", "parent_id", "forked_from"),
     *("forked_at", "tags", "duration_ms", "parent_superstep", "node_name", "visit", "item", "fingerprint"),
-    "crashes",
+    *("crashes", "due"),
 )
 _SUMMARY = (*WORKFLOW_COLUMNS, "step_count")
 NEW_COLUMNS = (  # of a workflow that begins
@@ -41,7 +44,7 @@ STEP_TEXTS = ("error", "error_type")
 # or, where most steps do not have them, together in the column `extra`, as JSON.
 STEP_EXTRAS = (
     *("decision", "wait_versions", "visit", "child_workflow_id", "traceback", "attempt_errors", "partial"),
-    *("replayed", "retry_of", "answered_by", "answered_at"),
+    *("replayed", "retry_of", "answered_by", "answered_at", "waited_ms", "expired"),
 )
 STEP_KEY = ("workflow", "superstep", "node")
 STEP_COLUMNS = (
@@ -93,7 +96,7 @@ def or_corrupt(build: Callable[P, T]) -> Callable[P, T]:
 
 
 _INTS = ("created_at", "superstep", "idx", "attempt", "visit", "step_count", "workflow")
-_INTS_OR_NONE = ("completed_at", "forked_at", "parent_superstep", "item")
+_INTS_OR_NONE = ("due", "completed_at", "forked_at", "parent_superstep", "item")
 _TEXTS = ("id", "status", "node", "versions")
 _KINDS: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(_INTS, (int,)),
@@ -139,7 +142,7 @@ def fields_of(row: Sequence[Any]) -> dict[str, Any]:
     check_duration(fields["duration_ms"])
     for name, kind in (("tags", str), ("crashes", int)):
         fields[name] = _parsed(fields[name], kind) if fields[name] else {}
-    for name in ("created_at", "completed_at"):
+    for name in ("created_at", "completed_at", "due"):
         fields[name] = time_of(fields[name])
     return {**fields, "step_count": step_count}
 
@@ -147,7 +150,19 @@ def fields_of(row: Sequence[Any]) -> dict[str, Any]:
 def _parsed(text: str, kind: type) -> Any:
     import json  # most workflows have neither tags nor crashes
 
+    check_length(text)
     return mapping_of(json.loads(text), kind)
+
+
+def check_length(text: str) -> None:
+    """Raise ValueError if reading a JSON text would take too much memory: it is copied once to be shown.
+
+    Brackets inside of strings count too. No text that a release writes has that many.
+    """
+    if len(text) > _LONG:
+        cost = text.count("{") * _DICT + text.count("[") * _LIST
+        if cost > max(_MEMORY, _TIMES * len(text)):
+            raise ValueError(f"too many lists and mappings for a text of {len(text)} characters")
 
 
 def mapping_of(found: Any, kind: type) -> Any:

@@ -73,11 +73,8 @@ class Database(Protocol):
     def now(self) -> datetime:
         """Return the time that rows are written with."""
 
-    def write(self, work: Callable[[Connection], T], *, full: bool = False, look: bool = True) -> T:
-        """Return what the work returns, once everything it wrote is committed.
-
-        Without `look`, a database that was there a few milliseconds ago is taken to be there still.
-        """
+    def write(self, work: Callable[[Connection], T], *, full: bool = False) -> T:
+        """Return what the work returns, once everything it wrote is committed."""
 
     def read(self, work: Callable[[Connection], T]) -> T:
         """Return what the work returns; all it reads is of one moment."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import starmap
@@ -14,8 +13,7 @@ from hypergraph.checkpointers.backend import ItemOutline, Position, StepOutline,
 from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import (
-    ANSWER,
-    PAUSE,
+    APART,
     Payload,
     StepRecord,
     Turn,
@@ -28,7 +26,7 @@ from hypergraph.checkpointers.sql import queries
 from hypergraph.checkpointers.sql.columns import STEP_COLUMNS, Row, check_rows, or_corrupt
 from hypergraph.checkpointers.sql.connection import Connection
 from hypergraph.checkpointers.sql.dialect import NAMES, PAYLOAD
-from hypergraph.checkpointers.sql.rows import extras_in, record_of, workflow_of
+from hypergraph.checkpointers.sql.rows import extras_in, parsed, record_of, workflow_of
 from hypergraph.checkpointers.sqlite.migrations import INNER, INPUT, OTHER, OUTPUT
 from hypergraph.checkpointers.status import StepStatus
 
@@ -80,6 +78,13 @@ AND superstep >= :since AND (superstep > :since OR idx > :after) {only} ORDER BY
 _TALLIES = """
 SELECT node, status, cached, count(*), coalesce(sum(duration_ms), 0.0), min(idx), max(idx), max(superstep)
 FROM steps WHERE workflow = ? GROUP BY node, status, cached ORDER BY min(idx)
+"""
+_ITEM_TALLIES = """
+SELECT node, steps.status, cached, count(*), coalesce(sum(steps.duration_ms), 0.0), min(idx), max(idx),
+    max(superstep)
+FROM workflows JOIN steps ON steps.workflow = workflows.key
+WHERE parent_id = ? AND item IS NOT NULL GROUP BY node, steps.status, cached
+ORDER BY min(idx), node, steps.status
 """
 _VISIT = f"""
 SELECT extra FROM steps WHERE workflow = ? AND node = ? AND status = '{StepStatus.COMPLETED.value}'
@@ -221,7 +226,7 @@ def graph(connection: Connection, workflow_id: str) -> dict[str, Any] | None:
 
 @or_corrupt
 def _graph_in(text: str) -> dict[str, Any]:
-    found = json.loads(text)
+    found = parsed(text)
     if type(found) is not dict:
         raise ValueError("a graph that is not a mapping")
     return found
@@ -336,7 +341,7 @@ def steps(
     rows.sort(key=lambda row: index(row[3]))
     contents = (_PAYLOADS if upto is None else _EARLIER) + only.replace("AND ", "AND v.")
     if not values:  # pauses and gaps belong to the record, with values and without
-        contents += f" AND (v.data IS NULL OR v.name IN ('{PAUSE}', '{ANSWER}'))"
+        contents += f" AND (v.data IS NULL OR v.name IN {APART})"
     found: dict[tuple[int, str], list[tuple[int, Payload]]] = defaultdict(list)
     for kind in (OUTPUT, OTHER):  # inputs belong to no step
         for of_node, *rest in connection.execute(contents, {**given, "kind": kind}).fetchall():
@@ -404,6 +409,14 @@ def tallies(connection: Connection, workflow_id: str) -> list[StepTally]:
     return [StepTally(node, StepStatus(status), bool(cached), *rest) for node, status, cached, *rest in rows]
 
 
+@or_corrupt
+def item_tallies(connection: Connection, workflow_id: str) -> list[StepTally]:
+    """Return the number of steps of all items of a map by node, status and cached."""
+    rows = connection.execute(_ITEM_TALLIES, (findable(workflow_id),)).fetchall()
+    check_rows(_TALLIED, rows)
+    return [StepTally(node, StepStatus(status), bool(cached), *rest) for node, status, cached, *rest in rows]
+
+
 def find_ids(connection: Connection, prefix: str, parent: str | None, limit: int) -> list[str]:
     """Return ids that begin with a text; a range of them, because an id may look like any pattern."""
     first = findable(prefix)
@@ -416,7 +429,7 @@ def find_ids(connection: Connection, prefix: str, parent: str | None, limit: int
 def last_visit(connection: Connection, workflow_id: str, node: str) -> int:
     """Return how often a node has completed, by its last completed step; 0 if it has not."""
     row = connection.execute(_VISIT, (key_of(connection, workflow_id), node)).fetchone()
-    return 0 if row is None else int(json.loads(row[0] or "{}").get("visit", 1))
+    return 0 if row is None else int(parsed(row[0] or "{}").get("visit", 1))
 
 
 def last_superstep(connection: Connection, workflow_id: str) -> int | None:
@@ -492,12 +505,15 @@ def change_markers(connection: Connection, limit: int) -> dict[str, Any]:
 
 @or_corrupt
 def _outlined(rows: Iterable[tuple[Any, ...]]) -> list[StepOutline]:
-    make, plain = StepOutline._make, (1, None, False)
+    make, plain = StepOutline._make, (1, None, False, None)
     found = list(rows)
     check_rows(_OUTLINED, found)
     return [make((*row[:8], *(_extra(row[8]) if row[8] else plain))) for row in found]
 
 
-def _extra(text: str) -> tuple[int, str | None, bool]:
+def _extra(text: str) -> tuple[int, str | None, bool, str | list[str] | None]:
     found = extras_in(text)
-    return found.get("visit", 1), found.get("child_workflow_id"), found.get("replayed", False)
+    return (
+        *(found.get("visit", 1), found.get("child_workflow_id")),
+        *(found.get("replayed", False), found.get("decision")),
+    )

@@ -33,6 +33,7 @@ from hypergraph.checkpointers.sql.columns import (
     VALUE_KEY,
     Row,
     check_duration,
+    check_length,
     check_types,
     fields_of,
     mapping_of,
@@ -113,9 +114,7 @@ def new_row(workflow_id: str, new: NewWorkflow, time: datetime, digest: bytes | 
 def workflow_of(row: Row) -> Workflow:
     """Return the workflow of a row: WORKFLOW_COLUMNS, the number of its steps, its node hashes."""
     *columns, node_hashes = row
-    hashes = json.loads(node_hashes) if node_hashes else {}
-    if type(hashes) is not dict or not {*map(type, hashes.values())} <= {str}:
-        raise ValueError("not a mapping to str")
+    hashes = mapping_of(parsed(node_hashes), str) if node_hashes else {}
     return Workflow(**fields_of(columns), node_hashes=hashes)
 
 
@@ -196,7 +195,7 @@ def record_of(
         check_types(STEP_COLUMNS, row)
         _sound.add(kinds)
     _, superstep, node, index, status, created, completed, *stored, versions, extra = row
-    input_versions, output_versions = _versions_in(versions)
+    input_versions, output_versions = versions_in(versions)
     own = dict(zip(_STORED, stored, strict=True))
     if (duration := own["duration_ms"]) is not None and not 0 <= duration < _LONG:
         check_duration(duration)
@@ -227,13 +226,9 @@ _sound: set[tuple[type, ...]] = set()  # types of rows that are right: there are
 _LONG = 1e9  # milliseconds that are no reason to look closer
 
 
-def _versions_in(text: str) -> list[dict[str, int]]:
+def versions_in(text: str) -> list[dict[str, int]]:
     """Return the versions of what a step took, and made. Raises ValueError for anything else."""
-    found = parsed(text)
-    for versions in found:
-        if type(versions) is not dict or not {*map(type, versions.values())} <= {int}:
-            raise ValueError("not a mapping to int")
-    return found  # type: ignore[no-any-return]  # two of them, else they cannot be unpacked
+    return [mapping_of(versions, int) for versions in parsed(text)]
 
 
 _EXTRA_KINDS: dict[str, tuple[type, ...]] = {
@@ -242,8 +237,9 @@ _EXTRA_KINDS: dict[str, tuple[type, ...]] = {
     "visit": (int,),
     "retry_of": (int,),
     "attempt_errors": (list,),
+    "waited_ms": (float, int),
     **dict.fromkeys(("child_workflow_id", "traceback", "answered_by", "answered_at", "seal"), (str,)),
-    **dict.fromkeys(("partial", "replayed", "no_values"), (bool,)),
+    **dict.fromkeys(("partial", "replayed", "no_values", "expired"), (bool,)),
 }
 
 
@@ -264,8 +260,9 @@ def parsed(text: str) -> Any:
     """Return what a JSON text holds, without the search for blanks around it that `json.loads` begins with.
 
     Raises:
-        ValueError: it is not JSON.
+        ValueError: it is not JSON, or would take too much memory.
     """
+    check_length(text)
     found, end = _scan(text)
     if end != len(text):
         raise ValueError(f"not JSON from character {end} on")
@@ -310,6 +307,7 @@ INTENT = f"{inserting('intents', _INTENT_COLUMNS)} {replacing(_INTENT_COLUMNS, S
 COUNT_AGAIN = "DELETE FROM lengths WHERE workflow = ? AND counted > ?"
 STATUS = (
     "UPDATE workflows SET status = :status, completed_at = :ended, "
+    "due = CASE WHEN :status = 'active' THEN due ELSE :due END, "
     "duration_ms = coalesce(:duration, duration_ms), "
     "owner_pid = CASE WHEN :status = 'active' THEN owner_pid END, "
     "crashes = CASE WHEN :status = 'completed' THEN NULL ELSE crashes END WHERE key = :key"

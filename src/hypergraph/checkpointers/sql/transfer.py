@@ -27,12 +27,21 @@ from hypergraph.checkpointers.sql.columns import (
     USAGE_COLUMNS,
     VALUE_COLUMNS,
     WORKFLOW_COLUMNS,
+    mapping_of,
     micros,
     or_corrupt,
     time_of,
 )
 from hypergraph.checkpointers.sql.connection import Connection
-from hypergraph.checkpointers.sql.rows import STEP_DEFAULTS, STRUCTURE, inserting, structure
+from hypergraph.checkpointers.sql.rows import (
+    STEP_DEFAULTS,
+    STRUCTURE,
+    extras_in,
+    inserting,
+    parsed,
+    structure,
+    versions_in,
+)
 from hypergraph.checkpointers.sql.writes import recode, reseal
 from hypergraph.checkpointers.sqlite.migrations import INNER, INPUT, OTHER, OUTPUT
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
@@ -156,6 +165,7 @@ class WorkflowPart(_Part, tag="workflow"):
     forked_at: _Count | None = None
     tags: dict[str, str] = {}
     crashes: _Versions = {}
+    due: datetime | None = None
     scrambled: bool = False  # steps were put in another order than that of supersteps
     store: bytes | None = None  # of the root, if it is encrypted: the id of the store that it is bound to
 
@@ -313,12 +323,12 @@ def _tree(connection: Connection, workflow_id: str, children: bool, seen: set[st
 def _workflow_part(row: Sequence[Any]) -> WorkflowPart:
     *columns, scrambled, graph, hashes = row
     fields = dict(zip(WORKFLOW_COLUMNS, columns, strict=True))
-    for name in ("tags", "crashes"):
-        fields[name] = json.loads(fields[name] or "{}")
-    for name in ("created_at", "completed_at"):
+    for name, kind in (("tags", str), ("crashes", int)):
+        fields[name] = mapping_of(parsed(fields[name] or "{}"), kind)
+    for name in ("created_at", "completed_at", "due"):
         fields[name] = time_of(fields[name])
-    fields["graph"] = json.loads(graph or "null")
-    fields["node_hashes"] = json.loads(hashes or "{}")
+    fields["graph"] = parsed(graph or "null")
+    fields["node_hashes"] = mapping_of(parsed(hashes or "{}"), str)
     whole = {**fields, "scrambled": bool(scrambled), "kind": "workflow"}
     return msgspec.convert(_plain(whole), WorkflowPart)
 
@@ -328,9 +338,9 @@ def _step_part(row: Sequence[Any]) -> StepPart:
     fields = dict(zip(STEP_COLUMNS[1:], row, strict=True))
     for name in ("created_at", "completed_at"):
         fields[name] = time_of(fields[name])
-    fields["input_versions"], fields["output_versions"] = json.loads(fields.pop("versions"))
+    fields["input_versions"], fields["output_versions"] = versions_in(fields.pop("versions"))
     extra = fields.pop("extra")
-    more = {"more": json.loads(extra)} if extra else {}
+    more = {"more": extras_in(extra)} if extra else {}
     whole = {**fields, **more, "index": fields.pop("idx"), "cached": bool(fields["cached"]), "kind": "step"}
     whole.pop("idx", None)
     return msgspec.convert(_plain(whole), StepPart)
@@ -462,6 +472,7 @@ def _add_workflow(
         "status": part.status.value,
         "created_at": micros(part.created_at),
         "completed_at": micros(part.completed_at),
+        "due": micros(part.due),
         "tags": json.dumps(part.tags) if part.tags else None,
         "crashes": json.dumps(part.crashes) if part.crashes else None,
         "scrambled": int(part.scrambled),

@@ -14,9 +14,9 @@ from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.names import changed, moved
 from hypergraph.checkpointers.records import (
     ANSWER,
+    APART,
     DROPPED,
     FINISHED,
-    PAUSE,
     Commit,
     EncodedAnswer,
     EncodedStep,
@@ -65,6 +65,7 @@ from hypergraph.checkpointers.sql.rows import (
     input_rows,
     inserting,
     new_row,
+    parsed,
     record_of,
     rows_of,
     structure,
@@ -131,7 +132,7 @@ def reseal(
     columns = ", ".join(STEP_COLUMNS)
     rows = connection.execute(f"SELECT {columns} FROM steps WHERE workflow = ?", (key,)).fetchall()  # noqa: S608 - fixed names
     for row in rows:
-        record, extra = record_of(workflow_id, row, (), encoding, values=False), json.loads(row[-1] or "{}")
+        record, extra = record_of(workflow_id, row, (), encoding, values=False), parsed(row[-1] or "{}")
         child = record.child_workflow_id
         before = child if child is None else moved(child, workflow_id, origin)
         copied = replace(record, workflow_id=origin, child_workflow_id=before)
@@ -223,10 +224,12 @@ def claim(
 
 def _take(connection: Connection, database: Database, workflow_id: str, row: Row, force: bool) -> Ownership:
     locks = database.locks
-    key, status, fence, pid, _, _, crashes = row
+    key, status, fence, pid, address, _, crashes = row
     announced = connection.execute(OPEN_INTENTS, (key,)).fetchall()
-    crashed = pid is not None and status == WorkflowStatus.ACTIVE.value
-    counts = {} if force else json.loads(crashes or "{}")
+    # A claim that this process gave up, but could not release, while the store was away, is not a crash.
+    is_own = pid is not None and address == locks.address and " " in address  # a number of this process
+    crashed = pid is not None and status == WorkflowStatus.ACTIVE.value and not is_own
+    counts = {} if force else parsed(crashes or "{}")
     if crashed and not force:
         if counts:  # a node that has completed since its last crash is not in a loop of crashes
             for (node,) in connection.execute(PROGRESS, {"key": key, "fence": fence}).fetchall():
@@ -263,7 +266,7 @@ def release(connection: Connection, claim: Ownership) -> None:
 
 def commit(connection: Connection, unit: Commit, clock: Clock) -> None:
     """Write one unit."""
-    claim, steps, inputs, at, status, duration, _, running, code, inner, usage = unit
+    claim, steps, inputs, at, status, duration, _, running, code, due, inner, usage = unit
     key, fence = claim.key, claim.fence
     execute = connection.execute
     if (
@@ -295,7 +298,7 @@ def commit(connection: Connection, unit: Commit, clock: Clock) -> None:
             (code.graph_hash, kept.digest, key),
         )
     if status is not None:
-        set_status(connection, key, status, duration, clock)
+        set_status(connection, key, status, duration, clock, due)
     elif duration is not None:
         connection.execute("UPDATE workflows SET duration_ms = ? WHERE key = ?", (duration, key))
 
@@ -303,7 +306,7 @@ def commit(connection: Connection, unit: Commit, clock: Clock) -> None:
 def _blame(connection: Connection, key: int, node: str) -> None:
     """Count a crash at an unknown place as one of this node, the first that runs after it."""
     (stored,) = connection.execute("SELECT crashes FROM workflows WHERE key = ?", (key,)).fetchone()
-    counts = json.loads(stored or "{}")
+    counts = parsed(stored or "{}")
     unknown = counts.pop("", 0)
     if unknown:
         counts[node] = counts.get(node, 0) + unknown
@@ -324,12 +327,17 @@ def commit_inside(connection: Connection, unit: Commit, database: Database) -> C
     return None
 
 
-def set_status(
-    connection: Connection, key: int, status: WorkflowStatus, duration: float | None, clock: Clock
+def set_status(  # noqa: PLR0917 - the columns that go with a status
+    connection: Connection,
+    key: int,
+    status: WorkflowStatus,
+    duration: float | None,
+    clock: Clock,
+    due: datetime | None = None,
 ) -> None:
     """Change the status; a workflow that completed has its crashes reset."""
     ended = micros(clock()) if status in FINISHED else None
-    changes = {"status": status.value, "ended": ended, "duration": duration, "key": key}
+    changes = {"status": status.value, "ended": ended, "duration": duration, "due": micros(due), "key": key}
     connection.execute(STATUS, changes)
     if status is WorkflowStatus.COMPLETED:
         connection.execute("DELETE FROM intents WHERE workflow = ?", (key,))
@@ -346,12 +354,17 @@ def change_status(
     connection.execute(_RAISE, (key,))
 
 
+def settle_map(connection: Connection, workflow_id: str, clock: Clock) -> None:
+    """Complete a paused map without owner whose items have completed; else note when it is due next."""
+    connection.execute(_SETTLE, {"id": workflow_id, "ended": micros(clock())})
+
+
 def set_tags(connection: Connection, workflow_id: str, changes: Mapping[str, str | None]) -> dict[str, str]:
     """Set and remove tags; return those that the workflow has then."""
     row = connection.execute(connection.dialect.tags, (workflow_id,)).fetchone()
     if row is None:
         raise unknown(workflow_id)
-    tags = changed(json.loads(row[1] or "{}"), changes)
+    tags = changed(parsed(row[1] or "{}"), changes)
     connection.execute(
         "UPDATE workflows SET tags = ? WHERE key = ?", (json.dumps(tags) if tags else None, row[0])
     )
@@ -432,6 +445,16 @@ def create(
     insert(connection, workflow_id, new, time, inputs)
 
 
+_OPEN = (
+    "EXISTS (SELECT 1 FROM workflows AS item WHERE item.parent_id = :id "
+    "AND item.status IN ('active', 'failed', 'paused', 'stopped', 'partial'))"
+)
+_SETTLE = (
+    f"UPDATE workflows SET due = (SELECT min(item.due) FROM workflows AS item WHERE item.parent_id = :id), "  # noqa: S608 - fixed names
+    f"status = CASE WHEN {_OPEN} THEN status ELSE 'completed' END, "
+    f"completed_at = CASE WHEN {_OPEN} THEN completed_at ELSE :ended END "
+    "WHERE id = :id AND status = 'paused' AND owner_pid IS NULL"
+)
 _STILL_PAUSED = (
     "UPDATE steps SET status = status WHERE workflow = ? AND superstep = ? AND node = ? AND status = 'paused'"
 )
@@ -442,12 +465,15 @@ _PARTS = (
     ("steps", "superstep, node"),
     ("intents", "superstep, node"),
     ("usage", "superstep, node, step, name"),
+    ("chunks", "node, first"),
+    ("streams", "node"),
+    ("progress", "node"),
 )
 
 # A value goes if a newer one of its name counts already at the first superstep that is kept,
 _DROP = f"UPDATE vals SET data = NULL, checksum = 0, format = '{DROPPED}', base = NULL WHERE workflow = :key"  # noqa: S608 - fixed names
 _TRIM = f"""{_DROP} AND superstep < :before AND data IS NOT NULL
-AND name NOT IN ('{PAUSE}', '{ANSWER}') AND NOT (%s)
+AND name NOT IN {APART} AND NOT (%s)
 AND (kind IN ({OTHER}, {INNER}) OR EXISTS (
     SELECT 1 FROM vals AS newer
     WHERE newer.workflow = vals.workflow AND newer.kind = vals.kind AND newer.name = vals.name

@@ -5,6 +5,7 @@ which counts the migrations applied; of two processes that open an old file at o
 the work done. A file of a newer release or of another program is refused and left as it is.
 
 workflows   one row each; `key` is never used twice, so a stale claim cannot fit a later workflow;
+            `due` is when a paused one has something to do: a deadline has passed, or a timer is due;
             `scrambled` says that indexes do not grow with supersteps, which runners never let happen
 structures  graph and node hashes by content, shared by the items of a map and by forks
 steps       one row per (workflow, superstep, node)
@@ -20,6 +21,9 @@ tallies     how many workflows without parent there are by status and graph, so 
 lengths     of long workflows, how many steps they have before superstep `counted`
 usage       amounts that nodes recorded, by superstep, node and inner step ('' for the node itself)
 identity    one random id, which the values and steps of an encrypted store are bound to
+streams     of nodes that stream: the next offset, the first that is kept, bytes, and until when they are kept
+chunks      batches of chunks by the offset of the first; one without data marks that a new stream begins
+progress    how far running nodes are
 """
 
 from __future__ import annotations
@@ -46,7 +50,9 @@ _FIRST = (
         parent_id TEXT, parent_superstep INTEGER, node_name TEXT, visit INTEGER NOT NULL, item INTEGER,
         fingerprint TEXT, forked_from TEXT, forked_at INTEGER, tags TEXT,
         created_at INTEGER NOT NULL, completed_at INTEGER, duration_ms REAL, scrambled INTEGER DEFAULT 0,
-        fence INTEGER NOT NULL, owner_pid INTEGER, owner_host TEXT, owner_since INTEGER, crashes TEXT)""",
+        fence INTEGER NOT NULL, owner_pid INTEGER, owner_host TEXT, owner_since INTEGER, crashes TEXT,
+        due INTEGER)""",
+    "CREATE INDEX workflows_by_due ON workflows (due) WHERE due IS NOT NULL",
     "CREATE INDEX workflows_by_parent ON workflows (parent_id)",
     "CREATE INDEX workflows_by_status ON workflows (parent_id, status)",
     "CREATE INDEX workflows_by_graph ON workflows (parent_id, graph_name)",
@@ -96,6 +102,16 @@ _FIRST = (
         workflow INTEGER NOT NULL, superstep INTEGER NOT NULL, node TEXT NOT NULL, step TEXT NOT NULL,
         name TEXT NOT NULL, amount REAL NOT NULL,
         PRIMARY KEY (workflow, superstep, node, step, name)) WITHOUT ROWID""",
+    """CREATE TABLE streams (
+        workflow INTEGER NOT NULL, node TEXT NOT NULL, next INTEGER NOT NULL, kept INTEGER NOT NULL,
+        size INTEGER NOT NULL, until INTEGER, PRIMARY KEY (workflow, node)) WITHOUT ROWID""",
+    "CREATE INDEX streams_by_end ON streams (until) WHERE until IS NOT NULL",
+    """CREATE TABLE chunks (
+        workflow INTEGER NOT NULL, node TEXT NOT NULL, first INTEGER NOT NULL, count INTEGER NOT NULL,
+        format TEXT NOT NULL, checksum INTEGER NOT NULL, data BLOB, PRIMARY KEY (workflow, node, first))""",
+    """CREATE TABLE progress (
+        workflow INTEGER NOT NULL, node TEXT NOT NULL, done REAL NOT NULL, total REAL, text TEXT NOT NULL,
+        at INTEGER NOT NULL, PRIMARY KEY (workflow, node)) WITHOUT ROWID""",
 )
 
 

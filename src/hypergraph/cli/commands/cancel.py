@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypergraph.checkpointers import Checkpointer, Workflow, WorkflowStatus
 from hypergraph.checkpointers.records import NewWorkflow
 from hypergraph.cli.call import Call, Reply
-from hypergraph.cli.output import quoted
+from hypergraph.cli.output import suggested
 from hypergraph.cli.stores import WF, asked
 from hypergraph.display import jsonable, plural
 from hypergraph.views.problems import REFUSED, Problem
@@ -25,7 +25,7 @@ def cancel(call: Call) -> Reply:
     ids = [_stop(store, each) for each in _open_runs(store, found)]
     document: Cancelled = {"schema": "hypergraph.cancelled/1", "ids": jsonable(ids)}
     header = [f"Cancelled {workflow_id}", plural(len(ids), "run"), "no further step is stored"]
-    return Reply(document, tuple, header, [quoted("hypergraph", "show", workflow_id)])
+    return Reply(document, tuple, header, [suggested("show", workflow_id)])
 
 
 def _open_runs(store: Checkpointer, found: Workflow) -> list[Workflow]:

@@ -6,7 +6,7 @@ from hypergraph.checkpointers import copy_store
 from hypergraph.checkpointers.records import is_taken
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
-from hypergraph.cli.output import quoted
+from hypergraph.cli.output import quoted, suggested
 from hypergraph.display import Table, jsonable, plural
 from hypergraph.exceptions import CheckpointError
 from hypergraph.views.address import is_server, without_password
@@ -54,7 +54,7 @@ def db_check(call: Call) -> Reply:
     )
     verdict = "damaged" if found["items"] else "no damage"
     header = [f"Database: {found['path']}", verdict, *counts, plural(found["artifacts"], "artifact")]
-    next_command = [quoted("hypergraph", "backup", "FILE")] if found["items"] else []
+    next_command = [suggested("backup", "FILE")] if found["items"] else []
     return Reply(
         found, lambda: [table] if found["items"] else [], header, next_command, 3 if found["items"] else 0
     )
@@ -72,7 +72,7 @@ def db_recover(call: Call) -> Reply:
     }
     outcome = "recovered" if recovered else "nothing was left half written"
     header = [f"Database: {store.backend.location}", outcome]
-    return Reply(document, tuple, header, [quoted("hypergraph", "db", "check")])
+    return Reply(document, tuple, header, [suggested("db", "check")])
 
 
 def db_migrate(call: Call) -> Reply:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
-from hypergraph.cli.output import quoted, status
+from hypergraph.cli.output import status, suggested
 from hypergraph.cli.stores import WF, answer
 from hypergraph.cli.tables import ROWS, brief_text, decision, made_by, step_status
 from hypergraph.display import Block, Table, execution_time, plural
@@ -51,9 +51,9 @@ def diff(call: Call) -> Reply:
 def _next(view: DiffView) -> list[str]:
     first, wf = view["first"], view["b"]["id"]
     step = first["b"] if first is not None else None
-    found = [quoted("hypergraph", "step", wf, step["index"])] if step is not None else []
+    found = [suggested("step", wf, step["index"])] if step is not None else []
     made = [item["name"] for item in view["items"] if item["made_by"] is not None]
-    return [*found, *([quoted("hypergraph", "why", wf, made[0])] if made else [])]
+    return [*found, *([suggested("why", wf, made[0])] if made else [])]
 
 
 def _difference(view: DiffView) -> Iterator[Block]:
@@ -124,9 +124,9 @@ def _changes(view: ChangesView) -> Reply:
             yield _values(view["items"], view["left_out"], ("Before", "After"))
 
     made = [item["name"] for item in view["items"] if item["made_by"] is not None]
-    found = [quoted("hypergraph", "why", view["workflow"], made[0], "--at", second)] if made else []
+    found = [suggested("why", view["workflow"], made[0], options=["--at", second])] if made else []
     return Reply(
-        view, blocks, header, [*found, quoted("hypergraph", "state", view["workflow"], "--at", second)]
+        view, blocks, header, [*found, suggested("state", view["workflow"], options=["--at", second])]
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
-from hypergraph.cli.output import quoted, when
+from hypergraph.cli.output import suggested, when
 from hypergraph.cli.stores import opened
 from hypergraph.cli.tables import typed
 from hypergraph.display import Table, plural
@@ -50,4 +50,4 @@ def _table(page: ErrorPage) -> Table:
 def _next(page: ErrorPage) -> list[str]:
     if not page["items"]:
         return ["hypergraph ls"]
-    return [quoted("hypergraph", "show", page["items"][0]["workflows"][0])]
+    return [suggested("show", page["items"][0]["workflows"][0])]

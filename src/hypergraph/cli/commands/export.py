@@ -8,12 +8,12 @@ from collections.abc import Iterable
 
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
-from hypergraph.cli.output import quoted
+from hypergraph.cli.output import quoted, write_file
 from hypergraph.cli.stores import WF, asked
 from hypergraph.display import escape_json, jsonable
 from hypergraph.ui.export import page
 from hypergraph.views.export import exported
-from hypergraph.views.problems import REFUSED, STORE, USAGE, Problem
+from hypergraph.views.problems import USAGE, Problem
 from hypergraph.views.writes import Written
 
 FORMATS = ("html", "json", "jsonl")
@@ -68,17 +68,9 @@ def _ending(path: str) -> str:
 
 
 def _write(path: str, pieces: Iterable[bytes], overwrite: bool) -> int:
-    """Write the pieces to a file that only its owner can read, and return the number of bytes."""
+    """Write the pieces to a file or to standard output, and return the number of bytes."""
     if path == "-":
         return sum(map(sys.stdout.buffer.write, pieces))
-    flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if overwrite else os.O_EXCL)
-    content = list(pieces)  # a failed export leaves no file
-    try:
-        with open(os.open(path, flags, 0o600), "wb") as file:
-            return sum(map(file.write, content))
-    except FileExistsError:
-        raise Problem(
-            REFUSED, f"{path} already exists", "Choose another name, or overwrite it with --force"
-        ) from None
-    except OSError as error:
-        raise Problem(STORE, f"Cannot write {path}: {error.strerror}") from None
+    content = b"".join(pieces)  # a failed export leaves no file
+    write_file(path, content, overwrite=overwrite)
+    return len(content)

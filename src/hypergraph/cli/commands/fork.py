@@ -10,7 +10,7 @@ from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.execution import PROGRESS, RUN_OPTIONS, Order, options_of, outcome, reply_to
 from hypergraph.cli.inputs import PAIRS, VALUES, given_values
-from hypergraph.cli.output import quoted
+from hypergraph.cli.output import suggested
 from hypergraph.cli.stores import APP, WF, asked
 from hypergraph.cli.targets import TARGET, graph_at, target_of
 from hypergraph.display import plural
@@ -85,13 +85,13 @@ def _only_created(store: Checkpointer, point: tuple[str, int | None], new: str) 
         document,
         tuple,
         header,
-        [quoted("hypergraph", "show", new), quoted("hypergraph", "resume", new) + ("" if app else " TARGET")],
+        [suggested("show", new), suggested("resume", new) + ("" if app else " TARGET")],
     )
 
 
 def _check_point(store: Checkpointer, origin: str, at: int | None) -> None:
     if at is not None and not store.steps(origin, after=(at - 1, _FAR), limit=1, values=False):
-        hint = f"To list its supersteps: {quoted('hypergraph', 'steps', origin)}"
+        hint = f"To list its supersteps: {suggested('steps', origin)}"
         raise Problem(NOT_FOUND, f"Superstep {at} of workflow {origin!r} not found", hint)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
-from hypergraph.cli.output import as_json, quoted, status
+from hypergraph.cli.output import as_json, status, suggested, write_file
 from hypergraph.cli.stores import WF, answer
 from hypergraph.cli.targets import graph_at
 from hypergraph.display import Block, Table, as_text, execution_time, plural
@@ -19,7 +19,7 @@ from hypergraph.graph.structure import structure_of
 from hypergraph.node_kinds import NODE_KINDS
 from hypergraph.views.graph import OVERLAYS, GraphView, graph_view
 from hypergraph.views.graph import graph as drawn
-from hypergraph.views.problems import NOT_FOUND, REFUSED, STORE, USAGE, Problem
+from hypergraph.views.problems import NOT_FOUND, STORE, Problem
 
 FORMATS = ("text", "svg", "mermaid", "html", "json")
 _ENDINGS = {".svg": "svg", ".mmd": "mermaid", ".html": "html", ".htm": "html", ".json": "json"}
@@ -49,11 +49,8 @@ def graph(call: Call) -> Reply:
     if given.json or given.jsonl:
         return Reply(view)
     if given.output:
-        _write(
-            Path(given.output),
-            as_text(header, *_blocks(view)) if chosen == "text" else _text(view, chosen),
-            given.force,
-        )
+        text = as_text(header, *_blocks(view)) if chosen == "text" else _text(view, chosen)
+        write_file(given.output, f"{text}\n".encode(), overwrite=given.force)
         return Reply(view, tuple, [f"Wrote {given.output} as {chosen}"])
     if chosen != "text":
         print(_text(view, chosen))
@@ -84,24 +81,13 @@ def _text(view: GraphView, chosen: str) -> str:
     return page(view["svg"] or "", view["name"] or "graph")
 
 
-def _write(path: Path, text: str, overwrite: bool) -> None:
-    try:
-        with path.open("w" if overwrite else "x", encoding="utf-8") as file:
-            file.write(text + "\n")
-    except FileExistsError:
-        hint = "Choose another name, or overwrite it with --force"
-        raise Problem(REFUSED, f"{path} already exists", hint) from None
-    except OSError as error:
-        raise Problem(USAGE, f"Cannot write {path}: {error.strerror or error}") from error
-
-
 def _further(view: GraphView) -> list[str]:
     if view["workflow"] is None:
         return []
     nested = any(node.get("kind") == "graph" for node in view["structure"].get("nodes", ()))
     more = ["--depth", view["depth"] + 1] if nested and view["depth"] == 0 else []
     wf = view["workflow"]
-    return [quoted("hypergraph", "graph", wf, *more, "-o", "graph.svg"), quoted("hypergraph", "show", wf)]
+    return [suggested("graph", wf, options=[*more, "-o", "graph.svg"]), suggested("show", wf)]
 
 
 def _blocks(view: GraphView) -> Iterator[Block]:

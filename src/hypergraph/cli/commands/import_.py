@@ -6,7 +6,7 @@ import sys
 
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
-from hypergraph.cli.output import quoted
+from hypergraph.cli.output import suggested
 from hypergraph.display import plural
 from hypergraph.views.export import imported
 from hypergraph.views.problems import USAGE, Problem
@@ -27,7 +27,7 @@ def import_(call: Call) -> Reply:
     document = imported(store, content, name=getattr(given, "as"), allow_pickle=given.allow_pickle)
     root, *below = document["ids"]
     header = [f"Imported {root}", *([f"and {plural(len(below), 'run')} below it"] if below else [])]
-    return Reply(document, tuple, header, [quoted("hypergraph", "show", root)])
+    return Reply(document, tuple, header, [suggested("show", root)])
 
 
 def _read(path: str) -> bytes:

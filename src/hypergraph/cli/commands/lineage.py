@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hypergraph.cli.call import Call, Reply
-from hypergraph.cli.output import duration, quoted, status, tree_of
+from hypergraph.cli.output import duration, status, suggested, tree_of
 from hypergraph.cli.stores import WF, answer
 from hypergraph.display import Block, plural
 from hypergraph.views.lineage import LineageView, Relative
@@ -26,8 +26,8 @@ def lineage(call: Call) -> Reply:
 
 def _next(view: LineageView) -> list[str]:
     forks = [item for item in view["items"] if item["relation"] == "fork"]
-    found = [quoted("hypergraph", "diff", forks[0]["of"], forks[0]["id"])] if forks else []
-    return [quoted("hypergraph", "show", view["workflow"]), *found]
+    found = [suggested("diff", forks[0]["of"], forks[0]["id"])] if forks else []
+    return [suggested("show", view["workflow"]), *found]
 
 
 def _tree(view: LineageView) -> Iterator[Block]:

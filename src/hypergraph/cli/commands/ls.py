@@ -7,7 +7,7 @@ from typing import cast
 from hypergraph.checkpointers.query import FILTERS
 from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
-from hypergraph.cli.output import duration, quoted, status, when
+from hypergraph.cli.output import duration, status, suggested, when
 from hypergraph.cli.registry import module_of
 from hypergraph.display import Table, plural
 from hypergraph.views.workflows import WorkflowPage, workflows
@@ -59,7 +59,7 @@ def ls_table(page: WorkflowPage) -> Table:
     more = f"... and {plural(left_out, 'more workflow')}" if left_out > 0 else ""
     table = Table(("ID", "Status", "Graph", "Steps", "Duration", "Created"), rows, more)
     used = [item["usage"] for item in page["items"]]
-    return module_of("ls_store").with_usage(table, used) if any(used) else table
+    return module_of("ls_store").usage_columns(table, used) if any(used) else table
 
 
 def _next(page: WorkflowPage) -> list[str]:
@@ -68,6 +68,6 @@ def _next(page: WorkflowPage) -> list[str]:
     first = page["items"][0]["id"]
     more = page["next_cursor"]
     return [
-        quoted("hypergraph", "show", first),
-        *([quoted("hypergraph", "ls", "--cursor", more)] if more else []),
+        suggested("show", first),
+        *([suggested("ls", options=["--cursor", more])] if more else []),
     ]

@@ -5,14 +5,15 @@ A store takes longer to import than a list takes to print, so `ls` imports this 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import groupby
 
 from hypergraph.checkpointers.query import FILTERS
 from hypergraph.cli.call import Call, Reply
-from hypergraph.cli.output import quoted, when
+from hypergraph.cli.output import suggested, when
 from hypergraph.cli.stores import opened
 from hypergraph.display import Table, plural
-from hypergraph.runs.log import with_usage as with_usage  # for `ls`
+from hypergraph.runs.log import with_usage
 from hypergraph.views.problems import USAGE, Problem
 from hypergraph.views.search import SearchPage
 from hypergraph.views.search import search as steps_that_mention
@@ -38,6 +39,11 @@ def by_amount(call: Call, filters: dict[str, object]) -> WorkflowPage:
     if given.cursor:
         raise Problem(USAGE, "--sort cannot be combined with --cursor", "Ask for more with --limit")
     return by_usage(opened(call), given.sort, limit=given.limit or None, **filters)
+
+
+def usage_columns(table: Table, used: Sequence[dict[str, float]]) -> Table:
+    """Return a table of workflows with a column for each amount that one of them has recorded."""
+    return with_usage(table, used)
 
 
 def search(call: Call) -> Reply:
@@ -70,5 +76,5 @@ def _next(page: SearchPage) -> list[str]:
         return ["hypergraph ls"]
     first = page["items"][0]
     more = page["next_cursor"]
-    again = [quoted("hypergraph", "ls", "--search", page["text"], "--cursor", more)] if more else []
-    return [quoted("hypergraph", "step", first["workflow"], first["index"]), *again]
+    again = [suggested("ls", options=["--search", page["text"], "--cursor", more])] if more else []
+    return [suggested("step", first["workflow"], first["index"]), *again]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
-from hypergraph.cli.output import quoted
+from hypergraph.cli.output import suggested
 from hypergraph.cli.stores import YES, confirm_deletion, opened
 from hypergraph.cli.tables import ROWS
 from hypergraph.display import Table, jsonable, plural
@@ -40,7 +40,7 @@ def prune(call: Call) -> Reply:
     verb = "Would delete" if given.dry_run else "Deleted"
     same = ("--keep-failed",) if given.keep_failed else ()
     again = (
-        [quoted("hypergraph", "prune", "--older-than", given.older_than, *same)]
+        [suggested("prune", options=["--older-than", given.older_than, *same])]
         if given.dry_run and ids
         else []
     )

@@ -8,7 +8,7 @@ from hypergraph.checkpointers import Checkpointer, StepStatus
 from hypergraph.checkpointers.overview import Overview
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
-from hypergraph.cli.output import duration, quoted, status, when
+from hypergraph.cli.output import duration, quoted, status, suggested, when
 from hypergraph.cli.stores import APP, WF, answer
 from hypergraph.cli.tables import (
     ROWS,
@@ -132,17 +132,17 @@ def _facts(found: WorkflowDetail) -> list[str]:
 def _next(found: WorkflowDetail) -> list[str]:
     error, wf = found["first_error"], found["id"]
     if error is not None and found["status"] in ("failed", "partial"):
-        first = quoted("hypergraph", "step", error["workflow"], error["index"])
-        return [first, quoted("hypergraph", "state", error["workflow"])]
+        first = suggested("step", error["workflow"], error["index"])
+        return [first, suggested("state", error["workflow"])]
     if found["pause"] is not None:
-        return [f"{quoted('hypergraph', 'answer', wf)} {_keys(found['pause'])}", _resume(found)]
+        return [f"{suggested('answer', wf)} {_keys(found['pause'])}", _resume(found)]
     if found["children"]["is_map"] and found["children"]["items"]:
-        return [quoted("hypergraph", "show", found["children"]["items"][0]["id"])]
+        return [suggested("show", found["children"]["items"][0]["id"])]
     if found["questions"]:
         return [_resume(found)]
     if found["alive"] is False:
-        return [_resume(found), quoted("hypergraph", "state", wf)]
-    return [quoted("hypergraph", "state", wf), quoted("hypergraph", "steps", wf, "--values")]
+        return [_resume(found), suggested("state", wf)]
+    return [suggested("state", wf), suggested("steps", wf, options=["--values"])]
 
 
 def _keys(pause: PauseView) -> str:
@@ -151,7 +151,7 @@ def _keys(pause: PauseView) -> str:
 
 def _resume(found: WorkflowDetail) -> str:
     """Return the command that resumes a workflow; the graph is named unless the workflow remembers it."""
-    return quoted("hypergraph", "resume", found["id"]) + ("" if APP in found["tags"] else " MODULE:GRAPH")
+    return suggested("resume", found["id"]) + ("" if APP in found["tags"] else " MODULE:GRAPH")
 
 
 def _tree(found: TreeView) -> Reply:
@@ -167,7 +167,7 @@ def _tree(found: TreeView) -> Reply:
 
     deepest = found["items"][-1]["id"]
     header = [f"Workflow: {found['workflow']}", plural(len(found["items"]), "run")]
-    return Reply(found, blocks, header, [quoted("hypergraph", "show", deepest)])
+    return Reply(found, blocks, header, [suggested("show", deepest)])
 
 
 def _failures(found: FailurePage) -> Reply:
@@ -178,5 +178,5 @@ def _failures(found: FailurePage) -> Reply:
 
     header = [f"Workflow: {found['workflow']}", plural(len(found["items"]), "error")]
     first = found["items"][0] if found["items"] else None
-    following = [quoted("hypergraph", "step", first["workflow"], first["index"])] if first else []
+    following = [suggested("step", first["workflow"], first["index"])] if first else []
     return Reply(found, blocks, header, following)

@@ -8,7 +8,7 @@ from typing import Any
 
 from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
-from hypergraph.cli.output import as_json, quoted
+from hypergraph.cli.output import as_json, suggested, write_file
 from hypergraph.cli.stores import WF, answer, asked
 from hypergraph.cli.tables import ROWS, parts_table, state_table
 from hypergraph.display import Block, jsonable, plural
@@ -85,10 +85,10 @@ def _list(found: StateView) -> Iterator[Block]:
 
 def _after_list(found: StateView) -> list[str]:
     if not found["items"]:
-        return [quoted("hypergraph", "show", found["workflow"])]
+        return [suggested("show", found["workflow"])]
     at = ["--at", found["at"]] if found["at"] is not None else []
     last = found["items"][-1]["name"]
-    return [quoted("hypergraph", "state", found["workflow"], *at, "--key", last)]
+    return [suggested("state", found["workflow"], options=[*at, "--key", last])]
 
 
 def _value_header(seen: ValueView, key: str) -> list[str]:
@@ -121,18 +121,18 @@ def _following(seen: ValueView) -> int | None:
 
 
 def _after_value(seen: ValueView, wf: str, key: str, at: int | None) -> list[str]:
-    asked_for: list[Any] = ["hypergraph", "state", wf, "--key", key]
+    asked_for: list[Any] = ["--key", key]
     asked_for += ["--at", at] if at is not None else []
     following, begin = [], _following(seen)
     if begin is not None:
         path = ["--path", seen["path"]] if seen["path"] else []
         more = ["--offset", begin] if seen["items"] else ["--limit", seen["size"]]
-        following.append(quoted(*asked_for, *path, *more))
+        following.append(suggested("state", wf, options=[*asked_for, *path, *more]))
     inside = next((part["path"] for part in seen["items"] if _is_large(part)), None)
     if inside is not None:
-        following.append(quoted(*asked_for, "--path", inside))
+        following.append(suggested("state", wf, options=[*asked_for, "--path", inside]))
     if not following:
-        following.append(quoted("hypergraph", "why", wf, key))
+        following.append(suggested("why", wf, key))
     return following
 
 
@@ -151,16 +151,7 @@ def _write(value: Any, path: str, overwrite: bool) -> Reply:
         if whole["problem"] is not None and whole["value"] is None:
             raise Problem(REFUSED, f"Cannot read the value: {whole['problem']}")
         data = (as_json(whole["value"], indent=2) + "\n").encode()
-    try:
-        how = os.O_TRUNC if overwrite else os.O_EXCL
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | how, 0o600), "wb") as file:
-            file.write(data)
-    except FileExistsError:
-        raise Problem(
-            REFUSED, f"{path} already exists", "Choose another name, or overwrite it with --force"
-        ) from None
-    except OSError as error:
-        raise Problem(USAGE, f"Cannot write {path}: {error.strerror}") from error
+    write_file(path, data, overwrite=overwrite)
     done: SavedValue = {
         "schema": "hypergraph.saved-value/1",
         "file": jsonable(os.path.abspath(path)),

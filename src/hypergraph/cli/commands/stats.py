@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
-from hypergraph.cli.output import duration, quoted
+from hypergraph.cli.output import duration, suggested
 from hypergraph.cli.stores import opened
 from hypergraph.cli.tables import ROWS
 from hypergraph.display import Table, execution_time, plural
@@ -26,7 +26,7 @@ def stats(call: Call) -> Reply:
     header = [f"Nodes ({len(view['items'])} total)", *filter(None, (given.graph, given.node))]
     header += [f"since {view['since']}"] if view["since"] else []
     slow = view["items"][0]["node"] if view["items"] else None
-    found = [] if slow is None else [quoted("hypergraph", "ls", "--where", f"node:{slow} duration > 1s")]
+    found = [] if slow is None else [suggested("ls", options=["--where", f"node:{slow} duration > 1s"])]
     return Reply(view, lambda: [_stats_table(view)] if view["items"] else [], header, found)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
-from hypergraph.cli.output import quoted
+from hypergraph.cli.output import suggested
 from hypergraph.cli.stores import WF, answer
 from hypergraph.cli.tables import ROWS, step_table
 from hypergraph.display import Block, plural
@@ -50,11 +50,11 @@ def _header(page: StepPage) -> list[str]:
 def _next(page: StepPage, call: Call) -> list[str]:
     wf = page["workflow"]
     if not page["items"]:
-        return [quoted("hypergraph", "show", wf)]
+        return [suggested("show", wf)]
     failed = [row["index"] for row in page["items"] if row["status"] == "failed"]
-    following = [quoted("hypergraph", "step", wf, (failed or [page["items"][0]["index"]])[0])]
+    following = [suggested("step", wf, (failed or [page["items"][0]["index"]])[0])]
     if page["next_cursor"]:
-        following.append(quoted("hypergraph", "steps", wf, *_again(call), "--cursor", page["next_cursor"]))
+        following.append(suggested("steps", wf, options=[*_again(call), "--cursor", page["next_cursor"]]))
     return following
 
 

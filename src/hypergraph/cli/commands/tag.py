@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.inputs import pair_of
-from hypergraph.cli.output import quoted
+from hypergraph.cli.output import suggested
 from hypergraph.cli.stores import WF, asked
 from hypergraph.display import Table, jsonable, plural
 from hypergraph.views.problems import USAGE, Problem
@@ -29,5 +29,5 @@ def tag(call: Call) -> Reply:
     table = Table(("Tag", "Value"), sorted(tags.items()))
     header = [f"Workflow: {workflow_id}", plural(len(tags), "tag")]
     first = next(iter(sorted(tags.items())), None)
-    found = [quoted("hypergraph", "ls", "--tag", "=".join(first))] if first else []
+    found = [suggested("ls", options=["--tag", "=".join(first)])] if first else []
     return Reply(document, lambda: [table] if tags else [], header, found)

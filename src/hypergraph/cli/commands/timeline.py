@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
-from hypergraph.cli.output import duration, quoted, status
+from hypergraph.cli.output import duration, status, suggested
 from hypergraph.cli.stores import WF, answer
 from hypergraph.cli.tables import ROWS
 from hypergraph.display import Block, Table, columns, escape, execution_time, plural
@@ -170,13 +170,13 @@ def _is_map(view: TimelineView) -> bool:
 
 def _next(view: TimelineView) -> list[str]:
     more = view["next_cursor"]
-    found = [quoted("hypergraph", "timeline", view["workflow"], "--cursor", more)] if more else []
+    found = [suggested("timeline", view["workflow"], options=["--cursor", more])] if more else []
     slow = max((row for row in view["items"] if row["depth"] == 0), key=_time, default=None)
     if slow is None:
-        return [quoted("hypergraph", "show", view["workflow"])]
+        return [suggested("show", view["workflow"])]
     if slow["child"] is not None:
-        return [quoted("hypergraph", "timeline", slow["child"]), *found]
-    return [quoted("hypergraph", "step", view["workflow"], slow["index"]), *found]
+        return [suggested("timeline", slow["child"]), *found]
+    return [suggested("step", view["workflow"], slow["index"]), *found]
 
 
 def _time(row: TimelineRow) -> float:

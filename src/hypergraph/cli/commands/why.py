@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
-from hypergraph.cli.output import Branch, quoted, tree_lines
+from hypergraph.cli.output import Branch, suggested, tree_lines
 from hypergraph.cli.stores import WF, answer
 from hypergraph.cli.tables import brief_text, made_by
 from hypergraph.display import Block, plural
@@ -33,10 +33,10 @@ def why(call: Call) -> Reply:
 def _further(view: WhyView) -> list[str]:
     first = view["items"][0]
     if first["made_by"] is None:
-        return [quoted("hypergraph", "state", view["workflow"])]
-    found = [quoted("hypergraph", "step", view["workflow"], first["made_by"]["index"])]
+        return [suggested("state", view["workflow"])]
+    found = [suggested("step", view["workflow"], first["made_by"]["index"])]
     if first["child"] is not None:
-        found.append(quoted("hypergraph", "show", first["child"]))
+        found.append(suggested("show", first["child"]))
     return found
 
 
