@@ -23,9 +23,9 @@ from pathlib import Path
 TESTS = Path(__file__).resolve().parent
 sys.path[:0] = [str(TESTS.parent / "src"), str(TESTS)]
 
-from support.dbos_cluster import TestCluster, WorkerProcess
-from support.dbos_graphs import NODES
-from support.postgres import psycopg, server
+from support.dbos_cluster import TestCluster, WorkerProcess  # noqa: E402 - found by the path above
+from support.dbos_graphs import NODES  # noqa: E402 - as above
+from support.postgres import psycopg, server  # noqa: E402 - as above
 
 SECONDS = "0.05"  # for which a body works
 TWICE_AT_ONCE = """
@@ -103,7 +103,9 @@ class Chaos:
 
     def _cut(self) -> None:
         """End nearly all sessions at once."""
-        find = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        find = (
+            "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
         for (pid,) in self.cluster.all(find):
             if self._random.random() < 0.9:
                 self.cluster.all("SELECT pg_terminate_backend(%s)", pid)

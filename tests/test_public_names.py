@@ -26,9 +26,8 @@ ERRORS = [
     *("HypergraphError", "GraphConfigError", "GraphWarning", "RenameError", "MissingInputError"),
     "IncompatibleRunnerError",
     *("InfiniteLoopError", "MaxIterationsError", "NodeError", "PanicError", "CancellationError"),
-    *("RunTimeoutError", "NodeTimeoutError", "BudgetExceededError", "MissingServiceError", "StepUsageError"),
-    "TransactionError",
-    *("InvalidAnswerError", "QuestionExpiredError"),
+    *("RunTimeoutError", "NodeTimeoutError", "InvalidAnswerError", "QuestionExpiredError"),
+    *("BudgetExceededError", "MissingServiceError", "StepUsageError", "TransactionError"),
 ]
 EVENTS = [
     *("BaseEvent", "Event", "RunStartEvent", "RunEndEvent", "SuperstepStartEvent", "NodeStartEvent"),

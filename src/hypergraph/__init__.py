@@ -91,8 +91,8 @@ _NAMES = {
     "exceptions": (
         "HypergraphError GraphConfigError GraphWarning RenameError MissingInputError IncompatibleRunnerError "
         "InfiniteLoopError MaxIterationsError NodeError PanicError CancellationError "
-        "RunTimeoutError NodeTimeoutError BudgetExceededError MissingServiceError StepUsageError "
-        "TransactionError InvalidAnswerError QuestionExpiredError"
+        "RunTimeoutError NodeTimeoutError InvalidAnswerError QuestionExpiredError BudgetExceededError "
+        "MissingServiceError StepUsageError TransactionError"
     ),
     "events": (
         "BaseEvent Event RunStartEvent RunEndEvent SuperstepStartEvent NodeStartEvent "
@@ -159,12 +159,12 @@ __all__ = [
     "CancellationError",
     "RunTimeoutError",
     "NodeTimeoutError",
+    "InvalidAnswerError",
+    "QuestionExpiredError",
     "BudgetExceededError",
     "MissingServiceError",
     "StepUsageError",
     "TransactionError",
-    "InvalidAnswerError",
-    "QuestionExpiredError",
     # events
     "BaseEvent",
     "Event",

@@ -110,20 +110,6 @@ class MissingInputError(HypergraphError):
         self.provided = list(provided)  # names of provided inputs
 
 
-class MissingServiceError(HypergraphError, LookupError):
-    """A node asks for a service that was not given; pass it to run() or to the runner."""
-
-    def __init__(self, node_name: str, name: str, known: tuple[str, ...] = ()) -> None:
-        listed = f"Given are: {', '.join(known)}." if known else "None are given."
-        super().__init__(
-            f"Node {node_name!r} asks for the service {name!r}. {listed} "
-            f"How to fix: runner.run(..., services={{{name!r}: ...}})."
-        )
-        self.node_name = node_name  # the node
-        self.name = name  # what it asks for
-        self.known = known  # the names that are given
-
-
 class InvalidAnswerError(HypergraphError, ValueError):
     """An answer does not fit the type that its question asks for; nothing was written."""
 
@@ -142,6 +128,20 @@ class QuestionExpiredError(HypergraphError):
         super().__init__(message)
         self.node_name = node_name  # the node that asks
         self.due = due  # when the deadline was
+
+
+class MissingServiceError(HypergraphError, LookupError):
+    """A node asks for a service that was not given; pass it to run() or to the runner."""
+
+    def __init__(self, node_name: str, name: str, known: tuple[str, ...] = ()) -> None:
+        listed = f"Given are: {', '.join(known)}." if known else "None are given."
+        super().__init__(
+            f"Node {node_name!r} asks for the service {name!r}. {listed} "
+            f"How to fix: runner.run(..., services={{{name!r}: ...}})."
+        )
+        self.node_name = node_name  # the node
+        self.name = name  # what it asks for
+        self.known = known  # the names that are given
 
 
 class IncompatibleRunnerError(HypergraphError):

@@ -193,9 +193,7 @@ def remembered(net: Net, ever: Iterable[str]) -> set[str]:
     return (lists | accumulators | set(ever)) - {x for p in net.parts if p.kind == "ask" for x in p.outputs}
 
 
-def standing_still(
-    net: Net, run: Interpreter, anew: set[str], latest: dict[str, tuple[str, Any]]
-) -> Net:
+def standing_still(net: Net, run: Interpreter, anew: set[str], latest: dict[str, tuple[str, Any]]) -> Net:
     """The graph of a turn: what the news cannot reach is not called, but stands there with what it made.
 
     A node outside becomes one without inputs that makes its last values, a gate one that decides as it did.

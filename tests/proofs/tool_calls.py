@@ -83,9 +83,7 @@ def program(folder: Path, manner: Manner, victim: int | None) -> int:
             die("after it returned", number)
         return total
 
-    forced = (
-        manner.durability == "async"
-    )  # what the writer has not written yet is lost
+    forced = manner.durability == "async"  # what the writer has not written yet is lost
     fault_points.hook = hook
     with store_at(folder / "w.db", policy=CheckpointPolicy(durability=manner.durability)) as store:
         if manner.runner == "sync":

@@ -1,9 +1,10 @@
 """Runs that wait for people and for time, and nodes that others listen to, while processes are killed.
 
-Answers: a map with a question for each item is answered in random order by four processes at a time, which are
-killed and started again, and then run by processes that are killed: no answer is lost, none is used twice, and
-none of another type is written. Timers: each fires once, not early, and at full size within a second. Streams:
-a reader that is cut off again and again gets every offset once, and is told when the node is called again.
+Answers: a map with a question for each item is answered in random order by four processes at a time, which
+are killed and started again, and then run by processes that are killed: no answer is lost, none is used
+twice, and none of another type is written. Timers: each fires once, not early, and at full size within a
+second. Streams: a reader that is cut off again and again gets every offset once, and is told when the node
+is called again.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ def until_done(make: Callable[[], Helper], dice: random.Random, *, kills: int, l
 
 
 def prove_answers(outcome: Outcome, file: Path, items: int, dice: random.Random) -> None:
-    """Answer every item of a map, by people who are killed; then run the map, in processes that are killed."""
+    """Answer every item of a map in processes that are killed; then run the map in such processes."""
     store = SqliteCheckpointer(file)
     SyncRunner(checkpointer=store).map(asking, topic=list(range(items)), map_over="topic", workflow_id="m")
     store.close()

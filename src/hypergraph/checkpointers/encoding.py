@@ -235,7 +235,7 @@ class Encoding:
                 payloads.append(self._error(place, record.error_attributes))
         return EncodedStep(record, payloads, self.seal(record) if self.chain.encrypts else None)
 
-    def payload(  # noqa: PLR0912 - the way of every value
+    def payload(
         self,
         name: str,
         version: int,
@@ -258,9 +258,8 @@ class Encoding:
                 base, tag, value = value.begin, tag + value.mark, value.items
             if raw is None:
                 if self.redact is not None and name not in APART and name != STREAM:
-                    given, value = value, self.redact(place.node, name, value)
-                    if place.node is None and value is not given:  # an input: a later call compares it
-                        tag += f"{_PRINT}{mark}" if (mark := self.fingerprint(name, given)) else ""
+                    value, mark = self._redacted(self.redact, name, value, place)
+                    tag += mark
                 try:
                     raw = serializer.serialize(value)
                 except UnknownClassError as error:
@@ -295,6 +294,12 @@ class Encoding:
         payload = Payload(name, version, written, crc32(data), data, place.superstep, place.idx, base)
         is_small = place.artifact is None and len(data) <= self.threshold
         return payload if is_small else self._placed(payload, place)
+
+    def _redacted(self, redact: Redact, name: str, value: Any, place: Place) -> tuple[Any, str]:
+        """Return what is stored of a value, and of a changed input the mark that later calls compare."""
+        kept = redact(place.node, name, value)
+        mark = self.fingerprint(name, value) if place.node is None and kept is not value else ""
+        return kept, f"{_PRINT}{mark}" if mark else ""
 
     def _for_comparison(self, name: str, value: Any, place: Place, error: UnknownClassError) -> bytes:
         """Return an input of an unknown class as bytes, with a warning: it can be compared, not restored."""

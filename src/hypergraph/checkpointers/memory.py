@@ -494,10 +494,10 @@ class Row:
     steps: dict[Place, EncodedStep] = field(default_factory=dict)
     inputs: list[Dated] = field(default_factory=list)
     intents: set[Place] = field(default_factory=set)
-    inner: dict[tuple[Any, ...], tuple[str, Payload]] = field(default_factory=dict)
-    usage: dict[tuple[Any, ...], Usage] = field(default_factory=dict)
     streams: dict[str, MemoryStream] = field(default_factory=dict)
     progress: dict[str, Progress] = field(default_factory=dict)
+    inner: dict[tuple[Any, ...], tuple[str, Payload]] = field(default_factory=dict)
+    usage: dict[tuple[Any, ...], Usage] = field(default_factory=dict)
 
     @classmethod
     def of(cls, key: int, workflow_id: str, new: NewWorkflow) -> Row:

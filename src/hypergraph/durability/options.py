@@ -11,7 +11,7 @@ from hypergraph.records import fresh_run_id
 
 HISTORY_OPTIONS = frozenset((
     *("history", "checkpoint", "fork_from", "code_change", "new_turn", "tags", "wait", "force", "key"),
-    *("keep_steps", "restart"),
+    *("restart", "keep_steps"),
 ))  # fmt: skip
 
 

@@ -69,16 +69,16 @@ class WorkflowRecorder:
 
     def __init__(self, store: Checkpointer, options: RunOptions, graph: Graph) -> None:
         _refuse_unrecorded(graph, store.policy.granularity)
-        if not store.backend.transactional and (name := transactional_node(graph)) is not None:
-            raise ValueError(
-                f"Node {name!r} has transaction=True, and {store!r} has no transactions that a node could "
-                "write in. Use a SqliteCheckpointer or a PostgresCheckpointer."
-            )
         self.is_lenient = store.policy.durability == "best-effort"
         self.is_off = False  # the store has failed, and the runs of this call continue without it
         self._has_reported = False
         if self.is_lenient:
             _refuse_unsafe(graph)
+        if not store.backend.transactional and (name := transactional_node(graph)) is not None:
+            raise ValueError(
+                f"Node {name!r} has transaction=True, and {store!r} has no transactions that a node could "
+                "write in. Use a SqliteCheckpointer or a PostgresCheckpointer."
+            )
         self.store = store.view(graph=graph)
         self.options = options
         self.writer = Writer.of(store.backend) if store.policy.durability == "async" else None
@@ -499,20 +499,7 @@ class MapRecorder:
         stored = None
         if parent is None or parent.resumed is not None:
             stored = self.store.backend.read_workflow(map_run.workflow_id)
-        if parent is None and self.options.workflow_id is not None and self.options.key is None:
-            self._refuse_unstorable(map_run)
-        items = self.store.backend.children(map_run.workflow_id) if stored is not None else []
-        if stored is not None:
-            _refuse_run(stored)
-            if parent is None:
-                refuse_other_graph(map_run.admission.graph, stored, self.options)
-        if self.options.key is not None and parent is None:
-            map_run.numbers = self._numbers(map_run, items)
-        if parent is None and self.options.restart == "item":
-            items = self._without_failed(map_run, items)
-        if self.options.key is None or parent is not None:
-            self._refuse_changes(map_run, items)
-            self._tell_missing(map_run, items)
+        items = self._checked_items(map_run, stored)
         numbers = {map_run.number_of(index) for index in range(len(map_run.items))}
         self.others[map_run] = {item.status for item in items if item.item not in numbers}
         map_run.refuse_answers_to_no_item()
@@ -535,6 +522,25 @@ class MapRecorder:
         self.active_time[map_run] = active_time(claim.existing, items)
         if claim.existing.status is not WorkflowStatus.ACTIVE:
             self.store.backend.write(self.store.encoding.commit(claim, status=WorkflowStatus.ACTIVE))
+
+    def _checked_items(self, map_run: MapRun, stored: Workflow | None) -> list[Workflow]:
+        """Return the stored items of a map; raises for a call that does not fit them."""
+        parent = map_run.parent
+        if parent is None and self.options.workflow_id is not None and self.options.key is None:
+            self._refuse_unstorable(map_run)
+        items = self.store.backend.children(stored.id) if stored is not None else []
+        if stored is not None:
+            _refuse_run(stored)
+            if parent is None:
+                refuse_other_graph(map_run.admission.graph, stored, self.options)
+        if self.options.key is not None and parent is None:
+            map_run.numbers = self._numbers(map_run, items)
+        if parent is None and self.options.restart == "item":
+            items = self._without_failed(map_run, items)
+        if self.options.key is None or parent is not None:
+            self._refuse_changes(map_run, items)
+            self._tell_missing(map_run, items)
+        return items
 
     def _refuse_unstorable(self, map_run: MapRun) -> None:
         """Raise ValueError for an item that cannot be stored: a later call could not tell it from others."""

@@ -161,6 +161,24 @@ class NodeContext:
         """
         self._run.stream(self._name, chunk)
 
+    def progress(self, done: float, total: float | None = None, text: str = "") -> None:
+        """Show how far the node is: in progress bars, in `hypergraph watch` and to event processors.
+
+        More than `total` counts as all of it. The store gets it twice a second at most.
+
+        Raises:
+            ValueError: a number is negative or not finite.
+            TypeError: it is not a number.
+        """
+        for what, number in (("done", done), ("total", total)):
+            if number is None and what == "total":
+                continue
+            if isinstance(number, bool) or not isinstance(number, (int, float)):
+                raise TypeError(f"{what} must be a number, not {number!r}")
+            if not 0 <= number < _ENDLESS:
+                raise ValueError(f"{what} must be a finite number from 0 on, not {number!r}")
+        self._run.progress(self._name, done, total, str(text))
+
     @overload
     def step(
         self,
@@ -251,24 +269,6 @@ class NodeContext:
             StepUsageError: the node has ended.
         """
         self._run.visit(self._name, self.superstep).record(amounts)
-
-    def progress(self, done: float, total: float | None = None, text: str = "") -> None:
-        """Show how far the node is: in progress bars, in `hypergraph watch` and to event processors.
-
-        More than `total` counts as all of it. The store gets it twice a second at most.
-
-        Raises:
-            ValueError: a number is negative or not finite.
-            TypeError: it is not a number.
-        """
-        for what, number in (("done", done), ("total", total)):
-            if number is None and what == "total":
-                continue
-            if isinstance(number, bool) or not isinstance(number, (int, float)):
-                raise TypeError(f"{what} must be a number, not {number!r}")
-            if not 0 <= number < _ENDLESS:
-                raise ValueError(f"{what} must be a finite number from 0 on, not {number!r}")
-        self._run.progress(self._name, done, total, str(text))
 
     def __repr__(self) -> str:
         return f"NodeContext({self.node_name!r}, superstep={self.superstep}, attempt={self.attempt})"

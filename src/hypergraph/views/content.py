@@ -1,4 +1,4 @@
-"""Values as a viewer shows them: images, tables, arrays, bytes, conversations, tracebacks, texts; in pages."""
+"""Values as a viewer shows them, in pages: images, tables, arrays, bytes, conversations, tracebacks, text."""
 
 from __future__ import annotations
 

@@ -44,8 +44,8 @@ class WorkflowSummary(TypedDict):
     forked_from: str | None
     forked_at: int | None
     tags: dict[str, str]
-    usage: dict[str, float]  # what was recorded with ctx.record; of one workflow, and in lists sorted by it
     due: str | None  # of a paused one, the first deadline of its questions or time of its timers
+    usage: dict[str, float]  # what was recorded with ctx.record; of one workflow, and in lists sorted by it
 
 
 class WorkflowPage(TypedDict):
@@ -127,6 +127,6 @@ def _summary(fields: dict[str, Any]) -> WorkflowSummary:
         "forked_from": jsonable(fields["forked_from"]),
         "forked_at": fields["forked_at"],
         "tags": jsonable(fields["tags"]),
-        "usage": {},
         "due": iso(fields["due"]),
+        "usage": {},
     }

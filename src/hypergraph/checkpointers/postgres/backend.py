@@ -95,14 +95,6 @@ class PostgresBackend(SqlBackend):
         self._check_held(commit.claim)
         self.database.commit(commit)
 
-    def _user_connection(self, connection: Any, node: str) -> UserConnection:
-        # Names of the user's own tables are found in the schema "public", after those of the store.
-        connection.execute(_PATH).fetchone()
-        return UserConnection(node, connection.driver, partial(user_cursor, connection.driver))
-
-    def _transacted(self, work: Callable[[Any], None], found: Sequence[tuple[Commit, Any]]) -> None:
-        self.database.transact(work, found)
-
     def create_all(self, workflows: Mapping[str, NewWorkflow], encoding: Encoding) -> None:
         """Add ACTIVE workflows without an owner in one transaction; those that exist stay as they are."""
         inputs = {name: encoding.inputs(name, new.inputs) for name, new in workflows.items()}
@@ -128,6 +120,14 @@ class PostgresBackend(SqlBackend):
     def is_locked(self) -> bool:
         """Return True: every statement waits for the server, and a row may be locked."""
         return True
+
+    def _user_connection(self, connection: Any, node: str) -> UserConnection:
+        # Names of the user's own tables are found in the schema "public", after those of the store.
+        connection.execute(_PATH).fetchone()
+        return UserConnection(node, connection.driver, partial(user_cursor, connection.driver))
+
+    def _transacted(self, work: Callable[[Any], None], found: Sequence[tuple[Commit, Any]]) -> None:
+        self.database.transact(work, found)
 
     def write_all(self, commits: Sequence[Commit]) -> list[CheckpointError | None]:
         """Make commits durable in one transaction, in which each stands or falls by itself."""

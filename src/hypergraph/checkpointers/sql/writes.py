@@ -464,10 +464,10 @@ _PARTS = (
     ("vals", "kind, name, superstep, idx, node"),
     ("steps", "superstep, node"),
     ("intents", "superstep, node"),
-    ("usage", "superstep, node, step, name"),
     ("chunks", "node, first"),
     ("streams", "node"),
     ("progress", "node"),
+    ("usage", "superstep, node, step, name"),
 )
 
 # A value goes if a newer one of its name counts already at the first superstep that is kept,

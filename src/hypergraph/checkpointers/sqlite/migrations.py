@@ -97,11 +97,6 @@ _FIRST = (
         BEGIN DELETE FROM lengths WHERE workflow = OLD.key; END""",
     "CREATE TABLE identity (id BLOB NOT NULL)",
     "INSERT INTO identity VALUES (randomblob(16))",
-    f"CREATE INDEX inner_steps ON vals (workflow, node, version) WHERE kind = {INNER}",
-    """CREATE TABLE usage (
-        workflow INTEGER NOT NULL, superstep INTEGER NOT NULL, node TEXT NOT NULL, step TEXT NOT NULL,
-        name TEXT NOT NULL, amount REAL NOT NULL,
-        PRIMARY KEY (workflow, superstep, node, step, name)) WITHOUT ROWID""",
     """CREATE TABLE streams (
         workflow INTEGER NOT NULL, node TEXT NOT NULL, next INTEGER NOT NULL, kept INTEGER NOT NULL,
         size INTEGER NOT NULL, until INTEGER, PRIMARY KEY (workflow, node)) WITHOUT ROWID""",
@@ -112,6 +107,11 @@ _FIRST = (
     """CREATE TABLE progress (
         workflow INTEGER NOT NULL, node TEXT NOT NULL, done REAL NOT NULL, total REAL, text TEXT NOT NULL,
         at INTEGER NOT NULL, PRIMARY KEY (workflow, node)) WITHOUT ROWID""",
+    f"CREATE INDEX inner_steps ON vals (workflow, node, version) WHERE kind = {INNER}",
+    """CREATE TABLE usage (
+        workflow INTEGER NOT NULL, superstep INTEGER NOT NULL, node TEXT NOT NULL, step TEXT NOT NULL,
+        name TEXT NOT NULL, amount REAL NOT NULL,
+        PRIMARY KEY (workflow, superstep, node, step, name)) WITHOUT ROWID""",
 )
 
 
