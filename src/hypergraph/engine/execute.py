@@ -416,14 +416,10 @@ async def _result(
         return await kernel.within(call_async(*given), _earlier(*seconds))
     if node.transaction:
         call = partial(_transact, run, step, superstep, outcome)
-        return await (kernel.offload(call) if kernel.concurrent else _now(call))
+        return await kernel.settle(call)  # also a cancelled run waits for the commit, or the rollback
     call = partial(_collect if node.is_generator else _invoke, run, step, superstep)
     if kernel.offload_all or getattr(node, "offload", False):
         return await kernel.offload(call)
-    return call()
-
-
-async def _now(call: Callable[[], Any]) -> Any:
     return call()
 
 
