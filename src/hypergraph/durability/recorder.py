@@ -747,7 +747,7 @@ def _refuse_unsafe(graph: Graph) -> None:
     for node in graph.iter_nodes():
         if node.nested_graph is not None:
             _refuse_unsafe(node.nested_graph)
-        elif not node.repeatable:
+        elif not node.repeatable or node.transaction:
             raise ValueError(
                 f"Node {node.name!r} must not be repeated, and with durability='best-effort' a run continues "
                 "when its step cannot be stored. Use durability='sync'."
