@@ -259,7 +259,7 @@ async def perform(run: Run, step: Any, superstep: int) -> None:  # noqa: PLR0912
             run.fail(step, superstep, error, duration, outcome)
         finally:
             if observer is not None:
-                await observer.node_failed(run, step, outcome.span_id, outcome.error or error)
+                await observer.node_failed(run, step, outcome, outcome.error or error)
         return
     if run.inner is not None:
         run.leave(step, outcome)
@@ -416,14 +416,10 @@ async def _result(
         return await kernel.within(call_async(*given), _earlier(*seconds))
     if node.transaction:
         call = partial(_transact, run, step, superstep, outcome)
-        return await (kernel.offload(call) if kernel.concurrent else _now(call))
+        return await kernel.settle(call)  # also a cancelled run waits for the commit, or the rollback
     call = partial(_collect if node.is_generator else _invoke, run, step, superstep)
     if kernel.offload_all or getattr(node, "offload", False):
         return await kernel.offload(call)
-    return call()
-
-
-async def _now(call: Callable[[], Any]) -> Any:
     return call()
 
 
