@@ -1,4 +1,4 @@
-"""Every reading command on every kind of damaged database: an answer or a named error, never a traceback."""
+"""Every command on every kind of damaged database: an answer or a named error, never a traceback."""
 
 from __future__ import annotations
 
@@ -211,6 +211,12 @@ READING = (
     "sql 'SELECT * FROM workflows' --json",
     "sql 'SELECT * FROM steps, vals'",
 )
+WRITING = (  # each on a copy of its own
+    *("tag {wf} a=b", "answer {wf} answer=1", "cancel {wf}", "rm {wf} --yes", "prune --older-than 0s --yes"),
+    *("gc", "fork {wf} --as new", "fork {wf} --at 0 --as new", "resume {wf} proofs.commands:PLAIN"),
+    *("resume {wf} proofs.commands:ASKING answer=1", "run proofs.commands:PLAIN x=1 --id {wf}"),
+    *("run proofs.commands:PLAIN x=1 --id new", "backup copy.db", "db migrate", "db recover"),
+)
 IDS = ("done", "broken", "asking", "nested", "batch", "fork", "w")
 
 
@@ -254,9 +260,15 @@ def look(name: str, change: Change, wf: str) -> Iterator[tuple[str, str | None]]
             change(folder / "w.db")
         except sqlite3.Error:
             return  # the database itself refuses it
-        for command in READING:
+        for command in (*READING, *WRITING):
             asked = command.format(wf=wf)
-            yield f"{asked} where {name}", trouble_of(folder, asked)
+            if command in READING:
+                yield f"{asked} where {name}", trouble_of(folder, asked)
+                continue
+            with tempfile.TemporaryDirectory() as copy:
+                shutil.copytree(folder, copy, dirs_exist_ok=True)
+                _BY_PATH.clear()
+                yield f"{asked} where {name}", trouble_of(Path(copy), asked)
         _BY_PATH.clear()
 
 

@@ -21,6 +21,7 @@ from hypergraph.checkpointers.records import (
     APART,
     ERROR,
     PAUSE,
+    STREAM,
     Claim,
     Commit,
     CommitOptions,
@@ -228,11 +229,18 @@ class Encoding:
         return EncodedStep(record, payloads, self.seal(record) if self.chain.encrypts else None)
 
     def payload(
-        self, name: str, version: int, value: Any, place: Place, growth: Growth | None = None
+        self,
+        name: str,
+        version: int,
+        value: Any,
+        place: Place,
+        growth: Growth | None = None,
+        *,
+        raw: bytes | None = None,
     ) -> Payload:
         """Return the value as bytes; warn and return a gap when it cannot be encoded.
 
-        Raises CheckpointError when the artifact store fails.
+        What is serialized already is given as `raw`. Raises CheckpointError when the artifact store fails.
         """
         try:
             base, tag, serializer = None, self.tag, self.serializer
@@ -241,14 +249,14 @@ class Encoding:
                 tag = f"{serializer.id}/{serializer.version}"
             if type(value) is Added:
                 base, tag, value = value.begin, tag + value.mark, value.items
-            if self.redact is not None and name not in APART:
-                given, value = value, self.redact(place.node, name, value)
-                if place.node is None and value is not given:  # an input: a later call compares it
-                    tag += f"{_PRINT}{mark}" if (mark := self.fingerprint(name, given)) else ""
-            try:
-                raw = serializer.serialize(value)
-            except UnknownClassError as error:
-                raw = self._for_comparison(name, value, place, error)
+            if raw is None:
+                if self.redact is not None and name not in APART and name != STREAM:
+                    value, mark = self._redacted(self.redact, name, value, place)
+                    tag += mark
+                try:
+                    raw = serializer.serialize(value)
+                except UnknownClassError as error:
+                    raw = self._for_comparison(name, value, place, error)
             if growth is None or base is not None:
                 pass
             elif len(raw) < LEAST:
@@ -279,6 +287,12 @@ class Encoding:
         payload = Payload(name, version, written, crc32(data), data, place.superstep, place.idx, base)
         is_small = place.artifact is None and len(data) <= self.threshold
         return payload if is_small else self._placed(payload, place)
+
+    def _redacted(self, redact: Redact, name: str, value: Any, place: Place) -> tuple[Any, str]:
+        """Return what is stored of a value, and of a changed input the mark that later calls compare."""
+        kept = redact(place.node, name, value)
+        mark = self.fingerprint(name, value) if place.node is None and kept is not value else ""
+        return kept, f"{_PRINT}{mark}" if mark else ""
 
     def _for_comparison(self, name: str, value: Any, place: Place, error: UnknownClassError) -> bytes:
         """Return an input of an unknown class as bytes, with a warning: it can be compared, not restored."""

@@ -11,7 +11,7 @@ from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import StepRecord, Turn, Workflow
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.display import jsonable
-from hypergraph.scheduling import Ambiguity, Layout, Part, Standing
+from hypergraph.scheduling import Ambiguity, Done, Layout, Part, Past, Standing
 from hypergraph.structure import StoredGraph, readable_graph
 from hypergraph.values.undecodable import Undecodable
 
@@ -316,8 +316,11 @@ def ready_nodes(graph: StoredGraph, steps: Sequence[StepRecord], turns: Sequence
         found = _Progress(_Structure(graph), steps, turns)
     except Ambiguity:  # no run of this graph can have begun like this
         return ()
-    standing, last = found.standing, max((step.superstep for step in steps), default=-1)
-    ready = {index: standing.after(index, found.levels, turns[-1].superstep) for index in standing.ready()}
+    standing, last = found.past.standing, max((step.superstep for step in steps), default=-1)
+    supersteps, first = found.past.supersteps, turns[-1].superstep
+    batch = standing.ready()
+    supersteps.begin(standing)
+    ready = {index: supersteps.of(standing, index, first) for index in batch}
     first = min(ready.values(), default=0)
     late = [index for index, superstep in ready.items() if superstep == first and first <= last]
     return tuple(standing.layout.parts[index].name for index in late or ready)
@@ -358,40 +361,39 @@ class _Progress:
     """How far a workflow has come, by its completed steps."""
 
     def __init__(self, shape: _Structure, steps: Sequence[StepRecord], turns: Sequence[Turn]) -> None:
-        self.levels: dict[int, int] = {}  # by node: its last superstep
         self._written: dict[str, int] = {}
         visits: dict[str, int] = {}
         given = set(turns[0].names)
         self._written.update(dict.fromkeys(given, 1))
-        self.standing = Standing(shape.layout(given))
+        self.past = Past(Standing(shape.layout(given)))
         for number, turn in enumerate(turns):
             if number:
                 given |= turn.names
                 for name in turn.names:
                     self._written[name] = self._written.get(name, 0) + 1
                 present = given | shape.accumulated.intersection(self._written)
-                reached = self.standing.layout.reached_from(turn.names)
-                self.standing = self.standing.turn(shape.layout(present), reached)
+                self.past.turn(shape.layout(present), self.past.standing.layout.reached_from(turn.names))
             until = turns[number + 1].superstep if number + 1 < len(turns) else None
+            done: list[Done] = []
             for step in steps:
                 if step.superstep < turn.superstep or (until is not None and step.superstep >= until):
                     continue
                 if step.status is StepStatus.COMPLETED and not self._is_repeated(step, visits):
                     visits[step.node_name] = step.visit
-                    self._replay(step)
+                    done += self._noted(step)
+            self.past.follow(done, turn.superstep)
 
     def _is_repeated(self, step: StepRecord, visits: Mapping[str, int]) -> bool:
         """Say whether a step only made again what had not been kept."""
         known = all(version <= self._written.get(name, 0) for name, version in step.output_versions.items())
         return known and step.visit <= visits.get(step.node_name, 0)
 
-    def _replay(self, step: StepRecord) -> None:
-        standing, written = self.standing, self._written
-        layout = standing.layout
+    def _noted(self, step: StepRecord) -> list[Done]:
+        """Return a step as the scheduler sees it, nothing for one that is not in the graph."""
+        layout, written = self.past.standing.layout, self._written
         index = layout.index.get(step.node_name)
         if index is None or not layout.scope >> index & 1:
-            return
-        self.levels[index] = step.round
+            return []
         made = step.output_versions or dict.fromkeys(step.values or (), 0)
         equal = [name for name, version in made.items() if 0 < version <= written.get(name, 0)]
         for name, version in made.items():
@@ -400,7 +402,7 @@ class _Progress:
             decided = step.decision
             names = decided if isinstance(decided, list) else () if decided is None else (decided,)
             targets = layout.targets[index]
-            standing.replay(index, [targets[name] for name in names if name in targets], _END in names)
-        else:
-            absent = [name for name in layout.parts[index].makes if name not in made]
-            standing.replay(index, absent=absent, equal=equal)
+            chosen = [targets[name] for name in names if name in targets]
+            return [Done(index, step.superstep, chosen, _END in names)]
+        absent = [name for name in layout.parts[index].makes if name not in made]
+        return [Done(index, step.superstep, absent=absent, equal=equal)]

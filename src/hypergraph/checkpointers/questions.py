@@ -87,7 +87,7 @@ def due_items(store: Checkpointer, workflow_id: str) -> list[Workflow]:
 def open_questions(
     store: Checkpointer, workflow_id: str, keys: Iterable[str] | None = None
 ) -> list[Question]:
-    """Return the open questions of a workflow, of one moment; none if there is no such workflow.
+    """Return the open questions of a workflow, of one moment; empty if the workflow does not exist.
 
     With `keys`, those of other items of a map are left out.
     """
@@ -173,7 +173,7 @@ def record_answers(
     """Keep answers to open questions, all of them or none; the same answer again changes nothing.
 
     Raises:
-        WorkflowError: there is no such question, or it has another answer.
+        WorkflowError: the question does not exist, or it has another answer.
         InvalidAnswerError: an answer is not of the type that the question asks for.
         ValueError: the question needs several answers at once.
         TypeError: a value cannot be stored.
@@ -249,6 +249,17 @@ def answer_at(store: Checkpointer, workflow_id: str, key: str) -> Any:
         return store.state(workflow_id).get(name, UNKNOWN)
     child = child_at(store, workflow_id, path)
     return UNKNOWN if child is None else store.state(child.id).get(name, UNKNOWN)
+
+
+def was_answered(store: Checkpointer, workflow_id: str, key: str, answer: Any) -> bool:
+    """Say whether a key was given this answer, at any visit of what asks."""
+    *path, name = key.split(".")
+    if path:
+        inside = [child for child in store.backend.children(workflow_id) if _name(child) == path[0]]
+        rest = ".".join((*path[1:], name))
+        return any(was_answered(store, child.id, rest, answer) for child in inside)
+    found = [step.answer if step.answer is not None else step.values for step in store.steps(workflow_id)]
+    return any(name in made and not _is_unlike(store, made[name], answer) for made in found if made)
 
 
 def child_at(store: Checkpointer, workflow_id: str, path: Sequence[str]) -> Workflow | None:

@@ -30,6 +30,7 @@ from hypergraph.durability.code_changes import (
 )
 from hypergraph.durability.history import Stored, active_time, inputs_in, produced, stored_in
 from hypergraph.durability.journal import Journal, refuse_crash_loop
+from hypergraph.durability.live import live_of
 from hypergraph.durability.resume import (
     canonical,
     ended_elsewhere,
@@ -44,10 +45,10 @@ from hypergraph.durability.resume import (
     without_answered_items,
     without_repeated,
 )
-from hypergraph.engine.admission import answer_names, is_answer
+from hypergraph.engine.admission import answer_names, is_answer, transactional_node
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.options import RunOptions
-from hypergraph.engine.run import RECORD_SIZE, Run
+from hypergraph.engine.run import RECORD_SIZE, CallContext, Run
 from hypergraph.exceptions import (
     CheckpointError,
     CrashLoopError,
@@ -75,6 +76,11 @@ class WorkflowRecorder:
         self._has_reported = False
         if self.is_lenient:
             _refuse_unsafe(graph)
+        if not store.backend.transactional and (name := transactional_node(graph)) is not None:
+            raise ValueError(
+                f"Node {name!r} has transaction=True, and {store!r} has no transactions that a node could "
+                "write in. Use a SqliteCheckpointer or a PostgresCheckpointer."
+            )
         self.store = store.view(graph=graph)
         self.options = options
         self.writer = Writer.of(store.backend) if store.policy.durability == "async" else None
@@ -242,7 +248,8 @@ class WorkflowRecorder:
                 outdated_nodes(graph, before, "error")
             code = code_to_record(graph, before, before.finished)
             described = replace(described, node_hashes=code.node_hashes if code else source.node_hashes)
-        fork.begin(self.store, run.workflow_id or "", described, origin, force=self.options.force)
+        keep = {"force": self.options.force, "keep_steps": self.options.keep_steps}
+        fork.begin(self.store, run.workflow_id or "", described, origin, **keep)
 
     def _stored(self, run: Run) -> Stored | None:
         """Return what is stored of a run."""
@@ -318,6 +325,8 @@ class WorkflowRecorder:
         What was seen before the claim may miss what another owner, who held the workflow then, wrote later.
         """
         refuse_crash_loop(claim, self.store)
+        if _is_outermost(run):
+            count_spent(self.store, run.context, claim.workflow_id)
         is_current = seen is not None and seen.fence is not None and seen.fence + 1 == claim.fence
         is_current = is_current or is_detached
         stored = seen if is_current else self._stored(run)
@@ -371,6 +380,22 @@ class WorkflowRecorder:
                 encoding.commit(claim, steps, inputs=given, at=run.resumed.entry, status=active, code=code)
             )
         return True
+
+    @staticmethod
+    def stream(run: Run, name: str, chunk: Any) -> None:
+        """Keep a chunk of a node, for readers in other processes."""
+        if (found := live_of(run, name)) is not None:
+            live, place = found
+            step = run.step_of(name)
+            visit = (run.visits(step), run.attempt_of(name)[0], id(run))
+            live.chunk(place, visit, chunk, step.outputs[0] if step.outputs else name)
+
+    @staticmethod
+    def show_progress(run: Run, name: str, done: float, total: float | None, text: str) -> None:
+        """Keep how far a node is."""
+        if (found := live_of(run, name)) is not None:
+            live, place = found
+            live.show(place, done, total, text)
 
     @property
     def is_slow(self) -> bool:
@@ -488,6 +513,12 @@ def _is_large(value: Any) -> bool:
     return type(value) not in _PLAIN
 
 
+def count_spent(store: Checkpointer, context: CallContext, workflow_id: str) -> None:
+    """Count what earlier runs of a workflow have used against the budget of this one."""
+    if context.budget is not None:
+        context.spend(store.backend.total_usage([workflow_id]).get(workflow_id, {}))
+
+
 def _is_outermost(run: Run) -> bool:
     return run.parent is None and run.map_run is None
 
@@ -514,20 +545,7 @@ class MapRecorder:
         stored = None
         if parent is None or parent.resumed is not None:
             stored = self.store.backend.read_workflow(map_run.workflow_id)
-        if parent is None and self.options.workflow_id is not None and self.options.key is None:
-            self._refuse_unstorable(map_run)
-        items = self.store.backend.children(map_run.workflow_id) if stored is not None else []
-        if stored is not None:
-            _refuse_run(stored)
-            if parent is None:
-                refuse_other_graph(map_run.admission.graph, stored, self.options)
-        if self.options.key is not None and parent is None:
-            map_run.numbers = self._numbers(map_run, items)
-        if parent is None and self.options.restart == "item":
-            items = self._without_failed(map_run, items)
-        if self.options.key is None or parent is not None:
-            self._refuse_changes(map_run, items)
-            self._tell_missing(map_run, items)
+        items = self._checked_items(map_run, stored)
         numbers = {map_run.number_of(index) for index in range(len(map_run.items))}
         self.others[map_run] = {item.status for item in items if item.item not in numbers}
         map_run.refuse_answers_to_no_item()
@@ -545,9 +563,30 @@ class MapRecorder:
             self.fresh.add(map_run)
             return
         self._record_answers(map_run, asked)
+        if parent is None:
+            count_spent(self.store, map_run.context, map_run.workflow_id)
         self.active_time[map_run] = active_time(claim.existing, items)
         if claim.existing.status is not WorkflowStatus.ACTIVE:
             self.store.backend.write(self.store.encoding.commit(claim, status=WorkflowStatus.ACTIVE))
+
+    def _checked_items(self, map_run: MapRun, stored: Workflow | None) -> list[Workflow]:
+        """Return the stored items of a map; raises for a call that does not fit them."""
+        parent = map_run.parent
+        if parent is None and self.options.workflow_id is not None and self.options.key is None:
+            self._refuse_unstorable(map_run)
+        items = self.store.backend.children(stored.id) if stored is not None else []
+        if stored is not None:
+            _refuse_run(stored)
+            if parent is None:
+                refuse_other_graph(map_run.admission.graph, stored, self.options)
+        if self.options.key is not None and parent is None:
+            map_run.numbers = self._numbers(map_run, items)
+        if parent is None and self.options.restart == "item":
+            items = self._without_failed(map_run, items)
+        if self.options.key is None or parent is not None:
+            self._refuse_changes(map_run, items)
+            self._tell_missing(map_run, items)
+        return items
 
     def _refuse_unstorable(self, map_run: MapRun) -> None:
         """Raise ValueError for an item that cannot be stored: a later call could not tell it from others."""
@@ -689,7 +728,7 @@ def _refuse_unrecorded(graph: Graph, granularity: str) -> None:
     for node in graph.iter_nodes():
         if node.nested_graph is not None:
             _refuse_unrecorded(node.nested_graph, "none")
-        elif granularity == "none" and not node.repeatable:
+        elif granularity == "none" and (not node.repeatable or node.transaction):
             raise ValueError(
                 f"Node {node.name!r} must not be repeated, and a policy with granularity='none' or "
                 "'top-level' does not store its step. Use granularity='step'."
@@ -712,7 +751,7 @@ def _refuse_unsafe(graph: Graph) -> None:
     for node in graph.iter_nodes():
         if node.nested_graph is not None:
             _refuse_unsafe(node.nested_graph)
-        elif not node.repeatable:
+        elif not node.repeatable or node.transaction:
             raise ValueError(
                 f"Node {node.name!r} must not be repeated, and with durability='best-effort' a run continues "
                 "when its step cannot be stored. Use durability='sync'."

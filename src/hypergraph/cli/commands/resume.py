@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
+from hypergraph.cli.due import run_due
 from hypergraph.cli.execution import PROGRESS, RESUME_OPTIONS, RUN_OPTIONS, order_of, outcome, reply_to
 from hypergraph.cli.inputs import PAIRS, VALUES
 from hypergraph.cli.output import status
@@ -47,8 +48,6 @@ def _resume_due(call: Call) -> Reply:
     given = call.options
     if given.values is not None or getattr(given, PAIRS.key):
         raise Problem(USAGE, "--due takes graphs, and no values")
-    from hypergraph.cli.due import run_due  # an event loop, which resuming one workflow may not need
-
     found = run_due(
         opened(call), [target for target in (given.wf, given.target) if target], watch=given.watch
     )
